@@ -1,0 +1,55 @@
+import type { Clock } from '../clock/index.ts';
+
+/** A derived signal that can be aborted by itself and always lets go of its parent. */
+export interface ChildSignal extends Disposable {
+  readonly signal: AbortSignal;
+  abort(reason?: unknown): void;
+}
+
+/**
+ * Derives a child of a long-lived signal. `AbortSignal.any` leaks listeners on long-lived parents
+ * (nodejs/node#54614, #55351); this detaches on dispose.
+ */
+export function childSignal(parent: AbortSignal): ChildSignal {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(parent.reason);
+  if (parent.aborted) onAbort();
+  else parent.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    abort: (reason) => controller.abort(reason),
+    [Symbol.dispose]: () => parent.removeEventListener('abort', onAbort),
+  };
+}
+
+/** Thrown as the abort reason of `withTimeout`. */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
+}
+
+/** Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Names what was waited for. */
+export async function withTimeout<T>(
+  options: {
+    readonly what: string;
+    readonly ms: number;
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+  },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  using child = childSignal(options.signal);
+  using timer = childSignal(options.signal);
+  const timeout = options.clock.sleep(options.ms, timer.signal).then(
+    () => child.abort(new TimeoutError(`${options.what}: no answer within ${options.ms} ms`)),
+    () => undefined,
+  );
+  const aborted = new Promise<never>((_, reject) => {
+    child.signal.addEventListener('abort', () => reject(child.signal.reason as Error), { once: true });
+  });
+  try {
+    return await Promise.race([work(child.signal), aborted]);
+  } finally {
+    timer.abort();
+    await timeout;
+  }
+}

@@ -1,0 +1,2 @@
+/** Ground: the only door to time. */
+export { SystemClock, type Clock } from './clock.ts';

@@ -1,0 +1,84 @@
+import type { ExitName } from './exit-codes.ts';
+
+/** Who can do something about it: the operator, the other end of a connection, or this machine. */
+export type Fault = 'operator' | 'peer' | 'system';
+
+/** What is said about one error code, wherever it is thrown. `cluster help errors CODE` prints it. */
+export interface ErrorSpec {
+  readonly fault: Fault;
+  /** The exit code of a command that ends with this error. */
+  readonly exit: ExitName;
+  /** Whether the same call may be repeated as it is with a chance of success. */
+  readonly retryable: boolean;
+  /** What has happened, in one or two sentences that do not depend on the occurrence. */
+  readonly meaning: string;
+  /** What the operator does about it. */
+  readonly fix: string;
+}
+
+export type ErrorCatalogue<Code extends string> = Readonly<Record<Code, ErrorSpec>>;
+
+/** Declares the codes of one folder. Codes are kebab-case and unique over the whole project. */
+export function defineErrors<const Code extends string>(specs: ErrorCatalogue<Code>): ErrorCatalogue<Code> {
+  return Object.freeze(specs);
+}
+
+export interface CodedErrorOptions {
+  readonly cause?: unknown;
+  /** Facts for programs: plain JSON values, never secrets. */
+  readonly details?: Readonly<Record<string, unknown>>;
+  /** Overrides the catalogue where an occurrence knows better. */
+  readonly retryable?: boolean;
+  readonly fix?: string;
+}
+
+/**
+ * The one error shape. `message` says what was being done, in the gerund, with the offending value;
+ * the cause says why. Folders derive one class with their own catalogue.
+ */
+export class CodedError<Code extends string = string> extends Error {
+  readonly code: Code;
+  readonly fault: Fault;
+  readonly retryable: boolean;
+  readonly exit: ExitName;
+  readonly fix: string;
+  readonly details: Readonly<Record<string, unknown>>;
+
+  constructor(catalogue: ErrorCatalogue<Code>, code: Code, message: string, options: CodedErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    const spec = catalogue[code];
+    this.name = new.target.name;
+    this.code = code;
+    this.fault = spec.fault;
+    this.exit = spec.exit;
+    this.retryable = options.retryable ?? spec.retryable;
+    this.fix = options.fix ?? spec.fix;
+    this.details = options.details ?? {};
+  }
+}
+
+/** The whole chain on one line, outermost first: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
+export function describeError(error: unknown): string {
+  const parts: string[] = [];
+  for (let at: unknown = error, depth = 0; at !== undefined && depth < 16; depth++) {
+    const text = at instanceof Error ? at.message : String(at);
+    if (text !== '' && !parts.some((part) => part.endsWith(text))) parts.push(text);
+    at = at instanceof Error ? at.cause : undefined;
+  }
+  return parts.join(': ');
+}
+
+/** The first coded error of a chain, if there is one. */
+export function findCoded(error: unknown): CodedError | undefined {
+  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 16; at = at.cause, depth++) {
+    if (at instanceof CodedError) return at;
+  }
+  return undefined;
+}
+
+/** Whether an error only says that its signal fired. Abort is not failure. */
+export function isAbort(error: unknown, signal: AbortSignal): boolean {
+  return (
+    signal.aborted && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
+  );
+}

@@ -1,0 +1,24 @@
+/**
+ * The exit codes of every program, by name. One table, printed by `cluster help exit-codes`.
+ * Numbers never change their meaning; scripts rely on them.
+ */
+export const EXIT_CODES = {
+  ok: { number: 0, meaning: 'done, or already so' },
+  internal: { number: 1, meaning: 'a defect of this program; please report it' },
+  usage: { number: 2, meaning: 'the command line or a configuration file is wrong; nothing was changed' },
+  preflight: { number: 3, meaning: 'this machine lacks something the command needs; nothing was changed' },
+  refused: { number: 4, meaning: 'authentication, attestation or authorization was refused' },
+  precondition: { number: 5, meaning: 'the state found is not the state the command needs' },
+  unreachable: { number: 6, meaning: 'a peer could not be reached, or a wait timed out' },
+  partial: { number: 7, meaning: 'part of the work is done; the same command goes on from there' },
+  needsReset: {
+    number: 8,
+    meaning: 'part of the work is done and can not go on; the machine needs `cluster node reset`',
+  },
+  locked: { number: 9, meaning: 'another process holds the lock' },
+  unhealthy: { number: 10, meaning: 'the command ran; what it looked at is not healthy' },
+  interrupted: { number: 130, meaning: 'interrupted (SIGINT); what was running on nodes goes on' },
+  terminated: { number: 143, meaning: 'terminated (SIGTERM); what was running on nodes goes on' },
+} as const satisfies Record<string, { number: number; meaning: string }>;
+
+export type ExitName = keyof typeof EXIT_CODES;

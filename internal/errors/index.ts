@@ -1,0 +1,13 @@
+/** Ground: one coded error, one catalogue per folder, one table of exit codes. */
+export { EXIT_CODES, type ExitName } from './exit-codes.ts';
+export {
+  CodedError,
+  defineErrors,
+  describeError,
+  findCoded,
+  isAbort,
+  type CodedErrorOptions,
+  type ErrorCatalogue,
+  type ErrorSpec,
+  type Fault,
+} from './coded-error.ts';

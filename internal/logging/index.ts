@@ -1,0 +1,9 @@
+/** Ground: structured logs, named by the path of who speaks. */
+export {
+  createLogger,
+  formatJsonRecord,
+  type LogFields,
+  type Logger,
+  type LogLevel,
+  type LogRecord,
+} from './logger.ts';

@@ -1,0 +1,2 @@
+/** Ground: values that never print themselves. */
+export { Secret } from './secret.ts';
