@@ -1,0 +1,50 @@
+import 'reflect-metadata';
+import { X509CertificateGenerator } from '@peculiar/x509';
+import { createPrivateKey, createPublicKey, webcrypto, type KeyObject } from 'node:crypto';
+
+const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
+const BACKDATE_MS = 5 * 60 * 1000;
+
+/**
+ * A self-signed certificate for an Ed25519 key: a carrier of the public key for TLS, nothing more. Whoever receives
+ * it compares the key with the one it expects; name and dates mean nothing.
+ * @param keyPem PKCS#8 PEM of the private key
+ * @returns the certificate in PEM
+ */
+export async function selfSignedCertificate(options: {
+  readonly keyPem: string;
+  readonly commonName: string;
+  readonly nowMs: number;
+}): Promise<string> {
+  const privKey = createPrivateKey(options.keyPem);
+  const algorithm = { name: 'Ed25519' } as const;
+  const certificate = await X509CertificateGenerator.createSelfSigned(
+    {
+      name: [{ CN: [options.commonName] }],
+      notBefore: new Date(options.nowMs - BACKDATE_MS),
+      notAfter: new Date(options.nowMs + 10 * YEAR_MS),
+      signingAlgorithm: algorithm,
+      keys: {
+        privateKey: await webKey(privKey, 'pkcs8', ['sign']),
+        publicKey: await webKey(createPublicKey(privKey), 'spki', ['verify']),
+      },
+    },
+    webcrypto as unknown as Crypto,
+  );
+  return certificate.toString('pem');
+
+  function webKey(
+    key: KeyObject,
+    format: 'pkcs8' | 'spki',
+    usages: ['sign'] | ['verify'],
+  ): Promise<CryptoKey> {
+    const der = key.export({ format: 'der', type: format } as { format: 'der'; type: 'spki' });
+    return webcrypto.subtle.importKey(
+      format,
+      new Uint8Array(der),
+      algorithm,
+      true,
+      usages,
+    ) as Promise<CryptoKey>;
+  }
+}

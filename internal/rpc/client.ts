@@ -1,0 +1,228 @@
+import type {
+  DescMethod,
+  DescMethodBiDiStreaming,
+  DescMethodClientStreaming,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf';
+import {
+  Metadata,
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  type ClientWritableStream,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import { once } from 'node:events';
+import { CodedError } from '../errors/index.ts';
+import type { RpcChannel } from './channel.ts';
+import { methodDefinition } from './codec.ts';
+import { errorFromStatus } from './errors.ts';
+
+export interface CallOptions {
+  readonly signal: AbortSignal;
+  /** Deadline of the whole call; none unless said. */
+  readonly timeoutMs?: number;
+}
+
+/** Typed methods of one service: promises for single answers, async iterables for streams. */
+export type Client<S extends DescService> = {
+  readonly [K in keyof S['method']]: ClientMethod<S['method'][K]>;
+};
+
+type ClientMethod<M> =
+  M extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageInitShape<I>, options: CallOptions) => Promise<MessageShape<O>>
+    : M extends DescMethodServerStreaming<infer I, infer O>
+      ? (request: MessageInitShape<I>, options: CallOptions) => AsyncIterable<MessageShape<O>>
+      : M extends DescMethodClientStreaming<infer I, infer O>
+        ? (requests: AsyncIterable<MessageInitShape<I>>, options: CallOptions) => Promise<MessageShape<O>>
+        : M extends DescMethodBiDiStreaming<infer I, infer O>
+          ? (
+              requests: AsyncIterable<MessageInitShape<I>>,
+              options: CallOptions,
+            ) => AsyncIterable<MessageShape<O>>
+          : never;
+
+/** A client of `service` over `channel`. Rejects with `RemoteError` (the peer coded it) or `RpcError`. */
+export function createClient<S extends DescService>(service: S, channel: RpcChannel): Client<S> {
+  const methods = service.methods.map((method) => [method.localName, createMethod(method, channel)] as const);
+  return Object.fromEntries(methods) as Client<S>;
+}
+
+type Init = MessageInitShape<DescMethod['input']>;
+type Message = MessageShape<DescMethod['output']>;
+
+function createMethod(method: DescMethod, channel: RpcChannel): unknown {
+  const { path, requestSerialize, responseDeserialize } = methodDefinition(method);
+  const fail = (error: unknown, signal: AbortSignal): unknown =>
+    callError(`calling ${method.name} of ${channel.endpoint}`, channel, error, signal);
+  const callOptions = (options: CallOptions) =>
+    options.timeoutMs === undefined ? {} : { deadline: deadlineAfter(options.timeoutMs) };
+  switch (method.methodKind) {
+    case 'unary':
+      return (request: Init, options: CallOptions) =>
+        single(options.signal, fail, (done) =>
+          channel.grpc.makeUnaryRequest(
+            path,
+            requestSerialize,
+            responseDeserialize,
+            request,
+            new Metadata(),
+            callOptions(options),
+            done,
+          ),
+        );
+    case 'client_streaming':
+      return (requests: AsyncIterable<Init>, options: CallOptions) => {
+        let call: ClientWritableStream<Init> | undefined;
+        const answer = single(options.signal, fail, (done) => {
+          call = channel.grpc.makeClientStreamRequest(
+            path,
+            requestSerialize,
+            responseDeserialize,
+            new Metadata(),
+            callOptions(options),
+            done,
+          );
+          return call;
+        });
+        return call === undefined ? answer : sendAlong(call, requests, answer);
+      };
+    case 'server_streaming':
+      return (request: Init, options: CallOptions) =>
+        received(options.signal, fail, () =>
+          channel.grpc.makeServerStreamRequest(
+            path,
+            requestSerialize,
+            responseDeserialize,
+            request,
+            new Metadata(),
+            callOptions(options),
+          ),
+        );
+    case 'bidi_streaming':
+      return (requests: AsyncIterable<Init>, options: CallOptions) =>
+        received(options.signal, fail, () => {
+          const call: ClientDuplexStream<Init, Message> = channel.grpc.makeBidiStreamRequest(
+            path,
+            requestSerialize,
+            responseDeserialize,
+            new Metadata(),
+            callOptions(options),
+          );
+          sendAll(call, requests).catch((error: unknown) => call.destroy(error as Error));
+          return call;
+        });
+  }
+}
+
+type Fail = (error: unknown, signal: AbortSignal) => unknown;
+
+/** One answer; the signal cancels the call. */
+function single(
+  signal: AbortSignal,
+  fail: Fail,
+  start: (done: (error: ServiceError | null, value?: Message) => void) => { cancel(): void },
+): Promise<Message> {
+  if (signal.aborted) return Promise.reject(signal.reason as Error);
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => call.cancel();
+    const call = start((error, value) => {
+      signal.removeEventListener('abort', onAbort);
+      if (error !== null || value === undefined) reject(fail(error, signal) as Error);
+      else resolve(value);
+    });
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/** Answers as they come; leaving the loop cancels the call. */
+async function* received(
+  signal: AbortSignal,
+  fail: Fail,
+  start: () => ClientReadableStream<Message>,
+): AsyncGenerator<Message> {
+  signal.throwIfAborted();
+  const call = start();
+  const onAbort = (): void => call.cancel();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    for await (const message of call) yield message as Message;
+  } catch (error) {
+    throw fail(error, signal);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    call.on('error', () => undefined); // cancelling reports itself once more
+    call.cancel();
+  }
+}
+
+/** Sends while the answer is awaited: whichever fails first decides, and the other is stopped. */
+async function sendAlong(
+  call: ClientWritableStream<Init>,
+  requests: AsyncIterable<Init>,
+  answer: Promise<Message>,
+): Promise<Message> {
+  const sent = sendAll(call, requests).catch((error: unknown) => {
+    call.cancel();
+    return Promise.reject(error as Error);
+  });
+  const [answered, sending] = await Promise.allSettled([answer, sent]);
+  // The peer's own word explains more than the broken pipe that it causes.
+  if (answered.status === 'fulfilled') return answered.value;
+  if (
+    sending.status === 'rejected' &&
+    !(answered.reason instanceof CodedError && answered.reason.name === 'RemoteError')
+  ) {
+    throw sending.reason instanceof StreamClosed ? answered.reason : sending.reason;
+  }
+  throw answered.reason;
+}
+
+class StreamClosed extends Error {}
+
+async function sendAll(
+  call: ClientWritableStream<Init> | ClientDuplexStream<Init, Message>,
+  requests: AsyncIterable<Init>,
+): Promise<void> {
+  for await (const request of requests) {
+    if (call.destroyed || call.writableEnded) throw new StreamClosed('the call ended before all was sent');
+    if (!call.write(request)) await drained(call);
+  }
+  call.end();
+}
+
+async function drained(call: ClientWritableStream<Init> | ClientDuplexStream<Init, Message>): Promise<void> {
+  const ended = new AbortController();
+  const stop = (): void => ended.abort();
+  call.once('close', stop).once('error', stop).once('status', stop);
+  try {
+    await once(call, 'drain', { signal: ended.signal });
+  } catch (error) {
+    throw new StreamClosed('the call ended before all was sent', { cause: error });
+  } finally {
+    call.off('close', stop).off('error', stop).off('status', stop);
+  }
+}
+
+function deadlineAfter(timeoutMs: number): number {
+  return Date.now() + timeoutMs;
+}
+
+/** Abort is not failure; a refused handshake explains more than "unavailable". */
+function callError(doing: string, channel: RpcChannel, error: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof CodedError) return error;
+  if (!isServiceError(error)) return error ?? new Error(`${doing}: no answer`);
+  const coded = errorFromStatus(doing, error);
+  if (coded.code === 'rpc-unreachable' && channel.connectError instanceof CodedError)
+    return channel.connectError;
+  return coded;
+}
+
+function isServiceError(error: unknown): error is ServiceError {
+  return error instanceof Error && 'code' in error && typeof error.code === 'number';
+}

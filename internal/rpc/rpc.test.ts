@@ -1,0 +1,179 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { selfSignedCertificate } from '../crypto/self-signed.ts';
+import { CodedError, defineErrors } from '../errors/index.ts';
+import { Secret } from '../secret/index.ts';
+import { createMemoryLogger } from '../testing/index.ts';
+import { RpcChannel } from './channel.ts';
+import { createClient } from './client.ts';
+import { RpcError } from './errors.ts';
+import { implement, RpcServer, type Handlers } from './server.ts';
+import { fingerprintOf, tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
+import { InitApi } from '../../initproto/gen/init_pb.js';
+
+const never = new AbortController().signal;
+const testErrors = defineErrors({
+  'test-refused': { fault: 'operator', exit: 'refused', retryable: false, meaning: 'no', fix: 'ask nicely' },
+});
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function createIdentity(): Promise<TlsIdentity & { readonly fingerprint: string }> {
+  const keyPem = generateKeyPairSync('ed25519')
+    .privateKey.export({ format: 'pem', type: 'pkcs8' })
+    .toString();
+  const certPem = await selfSignedCertificate({ keyPem, commonName: 'test', nowMs: Date.UTC(2026, 0, 1) });
+  return { certPem, keyPem: new Secret(keyPem), fingerprint: fingerprintOf(new X509Certificate(certPem)) };
+}
+
+function only(fingerprint: string): (certificate: X509Certificate) => string {
+  return (certificate) => {
+    const shown = fingerprintOf(certificate);
+    if (shown !== fingerprint)
+      throw new RpcError('rpc-handshake', `expected ${fingerprint}, the peer shows ${shown}`);
+    return shown;
+  };
+}
+
+const refusing: Handlers<typeof InitApi, string> = {
+  describe: () => Promise.reject(new CodedError(testErrors, 'test-refused', 'describing')),
+  statBlobs: () => Promise.resolve({}),
+  uploadBlob: () => Promise.resolve({}),
+  init: async function* () {},
+  acknowledge: () => Promise.resolve({}),
+};
+
+async function start(handlers: Partial<Handlers<typeof InitApi, string>>) {
+  const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
+  const rpc = new RpcServer<string>({
+    upgrade: tlsServerUpgrade({ identity: server, accept: only(client.fingerprint) }),
+    services: [implement(InitApi, { ...refusing, ...handlers })],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  open.push(rpc);
+  const port = await rpc.listen('127.0.0.1', 0);
+  const dial = (as: TlsIdentity, expected: string) => {
+    const channel = new RpcChannel({
+      endpoint: `127.0.0.1:${port}`,
+      upgrade: tlsClientUpgrade({ identity: as, accept: only(expected) }),
+    });
+    open.push({ [Symbol.asyncDispose]: async () => channel[Symbol.dispose]() });
+    return createClient(InitApi, channel);
+  };
+  return { rpc, port, server, client, dial };
+}
+
+describe('a session with both ends proved', () => {
+  test('carries a unary call and tells the handler who asked', async () => {
+    const { dial, client, server } = await start({
+      describe: async (_request, call) => ({ fingerprint: call.peer }),
+    });
+    const answer = await dial(client, server.fingerprint).describe(
+      { clientVersion: '0.1.0' },
+      { signal: never },
+    );
+    expect(answer.fingerprint).toBe(client.fingerprint);
+  });
+
+  test('carries a server stream in order and stops the handler when the caller leaves', async () => {
+    const left = Promise.withResolvers<void>();
+    const { dial, client, server } = await start({
+      init: async function* (_request, call) {
+        call.signal.addEventListener('abort', () => left.resolve());
+        for (let sequence = 1n; ; sequence++) yield { sequence };
+      },
+    });
+    const seen: bigint[] = [];
+    for await (const event of dial(client, server.fingerprint).init({ initId: 'x' }, { signal: never })) {
+      seen.push(event.sequence);
+      if (seen.length === 500) break;
+    }
+    await left.promise;
+    expect(seen).toEqual(Array.from({ length: 500 }, (_, i) => BigInt(i + 1)));
+  });
+
+  test('carries a client stream of many megabytes', async () => {
+    const { dial, client, server } = await start({
+      uploadBlob: async (requests) => {
+        let bytes = 0;
+        for await (const { part } of requests) if (part.case === 'chunk') bytes += part.value.length;
+        return { complete: true, partialBytes: BigInt(bytes) };
+      },
+    });
+    const chunk = new Uint8Array(1024 * 1024);
+    async function* chunks() {
+      for (let i = 0; i < 24; i++) yield { part: { case: 'chunk' as const, value: chunk } };
+    }
+    const answer = await dial(client, server.fingerprint).uploadBlob(chunks(), { signal: never });
+    expect(answer.partialBytes).toBe(24n * 1024n * 1024n);
+  });
+
+  test('brings a coded error to the caller with its fix and exit', async () => {
+    const { dial, client, server } = await start({});
+    const failure = dial(client, server.fingerprint).describe({}, { signal: never });
+    await expect(failure).rejects.toMatchObject({
+      code: 'test-refused',
+      exit: 'refused',
+      retryable: false,
+      fix: 'ask nicely',
+    });
+  });
+
+  test('a refused upload ends with the reason of the peer, not with a broken pipe', async () => {
+    const { dial, client, server } = await start({
+      uploadBlob: async (requests) => {
+        for await (const _ of requests) throw new CodedError(testErrors, 'test-refused', 'uploading');
+        return {};
+      },
+    });
+    async function* endless() {
+      for (let i = 0; i < 1000; i++) yield { part: { case: 'chunk' as const, value: new Uint8Array(65536) } };
+    }
+    await expect(
+      dial(client, server.fingerprint).uploadBlob(endless(), { signal: never }),
+    ).rejects.toMatchObject({ code: 'test-refused' });
+  });
+
+  test('an aborted call rejects with the reason of its signal', async () => {
+    const { dial, client, server } = await start({ describe: () => new Promise(() => undefined) });
+    const abort = new AbortController();
+    const call = dial(client, server.fingerprint).describe({}, { signal: abort.signal });
+    setImmediate(() => abort.abort(new Error('enough')));
+    await expect(call).rejects.toThrow('enough');
+  });
+});
+
+describe('a session that is not proved', () => {
+  test('the client refuses a server with another key and names both', async () => {
+    const { dial, client } = await start({});
+    const other = await createIdentity();
+    const call = dial(client, other.fingerprint).describe({}, { signal: never, timeoutMs: 3000 });
+    await expect(call).rejects.toMatchObject({
+      code: 'rpc-handshake',
+      message: expect.stringContaining(other.fingerprint),
+    });
+  });
+
+  test('the server refuses a client with another key before any call', async () => {
+    const { dial, server } = await start({ describe: async () => ({ fingerprint: 'must not be reached' }) });
+    const stranger = await createIdentity();
+    const call = dial(stranger, server.fingerprint).describe({}, { signal: never, timeoutMs: 1500 });
+    await expect(call).rejects.toBeInstanceOf(CodedError);
+  });
+
+  test('garbage instead of TLS costs the server one closed socket', async () => {
+    const { port, dial, client, server } = await start({ describe: async () => ({ hostname: 'alive' }) });
+    const socket = connect(port, '127.0.0.1');
+    socket.on('error', () => undefined);
+    socket.write('GET / HTTP/1.1\r\n\r\n');
+    socket.resume();
+    await once(socket, 'close');
+    expect((await dial(client, server.fingerprint).describe({}, { signal: never })).hostname).toBe('alive');
+  });
+});

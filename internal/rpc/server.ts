@@ -1,0 +1,227 @@
+import type {
+  DescMethodBiDiStreaming,
+  DescMethodClientStreaming,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from '@bufbuild/protobuf';
+import {
+  Server as GrpcServer,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServerReadableStream,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type sendUnaryData,
+  type UntypedHandleCall,
+} from '@grpc/grpc-js';
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
+import type { Logger } from '../logging/index.ts';
+import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
+import { serviceDefinition } from './codec.ts';
+import { statusFromError, type Disclosure } from './errors.ts';
+import type { Upgrade } from './upgrade.ts';
+
+/** What a handler knows of its call. */
+export interface Call<P> {
+  /** Who asked, as the upgrade proved it. A caller can't choose it. */
+  readonly peer: P;
+  /** Fires when the caller has gone or the server closes. */
+  readonly signal: AbortSignal;
+}
+
+export type Handlers<S extends DescService, P> = {
+  readonly [K in keyof S['method']]: Handler<S['method'][K], P>;
+};
+
+type Handler<M, P> =
+  M extends DescMethodUnary<infer I, infer O>
+    ? (request: MessageShape<I>, call: Call<P>) => Promise<MessageInitShape<O>>
+    : M extends DescMethodServerStreaming<infer I, infer O>
+      ? (request: MessageShape<I>, call: Call<P>) => AsyncIterable<MessageInitShape<O>>
+      : M extends DescMethodClientStreaming<infer I, infer O>
+        ? (requests: AsyncIterable<MessageShape<I>>, call: Call<P>) => Promise<MessageInitShape<O>>
+        : M extends DescMethodBiDiStreaming<infer I, infer O>
+          ? (requests: AsyncIterable<MessageShape<I>>, call: Call<P>) => AsyncIterable<MessageInitShape<O>>
+          : never;
+
+/** A service and who answers it. */
+export interface Implementation<P> {
+  readonly service: DescService;
+  readonly handlers: Readonly<Record<string, unknown>>;
+  readonly peerType?: (peer: P) => void;
+}
+
+export function implement<S extends DescService, P>(service: S, handlers: Handlers<S, P>): Implementation<P> {
+  return { service, handlers: handlers as Readonly<Record<string, unknown>> };
+}
+
+export interface RpcServerOptions<P> {
+  readonly upgrade: Upgrade<P>;
+  readonly services: readonly [Implementation<P>, ...Implementation<P>[]];
+  readonly disclose: Disclosure;
+  readonly log: Logger;
+  /** Connections at once, those still proving themselves included. */
+  readonly maxConnections?: number;
+  /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
+  readonly maxConnectionAgeMs?: number;
+}
+
+/** Listens, lets each connection prove itself, and only then speaks gRPC on it. */
+export class RpcServer<P> implements AsyncDisposable {
+  readonly #options: RpcServerOptions<P>;
+  readonly #grpc: GrpcServer;
+  readonly #net: NetServer;
+  readonly #closing = new AbortController();
+  readonly #sockets = new Set<Socket>();
+  readonly #peers = new Map<string, P>();
+  readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
+
+  constructor(options: RpcServerOptions<P>) {
+    this.#options = options;
+    this.#grpc = new GrpcServer({
+      'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
+      'grpc.keepalive_time_ms': 20_000,
+      'grpc.keepalive_timeout_ms': 10_000,
+      'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,
+      ...(options.maxConnectionAgeMs === undefined
+        ? {}
+        : {
+            'grpc.max_connection_age_ms': options.maxConnectionAgeMs,
+            'grpc.max_connection_age_grace_ms': 30_000,
+          }),
+    });
+    for (const { service, handlers } of options.services) {
+      const bound = service.methods.map(
+        (method) => [method.localName, this.#handler(method.methodKind, handlers[method.localName])] as const,
+      );
+      this.#grpc.addService(serviceDefinition(service), Object.fromEntries(bound));
+    }
+    this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
+    this.#net.maxConnections = options.maxConnections ?? 512;
+  }
+
+  /** Listens on "host" and port (0: any) and answers the port. */
+  async listen(host: string, port: number): Promise<number> {
+    this.#net.listen(port, host);
+    await once(this.#net, 'listening');
+    return (this.#net.address() as AddressInfo).port;
+  }
+
+  /** Stops listening, lets running calls end for `graceMs`, then cuts them. */
+  async close(graceMs: number): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    this.#net.close();
+    this.#closing.abort(new Error('the server is closing'));
+    this.#injector.drain(graceMs);
+    const drained = new Promise<void>((resolve) => this.#grpc.tryShutdown(() => resolve()));
+    const force = setTimeout(() => {
+      this.#grpc.forceShutdown();
+      for (const socket of this.#sockets) socket.destroy();
+    }, graceMs);
+    await drained;
+    clearTimeout(force);
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close(0);
+  }
+
+  async #accept(socket: Socket): Promise<void> {
+    const source = `${socket.remoteAddress}:${socket.remotePort}`;
+    this.#sockets.add(socket);
+    socket.on('error', () => undefined); // a peer that resets is not our failure; 'close' follows
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      this.#peers.delete(source);
+    });
+    try {
+      const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
+      if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
+      upgraded.socket.on('error', () => undefined);
+      this.#peers.set(source, upgraded.peer);
+      this.#injector.injectConnection(upgraded.socket);
+    } catch (error) {
+      socket.destroy();
+      this.#options.log.warn('a connection was refused', { source, error });
+    }
+  }
+
+  /** The peer of the connection a call came on, by the address pair that only the kernel assigns. */
+  #call(call: { getPeer(): string }, signal: AbortSignal): Call<P> {
+    const peer = this.#peers.get(call.getPeer());
+    if (peer === undefined) throw new Error('a call on a connection that proved nothing');
+    return { peer, signal };
+  }
+
+  #handler(kind: string, handler: unknown): UntypedHandleCall {
+    const disclose = this.#options.disclose;
+    type Single = (request: unknown, call: Call<P>) => Promise<unknown>;
+    type Many = (request: unknown, call: Call<P>) => AsyncIterable<unknown>;
+    const answer = async (call: AnyCall, request: unknown, done: sendUnaryData<unknown>): Promise<void> => {
+      using alive = whileCalled(call, this.#closing.signal);
+      try {
+        done(null, await (handler as Single)(request, this.#call(call, alive.signal)));
+      } catch (error) {
+        this.#options.log.debug('a call failed', { error });
+        done(statusFromError(error, disclose));
+      }
+    };
+    const stream = async (
+      call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>,
+      request: unknown,
+    ): Promise<void> => {
+      using alive = whileCalled(call, this.#closing.signal);
+      try {
+        for await (const message of (handler as Many)(request, this.#call(call, alive.signal))) {
+          alive.signal.throwIfAborted();
+          if (!call.write(message)) await once(call, 'drain', { signal: alive.signal });
+        }
+        call.end();
+      } catch (error) {
+        if (call.cancelled) return;
+        this.#options.log.debug('a call failed', { error });
+        call.emit('error', statusFromError(error, disclose));
+      }
+    };
+    switch (kind) {
+      case 'unary':
+        return (call: ServerUnaryCall<unknown, unknown>, done: sendUnaryData<unknown>) =>
+          void answer(call, call.request, done);
+      case 'client_streaming':
+        return (call: ServerReadableStream<unknown, unknown>, done: sendUnaryData<unknown>) =>
+          void answer(call, call, done);
+      case 'server_streaming':
+        return (call: ServerWritableStream<unknown, unknown>) => void stream(call, call.request);
+      default:
+        return (call: ServerDuplexStream<unknown, unknown>) => void stream(call, call);
+    }
+  }
+}
+
+type AnyCall = {
+  getPeer(): string;
+  once(event: 'cancelled', listener: () => void): unknown;
+  off(event: 'cancelled', listener: () => void): unknown;
+};
+
+/** A signal that lives as long as the call. */
+function whileCalled(call: AnyCall, closing: AbortSignal): { readonly signal: AbortSignal } & Disposable {
+  const controller = new AbortController();
+  const onCancelled = (): void => controller.abort(new Error('the caller has gone'));
+  const onClosing = (): void => controller.abort(closing.reason);
+  call.once('cancelled', onCancelled);
+  closing.addEventListener('abort', onClosing, { once: true });
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]: () => {
+      call.off('cancelled', onCancelled);
+      closing.removeEventListener('abort', onClosing);
+    },
+  };
+}
