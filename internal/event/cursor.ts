@@ -1,0 +1,65 @@
+import type { Peeked, Readable, Watcher } from './readable.ts';
+
+/** The one watcher there is: works on any readable through its revision. */
+export class Cursor<T> implements Watcher<T> {
+  readonly #source: Readable<T>;
+  #seenRevision = -1;
+  #reading = false;
+  /** Ends the wait of the pending `next()`, if there is one. */
+  #interrupt: ((reason: unknown) => void) | undefined;
+  #disposed = false;
+
+  constructor(source: Readable<T>) {
+    this.#source = source;
+  }
+
+  async next(signal: AbortSignal): Promise<T> {
+    if (this.#disposed) throw new Error('watching a value: this watcher is disposed');
+    if (this.#reading) {
+      throw new Error('watching a value: another next() is pending on this watcher; each reader needs its own');
+    }
+    signal.throwIfAborted();
+    this.#reading = true;
+    try {
+      return await this.#newest(signal);
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#disposed = true;
+    this.#interrupt?.(new Error('watching a value: the watcher was disposed while next() was pending'));
+  }
+
+  async #newest(signal: AbortSignal): Promise<T> {
+    for (;;) {
+      const fresh = this.#take();
+      if (fresh.set) return fresh.value;
+      // The value is read after waking and not while it is set: several sets in a row give only the newest.
+      await this.#woken(signal);
+    }
+  }
+
+  #take(): Peeked<T> {
+    const { revision } = this.#source;
+    if (revision <= this.#seenRevision) return { set: false };
+    this.#seenRevision = revision; // also when an operator throws: its reader is told once for each set
+    return this.#source.peek();
+  }
+
+  #woken(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const onAbort = (): void => settle(() => reject(signal.reason as Error));
+    const subscription = this.#source.subscribe(() => settle(resolve));
+    const settle = (how: () => void): void => {
+      subscription[Symbol.dispose]();
+      signal.removeEventListener('abort', onAbort);
+      this.#interrupt = undefined;
+      how();
+    };
+    this.#interrupt = (reason) => settle(() => reject(reason as Error));
+    signal.addEventListener('abort', onAbort, { once: true });
+    return promise;
+  }
+}

@@ -1,0 +1,38 @@
+import { Cursor } from './cursor.ts';
+import type { Peeked, Readable, Settable, Watcher } from './readable.ts';
+
+/** The newest value of something, with its history thrown away. See the door of this folder. */
+export class EventValue<T> implements Settable<T>, Readable<T> {
+  #now: Peeked<T> = { set: false };
+  #revision = 0;
+  readonly #subscribers = new Set<{ readonly wake: () => void }>();
+
+  get revision(): number {
+    return this.#revision;
+  }
+
+  /** How many readers wait at this moment. Zero at the end of a test means that nothing leaked. */
+  get waiting(): number {
+    return this.#subscribers.size;
+  }
+
+  set(value: T): void {
+    this.#now = { set: true, value };
+    this.#revision++;
+    for (const subscriber of [...this.#subscribers]) subscriber.wake();
+  }
+
+  peek(): Peeked<T> {
+    return this.#now;
+  }
+
+  watch(): Watcher<T> {
+    return new Cursor(this);
+  }
+
+  subscribe(wake: () => void): Disposable {
+    const subscriber = { wake };
+    this.#subscribers.add(subscriber);
+    return { [Symbol.dispose]: () => void this.#subscribers.delete(subscriber) };
+  }
+}

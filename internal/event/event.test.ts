@@ -1,0 +1,269 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, test } from '@jest/globals';
+import { settle } from '../testing/index.ts';
+import { combine, EventValue, follow, map, when, type Readable } from './index.ts';
+
+const never = new AbortController().signal;
+
+describe('EventValue', () => {
+  test('peek() tells unset from set to undefined', () => {
+    const value = new EventValue<undefined>();
+    expect(value.peek()).toEqual({ set: false });
+    value.set(undefined);
+    expect(value.peek()).toEqual({ set: true, value: undefined });
+  });
+
+  test('the first next() gives the current value at once', async () => {
+    const value = new EventValue<number>();
+    value.set(7);
+    using watcher = value.watch();
+    expect(await watcher.next(never)).toBe(7);
+  });
+
+  test('the first next() waits while nothing was ever set', async () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    const first = watcher.next(never);
+    await settle();
+    expect(value.waiting).toBe(1);
+    value.set(7);
+    expect(await first).toBe(7);
+  });
+
+  test('set to undefined ends the wait', async () => {
+    const value = new EventValue<undefined>();
+    using watcher = value.watch();
+    const first = watcher.next(never);
+    value.set(undefined);
+    expect(await first).toBeUndefined();
+  });
+
+  test('next() skips what was missed and gives the newest', async () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    for (const each of [1, 2, 3]) value.set(each);
+    expect(await watcher.next(never)).toBe(3);
+  });
+
+  test('several sets in one turn wake a waiting reader once, with the newest', async () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    const first = watcher.next(never);
+    for (const each of [1, 2, 3]) value.set(each);
+    expect(await first).toBe(3);
+    const second = watcher.next(never);
+    await settle();
+    expect(value.waiting).toBe(1);
+    value.set(4);
+    expect(await second).toBe(4);
+  });
+
+  test('an equal set notifies again', async () => {
+    const value = new EventValue<string>();
+    using watcher = value.watch();
+    value.set('same');
+    await watcher.next(never);
+    const second = watcher.next(never);
+    value.set('same');
+    expect(await second).toBe('same');
+  });
+
+  test('each watcher has a cursor of its own', async () => {
+    const value = new EventValue<number>();
+    using early = value.watch();
+    value.set(1);
+    expect(await early.next(never)).toBe(1);
+    using late = value.watch();
+    expect(await late.next(never)).toBe(1);
+  });
+
+  test('a slow reader does not hold up a set', () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    const pending = watcher.next(never);
+    for (let round = 0; round < 1000; round++) value.set(round);
+    expect(value.peek()).toEqual({ set: true, value: 999 });
+    return expect(pending).resolves.toBe(999);
+  });
+});
+
+describe('Watcher', () => {
+  test('next() rejects a second reader and serves the first', async () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    const first = watcher.next(never);
+    await expect(watcher.next(never)).rejects.toThrow('another next() is pending');
+    value.set(1);
+    expect(await first).toBe(1);
+  });
+
+  test('next() works again after an abort, and nothing was lost', async () => {
+    const value = new EventValue<number>();
+    using watcher = value.watch();
+    const controller = new AbortController();
+    const first = watcher.next(controller.signal);
+    controller.abort(new Error('enough'));
+    value.set(1);
+    await expect(first).rejects.toThrow('enough');
+    expect(await watcher.next(never)).toBe(1);
+  });
+
+  test('next() refuses a signal that has fired, even when there is a value', async () => {
+    const value = new EventValue<number>();
+    value.set(1);
+    using watcher = value.watch();
+    await expect(watcher.next(AbortSignal.abort(new Error('enough')))).rejects.toThrow('enough');
+    expect(await watcher.next(never)).toBe(1);
+  });
+
+  test('dispose ends a pending next() loudly and frees the value', async () => {
+    const value = new EventValue<number>();
+    const watcher = value.watch();
+    const pending = watcher.next(never);
+    watcher[Symbol.dispose]();
+    await expect(pending).rejects.toThrow('disposed while next() was pending');
+    await expect(watcher.next(never)).rejects.toThrow('disposed');
+    expect(value.waiting).toBe(0);
+  });
+
+  test('200,000 rounds leave no listener on the signal and none on the value', async () => {
+    const { signal } = new AbortController();
+    const value = new EventValue<number>();
+    const view = combine({ value, twice: map(value, (n) => n * 2) });
+    using watcher = view.watch();
+    for (let round = 0; round < 200_000; round++) {
+      const pending = watcher.next(signal);
+      value.set(round);
+      if ((await pending).twice !== round * 2) throw new Error(`round ${round} gave a wrong value`);
+    }
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    expect(value.waiting).toBe(0);
+  });
+
+  test('an aborted wait leaves no listener on the signal and none on the value', async () => {
+    const controller = new AbortController();
+    const value = new EventValue<number>();
+    using watcher = combine({ value }).watch();
+    const pending = watcher.next(controller.signal);
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(1);
+    controller.abort(new Error('enough'));
+    await expect(pending).rejects.toThrow('enough');
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
+    expect(value.waiting).toBe(0);
+  });
+});
+
+describe('operators', () => {
+  test('map() transforms what is peeked and what is watched', async () => {
+    const value = new EventValue<number>();
+    const text: Readable<string> = map(value, (n) => `n=${n}`);
+    expect(text.peek()).toEqual({ set: false });
+    using watcher = text.watch();
+    const first = watcher.next(never);
+    value.set(1);
+    expect(await first).toBe('n=1');
+    expect(text.peek()).toEqual({ set: true, value: 'n=1' });
+  });
+
+  test('map() hands the error of its transform to the reader, once for each set', async () => {
+    const value = new EventValue<string>();
+    using watcher = map(value, (text): unknown => JSON.parse(text)).watch();
+    value.set('{');
+    await expect(watcher.next(never)).rejects.toThrow(SyntaxError);
+    const second = watcher.next(never);
+    await settle();
+    value.set('1');
+    expect(await second).toBe(1);
+  });
+
+  test('combine() is set once all of its sources are', async () => {
+    const role = new EventValue<string>();
+    const curator = new EventValue<number | undefined>();
+    const both = combine({ role, curator });
+    using watcher = both.watch();
+    const first = watcher.next(never);
+    role.set('worker');
+    await settle();
+    expect(both.peek()).toEqual({ set: false });
+    curator.set(undefined);
+    expect(await first).toEqual({ role: 'worker', curator: undefined });
+  });
+
+  test('combine() is newer whenever one source is', async () => {
+    const a = new EventValue<number>();
+    const b = new EventValue<number>();
+    a.set(1);
+    b.set(1);
+    using watcher = combine({ a, b }).watch();
+    await watcher.next(never);
+    const second = watcher.next(never);
+    b.set(2);
+    expect(await second).toEqual({ a: 1, b: 2 });
+  });
+
+  test('combine() of nothing is one empty object', async () => {
+    using watcher = combine({}).watch();
+    expect(await watcher.next(never)).toEqual({});
+  });
+
+  test('an operator nobody waits on subscribes to nothing', () => {
+    const value = new EventValue<number>();
+    using _watcher = combine({ view: map(value, String) }).watch();
+    expect(value.waiting).toBe(0);
+  });
+
+  test('when() gives the first value that fits and narrows its type', async () => {
+    const value = new EventValue<number | undefined>();
+    value.set(undefined);
+    const found: Promise<number> = when(value, (n): n is number => n !== undefined, never);
+    await settle();
+    value.set(3);
+    expect(await found).toBe(3);
+    expect(value.waiting).toBe(0);
+  });
+
+  test('when() ends with the reason of its signal', async () => {
+    const controller = new AbortController();
+    const value = new EventValue<number>();
+    const waiting = when(value, () => true, controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+    expect(value.waiting).toBe(0);
+  });
+
+  test('follow() gives the newest of each turn until the loop is left', async () => {
+    const value = new EventValue<number>();
+    value.set(0);
+    const seen: number[] = [];
+    for await (const each of follow(value, never)) {
+      seen.push(each);
+      if (each === 4) break;
+      value.set(each + 1);
+      value.set(each + 2);
+    }
+    expect(seen).toEqual([0, 2, 4]);
+    expect(value.waiting).toBe(0);
+  });
+
+  test('follow() throws the reason when its signal fires', async () => {
+    const controller = new AbortController();
+    const value = new EventValue<number>();
+    value.set(0);
+    const loop = (async () => {
+      for await (const each of follow(value, controller.signal)) expect(each).toBe(0);
+    })();
+    await settle();
+    controller.abort(new Error('enough'));
+    await expect(loop).rejects.toThrow('enough');
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
+  });
+});
+
+test('types refuse a wrong value and a reader who writes', () => {
+  const value = new EventValue<number>();
+  const reader: Readable<number> = value;
+  // @ts-expect-error a string is no number
+  value.set('one');
+  // @ts-expect-error the reading side has no set()
+  expect(reader.set).toBeDefined();
+});

@@ -1,0 +1,16 @@
+/**
+ * Ground: Event Values. State travels between workers as the newest value, never as a queue.
+ *
+ *     one writer ── set(v) ──▶ EventValue<T> ── watch().next(signal) ──▶ many readers
+ *
+ * A reader gets the current value at once (or waits for the first), then each newer one; what it was
+ * too slow to see is skipped, because only the newest state is worth acting on. A set never waits for
+ * a reader. Give readers the `Readable<T>` side and the one writer the `Settable<T>` side.
+ *
+ * Nothing is subscribed while nobody waits: operators hold no state, a watcher registers itself only
+ * for the time of one `next()`. So nothing leaks, even when a watcher is forgotten.
+ */
+export { EventValue } from './event-value.ts';
+export { follow, when } from './follow.ts';
+export { combine, map } from './operators.ts';
+export type { Peeked, Readable, Settable, Watcher } from './readable.ts';
