@@ -1,0 +1,113 @@
+import {
+  contextTag,
+  parseInteger,
+  parseSmallInteger,
+  parseTime,
+  readOnly,
+  TAG,
+  type DerReader,
+} from '../asn1/index.ts';
+import type { SignatureAlgorithm } from './algorithm.ts';
+import { parseSerial, parseSignaturePart, type Certificate } from './certificate.ts';
+import { asX509, X509Error } from './errors.ts';
+import { checkCritical, EXTENSION, parseExtensions, readExtension } from './extensions.ts';
+import { allowsUsage, parseAuthorityKeyId } from './standard-extensions.ts';
+import { isIssuer } from './name.ts';
+import { describeName, parseName, type DistinguishedName } from './name.ts';
+import { verifySignature } from './signature.ts';
+
+/** A certificate revocation list that has been read, not trusted: `verifyCrl` does that. */
+export interface Crl {
+  readonly issuer: DistinguishedName;
+  readonly thisUpdateMs: number;
+  readonly nextUpdateMs: number;
+  /** The CRL number, or undefined when the list carries none. */
+  readonly number: bigint | undefined;
+  readonly revoked: ReadonlySet<bigint>;
+  readonly authorityKeyId: Uint8Array | undefined;
+  readonly algorithm: SignatureAlgorithm;
+  readonly signed: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+const MAX_CRL_BYTES = 4 << 20;
+const VERSION_2 = 1;
+
+/** Reads one X.509 v2 CRL (RFC 5280 §5.1), to its last byte. Delta and indirect lists are refused with their critical extension. */
+export function parseCrl(der: Uint8Array): Crl {
+  if (der.length > MAX_CRL_BYTES)
+    throw new X509Error('x509-malformed', `reading a CRL: ${der.length} bytes are too many`);
+  return asX509('reading a CRL', () =>
+    readOnly(der, TAG.sequence, (reader) => {
+      const signed = reader.peekRaw();
+      const { innerAlgorithmDer, ...body } = reader.sequence(parseList);
+      return { ...body, ...parseSignaturePart(reader, innerAlgorithmDer), signed };
+    }),
+  );
+}
+
+/** Checks that `issuer` made this list and that it is of its time. `issuer` must itself have been verified. */
+export function verifyCrl(crl: Crl, issuer: Certificate, atMs: number): void {
+  const what = `the CRL of ${describeName(crl.issuer)}`;
+  if (!isIssuer(crl, issuer)) {
+    throw new X509Error(
+      'x509-crl-issuer',
+      `verifying ${what}: ${describeName(issuer.subject)} was expected to issue it`,
+    );
+  }
+  if (!allowsUsage(issuer, 'cRLSign')) {
+    throw new X509Error('x509-key-usage', `verifying ${what}: its issuer may not sign CRLs`);
+  }
+  verifySignature(crl, issuer.publicKey, what);
+  if (atMs < crl.thisUpdateMs)
+    throw new X509Error('x509-crl-not-yet-valid', `verifying ${what}: it is from the future`);
+  if (atMs > crl.nextUpdateMs)
+    throw new X509Error('x509-crl-expired', `verifying ${what}: its next update is past`);
+}
+
+/** Throws `x509-revoked` when the list names the certificate. The list must have been verified. */
+export function checkNotRevoked(certificate: Certificate, crl: Crl): void {
+  if (Buffer.compare(certificate.issuer.der, crl.issuer.der) !== 0) {
+    throw new X509Error(
+      'x509-crl-issuer',
+      `looking for ${describeName(certificate.subject)}: CRL of another issuer`,
+    );
+  }
+  if (crl.revoked.has(certificate.serial)) {
+    throw new X509Error(
+      'x509-revoked',
+      `looking for ${describeName(certificate.subject)}: revoked by its issuer`,
+    );
+  }
+}
+
+function parseList(list: DerReader) {
+  if (parseSmallInteger(list.read(TAG.integer), VERSION_2) !== VERSION_2) {
+    throw new X509Error('x509-malformed', 'reading a CRL: not of version 2');
+  }
+  const innerAlgorithmDer = list.read(TAG.sequence).raw;
+  const issuer = parseName(list);
+  const thisUpdateMs = parseTime(list.readAny());
+  const nextUpdateMs = parseTime(list.readAny());
+  const serials =
+    list.insideOptional(TAG.sequence, (entries) => entries.all((each) => each.sequence(parseEntry))) ?? [];
+  const extensions = list.inside(contextTag(0, 'constructed'), parseExtensions);
+  checkCritical(extensions, [EXTENSION.crlNumber, EXTENSION.authorityKeyId], 'a CRL');
+  return {
+    innerAlgorithmDer,
+    issuer,
+    thisUpdateMs,
+    nextUpdateMs,
+    revoked: new Set(serials),
+    number: readExtension(extensions, EXTENSION.crlNumber, (value) => parseInteger(value.read(TAG.integer))),
+    authorityKeyId: parseAuthorityKeyId(extensions),
+  };
+}
+
+/** Any entry revokes, whatever its reason: `removeFromCRL` belongs to delta lists, which are refused. */
+function parseEntry(entry: DerReader): bigint {
+  const serial = parseSerial(entry);
+  parseTime(entry.readAny());
+  if (!entry.done) checkCritical(parseExtensions(entry), [EXTENSION.crlReason], 'a CRL entry');
+  return serial;
+}

@@ -1,0 +1,74 @@
+import { DerReader, parseBoolean, parseOid, TAG } from '../asn1/index.ts';
+import { X509Error } from './errors.ts';
+
+export interface Extension {
+  readonly oid: string;
+  readonly critical: boolean;
+  /** What the OCTET STRING holds; DER for all standard extensions, but AMD's hardware id is raw bytes. */
+  readonly value: Uint8Array;
+}
+
+export type Extensions = ReadonlyMap<string, Extension>;
+
+export const EXTENSION = {
+  subjectKeyId: '2.5.29.14',
+  keyUsage: '2.5.29.15',
+  subjectAltName: '2.5.29.17',
+  basicConstraints: '2.5.29.19',
+  crlNumber: '2.5.29.20',
+  crlReason: '2.5.29.21',
+  authorityKeyId: '2.5.29.35',
+  extendedKeyUsage: '2.5.29.37',
+} as const;
+
+const MAX_EXTENSIONS = 64;
+
+/** Reads Extensions (RFC 5280 §4.1.2.9): at least one, none twice. */
+export function parseExtensions(reader: DerReader): Extensions {
+  return reader.sequence((list) => {
+    const found = new Map<string, Extension>();
+    do {
+      const extension = list.sequence(parseExtension);
+      if (found.has(extension.oid)) {
+        throw new X509Error('x509-extension-duplicate', `reading extensions: ${extension.oid} appears twice`);
+      }
+      if (found.size === MAX_EXTENSIONS)
+        throw new X509Error('x509-malformed', 'reading extensions: too many');
+      found.set(extension.oid, extension);
+    } while (!list.done);
+    return found;
+  });
+}
+
+/** Refuses critical extensions outside `known`: who does not understand one must not use the document (RFC 5280 §4.2). */
+export function checkCritical(extensions: Extensions, known: readonly string[], what: string): void {
+  for (const { oid, critical } of extensions.values()) {
+    if (critical && !known.includes(oid)) {
+      throw new X509Error(
+        'x509-extension-critical',
+        `verifying ${what}: critical extension ${oid} is not known`,
+      );
+    }
+  }
+}
+
+/** Reads an extension whose value is one element and nothing after it; undefined when it is absent. */
+export function readExtension<T>(
+  extensions: Extensions,
+  oid: string,
+  parse: (reader: DerReader) => T,
+): T | undefined {
+  const extension = extensions.get(oid);
+  if (extension === undefined) return undefined;
+  const reader = new DerReader(extension.value);
+  const value = parse(reader);
+  reader.end();
+  return value;
+}
+
+function parseExtension(reader: DerReader): Extension {
+  const oid = parseOid(reader.read(TAG.oid));
+  // DER leaves the default (FALSE) out; manufacturers write it all the same, and it is inside the signed part.
+  const critical = reader.nextTag === TAG.boolean && parseBoolean(reader.read(TAG.boolean));
+  return { oid, critical, value: reader.read(TAG.octetString).content };
+}

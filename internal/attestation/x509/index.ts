@@ -1,0 +1,22 @@
+/**
+ * X.509 certificates and CRLs as machine evidence carries them, read strictly and verified by our own rules.
+ *
+ *   PEM ──parsePem──▶ DER ──parseCertificate──▶ Certificate ─┐
+ *                      └──parseCrl──▶ Crl ──verifyCrl──┐     ├─verifyPath──▶ trusted up to a pinned root
+ *                                                      └─────┴─checkNotRevoked
+ *
+ * node:crypto does the arithmetic and nothing else: it accepts trailing bytes, non-authorities and unknown critical
+ * extensions. Every refusal is an `X509Error` with its own code.
+ */
+export type { HashName, SignatureAlgorithm } from './algorithm.ts';
+export { CertificateCache } from './certificate-cache.ts';
+export { parseCertificate, type Certificate } from './certificate.ts';
+export { checkNotRevoked, parseCrl, verifyCrl, type Crl } from './crl.ts';
+export { X509Error, x509Errors, type X509ErrorCode } from './errors.ts';
+export { checkCritical, EXTENSION, readExtension, type Extension, type Extensions } from './extensions.ts';
+export { attributeOf, COMMON_NAME, describeName, type DistinguishedName } from './name.ts';
+export { verifyPath, type PathOptions } from './path.ts';
+export { decodeBase64, parsePem, type PemLabel, type PemOptions } from './pem.ts';
+export { parsePublicKey, type PublicKey, type PublicKeyKind } from './public-key.ts';
+export { isEcdsaSignatureRight } from './signature.ts';
+export { allowsUsage, type KeyUsage, type StandardExtensions } from './standard-extensions.ts';

@@ -1,0 +1,86 @@
+import { constants, verify } from 'node:crypto';
+import { parseInteger, readOnly, TAG } from '../asn1/index.ts';
+import type { SignatureAlgorithm } from './algorithm.ts';
+import { asX509, X509Error } from './errors.ts';
+import type { PublicKey, PublicKeyKind } from './public-key.ts';
+
+export interface SignedBytes {
+  readonly algorithm: SignatureAlgorithm;
+  readonly signed: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+/** The group orders (FIPS 186-5): r and s lie between 1 and n - 1. */
+const CURVES: Readonly<
+  Partial<Record<PublicKeyKind, { readonly scalarBytes: number; readonly order: bigint }>>
+> = {
+  p256: { scalarBytes: 32, order: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n },
+  p384: {
+    scalarBytes: 48,
+    order:
+      0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n,
+  },
+};
+
+/** Verifies a signature of a certificate or CRL or throws `x509-signature`. `what` names the document in the error. */
+export function verifySignature(document: SignedBytes, key: PublicKey, what: string): void {
+  const isRight = asX509(`verifying ${what}`, () => isSignatureRight(document, key));
+  if (!isRight) {
+    throw new X509Error('x509-signature', `verifying ${what}: the signature does not match`);
+  }
+}
+
+/**
+ * Whether (r, s), each `scalarBytes` long and big-endian, signs the bytes. Zero and values from the group order
+ * upwards are refused here, before any library sees them.
+ */
+export function isEcdsaSignatureRight(
+  key: PublicKey,
+  hash: 'sha256' | 'sha384' | 'sha512',
+  signed: Uint8Array,
+  signature: Uint8Array,
+): boolean {
+  const curve = CURVES[key.kind];
+  if (curve === undefined || signature.length !== 2 * curve.scalarBytes) return false;
+  const r = unsigned(signature.subarray(0, curve.scalarBytes));
+  const s = unsigned(signature.subarray(curve.scalarBytes));
+  if (r === 0n || s === 0n || r >= curve.order || s >= curve.order) return false;
+  return verify(hash, signed, { key: key.key, dsaEncoding: 'ieee-p1363' }, signature);
+}
+
+function isSignatureRight({ algorithm, signed, signature }: SignedBytes, key: PublicKey): boolean {
+  switch (algorithm.kind) {
+    case 'rsa-pkcs1':
+      return key.kind === 'rsa' && verify(algorithm.hash, signed, key.key, signature);
+    case 'rsa-pss':
+      return (
+        key.kind === 'rsa' &&
+        verify(
+          algorithm.hash,
+          signed,
+          { key: key.key, padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: algorithm.saltBytes },
+          signature,
+        )
+      );
+    case 'ecdsa':
+      return isDerEcdsaRight({ algorithm, signed, signature }, key);
+    case 'ed25519':
+      return key.kind === 'ed25519' && verify(null, signed, key.key, signature);
+  }
+}
+
+function isDerEcdsaRight({ algorithm, signed, signature }: SignedBytes, key: PublicKey): boolean {
+  const curve = CURVES[key.kind];
+  if (curve === undefined || algorithm.kind !== 'ecdsa') return false;
+  const scalars = readOnly(signature, TAG.sequence, (pair) => [
+    parseInteger(pair.read(TAG.integer)),
+    parseInteger(pair.read(TAG.integer)),
+  ]);
+  if (scalars.some((scalar) => scalar <= 0n || scalar >= curve.order)) return false;
+  const digits = scalars.map((scalar) => scalar.toString(16).padStart(2 * curve.scalarBytes, '0')).join('');
+  return isEcdsaSignatureRight(key, algorithm.hash, signed, Buffer.from(digits, 'hex'));
+}
+
+function unsigned(bytes: Uint8Array): bigint {
+  return BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
+}

@@ -1,0 +1,98 @@
+import {
+  contextTag,
+  parseBitString,
+  parseBoolean,
+  parseOid,
+  parseSmallInteger,
+  TAG,
+  type DerReader,
+} from '../asn1/index.ts';
+import { X509Error } from './errors.ts';
+import { EXTENSION, readExtension, type Extensions } from './extensions.ts';
+
+/** RFC 5280 §4.2.1.3, by bit. */
+const KEY_USAGE_BITS = {
+  digitalSignature: 0,
+  contentCommitment: 1,
+  keyEncipherment: 2,
+  dataEncipherment: 3,
+  keyAgreement: 4,
+  keyCertSign: 5,
+  cRLSign: 6,
+} as const;
+
+export type KeyUsage = keyof typeof KEY_USAGE_BITS;
+
+/** What the extensions say that decide over trust. Read together with the document, so that no later look can fail. */
+export interface StandardExtensions {
+  readonly isCa: boolean;
+  /** How many authorities may stand between this one and a leaf; undefined means any number. */
+  readonly pathLength: number | undefined;
+  /** Undefined means: any use (RFC 5280 §4.2.1.3). */
+  readonly keyUsages: ReadonlySet<KeyUsage> | undefined;
+  /** OIDs; undefined means: any use. */
+  readonly extendedKeyUsages: readonly string[] | undefined;
+  readonly subjectKeyId: Uint8Array | undefined;
+  readonly authorityKeyId: Uint8Array | undefined;
+}
+
+export function parseStandardExtensions(extensions: Extensions): StandardExtensions {
+  const constraints = readExtension(extensions, EXTENSION.basicConstraints, parseBasicConstraints);
+  return {
+    isCa: constraints?.isCa ?? false,
+    pathLength: constraints?.pathLength,
+    keyUsages: readExtension(extensions, EXTENSION.keyUsage, parseKeyUsages),
+    extendedKeyUsages: readExtension(extensions, EXTENSION.extendedKeyUsage, parseExtendedKeyUsages),
+    subjectKeyId: readExtension(
+      extensions,
+      EXTENSION.subjectKeyId,
+      (reader) => reader.read(TAG.octetString).content,
+    ),
+    authorityKeyId: parseAuthorityKeyId(extensions),
+  };
+}
+
+/** The key identifier of the authority key id. Issuer and serial number in it are not used: names are compared elsewhere. */
+export function parseAuthorityKeyId(extensions: Extensions): Uint8Array | undefined {
+  return readExtension(extensions, EXTENSION.authorityKeyId, (reader) =>
+    reader.sequence((parts) => {
+      const keyId = parts.readOptional(contextTag(0, 'primitive'))?.content;
+      parts.readOptional(contextTag(1, 'constructed'));
+      parts.readOptional(contextTag(2, 'primitive'));
+      return keyId;
+    }),
+  );
+}
+
+/** Whether the key may be used so. */
+export function allowsUsage(certificate: StandardExtensions, usage: KeyUsage): boolean {
+  return certificate.keyUsages?.has(usage) ?? true;
+}
+
+function parseBasicConstraints(reader: DerReader): {
+  readonly isCa: boolean;
+  readonly pathLength: number | undefined;
+} {
+  return reader.sequence((constraints) => {
+    const isCa = constraints.nextTag === TAG.boolean && parseBoolean(constraints.read(TAG.boolean));
+    const pathLength = constraints.readOptional(TAG.integer);
+    if (pathLength !== undefined && !isCa) {
+      throw new X509Error(
+        'x509-malformed',
+        'reading basic constraints: path length of a certificate that is no CA',
+      );
+    }
+    return { isCa, pathLength: pathLength && parseSmallInteger(pathLength, 255) };
+  });
+}
+
+function parseKeyUsages(reader: DerReader): ReadonlySet<KeyUsage> {
+  const { bytes } = parseBitString(reader.read(TAG.bitString));
+  const isSet = (bit: number): boolean => (((bytes[bit >> 3] ?? 0) << (bit & 7)) & 0x80) !== 0;
+  const usages = Object.entries(KEY_USAGE_BITS) as [KeyUsage, number][];
+  return new Set(usages.filter(([, bit]) => isSet(bit)).map(([usage]) => usage));
+}
+
+function parseExtendedKeyUsages(reader: DerReader): readonly string[] {
+  return reader.sequence((list) => list.all((each) => parseOid(each.read(TAG.oid))));
+}
