@@ -1,0 +1,36 @@
+/**
+ * Attestation: which machine, and which software on it, is at the other end.
+ *
+ *   machine                                   verifier
+ *   Issuer.issue(binding) ── evidence ──▶ Validator.validate(evidence, binding, { nowMs, policy, collateral })
+ *                                             ├─▶ Verdict: named checks, measurements, identity, claims
+ *                                             └─▶ AttestationError: the check that refused, expected, actual
+ *
+ * Everything in evidence is the attacker's until its signature has been verified. Validators are pure: they
+ * touch no network and read no clock. Trust fails closed: an absent policy section, endorsement or register refuses.
+ */
+export { checkBinding, checkMachine, checkRegisters, checkSizes, warningsOf } from './appraise.ts';
+export {
+  AppraisalError,
+  AttestationError,
+  attestationErrors,
+  refusedCheck,
+  type AttestationErrorCode,
+  type RefusalOptions,
+} from './errors.ts';
+export type { Collateral, Policy, RegisterRule } from './rules.ts';
+export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './tpm/rules.ts';
+export {
+  BINDING_BYTES,
+  MAX_EVIDENCE_BYTES,
+  machineIdentityText,
+  type Check,
+  type CheckOutcome,
+  type Claim,
+  type Issuer,
+  type MachineIdentity,
+  type ValidationContext,
+  type Validator,
+  type Variant,
+  type Verdict,
+} from './verdict.ts';

@@ -1,0 +1,38 @@
+/** What the policy asks of TPM evidence beyond register values. */
+export interface TpmRules {
+  /**
+   * Which attestation keys may sign.
+   * - `enrolled`: only those in the endorsements, each tied to a machine.
+   * - `enrolling`: unknown ones too, so that credential activation can run over the session; the verdict's
+   *   identity is then `unproved` and a policy on machines still applies.
+   */
+  readonly attestationKeys: 'enrolled' | 'enrolling';
+  /** PCRs that must be quoted (SHA-256 bank), at least one of which can't be reset by software. */
+  readonly requiredPcrs: readonly number[];
+  /** TPMS_CLOCK_INFO.safe must be 1: the last shutdown was orderly, so the clock has not gone back. */
+  readonly requireSafeClock: boolean;
+  /** `required`: refused without a log that replays to the quoted PCRs; `optional`: checked when it is there. */
+  readonly eventLog: 'required' | 'optional';
+}
+
+/** Attestation keys this cluster knows, by the hex of their TPM Name (two bytes of hash algorithm, then the hash). */
+export interface TpmEndorsements {
+  readonly attestationKeys: ReadonlyMap<string, KnownAttestationKey>;
+}
+
+/** How an AK became known, and what its last quote said of time. */
+export interface KnownAttestationKey {
+  /** SHA-256 of the DER SubjectPublicKeyInfo of the EK, hex; absent when only the AK itself is pinned. */
+  readonly endorsementKeyId?: string;
+  /** From the last accepted quote of this key. A later quote may not be older. */
+  readonly lastSeen?: TpmClock;
+}
+
+/** TPMS_CLOCK_INFO (TPM 2.0 Part 2, 10.11.1). */
+export interface TpmClock {
+  /** Milliseconds the TPM has been powered since it was last cleared. */
+  readonly clockMs: bigint;
+  readonly resetCount: number;
+  readonly restartCount: number;
+  readonly safe: boolean;
+}
