@@ -1,0 +1,66 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { ExitName } from '../../internal/errors/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+
+/** The outside world of a command, as ports. */
+export interface CommandPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly clock: Clock;
+}
+
+/** Folders of this run, absolute. */
+export interface CommandPaths {
+  /** `$XDG_CACHE_HOME/cluster`: blobs, bundles. May be deleted at any time. */
+  readonly cache: string;
+  /** `$XDG_DATA_HOME/cluster`: local clusters. */
+  readonly data: string;
+  /** `$XDG_CONFIG_HOME/cluster`: settings of the user. */
+  readonly config: string;
+  /** `--workspace`, or the current folder: one cluster's configuration, state and keys. */
+  readonly workspace: string;
+}
+
+/** All a command gets. It touches nothing else: no `process`, no streams, no clock of its own. */
+export interface CommandContext {
+  readonly host: Host;
+  readonly ports: CommandPorts;
+  readonly paths: CommandPaths;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Fires at the first SIGINT or SIGTERM; its reason says which. */
+  readonly signal: AbortSignal;
+}
+
+/** What a command does: answers its exit name, or nothing for `ok`. Throws a `CodedError` when it fails. */
+export type CommandHandler<O> = (
+  context: CommandContext,
+  options: O,
+  ...args: string[]
+) => Promise<ExitName | void>;
+
+/** Turns a handler into an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
+export type ActionBinder = <O>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;
+
+/** The person or program in front of the CLI. Each message has a code that scripts can rely on. */
+export interface Host {
+  /** Whether a person can be asked. False in a pipe, with `--no-input` and with `--output json`. */
+  readonly interactive: boolean;
+  /** Talk: stderr for people, one JSON object on stdout with `--output json`. */
+  say(code: string, text: string, data?: Record<string, unknown>): void;
+  warn(code: string, text: string, data?: Record<string, unknown>): void;
+  /** A phase with its duration; a spinner on a terminal, a line in a pipe. */
+  step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T>;
+  /** The answer of the command, once: `render` on stdout for people, `data` as JSON for programs. */
+  result(data: unknown, render: () => string): void;
+  /** Asks, or takes the default at once when nobody can be asked. */
+  confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
+}
+
+export interface StepProgress {
+  /** What happens now; with `done` as a share of the whole. */
+  update(
+    text: string,
+    done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },
+  ): void;
+}
