@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { appendSynced, type AppendPort } from './append.ts';
 import { FileError, fileError } from './errors.ts';
 import type { FilePort, FileStat, WriteOptions } from './file-port.ts';
 
@@ -8,7 +9,7 @@ const SECRET_FILE = 0o600;
 const SECRET_FOLDER = 0o700;
 
 /** The real disk. */
-export class DiskFiles implements FilePort {
+export class DiskFiles implements FilePort, AppendPort {
   async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
     return attempt(`reading ${path}`, async () => {
       await using handle = await open(path, 'r').catch(undefinedIfAbsent);
@@ -58,6 +59,10 @@ export class DiskFiles implements FilePort {
         await rm(temporary, { force: true });
       }
     });
+  }
+
+  appendSynced(path: string, data: string): Promise<void> {
+    return appendSynced(path, data);
   }
 
   async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {

@@ -1,0 +1,113 @@
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import { KubernetesError } from './errors.ts';
+import { PATHS } from './settings.ts';
+
+const IMPORT_MS = 300_000;
+const AT_ONCE = 2;
+const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
+/** What only the workstation runs stays there. */
+const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
+
+/** What the installer needs of the bundle; `internal/bundle` has it. */
+export interface NodeComponent {
+  readonly name: string;
+  readonly kind: 'binary' | 'image' | 'chart';
+  readonly scope: 'node' | 'controlplane' | 'workstation' | 'baseline';
+  readonly sha256: string;
+  readonly sizeBytes: number;
+  readonly references?: readonly string[];
+}
+
+export interface ComponentPorts {
+  readonly commands: CommandRunner;
+  /** Copies a checked blob to its place, durable and executable; nothing when it is there with this hash. */
+  install(sha256: string, path: string): Promise<'installed' | 'already'>;
+  /** The path of a blob that has been checked against its hash. */
+  blob(sha256: string): Promise<string | undefined>;
+}
+
+export function isForNode(component: NodeComponent): boolean {
+  return component.kind !== 'chart' && !NOT_ON_NODES.includes(component.scope);
+}
+
+/** Where a program of the bundle belongs. */
+export function installPath(name: string): string {
+  return CNI_PLUGINS.includes(name) ? `${PATHS.cniBin}/${name}` : `${PATHS.bin}/${name}`;
+}
+
+/** Puts the bundle's programs in place. Answers how many were not there yet. */
+export async function installBinaries(
+  components: readonly NodeComponent[],
+  ports: ComponentPorts,
+  onProgress: (name: string, done: number, total: number) => void,
+): Promise<number> {
+  const binaries = components.filter((component) => component.kind === 'binary' && isForNode(component));
+  let installed = 0;
+  for (const [index, binary] of binaries.entries()) {
+    onProgress(binary.name, index, binaries.length);
+    if ((await ports.install(binary.sha256, installPath(binary.name))) === 'installed') installed++;
+  }
+  return installed;
+}
+
+/** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
+export async function importImages(
+  components: readonly NodeComponent[],
+  ports: ComponentPorts,
+  options: { readonly onProgress: (done: number, total: number) => void; readonly signal: AbortSignal },
+): Promise<number> {
+  const present = await pinnedImages(ports.commands, options.signal);
+  const images = components.filter((component) => component.kind === 'image' && isForNode(component));
+  const missing = images.filter(
+    ({ references }) => !(references ?? []).every((reference) => present.has(reference)),
+  );
+  let done = images.length - missing.length;
+  const queue = [...missing];
+  const work = async (): Promise<void> => {
+    for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
+      options.onProgress(done, images.length);
+      await importImage(image, ports, options.signal);
+      options.onProgress(++done, images.length);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return missing.length;
+}
+
+async function importImage(image: NodeComponent, ports: ComponentPorts, signal: AbortSignal): Promise<void> {
+  const path = await ports.blob(image.sha256);
+  if (path === undefined) {
+    throw new KubernetesError(
+      'kubernetes-component-missing',
+      `importing image ${image.name}: blob ${image.sha256} is not in the store`,
+    );
+  }
+  try {
+    await ctr(ports.commands, ['images', 'import', '--local', '--no-unpack=false', path], signal);
+    for (const reference of image.references ?? []) {
+      await ctr(ports.commands, ['images', 'label', reference, 'io.cri-containerd.pinned=pinned'], signal);
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    throw new KubernetesError('kubernetes-image-broken', `importing image ${image.name}`, { cause: error });
+  }
+}
+
+async function pinnedImages(commands: CommandRunner, signal: AbortSignal): Promise<ReadonlySet<string>> {
+  const listed = await ctr(commands, ['images', 'list'], signal);
+  const lines = listed.split('\n').filter((line) => line.includes('io.cri-containerd.pinned=pinned'));
+  return new Set(lines.map((line) => line.split(/\s+/)[0] ?? ''));
+}
+
+async function ctr(commands: CommandRunner, args: readonly string[], signal: AbortSignal): Promise<string> {
+  const argv = [
+    `${PATHS.bin}/ctr`,
+    '--address',
+    PATHS.containerdSocket,
+    '--namespace',
+    'k8s.io',
+    ...args,
+  ] as const;
+  const { stdout } = await commands.run({ argv: [...argv], timeoutMs: IMPORT_MS, signal });
+  return stdout;
+}

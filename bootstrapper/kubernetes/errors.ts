@@ -1,0 +1,47 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const kubernetesErrors = defineErrors({
+  'kubernetes-component-missing': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'A component that the bundle promises is not in the store of this machine.',
+    fix: 'Run the same `cluster init` again: it uploads what is missing.',
+  },
+  'kubernetes-kubeadm-failed': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'A phase of kubeadm ended with an error; its last words are in the message.',
+    fix: 'Mend what kubeadm names, then run the same `cluster init` again: it goes on with this phase.',
+  },
+  'kubernetes-image-broken': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'containerd could not import a container image of the bundle.',
+    fix: 'Check the disk of the machine; `cluster bundle verify` checks the image at the workstation.',
+  },
+  'kubernetes-kubelet-failed': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'The kubelet does not stay up; its last words are in the message.',
+    fix: 'Mend what the kubelet names, then run the same `cluster init` again.',
+  },
+  'kubernetes-api-timeout': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'The API server did not get ready in time; what it and the kubelet said last is in the message.',
+    fix: 'Mend what the last words name; a slow machine needs only the same `cluster init` again.',
+  },
+});
+
+export type KubernetesErrorCode = keyof typeof kubernetesErrors;
+
+export class KubernetesError extends CodedError<KubernetesErrorCode> {
+  constructor(code: KubernetesErrorCode, message: string, options?: CodedErrorOptions) {
+    super(kubernetesErrors, code, message, options);
+  }
+}

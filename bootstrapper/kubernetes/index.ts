@@ -1,0 +1,30 @@
+/**
+ * Kubernetes on this node: pure builders of configuration and units, thin drivers over kubeadm, containerd and systemd.
+ *
+ *   bundle ─▶ components (programs, images) ─▶ container runtime ─▶ pki ─▶ static pods + kubelet ─▶ settings
+ *
+ * Nothing here decides whether the node has the role; `roleserve` does.
+ */
+export { probeReadyz, type ApiProbe } from './api-probe.ts';
+export {
+  importImages,
+  installBinaries,
+  installPath,
+  isForNode,
+  type ComponentPorts,
+  type NodeComponent,
+} from './components.ts';
+export { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
+export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
+export { Kubeadm } from './kubeadm.ts';
+export { Marks } from './marks.ts';
+export { startContainerRuntime } from './runtime.ts';
+export {
+  API_PORT,
+  LOCAL_API_ENDPOINT,
+  PATHS,
+  type EtcdClientFiles,
+  type HostSettings,
+  type KubernetesSettings,
+} from './settings.ts';
+export { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from './units.ts';

@@ -1,0 +1,110 @@
+import {
+  API_PORT,
+  LOCAL_API_ENDPOINT,
+  PATHS,
+  type EtcdClientFiles,
+  type KubernetesSettings,
+} from './settings.ts';
+
+/**
+ * The configuration kubeadm reads (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1).
+ * JSON is YAML: no YAML writer in the agent.
+ */
+export function buildKubeadmConfig(settings: KubernetesSettings, etcd: EtcdClientFiles): string {
+  const documents = [
+    initConfiguration(settings),
+    clusterConfiguration(settings, etcd),
+    kubeletConfiguration(settings),
+    proxyConfiguration(),
+  ];
+  return documents.map((document) => JSON.stringify(document, undefined, 2)).join('\n---\n') + '\n';
+}
+
+const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
+const CONTROL_PLANE_TAINT = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
+
+function initConfiguration(settings: KubernetesSettings): object {
+  return {
+    apiVersion: KUBEADM_API,
+    kind: 'InitConfiguration',
+    // An absent list would make kubeadm invent a token; one token is enough to get a certificate for any node's name.
+    bootstrapTokens: [],
+    localAPIEndpoint: { advertiseAddress: settings.nodeAddress, bindPort: API_PORT },
+    nodeRegistration: {
+      name: settings.nodeName,
+      criSocket: `unix://${PATHS.containerdSocket}`,
+      imagePullPolicy: 'IfNotPresent',
+      taints: settings.runsWorkloads ? [] : [CONTROL_PLANE_TAINT],
+      kubeletExtraArgs: [{ name: 'node-ip', value: settings.nodeAddress }],
+    },
+  };
+}
+
+function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFiles): object {
+  return {
+    apiVersion: KUBEADM_API,
+    kind: 'ClusterConfiguration',
+    clusterName: settings.clusterName,
+    kubernetesVersion: settings.version,
+    controlPlaneEndpoint: LOCAL_API_ENDPOINT,
+    networking: { podSubnet: settings.podSubnet, serviceSubnet: settings.serviceSubnet },
+    etcd: {
+      external: {
+        endpoints: [etcd.endpoint],
+        caFile: etcd.caFile,
+        certFile: etcd.certFile,
+        keyFile: etcd.keyFile,
+      },
+    },
+    apiServer: {
+      certSANs: [
+        '127.0.0.1',
+        'localhost',
+        settings.nodeName,
+        settings.nodeAddress,
+        ...settings.apiServerSans,
+      ],
+      extraArgs: [
+        { name: 'encryption-provider-config', value: PATHS.encryption },
+        { name: 'encryption-provider-config-automatic-reload', value: 'true' },
+        { name: 'profiling', value: 'false' },
+      ],
+      extraVolumes: [volume('encryption', PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')))],
+    },
+    controllerManager: { extraArgs: [{ name: 'profiling', value: 'false' }] },
+    scheduler: { extraArgs: [{ name: 'profiling', value: 'false' }] },
+  };
+}
+
+function volume(name: string, path: string): object {
+  return { name, hostPath: path, mountPath: path, readOnly: true, pathType: 'Directory' };
+}
+
+function kubeletConfiguration(settings: KubernetesSettings): object {
+  return {
+    apiVersion: 'kubelet.config.k8s.io/v1beta1',
+    kind: 'KubeletConfiguration',
+    cgroupDriver: 'systemd',
+    failCgroupV1: settings.host.failCgroupV1,
+    containerRuntimeEndpoint: `unix://${PATHS.containerdSocket}`,
+    // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
+    rotateCertificates: false,
+    serverTLSBootstrap: false,
+    evictionHard: {
+      'memory.available': '100Mi',
+      'nodefs.available': '5%',
+      'imagefs.available': '5%',
+      'nodefs.inodesFree': '5%',
+    },
+  };
+}
+
+function proxyConfiguration(): object {
+  return {
+    apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
+    kind: 'KubeProxyConfiguration',
+    mode: 'iptables',
+    // nf_conntrack_max belongs to the machine (and is read-only in a network namespace); kube-proxy leaves it alone.
+    conntrack: { maxPerCore: 0, min: 0 },
+  };
+}

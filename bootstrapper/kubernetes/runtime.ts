@@ -1,0 +1,34 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import { KubernetesError } from './errors.ts';
+import type { NodeComponent } from './components.ts';
+import { PATHS, type HostSettings } from './settings.ts';
+import { buildContainerdConfig, buildContainerdUnit, CONTAINERD_UNIT } from './units.ts';
+
+/** Writes containerd's configuration and starts it. A changed configuration restarts it: containers live on. */
+export async function startContainerRuntime(
+  ports: { readonly files: FilePort; readonly units: UnitPort },
+  options: {
+    readonly components: readonly NodeComponent[];
+    readonly host: HostSettings;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const pauseImage = options.components.find(({ name }) => name === 'pause')?.references?.[0];
+  if (pauseImage === undefined) {
+    throw new KubernetesError(
+      'kubernetes-component-missing',
+      'configuring containerd: the bundle has no pause image',
+    );
+  }
+  const config = buildContainerdConfig({ pauseImage, host: options.host });
+  const found = await ports.files.read(PATHS.containerdConfig, 64 * 1024);
+  const changed = found === undefined || Buffer.from(found).toString('utf8') !== config;
+  await ports.files.makeDirectory('/etc/containerd', 0o755);
+  if (changed) await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
+  const changedUnit = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
+  const { active } = await ports.units.status(CONTAINERD_UNIT, options.signal);
+  if (active === 'active' && (changed || changedUnit))
+    await ports.units.restart(CONTAINERD_UNIT, options.signal);
+  else await ports.units.start(CONTAINERD_UNIT, options.signal);
+}

@@ -1,0 +1,51 @@
+/** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
+export interface KubernetesSettings {
+  /** "vMAJOR.MINOR.PATCH" */
+  readonly version: string;
+  readonly clusterName: string;
+  readonly nodeName: string;
+  readonly nodeAddress: string;
+  readonly podSubnet: string;
+  readonly serviceSubnet: string;
+  /** DNS names and addresses for the API server's certificate, beside the node's own. */
+  readonly apiServerSans: readonly string[];
+  /** Whether ordinary workloads may run beside the control plane. */
+  readonly runsWorkloads: boolean;
+  readonly host: HostSettings;
+}
+
+/** What the machine needs otherwise than the default; from its provisioning. */
+export interface HostSettings {
+  /** containerd: the host forbids negative oom scores (no CAP_SYS_RESOURCE). */
+  readonly restrictOomScoreAdj: boolean;
+  /** kubelet: refuse cgroup v1, which is its own default from 1.35 on. */
+  readonly failCgroupV1: boolean;
+}
+
+/** Where things lie on a node. One list, so that nobody guesses. */
+export const PATHS = {
+  bin: '/opt/cluster/bin',
+  cniBin: '/opt/cni/bin',
+  cniConfig: '/etc/cni/net.d',
+  containerdConfig: '/etc/containerd/cluster.toml',
+  containerdSocket: '/run/containerd/containerd.sock',
+  kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
+  marks: '/var/lib/cluster/kubernetes/marks.json',
+  pki: '/etc/kubernetes/pki',
+  adminConf: '/etc/kubernetes/admin.conf',
+  superAdminConf: '/etc/kubernetes/super-admin.conf',
+  encryption: '/etc/kubernetes/encryption/config.json',
+  manifests: '/etc/kubernetes/manifests',
+} as const;
+
+/** The API endpoint inside the cluster: the node-local balancer, so that no node depends on one address. */
+export const LOCAL_API_ENDPOINT = '127.0.0.1:6445';
+export const API_PORT = 6443;
+
+/** What the API server uses of etcd: its local member, as the user that may only touch the registry. */
+export interface EtcdClientFiles {
+  readonly endpoint: string;
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}

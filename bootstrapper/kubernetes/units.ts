@@ -1,0 +1,98 @@
+import { PATHS, type HostSettings } from './settings.ts';
+
+export const CONTAINERD_UNIT = 'cluster-containerd.service';
+export const KUBELET_UNIT = 'kubelet.service';
+export const APILB_UNIT = 'cluster-apilb.service';
+
+/** containerd 2.x configuration, version 3. */
+export function buildContainerdConfig(options: {
+  readonly pauseImage: string;
+  readonly host: HostSettings;
+}): string {
+  return `version = 3
+root = "/var/lib/containerd"
+state = "/run/containerd"
+
+[grpc]
+  address = "${PATHS.containerdSocket}"
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+  [plugins."io.containerd.cri.v1.images".pinned_images]
+    sandbox = "${options.pauseImage}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = ${options.host.restrictOomScoreAdj}
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["${PATHS.cniBin}"]
+    conf_dir = "${PATHS.cniConfig}"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "${PATHS.bin}/runc"
+      SystemdCgroup = true
+`;
+}
+
+/** containerd outlives the agent, and containers outlive containerd (KillMode=process). */
+export function buildContainerdUnit(): string {
+  return `[Unit]
+Description=containerd (cluster)
+After=network.target local-fs.target
+
+[Service]
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=${PATHS.bin}/containerd --config ${PATHS.containerdConfig}
+Environment=PATH=${PATHS.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+RestartSec=2
+LimitNPROC=infinity
+LimitCORE=0
+TasksMax=infinity
+OOMScoreAdjust=-999
+`;
+}
+
+/** The kubelet as kubeadm expects it: its flags come from the files that kubeadm writes. */
+export function buildKubeletUnit(): string {
+  return `[Unit]
+Description=kubelet (cluster)
+After=network-online.target ${CONTAINERD_UNIT}
+Wants=network-online.target
+Requires=${CONTAINERD_UNIT}
+
+[Service]
+Environment=PATH=${PATHS.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=${PATHS.bin}/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS
+KillMode=process
+Restart=always
+RestartSec=2
+`;
+}
+
+/** The node-local balancer of the API servers: no privileges, no files but its configuration. */
+export function buildApilbUnit(): string {
+  return `[Unit]
+Description=Node-local balancer of the Kubernetes API servers
+After=network.target
+
+[Service]
+ExecStart=/usr/lib/cluster/node --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs /etc/cluster/apilb.json
+DynamicUser=yes
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+CapabilityBoundingSet=
+Restart=always
+RestartSec=1
+`;
+}

@@ -1,0 +1,27 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const nodelockErrors = defineErrors({
+  'nodelock-damaged': {
+    fault: 'system',
+    exit: 'needsReset',
+    retryable: false,
+    meaning:
+      'The lock that binds this machine to a cluster is damaged. Nothing was changed: it might be a member.',
+    fix: 'If the machine belongs to no cluster, put it back with `cluster node reset`; else restore the file from a backup.',
+  },
+  'nodelock-held': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This machine is already bound to a cluster, by another init or by a join.',
+    fix: 'Use the cluster named in the message, or put the machine back with `cluster node reset`.',
+  },
+});
+
+export type NodeLockErrorCode = keyof typeof nodelockErrors;
+
+export class NodeLockError extends CodedError<NodeLockErrorCode> {
+  constructor(code: NodeLockErrorCode, message: string, options?: CodedErrorOptions) {
+    super(nodelockErrors, code, message, options);
+  }
+}

@@ -1,0 +1,48 @@
+import type { AppendPort, FilePort } from '../../internal/file/index.ts';
+import type { EventStore, RecordedEvent } from './phase-log.ts';
+import { PHASES } from './phases.ts';
+
+const MAX_BYTES = 16 * 1024 * 1024;
+
+/** One JSON line per event, synced. What does not parse ends the file: a crash tears at most the last line. */
+export class FileEventStore implements EventStore {
+  readonly #files: FilePort & AppendPort;
+  readonly #path: string;
+
+  constructor(files: FilePort & AppendPort, path: string) {
+    this.#files = files;
+    this.#path = path;
+  }
+
+  async load(): Promise<readonly RecordedEvent[]> {
+    const raw = await this.#files.read(this.#path, MAX_BYTES);
+    if (raw === undefined) return [];
+    const text = Buffer.from(raw).toString('utf8');
+    const events: RecordedEvent[] = [];
+    for (const line of text.split('\n')) {
+      const event = parseLine(line, events.length + 1);
+      if (event === undefined) break;
+      events.push(event);
+    }
+    const kept = events.map((event) => `${JSON.stringify(event)}\n`).join('');
+    if (kept !== text) await this.#files.writeAtomic(this.#path, kept);
+    return events;
+  }
+
+  async append(event: RecordedEvent): Promise<void> {
+    await this.#files.appendSynced(this.#path, `${JSON.stringify(event)}\n`);
+  }
+}
+
+function parseLine(line: string, sequence: number): RecordedEvent | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  const recorded = value as Partial<RecordedEvent> | null;
+  if (typeof recorded !== 'object' || recorded === null || recorded.sequence !== sequence) return undefined;
+  const known = PHASES.some((phase) => phase.name === recorded.event?.phase);
+  return known && typeof recorded.timeMs === 'number' ? (recorded as RecordedEvent) : undefined;
+}

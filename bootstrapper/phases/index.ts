@@ -1,0 +1,14 @@
+/**
+ * The registry of phases and the durable record of what they did. Workers write through `PhaseReporter`; the init job
+ * streams from `PhaseLog`; both survive the agent.
+ */
+export { FileEventStore } from './event-store.ts';
+export {
+  PhaseLog,
+  type EventStore,
+  type PhaseEvent,
+  type PhaseProgress,
+  type PhaseReporter,
+  type RecordedEvent,
+} from './phase-log.ts';
+export { PHASES, type PhaseName } from './phases.ts';

@@ -1,0 +1,19 @@
+/**
+ * Every phase between power-on and a serving node, in the order in which an operator meets them. First and later nodes
+ * show the same names. Stories that kill, cut and starve run once per entry: a phase that is not here can't run.
+ */
+export const PHASES = [
+  { name: 'preflight', title: 'Checking the machine', before: 'lock' },
+  { name: 'lock', title: 'Binding the machine to the cluster', before: 'lock' },
+  { name: 'components', title: 'Installing components', before: 'membership' },
+  { name: 'images', title: 'Importing container images', before: 'membership' },
+  { name: 'consensus', title: 'Starting etcd', before: 'membership' },
+  { name: 'membership', title: 'Creating the cluster', before: 'membership' },
+  { name: 'curator', title: 'Starting the curator', before: 'serving' },
+  { name: 'pki', title: 'Making Kubernetes certificates', before: 'serving' },
+  { name: 'control-plane', title: 'Starting the Kubernetes control plane', before: 'serving' },
+  { name: 'settings', title: 'Storing the cluster settings', before: 'serving' },
+  { name: 'node', title: 'Registering the node', before: 'serving' },
+] as const;
+
+export type PhaseName = (typeof PHASES)[number]['name'];

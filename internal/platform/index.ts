@@ -1,0 +1,4 @@
+/** Port: the machine and its systemd. */
+export { PlatformError, platformErrors, type PlatformErrorCode } from './errors.ts';
+export { LinuxMachine, type MachinePort } from './machine.ts';
+export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';

@@ -1,0 +1,140 @@
+import { describeError } from '../errors/index.ts';
+import type { CommandRunner } from '../exec/index.ts';
+import type { FilePort } from '../file/index.ts';
+import { PlatformError } from './errors.ts';
+
+const UNIT_FOLDER = '/etc/systemd/system';
+const MAX_UNIT_BYTES = 64 * 1024;
+const START_MS = 120_000;
+const STOP_MS = 120_000;
+const LOG_LINES = 12;
+
+/** What systemd says of a unit (systemd.unit(5), `systemctl show`). */
+export interface UnitStatus {
+  readonly active: 'active' | 'activating' | 'reloading' | 'deactivating' | 'inactive' | 'failed';
+  readonly sub: string;
+  readonly mainPid: number;
+  /** "success", "exit-code", "signal", "oom-kill", … */
+  readonly result: string;
+  readonly restarts: number;
+}
+
+/** Long-lived processes as systemd units: written, started and stopped by the agent, outliving it. */
+export interface UnitPort {
+  /** Writes the unit file when it differs; answers whether it did. */
+  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
+  /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
+  start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
+  restart(unit: string, signal: AbortSignal): Promise<void>;
+  /** Stops the unit and takes it out of the boot; fine when it does not exist. */
+  stop(unit: string, signal: AbortSignal): Promise<void>;
+  status(unit: string, signal: AbortSignal): Promise<UnitStatus>;
+  /** The unit's last log lines, oldest first. */
+  lastLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]>;
+}
+
+export class SystemdUnits implements UnitPort {
+  readonly #files: FilePort;
+  readonly #commands: CommandRunner;
+
+  constructor(ports: { readonly files: FilePort; readonly commands: CommandRunner }) {
+    this.#files = ports.files;
+    this.#commands = ports.commands;
+  }
+
+  async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
+    const path = `${UNIT_FOLDER}/${unit}`;
+    const found = await this.#files.read(path, MAX_UNIT_BYTES);
+    if (found !== undefined && Buffer.from(found).toString('utf8') === content) return false;
+    await this.#files.writeAtomic(path, content, { mode: 0o644 });
+    await this.#systemctl(['daemon-reload'], START_MS, signal);
+    return true;
+  }
+
+  async start(unit: string, signal: AbortSignal, options: { readonly enable?: boolean } = {}): Promise<void> {
+    if (options.enable === true) await this.#systemctl(['enable', '--quiet', unit], START_MS, signal);
+    await this.#orLog('starting', unit, signal, () => this.#systemctl(['start', unit], START_MS, signal));
+  }
+
+  async restart(unit: string, signal: AbortSignal): Promise<void> {
+    await this.#orLog('restarting', unit, signal, () => this.#systemctl(['restart', unit], START_MS, signal));
+  }
+
+  async stop(unit: string, signal: AbortSignal): Promise<void> {
+    const { active } = await this.status(unit, signal);
+    await this.#systemctl(['disable', '--quiet', unit], STOP_MS, signal, [0, 1]);
+    if (active !== 'inactive') await this.#systemctl(['stop', unit], STOP_MS, signal);
+  }
+
+  async status(unit: string, signal: AbortSignal): Promise<UnitStatus> {
+    const properties = 'ActiveState,SubState,MainPID,Result,NRestarts';
+    const shown = await this.#systemctl(['show', '--property', properties, unit], 10_000, signal);
+    const values = new Map(
+      shown.split('\n').map((line) => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]),
+    );
+    return {
+      active: (values.get('ActiveState') ?? 'inactive') as UnitStatus['active'],
+      sub: values.get('SubState') ?? '',
+      mainPid: Number(values.get('MainPID') ?? 0),
+      result: values.get('Result') ?? '',
+      restarts: Number(values.get('NRestarts') ?? 0),
+    };
+  }
+
+  async lastLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]> {
+    const argv = [
+      'journalctl',
+      '--unit',
+      unit,
+      '--lines',
+      String(lines),
+      '--output',
+      'cat',
+      '--no-pager',
+    ] as const;
+    const { stdout } = await this.#commands.run({
+      argv: [...argv],
+      timeoutMs: 10_000,
+      okExitCodes: [0, 1],
+      signal,
+    });
+    return stdout.split('\n').filter((line) => line !== '');
+  }
+
+  async #systemctl(
+    args: readonly string[],
+    timeoutMs: number,
+    signal: AbortSignal,
+    okExitCodes?: readonly number[],
+  ): Promise<string> {
+    const options = okExitCodes === undefined ? {} : { okExitCodes };
+    const { stdout } = await this.#commands.run({
+      argv: ['systemctl', ...args],
+      timeoutMs,
+      signal,
+      ...options,
+    });
+    return stdout;
+  }
+
+  /** "Job for X failed" helps nobody: the unit's own last words do. */
+  async #orLog(
+    doing: string,
+    unit: string,
+    signal: AbortSignal,
+    work: () => Promise<unknown>,
+  ): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      signal.throwIfAborted();
+      const said = await this.lastLog(unit, LOG_LINES, signal).catch((logError: unknown) => [
+        describeError(logError),
+      ]);
+      throw new PlatformError('unit-failed', `${doing} ${unit}: ${said.join(' | ')}`, {
+        cause: error,
+        details: { unit },
+      });
+    }
+  }
+}
