@@ -1,3 +1,5 @@
 /** Doubles that work, for tests only. Never imported by shipped code. */
 export { FakeClock, settle } from './fake-clock.ts';
+export { FakeIssuer, FakeValidator, type HmacEvidenceOptions } from './hmac-evidence.ts';
 export { createMemoryLogger } from './memory-logger.ts';
+export { createTcpPair, type TcpPair } from './tcp-pair.ts';

@@ -1,0 +1,109 @@
+import 'reflect-metadata';
+import { X509CertificateGenerator } from '@peculiar/x509';
+import { constants, KeyObject, webcrypto, X509Certificate } from 'node:crypto';
+import { createSecureContext, type SecureContext } from 'node:tls';
+import type { Clock } from '../clock/index.ts';
+import type { TlsIdentity } from '../rpc/index.ts';
+import { Secret } from '../secret/index.ts';
+import { AtlsError } from './errors.ts';
+import { ALPN_ID } from './wire.ts';
+
+const ROTATION_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * 60 * 60 * 1000;
+const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const;
+
+/** The TLS key of one end, ready for use. Made once and shared: a context costs 1.5 ms and 40 KiB. */
+export interface TlsKeys {
+  readonly secureContext: SecureContext;
+  /** DER SubjectPublicKeyInfo of the certificate. */
+  readonly spki: Uint8Array;
+}
+
+/** Where an end has its TLS key from. */
+export interface TlsKeySource {
+  current(): Promise<TlsKeys>;
+}
+
+/** A given certificate, such as one of the cluster CA. Its key must be P-256 (`atls-config`). */
+export class FixedKeys implements TlsKeySource {
+  readonly #keys: TlsKeys;
+
+  constructor(identity: TlsIdentity) {
+    this.#keys = keysFrom(identity);
+  }
+
+  current(): Promise<TlsKeys> {
+    return Promise.resolve(this.#keys);
+  }
+}
+
+/**
+ * A self-signed P-256 certificate that lives in this process only and is replaced every hour. It says nothing;
+ * the evidence vouches for its key. Both ends of one process need a source each: our own key shown back is refused.
+ */
+export class RotatingKeys implements TlsKeySource {
+  readonly #clock: Clock;
+  #current: { readonly keys: Promise<TlsKeys>; readonly untilMs: number } | undefined;
+
+  constructor(options: { readonly clock: Clock }) {
+    this.#clock = options.clock;
+  }
+
+  current(): Promise<TlsKeys> {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#current === undefined || nowMs >= this.#current.untilMs) {
+      const keys = selfSigned(this.#clock.nowMs()).then(keysFrom);
+      const made = { keys, untilMs: nowMs + ROTATION_MS };
+      this.#current = made;
+      keys.catch(() => {
+        if (this.#current === made) this.#current = undefined; // the next connection tries anew
+      });
+    }
+    return this.#current.keys;
+  }
+}
+
+/** The DER SPKI of a P-256 certificate: 91 bytes, one encoding only. Anything else throws `atls-tls-certificate`. */
+export function p256SpkiOf(certificate: X509Certificate): Uint8Array {
+  const key = certificate.publicKey;
+  const spki = key.export({ type: 'spki', format: 'der' });
+  const isP256 = key.asymmetricKeyType === 'ec' && key.asymmetricKeyDetails?.namedCurve === 'prime256v1';
+  // A compressed point or explicit parameters would be hashed otherwise by a peer that takes the certificate's bytes.
+  if (!isP256 || spki.length !== P256_SPKI_BYTES || !certificate.raw.includes(spki)) {
+    throw new AtlsError('atls-tls-certificate', 'reading the peer certificate: its key is not plain P-256');
+  }
+  return spki;
+}
+
+const P256_SPKI_BYTES = 91;
+
+function keysFrom(identity: TlsIdentity): TlsKeys {
+  const options = {
+    cert: identity.certPem,
+    key: identity.keyPem.reveal(),
+    minVersion: 'TLSv1.3',
+    maxVersion: 'TLSv1.3',
+    // Node sends tickets all the same; this makes them useless. `isSessionReused` is refused besides.
+    secureOptions: constants.SSL_OP_NO_TICKET,
+  } as const;
+  try {
+    const spki = p256SpkiOf(new X509Certificate(identity.certPem));
+    return { secureContext: createSecureContext(options), spki };
+  } catch (error) {
+    throw new AtlsError('atls-config', 'reading the TLS certificate of this end', { cause: error });
+  }
+}
+
+async function selfSigned(nowMs: number): Promise<TlsIdentity> {
+  const keys = await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify']);
+  const certificate = await X509CertificateGenerator.createSelfSigned({
+    name: [{ CN: [ALPN_ID] }],
+    // Nobody looks at the dates: a machine with a wrong clock must be able to attest.
+    notBefore: new Date(nowMs - DAY_MS),
+    notAfter: new Date(nowMs + DAY_MS),
+    signingAlgorithm: P256,
+    keys,
+  });
+  const keyPem = KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' });
+  return { certPem: certificate.toString('pem'), keyPem: new Secret(String(keyPem)) };
+}

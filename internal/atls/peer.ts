@@ -1,0 +1,39 @@
+import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts';
+
+/** What both ends know of each other's TLS, whatever the evidence. */
+export interface PeerSession {
+  /** DER SPKI (P-256) of the key the peer holds; bound into its evidence. */
+  readonly tlsSpki: Uint8Array;
+}
+
+/** A peer that proved, for this very session, which machine and software it is. Only this folder makes one. */
+export interface AttestedPeer extends PeerSession {
+  readonly kind: 'attested';
+  readonly variant: Variant;
+  readonly measurements: Verdict['measurements'];
+  readonly machineIdentity: MachineIdentity;
+  readonly claims: Verdict['claims'];
+  readonly verdict: Verdict;
+}
+
+/** A peer that was asked for nothing, because the mode says `one-way-show`. */
+export interface UnprovenPeer extends PeerSession {
+  readonly kind: 'unproven';
+}
+
+export function attestedPeer(verdict: Verdict, session: PeerSession): AttestedPeer {
+  const { variant, measurements, machineIdentity, claims } = verdict;
+  return Object.freeze({
+    kind: 'attested',
+    ...session,
+    variant,
+    measurements,
+    machineIdentity,
+    claims,
+    verdict,
+  });
+}
+
+export function unprovenPeer(session: PeerSession): UnprovenPeer {
+  return Object.freeze({ kind: 'unproven', ...session });
+}

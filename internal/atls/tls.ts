@@ -1,0 +1,102 @@
+import type { X509Certificate } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { connect, TLSSocket } from 'node:tls';
+import type { Role } from './binding.ts';
+import { AtlsError, type AtlsErrorCode } from './errors.ts';
+import { p256SpkiOf, type TlsKeys } from './keys.ts';
+import { ALPN_ID } from './wire.ts';
+
+/** A TLS 1.3 connection whose other end holds the key of `peerSpki`, and nothing more is known of it. */
+export interface Secured {
+  readonly socket: TLSSocket;
+  readonly peerCertificate: X509Certificate;
+  readonly peerSpki: Uint8Array;
+}
+
+/** TLS as aTLS/1 wants it: 1.3, our ALPN id, both certificates, no resumption. Rejects with `atls-tls-…`. */
+export async function secure(role: Role, tcp: Socket, keys: TlsKeys, signal: AbortSignal): Promise<Secured> {
+  const socket = role === 'server' ? serverSocket(tcp, keys) : clientSocket(tcp, keys);
+  // Stays for the socket's life: an error between two owners must not end the process. 'close' follows it.
+  socket.on('error', () => undefined);
+  try {
+    await handshakeDone(role, socket, signal);
+    return checked(socket, keys);
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+function serverSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
+  return new TLSSocket(tcp, {
+    isServer: true,
+    secureContext: keys.secureContext,
+    ALPNProtocols: [ALPN_ID],
+    requestCert: true,
+    rejectUnauthorized: true, // in OpenSSL's terms: fail without a certificate. Chains are nobody's business here.
+  });
+}
+
+function clientSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
+  return connect({
+    socket: tcp,
+    secureContext: keys.secureContext,
+    ALPNProtocols: [ALPN_ID],
+    rejectUnauthorized: false, // the evidence decides, not a certificate authority
+  });
+}
+
+function handshakeDone(role: Role, socket: TLSSocket, signal: AbortSignal): Promise<void> {
+  const done = role === 'server' ? 'secure' : 'secureConnect';
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const onError = (error: Error): void => reject(tlsError(error));
+  const onClose = (): void =>
+    reject(new AtlsError('atls-truncated', 'securing: the peer closed the connection'));
+  const onAbort = (): void => reject(signal.reason as Error);
+  socket.once(done, resolve).once('error', onError).once('close', onClose);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  return promise.finally(() => {
+    socket.off(done, resolve).off('error', onError).off('close', onClose);
+    signal.removeEventListener('abort', onAbort);
+  });
+}
+
+/** What TLS has agreed on is checked, whatever it was told to agree on. */
+function checked(socket: TLSSocket, keys: TlsKeys): Secured {
+  if (socket.getProtocol() !== 'TLSv1.3') {
+    throw new AtlsError(
+      'atls-tls-version',
+      `securing: the connection is ${socket.getProtocol()}, want TLSv1.3`,
+    );
+  }
+  if (socket.alpnProtocol !== ALPN_ID) {
+    throw new AtlsError('atls-tls-alpn', `securing: the peer speaks ${socket.alpnProtocol || 'no protocol'}`);
+  }
+  if (socket.isSessionReused()) throw new AtlsError('atls-tls-resumed', 'securing: the session was resumed');
+  const peerCertificate = socket.getPeerX509Certificate();
+  if (peerCertificate === undefined) {
+    throw new AtlsError('atls-tls-certificate', 'securing: the peer showed no certificate');
+  }
+  const peerSpki = p256SpkiOf(peerCertificate);
+  if (Buffer.compare(peerSpki, keys.spki) === 0) {
+    throw new AtlsError('atls-reflection', 'securing: the peer showed our own TLS key');
+  }
+  return { socket, peerCertificate, peerSpki };
+}
+
+/** OpenSSL's reasons, both for what we refused and for the alert that the peer refused us with. */
+const CODE_OF_REASON: Readonly<Record<string, AtlsErrorCode>> = {
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'atls-tls-version',
+  ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION: 'atls-tls-version',
+  ERR_SSL_NO_APPLICATION_PROTOCOL: 'atls-tls-alpn',
+  ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL: 'atls-tls-alpn',
+  ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'atls-tls-certificate',
+  ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED: 'atls-tls-certificate',
+};
+
+function tlsError(error: Error): AtlsError {
+  const reason = (error as NodeJS.ErrnoException).code ?? '';
+  const otherwise = reason.startsWith('ERR_SSL_') ? 'atls-tls-failed' : 'atls-connection';
+  return new AtlsError(CODE_OF_REASON[reason] ?? otherwise, 'securing', { cause: error });
+}

@@ -1,0 +1,103 @@
+import type { Issuer, ValidationContext, Validator, Variant } from '../attestation/index.ts';
+import { AtlsError } from './errors.ts';
+import { FORMAT_NONE, MAX_FORMATS } from './wire.ts';
+
+type NonEmpty<T> = readonly [T, ...T[]];
+
+/** What validators are told. */
+export type Rules = Pick<ValidationContext, 'policy' | 'collateral'>;
+
+interface Accepts {
+  /** Kinds of evidence that the peer may show, best first. */
+  readonly accepts: NonEmpty<Validator>;
+  /** Asked for each connection, so that a changed policy counts at once. */
+  readonly rules: () => Rules;
+}
+
+interface Shows {
+  /** Kinds of evidence that this end can show. */
+  readonly shows: NonEmpty<Issuer>;
+}
+
+/** Each side proves to the other what it is. */
+export interface MutualTrust extends Shows, Accepts {
+  readonly trust: 'mutual';
+}
+
+/** Only the other end proves itself; this end shows nothing. The other end must have chosen `one-way-show`. */
+export interface OneWayAcceptTrust extends Accepts {
+  readonly trust: 'one-way-accept';
+}
+
+/** Only this end proves itself, to anybody who asks. The other end must have chosen `one-way-accept`. */
+export interface OneWayShowTrust extends Shows {
+  readonly trust: 'one-way-show';
+}
+
+/** What one end shows and accepts. Trust in one direction is a name that somebody wrote, never a gap. */
+export type Trust = MutualTrust | OneWayAcceptTrust | OneWayShowTrust;
+
+/** Under these no machine passes. For ends that accept nothing but owner keys, which need no rules. */
+export const NO_RULES: Rules = {
+  policy: { version: 'none', registers: new Map(), machines: new Set() },
+  collateral: {},
+};
+
+/** `Trust` by the numbers that go over the wire. */
+export interface Formats {
+  readonly issuers: ReadonlyMap<number, Issuer>;
+  readonly validators: ReadonlyMap<number, Validator>;
+  readonly shows: readonly number[];
+  readonly accepts: readonly number[];
+}
+
+/** Numbers never change their meaning. There is none for "accept anything". */
+export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
+  'owner-key': 1,
+  tpm: 2,
+  'sev-snp': 3,
+  tdx: 4,
+  'snp+tpm': 5,
+  'tdx+tpm': 6,
+};
+
+/** Throws `atls-config` for whatever would start with less than the mode says: types do not survive configuration. */
+export function formatsOf(trust: Trust): Formats {
+  switch (trust.trust) {
+    case 'mutual':
+      return formats(byFormat('shows', trust.shows), byFormat('accepts', trust.accepts));
+    case 'one-way-accept':
+      return formats(new Map(), byFormat('accepts', trust.accepts));
+    case 'one-way-show':
+      return formats(byFormat('shows', trust.shows), new Map());
+    default:
+      throw refused(`unknown trust ${JSON.stringify((trust as { readonly trust?: unknown }).trust)}`);
+  }
+}
+
+function formats(issuers: ReadonlyMap<number, Issuer>, validators: ReadonlyMap<number, Validator>): Formats {
+  const numbers = (each: ReadonlyMap<number, unknown>): readonly number[] =>
+    each.size === 0 ? [FORMAT_NONE] : [...each.keys()];
+  return { issuers, validators, shows: numbers(issuers), accepts: numbers(validators) };
+}
+
+function byFormat<T extends { readonly variant: Variant }>(
+  what: string,
+  members: readonly T[] | undefined,
+): ReadonlyMap<number, T> {
+  const found = new Map<number, T>();
+  for (const member of members ?? []) {
+    if (!Object.hasOwn(FORMAT_OF_VARIANT, member.variant)) {
+      throw refused(`${what} names the unknown variant ${JSON.stringify(member.variant)}`);
+    }
+    const format = FORMAT_OF_VARIANT[member.variant];
+    if (found.has(format)) throw refused(`${what} names ${member.variant} twice`);
+    found.set(format, member);
+  }
+  if (found.size === 0 || found.size > MAX_FORMATS) throw refused(`${what} names ${found.size} variants`);
+  return found;
+}
+
+function refused(why: string): AtlsError {
+  return new AtlsError('atls-config', `configuring attested TLS: ${why}`);
+}

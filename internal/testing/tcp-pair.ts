@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+
+/** Two ends of one real TCP connection over loopback; both are destroyed with it. */
+export interface TcpPair extends Disposable {
+  readonly client: Socket;
+  readonly server: Socket;
+}
+
+export async function createTcpPair(): Promise<TcpPair> {
+  const listener = createServer({ noDelay: true });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const accepted = once(listener, 'connection') as Promise<[Socket]>;
+  const client = connect({
+    port: (listener.address() as AddressInfo).port,
+    host: '127.0.0.1',
+    noDelay: true,
+  });
+  const [server] = await accepted;
+  await (client.connecting ? once(client, 'connect') : undefined);
+  listener.close();
+  // What a test does to one end may reset the other: that must not end the test program.
+  for (const socket of [client, server]) socket.on('error', () => undefined);
+  return {
+    client,
+    server,
+    [Symbol.dispose]: () => {
+      client.destroy();
+      server.destroy();
+    },
+  };
+}
