@@ -114,7 +114,7 @@ export class ControlPlane {
       kind: 'EncryptionConfiguration',
       resources: [
         {
-          resources: ['secrets', 'configmaps'],
+          resources: ['secrets'],
           providers: [
             { secretbox: { keys: [{ name: 'key1', secret: randomBytes(32).toString('base64') }] } },
             { identity: {} },

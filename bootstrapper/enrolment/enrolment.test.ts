@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemoryLogger } from '../../internal/testing/index.ts';
+import { Enrolment, type EnrolmentHandlers } from './enrolment.ts';
+import { MOVES, type EnrolmentState } from './states.ts';
+
+const never = new AbortController().signal;
+const membership = { nodeId: 'n' };
+const unexpected = (): Promise<never> => Promise.reject(new Error('not expected'));
+const handlers: EnrolmentHandlers<typeof membership> = {
+  New: () => Promise.resolve({ to: 'CreatingCluster' }),
+  CreatingCluster: () => Promise.resolve({ to: 'Running', membership }),
+  Joining: unexpected,
+  Resuming: unexpected,
+};
+
+function create(changes: Partial<EnrolmentHandlers<typeof membership>> = {}) {
+  const { log, records } = createMemoryLogger('enrolment');
+  return { enrolment: new Enrolment({ handlers: { ...handlers, ...changes }, log }), records };
+}
+
+describe('Enrolment', () => {
+  test('shows New, CreatingCluster and Running in this order, once', async () => {
+    const { enrolment, records } = create();
+    await enrolment.run(never);
+    expect(records.map(({ fields }) => `${String(fields['from'])}→${String(fields['to'])}`)).toEqual([
+      'New→CreatingCluster',
+      'CreatingCluster→Running',
+    ]);
+    expect(await enrolment.finished(never)).toBe(membership);
+  });
+
+  test('an illegal move fails it, and the log names the true from and to', async () => {
+    const { enrolment, records } = create({ New: () => Promise.resolve({ to: 'Running', membership }) });
+    await enrolment.run(never);
+    await expect(enrolment.finished(never)).rejects.toMatchObject({
+      code: 'enrolment-illegal-move',
+      message: 'enrolling: New → Running is not allowed',
+    });
+    expect(records.at(-1)?.fields).toMatchObject({ from: 'New', to: 'Failed' });
+  });
+
+  test('a second run is refused without side effects, after Running and after Failed', async () => {
+    let calls = 0;
+    const counted = { New: () => (calls++, Promise.resolve({ to: 'CreatingCluster' as const })) };
+    for (const CreatingCluster of [handlers.CreatingCluster, unexpected]) {
+      calls = 0;
+      const { enrolment } = create({ ...counted, CreatingCluster });
+      await enrolment.run(never);
+      await expect(enrolment.run(never)).rejects.toMatchObject({ code: 'enrolment-again' });
+      expect(calls).toBe(1);
+    }
+  });
+
+  test('an error of a handler ends in Failed, and whoever waits before or after learns it', async () => {
+    const { enrolment } = create({ CreatingCluster: () => Promise.reject(new Error('disk on fire')) });
+    const before = Array.from({ length: 50 }, () =>
+      enrolment.finished(never).catch((error: unknown) => error),
+    );
+    await enrolment.run(never);
+    const after = Array.from({ length: 50 }, () =>
+      enrolment.finished(never).catch((error: unknown) => error),
+    );
+    const reasons = new Set(await Promise.all([...before, ...after]));
+    expect(reasons.size).toBe(1);
+    expect([...reasons][0]).toMatchObject({ code: 'enrolment-step-failed' });
+  });
+
+  test('a handler that returns without moving is called stuck', async () => {
+    const { enrolment } = create({ New: () => Promise.resolve({ to: 'New' } as never) });
+    await enrolment.run(never);
+    await expect(enrolment.finished(never)).rejects.toMatchObject({ code: 'enrolment-stuck' });
+  });
+
+  test('an aborted waiter rejects alone', async () => {
+    const { enrolment } = create();
+    const abort = new AbortController();
+    const aborted = enrolment.finished(abort.signal);
+    const other = enrolment.finished(never);
+    abort.abort(new Error('gone'));
+    await expect(aborted).rejects.toThrow('gone');
+    await enrolment.run(never);
+    expect(await other).toBe(membership);
+  });
+
+  test('the table allows exactly the designed moves', () => {
+    const moves = (Object.keys(MOVES) as EnrolmentState[]).flatMap((from) =>
+      MOVES[from].map((to) => `${from}→${to}`),
+    );
+    expect(moves.sort()).toEqual(
+      [
+        'New→CreatingCluster',
+        'New→Joining',
+        'New→Resuming',
+        'New→Failed',
+        'CreatingCluster→Running',
+        'CreatingCluster→Failed',
+        'Joining→Running',
+        'Joining→Failed',
+        'Resuming→Running',
+        'Resuming→Failed',
+      ].sort(),
+    );
+  });
+});

@@ -1,0 +1,56 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const enrolmentErrors = defineErrors({
+  'enrolment-illegal-move': {
+    fault: 'system',
+    exit: 'internal',
+    retryable: false,
+    meaning: 'The enrolment tried a move that its table does not allow. It stopped.',
+    fix: 'This is a defect of the agent; report it with the log of bootstrapper.service.',
+  },
+  'enrolment-stuck': {
+    fault: 'system',
+    exit: 'internal',
+    retryable: true,
+    meaning: 'A step of the enrolment ended without moving on.',
+    fix: 'This is a defect of the agent; report it with the log of bootstrapper.service.',
+  },
+  'enrolment-step-failed': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'A step of the enrolment failed.',
+    fix: 'The message names the cause; the agent tries again by itself.',
+  },
+  'enrolment-again': {
+    fault: 'system',
+    exit: 'internal',
+    retryable: false,
+    meaning: 'The enrolment was to run twice in one process.',
+    fix: 'This is a defect of the agent; report it with the log of bootstrapper.service.',
+  },
+  'enrolment-membership-damaged': {
+    fault: 'system',
+    exit: 'needsReset',
+    retryable: false,
+    meaning:
+      'The record of this machine’s membership is damaged. Nothing was changed and no cluster is created in its place.',
+    fix: 'Restore the file named in the message from a backup, or remove the node from the cluster and run `cluster node reset`.',
+  },
+  'enrolment-remains': {
+    fault: 'system',
+    exit: 'needsReset',
+    retryable: false,
+    meaning:
+      'Data of a cluster lies on this machine, but not the membership that belongs to it. Nothing was changed.',
+    fix: 'Restore the missing files from a backup, or run `cluster node reset` if the data may go.',
+  },
+});
+
+export type EnrolmentErrorCode = keyof typeof enrolmentErrors;
+
+export class EnrolmentError extends CodedError<EnrolmentErrorCode> {
+  constructor(code: EnrolmentErrorCode, message: string, options?: CodedErrorOptions) {
+    super(enrolmentErrors, code, message, options);
+  }
+}
