@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { kill } from 'node:process';
+import { ExecError } from './errors.ts';
+
+/** A program that outlives its starter: its own session, no standard streams. */
+export interface DetachedProgram {
+  readonly argv: readonly [string, ...string[]];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+}
+
+/** A program that has this process's standard streams until it ends. */
+export interface AttachedProgram {
+  readonly argv: readonly [string, ...string[]];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+/** Programs whose life is not that of one call: see `CommandRunner` for all others. */
+export interface ProcessPort {
+  /** Starts and lets go. Resolves with the process id once the program runs. */
+  startDetached(program: DetachedProgram): Promise<number>;
+  /** Runs in the foreground and resolves with the exit code; 128 + n when signal n ended it. */
+  runAttached(program: AttachedProgram): Promise<number>;
+  /** Sends a signal by name or number; false when there is no such process. */
+  sendSignal(pid: number, signal: NodeJS.Signals | number): boolean;
+}
+
+/** The processes of this machine. */
+export class HostProcesses implements ProcessPort {
+  readonly #path: string;
+
+  /** `path` is the PATH of every child that brings no environment of its own. */
+  constructor(options: { readonly path: string }) {
+    this.#path = options.path;
+  }
+
+  startDetached(program: DetachedProgram): Promise<number> {
+    const [file, ...args] = program.argv;
+    return new Promise((resolve, reject) => {
+      const child = spawn(file, args, {
+        detached: true,
+        stdio: 'ignore',
+        env: { PATH: this.#path, ...program.env },
+        ...(program.cwd === undefined ? {} : { cwd: program.cwd }),
+      });
+      child.once('error', (cause) => reject(notStarted(program.argv, cause)));
+      child.once('spawn', () => {
+        child.unref();
+        if (child.pid !== undefined) resolve(child.pid);
+      });
+    });
+  }
+
+  runAttached(program: AttachedProgram): Promise<number> {
+    const [file, ...args] = program.argv;
+    return new Promise((resolve, reject) => {
+      const child = spawn(file, args, {
+        stdio: 'inherit',
+        env: { PATH: this.#path, ...program.env },
+        signal: program.signal,
+      });
+      child.once('error', (cause) =>
+        reject(program.signal.aborted ? (program.signal.reason as Error) : notStarted(program.argv, cause)),
+      );
+      child.once('exit', (code, signal) => resolve(code ?? 128 + signalNumber(signal)));
+    });
+  }
+
+  sendSignal(pid: number, signal: NodeJS.Signals | number): boolean {
+    try {
+      return kill(pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+      throw error;
+    }
+  }
+}
+
+function notStarted(argv: readonly string[], cause: unknown): ExecError {
+  const missing = (cause as NodeJS.ErrnoException).code === 'ENOENT';
+  return new ExecError(missing ? 'exec-not-found' : 'exec-failed', { argv, outputTail: '' }, { cause });
+}
+
+/** What a shell would add to 128. */
+function signalNumber(signal: NodeJS.Signals | null): number {
+  return signal === null ? 0 : constants.signals[signal];
+}

@@ -1,0 +1,167 @@
+import { readCgroupLayout, type CgroupLayout } from './cgroups.ts';
+import { MachinesError } from './errors.ts';
+import { readText, type MachineHost } from './host.ts';
+import { acquireLock } from './lock.ts';
+import { parseName } from './names.ts';
+import { nextAddress, type NodeNetwork } from './network.ts';
+import { LocalNode } from './node.ts';
+import { writeNodeDisk } from './node-disk.ts';
+import { clusterPaths, nodePaths, type ClusterPaths } from './node-paths.ts';
+import { parseNodeRecord, type NodeRecord } from './node-record.ts';
+import { claimNumber, findNumber } from './numbers.ts';
+import { hasCapability } from './proc.ts';
+import { provisioningFor, SEED_IN_NODE } from './provisioning.ts';
+import { prepareManufacturer } from './tpm.ts';
+
+const CAP_SYS_RESOURCE = 24; // capability.h
+
+/** What a new node is to be. */
+export interface NewNode {
+  readonly name: string;
+  /** Lower folders of its root file system, top first: agent layer, root file system. */
+  readonly layers: readonly string[];
+  /** Raw Ed25519 public keys of the owners, base64. */
+  readonly ownerKeys: readonly string[];
+  /** A blob store of the host that the node may read; without it the store starts empty. */
+  readonly seedFolder?: string;
+  /** Fault knobs; see `NodeRecord`. */
+  readonly procFiles?: Readonly<Record<string, string>>;
+  readonly binds?: NodeRecord['binds'];
+  readonly diskBytes?: number;
+}
+
+/** The local machines of one cluster. */
+export class LocalCluster {
+  readonly name: string;
+  readonly paths: ClusterPaths;
+  readonly network: NodeNetwork;
+  readonly #host: MachineHost;
+  readonly #layout: CgroupLayout;
+
+  constructor(options: {
+    readonly host: MachineHost;
+    readonly layout: CgroupLayout;
+    readonly name: string;
+    readonly paths: ClusterPaths;
+    readonly network: NodeNetwork;
+  }) {
+    this.#host = options.host;
+    this.#layout = options.layout;
+    this.name = options.name;
+    this.paths = options.paths;
+    this.network = options.network;
+  }
+
+  /** Keeps everybody else from changing this cluster's machines. */
+  lock(): Promise<AsyncDisposable> {
+    return lockCluster(this.paths.folder);
+  }
+
+  async nodes(): Promise<readonly LocalNode[]> {
+    const names = await this.#host.files.list(this.paths.nodes);
+    const nodes = await Promise.all(names.map((name) => this.findNode(name)));
+    return nodes.filter((node) => node !== undefined);
+  }
+
+  async findNode(name: string): Promise<LocalNode | undefined> {
+    const paths = nodePaths(this.paths, parseName(name, 'node'));
+    const bytes = await this.#host.files.read(paths.record, 1_000_000);
+    if (bytes === undefined) return undefined;
+    return this.#node(parseNodeRecord(paths.record, bytes));
+  }
+
+  async node(name: string): Promise<LocalNode> {
+    const node = await this.findNode(name);
+    if (node === undefined) {
+      throw new MachinesError(
+        'machines-unknown-node',
+        `looking for node ${name} in local cluster ${this.name}`,
+      );
+    }
+    return node;
+  }
+
+  /** Makes a machine that has never been switched on. The record comes last: a half-made one is made again. */
+  async addNode(options: NewNode): Promise<LocalNode> {
+    const name = parseName(options.name, 'node');
+    const paths = nodePaths(this.paths, name);
+    const taken = (await this.nodes()).map(({ address }) => address);
+    const record: NodeRecord = {
+      version: 1,
+      name,
+      address: nextAddress(this.network, taken),
+      layers: [...options.layers],
+      binds: [...(options.binds ?? []), ...seedBind(options.seedFolder)],
+      procFiles: { ...options.procFiles },
+      ...(options.diskBytes === undefined ? {} : { diskBytes: options.diskBytes }),
+    };
+    const status = (await readText(this.#host, '/proc/self/status')) ?? '';
+    const provisioning = provisioningFor({
+      nodeName: name,
+      address: record.address,
+      ownerKeys: options.ownerKeys,
+      seeded: options.seedFolder !== undefined,
+      restrictOomScoreAdj: !hasCapability(status, CAP_SYS_RESOURCE),
+      cgroupV1: hasV1Controllers(this.#layout),
+    });
+    await this.#host.files.remove(paths.folder);
+    await writeNodeDisk(this.#host, { network: this.network, paths, record, provisioning });
+    await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);
+    return this.#node(record);
+  }
+
+  #node(record: NodeRecord): LocalNode {
+    return new LocalNode({
+      host: this.#host,
+      layout: this.#layout,
+      network: this.network,
+      cluster: this.paths,
+      paths: nodePaths(this.paths, record.name),
+      record,
+    });
+  }
+}
+
+/** Makes the cluster's folder and claims its network, or finds both. `root` is `<data>/mini`. */
+export async function createCluster(
+  host: MachineHost,
+  options: { readonly root: string; readonly name: string; readonly signal: AbortSignal },
+): Promise<LocalCluster> {
+  const name = parseName(options.name, 'cluster');
+  const paths = clusterPaths(`${options.root}/${name}`);
+  await host.files.makeDirectory(paths.folder);
+  const network = await claimNumber(host, paths.folder, options.signal);
+  await prepareManufacturer(host, paths.manufacturer);
+  return new LocalCluster({ host, layout: await readCgroupLayout(host), name, paths, network });
+}
+
+export async function findCluster(
+  host: MachineHost,
+  options: { readonly root: string; readonly name: string },
+): Promise<LocalCluster | undefined> {
+  const name = parseName(options.name, 'cluster');
+  const paths = clusterPaths(`${options.root}/${name}`);
+  const network = await findNumber(host, paths.folder);
+  if (network === undefined) return undefined;
+  return new LocalCluster({ host, layout: await readCgroupLayout(host), name, paths, network });
+}
+
+/** All clusters below `root`. */
+export async function listClusters(host: MachineHost, root: string): Promise<readonly LocalCluster[]> {
+  const names = await host.files.list(root);
+  const found = await Promise.all(names.map((name) => findCluster(host, { root, name })));
+  return found.filter((cluster) => cluster !== undefined);
+}
+
+export function lockCluster(folder: string): Promise<AsyncDisposable> {
+  return acquireLock(`cluster ${folder}`);
+}
+
+function seedBind(folder: string | undefined): NodeRecord['binds'] {
+  return folder === undefined ? [] : [{ source: folder, target: SEED_IN_NODE, readOnly: true }];
+}
+
+/** systemd's own v1 hierarchy has no controller and does not count. */
+function hasV1Controllers(layout: CgroupLayout): boolean {
+  return layout.hierarchies.some(({ version, id }) => version === 1 && !id.startsWith('name='));
+}

@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto';
+import { sourcesFor } from './apt-sources.ts';
+import type { MachineHost } from './host.ts';
+import { output, readText } from './host.ts';
+import { acquireLock } from './lock.ts';
+
+/** How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. */
+export const rootfsRecipe = {
+  version: 1,
+  suite: 'bookworm',
+  variant: 'minbase',
+  // What a plain Linux machine has that is to be a Kubernetes node. containerd, runc and all of
+  // Kubernetes come from the bundle.
+  include: [
+    'ca-certificates',
+    'conntrack',
+    'dbus',
+    'ebtables',
+    'ethtool',
+    'iproute2',
+    'iptables',
+    'kmod',
+    'mount',
+    'nftables',
+    'procps',
+    'socat',
+    'systemd',
+    'systemd-sysv',
+    'util-linux',
+  ],
+  hooks: [
+    // No seat, no console, no devices to settle and no clock to set in a container.
+    'chroot "$1" systemctl mask systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket ' +
+      'systemd-udev-trigger.service systemd-logind.service console-getty.service getty.target ' +
+      'apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer',
+    // The log lies on the node's own disk; the kernel's log is the host's.
+    'mkdir -p "$1/etc/systemd/journald.conf.d"',
+    'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
+    // Each node gets its own.
+    'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
+  ],
+} as const;
+
+export type RootfsRecipe = typeof rootfsRecipe;
+
+export function recipeHash(recipe: RootfsRecipe): string {
+  return createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
+}
+
+export interface RootfsOptions {
+  /** `<cache>/rootfs`. */
+  readonly folder: string;
+  readonly onProgress: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** The folder of the root file system; built first when the cache has none (about a minute, 230 MB). */
+export async function ensureRootfs(host: MachineHost, options: RootfsOptions): Promise<string> {
+  const target = `${options.folder}/${recipeHash(rootfsRecipe)}`;
+  if ((await host.files.stat(target)) !== undefined) return target;
+  await using _lock = await acquireLock(`rootfs ${target}`);
+  if ((await host.files.stat(target)) !== undefined) return target;
+  const partial = `${target}.partial`;
+  await host.files.remove(partial); // of a build that was killed; nobody else builds while we hold the lock
+  await host.files.makeDirectory(options.folder);
+  const sources = await writeHostSources(host, options);
+  try {
+    await host.commands.run({
+      argv: buildArgv({
+        recipe: rootfsRecipe,
+        target: partial,
+        sources,
+        aptOptions: await hostAptOptions(host, options.signal),
+      }),
+      // The tool's own choice of folders and language, nothing of the caller's.
+      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' },
+      onLine: (line) => options.onProgress(line.replace(/^I: /, '')),
+      signal: options.signal,
+    });
+    await host.files.rename(partial, target);
+  } finally {
+    if (sources !== undefined) await host.files.remove(sources);
+  }
+  return target;
+}
+
+/** mmdebstrap in namespaces of its own that die with this process, so that a killed build leaves neither mounts nor processes. */
+export function buildArgv(options: {
+  readonly recipe: RootfsRecipe;
+  readonly target: string;
+  readonly sources: string | undefined;
+  readonly aptOptions: readonly string[];
+}): readonly [string, ...string[]] {
+  const { recipe } = options;
+  // prettier-ignore
+  return [
+    'setpriv', '--pdeathsig', 'KILL',
+    'unshare', '--pid', '--fork', '--kill-child', '--mount', '--mount-proc', '--propagation', 'slave', '--',
+    'mmdebstrap', '--mode=root', `--variant=${recipe.variant}`, `--include=${recipe.include.join(',')}`,
+    ...recipe.hooks.map((hook) => `--customize-hook=${hook}`),
+    ...options.aptOptions.map((option) => `--aptopt=${option}`),
+    recipe.suite, options.target,
+    ...(options.sources === undefined ? [] : [options.sources]),
+  ];
+}
+
+/** A file with the host's sources for the suite, or undefined when it has none. */
+async function writeHostSources(host: MachineHost, options: RootfsOptions): Promise<string | undefined> {
+  const folder = '/etc/apt/sources.list.d';
+  const paths = [
+    '/etc/apt/sources.list',
+    ...(await host.files.list(folder)).map((name) => `${folder}/${name}`),
+  ];
+  const files = await Promise.all(
+    paths
+      .filter((path) => /\.(list|sources)$/.test(path))
+      .map(async (path) => ({ path, text: (await readText(host, path)) ?? '' })),
+  );
+  const lines = sourcesFor(rootfsRecipe.suite, files);
+  if (lines.length === 0) return undefined;
+  const path = `${options.folder}/host.list`;
+  await host.files.writeAtomic(path, `${lines.join('\n')}\n`, { mode: 0o644 });
+  return path;
+}
+
+/** How the host reaches its mirror (proxies, tolerance for snapshots); apt-config is absent on other distributions. */
+async function hostAptOptions(host: MachineHost, signal: AbortSignal): Promise<readonly string[]> {
+  const dump = await output(host, ['apt-config', 'dump'], signal).catch(() => {
+    signal.throwIfAborted();
+    return '';
+  });
+  return dump
+    .split('\n')
+    .filter(
+      (line) =>
+        /^Acquire::(https?::|Retries|Check-Valid-Until|Check-Date)/.test(line) && !line.endsWith('"";'),
+    );
+}
