@@ -1,0 +1,61 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const initErrors = defineErrors({
+  'init-spec-invalid': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'The request to create a cluster is not one this agent understands. Nothing was changed.',
+    fix: 'Correct the value named in the message; compare the versions of CLI and agent if it looks right.',
+  },
+  'init-spec-changed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'An init with this id runs or has run with another specification.',
+    fix: 'Run the command with the configuration it was begun with; settings of a running cluster are changed with `cluster apply`.',
+  },
+  'init-other-cluster': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This machine belongs to another cluster, or another init has bound it. Nothing was changed.',
+    fix: 'Use the workspace of the cluster named in the message, or put the machine back with `cluster node reset`.',
+  },
+  'init-version': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'CLI and agent are too far apart: they may differ by one minor version. Nothing was changed.',
+    fix: 'Install a CLI or an agent package so that both are of the same minor version.',
+  },
+  'init-blobs-missing': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'The machine lacks components of the bundle. Nothing was changed.',
+    fix: 'Run the same `cluster init` again: it uploads what is missing.',
+  },
+  'init-no-job': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'There is no init with this id on the machine, or it has not finished.',
+    fix: 'Run `cluster init` to its end first.',
+  },
+  'init-signature': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning: 'The signature over the new cluster is not by an owner key that this machine knows.',
+    fix: 'Use the workspace whose owner key the machine was provisioned with.',
+  },
+});
+
+export type InitErrorCode = keyof typeof initErrors;
+
+export class InitError extends CodedError<InitErrorCode> {
+  constructor(code: InitErrorCode, message: string, options?: CodedErrorOptions) {
+    super(initErrors, code, message, options);
+  }
+}

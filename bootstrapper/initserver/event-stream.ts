@@ -1,0 +1,130 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { combine, type Watcher } from '../../internal/event/index.ts';
+import type { InitEventSchema } from '../../initproto/gen/init_pb.js';
+import type { PhaseEvent, PhaseLog, RecordedEvent } from '../phases/index.ts';
+import type { InitJob, InitOutcome } from './init-job.ts';
+
+const HEARTBEAT_MS = 5_000;
+/** A phase that failed this often since the caller attached is reported as the failure of the init. */
+const FAILURES_TO_REPORT = 2;
+
+type WireEvent = MessageInitShape<typeof InitEventSchema>;
+type Failed = Extract<PhaseEvent, { kind: 'failed' }>;
+
+/**
+ * The job as the owner sees it: what happened after the last event it saw, then live, a heartbeat when nothing does,
+ * and at the end one result or one failure. The work itself goes on after a failure has been reported.
+ */
+export async function* streamJob(
+  options: {
+    readonly job: InitJob;
+    readonly phases: PhaseLog;
+    readonly clock: Clock;
+    readonly afterSequence: number;
+  },
+  signal: AbortSignal,
+): AsyncGenerator<WireEvent> {
+  const { job, phases, clock } = options;
+  const attachedAt = phases.after(0).length;
+  const failures = new Map<string, number>();
+  let seen = options.afterSequence;
+  using changes = combine({ length: phases.length, outcome: job.outcome }).watch();
+  for (;;) {
+    for (const recorded of phases.after(seen)) {
+      seen = recorded.sequence;
+      yield wireEvent(recorded);
+      if (recorded.event.kind !== 'failed' || recorded.sequence <= attachedAt) continue;
+      const times = (failures.get(recorded.event.phase) ?? 0) + 1;
+      failures.set(recorded.event.phase, times);
+      if (times >= FAILURES_TO_REPORT || !recorded.event.retryable)
+        return yield failureEvent(recorded.timeMs, recorded.event);
+    }
+    const outcome = job.outcome.peek();
+    if (outcome.set && outcome.value !== undefined) return yield resultEvent(clock.nowMs(), outcome.value);
+    if (!(await changed(changes, clock, signal))) yield heartbeatEvent(clock.nowMs(), phases);
+  }
+}
+
+/** Whether something changed before it was time for a heartbeat. */
+async function changed(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<boolean> {
+  try {
+    await withTimeout({ what: 'waiting for an event', ms: HEARTBEAT_MS, clock, signal }, (until) =>
+      changes.next(until),
+    );
+    return true;
+  } catch (error) {
+    if (error instanceof TimeoutError) return false;
+    throw error;
+  }
+}
+
+function wireEvent({ sequence, timeMs, event }: RecordedEvent): WireEvent {
+  const common = { sequence: BigInt(sequence), timeMs: BigInt(timeMs) };
+  switch (event.kind) {
+    case 'started':
+      return { ...common, event: { case: 'phaseStarted', value: { phase: event.phase } } };
+    case 'finished': {
+      const value = { phase: event.phase, durationMs: BigInt(event.durationMs), already: event.already };
+      return { ...common, event: { case: 'phaseFinished', value } };
+    }
+    case 'progress': {
+      const { phase, text, lastError = '', done = 0, total = 0 } = event;
+      const value = {
+        phase,
+        text,
+        sinceMs: BigInt(event.sinceMs),
+        lastError,
+        done: BigInt(done),
+        total: BigInt(total),
+      };
+      return { ...common, event: { case: 'progress', value } };
+    }
+    case 'failed':
+      return {
+        ...common,
+        event: {
+          case: 'log',
+          value: { level: 'error', path: event.phase, message: `${event.code}: ${event.message}` },
+        },
+      };
+  }
+}
+
+function failureEvent(timeMs: number, { code, message, fix, retryable, phase }: Failed): WireEvent {
+  return {
+    timeMs: BigInt(timeMs),
+    event: { case: 'failure', value: { code, message, fix, retryable, phase } },
+  };
+}
+
+function resultEvent(nowMs: number, outcome: InitOutcome): WireEvent {
+  const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8');
+  const value = {
+    clusterId: outcome.clusterId,
+    nodeId: outcome.nodeId,
+    nodeName: outcome.nodeName,
+    clusterCaPem: bytes(outcome.clusterCaPem),
+    ownerCertificatePem: bytes(outcome.ownerCertPem),
+    kubernetesCaPem: bytes(outcome.kubernetesCaPem),
+    kubernetesAdminCertificatePem: bytes(outcome.kubernetesAdminCertPem),
+    apiEndpoints: [...outcome.apiEndpoints],
+    curatorEndpoints: [...outcome.curatorEndpoints],
+    epoch: BigInt(outcome.epoch),
+  };
+  return { timeMs: BigInt(nowMs), event: { case: 'result', value } };
+}
+
+/** The newest thing that is waited for, so that silence explains itself. */
+function heartbeatEvent(nowMs: number, phases: PhaseLog): WireEvent {
+  const newest = phases
+    .after(0)
+    .findLast(({ event }) => event.kind === 'progress' || event.kind === 'started');
+  const what =
+    newest?.event.kind === 'progress' ? newest.event.text : (newest?.event.phase ?? 'the first phase');
+  return {
+    timeMs: BigInt(nowMs),
+    event: { case: 'heartbeat', value: { waitingFor: what, sinceMs: BigInt(newest?.timeMs ?? nowMs) } },
+  };
+}

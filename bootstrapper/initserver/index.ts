@@ -1,0 +1,16 @@
+/**
+ * The Init contract on the node: who may ask, what is accepted once, and how the owner watches it.
+ *
+ *     owner ── Init(id, spec) ──▶ InitJob ── accepted ──▶ enrolment ── bootstrapData ──▶ role server
+ *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
+ */
+export { InitError, initErrors, type InitErrorCode } from './errors.ts';
+export { createInitServer } from './init-server.ts';
+export { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
+export {
+  ownershipStatement,
+  type BlobUploads,
+  type InitServicePorts,
+  type OwnerPeer,
+} from './init-service.ts';
+export { type InitSpec } from './spec.ts';

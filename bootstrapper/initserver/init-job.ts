@@ -1,0 +1,163 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import { EventValue, type Readable } from '../../internal/event/index.ts';
+import type { NodeLock } from '../nodelock/index.ts';
+import { NodeLockError } from '../nodelock/index.ts';
+import type { PhaseReporter } from '../phases/index.ts';
+import { InitError } from './errors.ts';
+import { digestOfSpec, type InitSpec } from './spec.ts';
+
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/** An accepted request, as it is kept until the owner has acknowledged the result. */
+export interface InitRecord {
+  readonly initId: string;
+  readonly spec: InitSpec;
+}
+
+/** What the owner gets in the end. PEM texts and endpoints; nothing secret. */
+export interface InitOutcome {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly nodeName: string;
+  readonly clusterCaPem: string;
+  readonly ownerCertPem: string;
+  readonly kubernetesCaPem: string;
+  readonly kubernetesAdminCertPem: string;
+  readonly apiEndpoints: readonly string[];
+  readonly curatorEndpoints: readonly string[];
+  readonly epoch: number;
+}
+
+export interface InitJobPorts {
+  readonly files: FilePort;
+  readonly lock: NodeLock;
+  readonly phases: PhaseReporter;
+  /** The checks before anything changes; rejects with the reason. */
+  preflight(spec: InitSpec, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * The node's own init job. It is accepted once, kept on disk, and lives on without the connection that brought it:
+ *
+ *     request checked → request on disk → node lock → (enrolment and role server do the work) → outcome on disk → acknowledged
+ *
+ * A crash before the lock leaves an unlocked machine; after it, the request on disk says what to go on with.
+ */
+export class InitJob {
+  readonly #ports: InitJobPorts;
+  readonly #folder: string;
+  readonly #accepted = new EventValue<InitRecord>();
+  readonly #outcome = new EventValue<InitOutcome | undefined>();
+  readonly #acknowledged = new EventValue<true>();
+  #accepting: Promise<unknown> = Promise.resolve();
+
+  constructor(ports: InitJobPorts, folder: string) {
+    this.#ports = ports;
+    this.#folder = folder;
+    this.#outcome.set(undefined);
+  }
+
+  /** Set when a request holds the node lock: by this process or by one before it. */
+  get accepted(): Readable<InitRecord> {
+    return this.#accepted;
+  }
+
+  get outcome(): Readable<InitOutcome | undefined> {
+    return this.#outcome;
+  }
+
+  get acknowledged(): Readable<true> {
+    return this.#acknowledged;
+  }
+
+  /** Takes up what an earlier life of the agent left. */
+  async restore(): Promise<void> {
+    const lock = await this.#ports.lock.read();
+    const record = await this.#read<InitRecord>('request.json');
+    if (lock?.by !== 'init' || record === undefined || lock.id !== record.initId) return;
+    this.#accepted.set(record);
+    const outcome = await this.#read<InitOutcome>('outcome.json');
+    if (outcome !== undefined) this.#outcome.set(outcome);
+    if ((await this.#read('acknowledged.json')) !== undefined) this.#acknowledged.set(true);
+  }
+
+  /** Accepts a request, or finds that it is the one accepted before. One caller at a time. */
+  accept(request: InitRecord, signal: AbortSignal): Promise<void> {
+    const turn = this.#accepting.then(() => this.#accept(request, signal));
+    this.#accepting = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async finish(outcome: InitOutcome): Promise<void> {
+    await this.#write('outcome.json', outcome);
+    this.#outcome.set(outcome);
+  }
+
+  /** The owner has everything: the secrets of the request need not stay on this disk. */
+  async acknowledge(ownershipSignatureBase64: string): Promise<void> {
+    await this.#write('acknowledged.json', { ownershipSignatureBase64 });
+    const record = this.#accepted.peek();
+    if (record.set) {
+      const spec = { ...record.value.spec, clusterUnlockKeyHex: '' };
+      await this.#write('request.json', { ...record.value, spec });
+    }
+    this.#acknowledged.set(true);
+  }
+
+  async #accept(request: InitRecord, signal: AbortSignal): Promise<void> {
+    const known = this.#accepted.peek();
+    if (known.set) return assertSame(known.value, request);
+    const { lock, phases, preflight } = this.#ports;
+    await refuseOtherCluster(lock, request);
+    await phases.run('preflight', () => preflight(request.spec, signal));
+    await this.#write('request.json', request);
+    await phases.run('lock', async () => {
+      await lock
+        .acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId })
+        .catch(translateHeld);
+    });
+    this.#accepted.set(request);
+  }
+
+  async #read<T>(name: string): Promise<T | undefined> {
+    const raw = await this.#ports.files.read(`${this.#folder}/${name}`, MAX_BYTES);
+    return raw === undefined ? undefined : (JSON.parse(Buffer.from(raw).toString('utf8')) as T);
+  }
+
+  async #write(name: string, value: unknown): Promise<void> {
+    await this.#ports.files.makeDirectory(this.#folder);
+    await this.#ports.files.writeAtomic(`${this.#folder}/${name}`, `${JSON.stringify(value)}\n`);
+  }
+}
+
+async function refuseOtherCluster(lock: NodeLock, request: InitRecord): Promise<void> {
+  const held = await lock.read();
+  if (held === undefined || (held.by === 'init' && held.id === request.initId)) return;
+  throw otherCluster(held.clusterId);
+}
+
+function translateHeld(error: unknown): never {
+  if (error instanceof NodeLockError && error.code === 'nodelock-held')
+    throw otherCluster(String(error.details['clusterId']));
+  throw error;
+}
+
+function assertSame(known: InitRecord, request: InitRecord): void {
+  if (known.initId !== request.initId) throw otherCluster(known.spec.clusterId);
+  // The unlock key is wiped after the acknowledgement; everything else stays comparable.
+  const comparable = (spec: InitSpec): string => digestOfSpec({ ...spec, clusterUnlockKeyHex: '' });
+  if (comparable(known.spec) !== comparable(request.spec)) {
+    throw new InitError(
+      'init-spec-changed',
+      `attaching to init ${request.initId}: the specification is another one`,
+    );
+  }
+}
+
+function otherCluster(clusterId: string): InitError {
+  return new InitError(
+    'init-other-cluster',
+    `accepting the init: this machine belongs to cluster ${clusterId}`,
+    { details: { clusterId } },
+  );
+}

@@ -1,0 +1,158 @@
+import { createHash, verify, X509Certificate, type KeyObject } from 'node:crypto';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { MachinePort } from '../../internal/platform/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import type { InitApi } from '../../initproto/gen/init_pb.js';
+import type { PhaseLog } from '../phases/index.ts';
+import { InitError } from './errors.ts';
+import { streamJob } from './event-stream.ts';
+import type { InitJob } from './init-job.ts';
+import { parseInitSpec } from './spec.ts';
+
+const MAX_BLOBS = 256;
+const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
+
+/** An owner, as the session proved it. */
+export interface OwnerPeer {
+  readonly kind: 'owner';
+  readonly publicKey: KeyObject;
+}
+
+export interface InitServicePorts {
+  readonly job: InitJob;
+  readonly phases: PhaseLog;
+  readonly clock: Clock;
+  readonly machine: MachinePort;
+  readonly blobs: BlobUploads;
+  readonly agentVersion: string;
+  /** "sha256:HEX" of the machine's public key. */
+  readonly fingerprint: string;
+  enrolmentState(): string;
+}
+
+/** The handlers of the Init contract. Only owners get here. */
+export function createInitHandlers(ports: InitServicePorts): Handlers<typeof InitApi, OwnerPeer> {
+  const { job, phases, clock, machine, blobs } = ports;
+  return {
+    describe: (request) => {
+      if (request.clientVersion !== '') assertCompatible(request.clientVersion, ports.agentVersion);
+      const known = job.accepted.peek();
+      return Promise.resolve({
+        agentVersion: ports.agentVersion,
+        fingerprint: ports.fingerprint,
+        hostname: machine.hostname(),
+        addresses: [...machine.addresses()],
+        architecture: machine.architecture(),
+        enrolmentState: ports.enrolmentState(),
+        clusterId: known.set ? known.value.spec.clusterId : '',
+        initId: known.set ? known.value.initId : '',
+        nowMs: BigInt(clock.nowMs()),
+      });
+    },
+    statBlobs: async ({ sha256 }) => {
+      if (sha256.length > MAX_BLOBS) throw invalid('sha256', `${sha256.length} hashes, at most ${MAX_BLOBS}`);
+      const found = await Promise.all(
+        sha256.map(async (hash) => ({ sha256: assertHash(hash), ...(await blobs.state(hash)) })),
+      );
+      return {
+        blobs: found.map((blob) => ({ ...blob, partialBytes: BigInt(blob.partialBytes) })),
+        freeBytes: BigInt(await blobs.freeBytes()),
+      };
+    },
+    uploadBlob: (requests) => receiveBlob(requests, blobs),
+    init: async function* (request, call) {
+      if (!/^[0-9a-f-]{36}$/.test(request.initId)) throw invalid('init_id', 'no UUID');
+      const record = { initId: request.initId, spec: parseInitSpec(request.spec, machine.hostname()) };
+      await job.accept(record, call.signal);
+      yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
+    },
+    acknowledge: async ({ initId, ownershipSignature }, call) => {
+      const known = job.accepted.peek();
+      const outcome = job.outcome.peek();
+      if (!known.set || known.value.initId !== initId || !outcome.set || outcome.value === undefined) {
+        throw new InitError('init-no-job', `acknowledging init ${initId.slice(0, 40)}`);
+      }
+      const statement = ownershipStatement(outcome.value);
+      if (!verify(undefined, statement, call.peer.publicKey, ownershipSignature)) {
+        throw new InitError('init-signature', 'acknowledging the init: the signature does not match');
+      }
+      await job.acknowledge(Buffer.from(ownershipSignature).toString('base64'));
+      return {};
+    },
+  };
+}
+
+/** What the owner signs: whose cluster this is. Joining machines verify it against the owner key they know. */
+export function ownershipStatement(cluster: {
+  readonly clusterId: string;
+  readonly clusterCaPem: string;
+  readonly epoch: number;
+}): Uint8Array {
+  const caDigest = createHash('sha256').update(new X509Certificate(cluster.clusterCaPem).raw).digest();
+  const epoch = Buffer.alloc(8);
+  epoch.writeBigUInt64BE(BigInt(cluster.epoch));
+  const parts = [Buffer.from(cluster.clusterId, 'utf8'), caDigest, epoch].flatMap((part) => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(part.length);
+    return [length, part];
+  });
+  return Buffer.concat([Buffer.from('cluster/ownership/v1\0', 'utf8'), ...parts]);
+}
+
+type UploadRequests = Parameters<Handlers<typeof InitApi, OwnerPeer>['uploadBlob']>[0];
+
+async function receiveBlob(
+  requests: UploadRequests,
+  blobs: BlobUploads,
+): Promise<{ complete: boolean; partialBytes: bigint }> {
+  let blob: { readonly sha256: string; readonly sizeBytes: number } | undefined;
+  let offset = 0;
+  for await (const { part } of requests) {
+    if (part.case === 'start') {
+      if (blob !== undefined) throw invalid('start', 'a second start');
+      const sizeBytes = Number(part.value.sizeBytes);
+      if (sizeBytes <= 0 || sizeBytes > MAX_BLOB_BYTES) throw invalid('size_bytes', `${sizeBytes}`);
+      blob = { sha256: assertHash(part.value.sha256), sizeBytes };
+      offset = Number(part.value.offset);
+    } else if (part.case === 'chunk') {
+      if (blob === undefined) throw invalid('chunk', 'bytes before a start');
+      if (offset + part.value.length > blob.sizeBytes)
+        throw invalid('chunk', 'more bytes than were announced');
+      await blobs.append(blob.sha256, offset, part.value);
+      offset += part.value.length;
+    }
+  }
+  if (blob === undefined) throw invalid('start', 'nothing was sent');
+  if (offset < blob.sizeBytes) return { complete: false, partialBytes: BigInt(offset) };
+  await blobs.commit(blob.sha256);
+  return { complete: true, partialBytes: BigInt(offset) };
+}
+
+function assertHash(text: string): string {
+  if (!/^[0-9a-f]{64}$/.test(text)) throw invalid('sha256', 'no SHA-256 in lower-case hex');
+  return text;
+}
+
+/** CLI and agent may differ by one minor version. */
+function assertCompatible(client: string, agent: string): void {
+  const [theirs, ours] = [client, agent].map((version) => /^(\d+)\.(\d+)\./.exec(version));
+  const fine = theirs?.[1] === ours?.[1] && Math.abs(Number(theirs?.[2]) - Number(ours?.[2])) <= 1;
+  if (!fine)
+    throw new InitError(
+      'init-version',
+      `greeting the CLI: it is ${client.slice(0, 20)}, this agent is ${agent}`,
+    );
+}
+
+function invalid(field: string, why: string): InitError {
+  return new InitError('init-spec-invalid', `reading the request: ${field}: ${why}`, { details: { field } });
+}
+
+/** What the service needs of the blob store. */
+export interface BlobUploads {
+  state(sha256: string): Promise<{ readonly complete: boolean; readonly partialBytes: number }>;
+  append(sha256: string, offset: number, bytes: Uint8Array): Promise<void>;
+  /** Checks the hash; rejects and drops the bytes when it does not match. */
+  commit(sha256: string): Promise<void>;
+  freeBytes(): Promise<number>;
+}
