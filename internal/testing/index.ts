@@ -3,3 +3,14 @@ export { FakeClock, settle } from './fake-clock.ts';
 export { FakeIssuer, FakeValidator, type HmacEvidenceOptions } from './hmac-evidence.ts';
 export { createMemoryLogger } from './memory-logger.ts';
 export { createTcpPair, type TcpPair } from './tcp-pair.ts';
+export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
+export { untilAborted } from './until-aborted.ts';
+export {
+  RawAtls,
+  rawEvidence,
+  rawFrame,
+  rawHello,
+  type RawAtlsOptions,
+  type RawFrame,
+} from './raw-atls.ts';
+export { createTestIdentity, type TestIdentity } from './test-identity.ts';

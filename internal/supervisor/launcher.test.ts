@@ -1,0 +1,205 @@
+import { describe, expect, test } from '@jest/globals';
+import { EventValue } from '../event/index.ts';
+import { settle, superviseForTest, untilAborted, type SupervisedTree } from '../testing/index.ts';
+import { launcher, type Plan, type Scope } from './index.ts';
+
+interface Role {
+  readonly wanted: boolean;
+  readonly peers?: readonly string[];
+}
+
+/** Only presence counts, as for every worker: the plan hands on the newest configuration all the same. */
+function plan(role: Role, running: boolean): Plan<string> {
+  if (!role.wanted)
+    return running ? { kind: 'stop', why: 'role gone' } : { kind: 'wait', why: 'role absent' };
+  return { kind: 'start', config: (role.peers ?? []).join() };
+}
+
+interface Bench {
+  readonly tree: SupervisedTree;
+  readonly role: EventValue<Role>;
+  readonly starts: readonly string[];
+  readonly scopes: readonly Scope[];
+  /** Ends the start under way. */
+  finishStart: (error?: Error) => void;
+}
+
+/** A launcher below a root, whose starts the test ends by hand when `slow`. */
+function bench(
+  options: { readonly slow?: boolean; readonly plan?: typeof plan } = {},
+): Bench & AsyncDisposable {
+  const role = new EventValue<Role>();
+  const starts: string[] = [];
+  const scopes: Scope[] = [];
+  const worker = launcher({
+    input: role,
+    plan: options.plan ?? plan,
+    start: async (scope, config) => {
+      starts.push(config);
+      scopes.push(scope);
+      scope.run('process', async ({ healthy, signal }) => {
+        healthy();
+        await untilAborted(signal);
+      });
+      if (options.slow !== true) return;
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      it.finishStart = (error) => (error === undefined ? resolve() : reject(error));
+      await Promise.race([promise, untilAborted(scope.signal)]);
+    },
+  });
+  const tree = superviseForTest(async (scope) => {
+    scope.run('worker', worker);
+    scope.healthy();
+    await untilAborted(scope.signal);
+  });
+  const it = {
+    tree,
+    role,
+    starts,
+    scopes,
+    finishStart: (): void => undefined,
+    [Symbol.asyncDispose]: () => tree[Symbol.asyncDispose](),
+  } as Bench & AsyncDisposable;
+  return it;
+}
+
+describe('launcher', () => {
+  test('says that it waits for its first input, then what the plan waits for', async () => {
+    await using it = bench();
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'first input' });
+    it.role.set({ wanted: false });
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent' });
+    expect(it.starts).toEqual([]);
+  });
+
+  test('starts with the planned configuration and is healthy afterwards', async () => {
+    await using it = bench({ slow: true });
+    it.role.set({ wanted: true, peers: ['a'] });
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'starting' });
+    it.finishStart();
+    await settle();
+    expect(it.tree.at('root.worker').state).toBe('healthy');
+    expect(it.starts).toEqual(['a']);
+  });
+
+  test('keeps the workload when anything but presence changes', async () => {
+    await using it = bench();
+    for (const peers of [['a'], ['a', 'b'], []]) {
+      it.role.set({ wanted: true, peers });
+      await settle();
+    }
+    expect(it.starts).toEqual(['a']);
+    expect(it.tree.tree().map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
+    expect(it.scopes[0]?.signal.aborted).toBe(false);
+  });
+
+  test('stops the workload when its presence flips, calmly, and starts it once when it flips back', async () => {
+    await using it = bench();
+    it.role.set({ wanted: true, peers: ['a'] });
+    await settle();
+    it.role.set({ wanted: false });
+    await settle();
+    expect(it.tree.tree().map(({ path }) => path)).toEqual(['root', 'root.worker']);
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent', restarts: 1 });
+    it.role.set({ wanted: true, peers: ['b'] });
+    await settle();
+    expect(it.starts).toEqual(['a', 'b']);
+    expect(it.tree.at('root.worker.process').state).toBe('healthy');
+    expect(it.tree.records.map(({ level }) => level)).toEqual(['info']);
+  });
+
+  test('takes a start back when the workload is no longer wanted meanwhile', async () => {
+    await using it = bench({ slow: true });
+    it.role.set({ wanted: true });
+    await settle();
+    it.role.set({ wanted: false });
+    await settle();
+    expect(it.scopes[0]?.signal.aborted).toBe(true);
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent', restarts: 1 });
+    expect(it.tree.at('root.worker')).not.toHaveProperty('lastError');
+  });
+
+  test('does not miss a flip in the very turn in which the start ends', async () => {
+    await using it = bench({ slow: true });
+    it.role.set({ wanted: true });
+    await settle();
+    it.finishStart();
+    it.role.set({ wanted: false });
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'role absent' });
+  });
+
+  test('does not begin a second start before the one taken back has ended', async () => {
+    const role = new EventValue<Role>();
+    let running = 0;
+    let most = 0;
+    let end: () => void = () => undefined;
+    await using tree = superviseForTest(
+      launcher({
+        input: role,
+        plan,
+        start: async () => {
+          most = Math.max(most, ++running);
+          await new Promise<void>((resolve) => (end = resolve));
+          running--;
+        },
+      }),
+    );
+    for (const wanted of [true, false, true]) {
+      role.set({ wanted });
+      await settle();
+    }
+    expect([running, most, tree.at('root').restarts]).toEqual([1, 1, 0]);
+    end();
+    await settle();
+    expect([running, most, tree.at('root').restarts]).toEqual([1, 1, 1]);
+    end();
+  });
+
+  test('a start that fails is a death with backoff, and nothing stays subscribed', async () => {
+    await using it = bench({ slow: true });
+    it.role.set({ wanted: true });
+    await settle();
+    it.finishStart(new Error('no such image'));
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'dead', lastError: 'no such image' });
+    expect(it.role.waiting).toBe(0);
+    await it.tree.clock.advance(500);
+    expect(it.starts).toHaveLength(2);
+  });
+
+  test('a plan that throws is a death that keeps nothing running', async () => {
+    await using it = bench({
+      plan: (role, running) => {
+        if (running && role.peers === undefined) throw new Error('parsing peers');
+        return plan(role, running);
+      },
+    });
+    it.role.set({ wanted: true, peers: ['a'] });
+    await settle();
+    it.role.set({ wanted: true });
+    await settle();
+    expect(it.tree.at('root.worker')).toMatchObject({ state: 'dead', lastError: 'parsing peers' });
+    expect(it.tree.at('root.worker.process').state).toBe('canceled');
+  });
+
+  test('refuses a plan that keeps what does not run', async () => {
+    await using it = bench({ plan: () => ({ kind: 'keep' }) });
+    it.role.set({ wanted: true });
+    await settle();
+    expect(it.tree.at('root.worker').lastError).toContain('planning root.worker: "keep"');
+  });
+
+  test('leaves nothing subscribed when the tree stops', async () => {
+    const it = bench();
+    it.role.set({ wanted: true });
+    await settle();
+    expect(it.role.waiting).toBe(1);
+    it.tree.stop();
+    await it.tree.finished;
+    expect(it.role.waiting).toBe(0);
+  });
+});
