@@ -25,6 +25,8 @@ export interface CallOptions {
   readonly signal: AbortSignal;
   /** Deadline of the whole call; none unless said. */
   readonly timeoutMs?: number;
+  /** Sent along as gRPC metadata; names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Typed methods of one service: promises for single answers, async iterables for streams. */
@@ -70,7 +72,7 @@ function createMethod(method: DescMethod, channel: RpcChannel): unknown {
             requestSerialize,
             responseDeserialize,
             request,
-            new Metadata(),
+            metadataOf(options),
             callOptions(options),
             done,
           ),
@@ -83,7 +85,7 @@ function createMethod(method: DescMethod, channel: RpcChannel): unknown {
             path,
             requestSerialize,
             responseDeserialize,
-            new Metadata(),
+            metadataOf(options),
             callOptions(options),
             done,
           );
@@ -99,7 +101,7 @@ function createMethod(method: DescMethod, channel: RpcChannel): unknown {
             requestSerialize,
             responseDeserialize,
             request,
-            new Metadata(),
+            metadataOf(options),
             callOptions(options),
           ),
         );
@@ -110,7 +112,7 @@ function createMethod(method: DescMethod, channel: RpcChannel): unknown {
             path,
             requestSerialize,
             responseDeserialize,
-            new Metadata(),
+            metadataOf(options),
             callOptions(options),
           );
           sendAll(call, requests).catch((error: unknown) => call.destroy(error as Error));
@@ -206,6 +208,12 @@ async function drained(call: ClientWritableStream<Init> | ClientDuplexStream<Ini
   } finally {
     call.off('close', stop).off('error', stop).off('status', stop);
   }
+}
+
+function metadataOf(options: CallOptions): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(options.headers ?? {})) metadata.set(name, value);
+  return metadata;
 }
 
 function deadlineAfter(timeoutMs: number): number {

@@ -1,0 +1,112 @@
+import { createClient } from '../rpc/index.ts';
+import type { EtcdConnection } from './connection.ts';
+import { EtcdError } from './errors.ts';
+import type { CallOptions } from './key-space.ts';
+import { Permission_Type } from './proto/gen/authpb_pb.js';
+import { Auth } from './proto/gen/etcdserverpb_pb.js';
+import { keyBytes, prefixRange } from './wire.ts';
+
+/** What a role may read and write: one key, or all that begin with a prefix. */
+export type Grant =
+  { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string };
+
+/** A user that logs in with a client certificate, and the one role of the same name. */
+export interface EtcdUser {
+  readonly name: string;
+  /** etcd's root needs no grants: its role may do everything. */
+  readonly grants: readonly Grant[];
+}
+
+/** etcd's own users and roles. Every step may be repeated. Needs the root user once it is enabled. */
+export class AccessControl {
+  readonly #connection: EtcdConnection;
+
+  constructor(connection: EtcdConnection) {
+    this.#connection = connection;
+  }
+
+  /** Makes users, roles and grants as given; grants that are not given are taken away. */
+  async ensureUser(user: EtcdUser, options: CallOptions): Promise<void> {
+    const { name } = user;
+    await unlessThere(() =>
+      this.#call(`adding etcd role ${name}`, options, (auth, call) => auth.roleAdd({ name }, call)),
+    );
+    await this.#ensureGrants(user, options);
+    await unlessThere(() =>
+      this.#call(`adding etcd user ${name}`, options, (auth, call) =>
+        auth.userAdd({ name, options: { noPassword: true } }, call),
+      ),
+    );
+    const { roles } = await this.#call(`reading etcd user ${name}`, options, (auth, call) =>
+      auth.userGet({ name }, call),
+    );
+    if (roles.includes(name)) return;
+    await this.#call(`granting etcd role ${name}`, options, (auth, call) =>
+      auth.userGrantRole({ user: name, role: name }, call),
+    );
+  }
+
+  async isEnabled(options: CallOptions): Promise<boolean> {
+    const { enabled } = await this.#call('asking etcd for its access control', options, (auth, call) =>
+      auth.authStatus({}, call),
+    );
+    return enabled;
+  }
+
+  /** From now on every call needs a user with the right. Needs the user "root". */
+  async enable(options: CallOptions): Promise<void> {
+    await this.#call("enabling etcd's access control", options, (auth, call) => auth.authEnable({}, call));
+  }
+
+  async #ensureGrants({ name, grants }: EtcdUser, options: CallOptions): Promise<void> {
+    const { perm: held } = await this.#call(`reading etcd role ${name}`, options, (auth, call) =>
+      auth.roleGet({ role: name }, call),
+    );
+    const wanted = grants.map(rangeOf);
+    for (const range of wanted) {
+      if (held.some((each) => isSame(each, range) && each.permType === Permission_Type.READWRITE)) continue;
+      await this.#call(`granting keys to etcd role ${name}`, options, (auth, call) =>
+        auth.roleGrantPermission({ name, perm: { permType: Permission_Type.READWRITE, ...range } }, call),
+      );
+    }
+    if (name === 'root') return; // its role is built in and holds everything
+    for (const { key, rangeEnd } of held.filter((each) => !wanted.some((range) => isSame(each, range)))) {
+      await this.#call(`taking keys from etcd role ${name}`, options, (auth, call) =>
+        auth.roleRevokePermission({ role: name, key, rangeEnd }, call),
+      );
+    }
+  }
+
+  #call<T>(
+    doing: string,
+    options: CallOptions,
+    work: (auth: AuthClient, call: CallOptions) => Promise<T>,
+  ): Promise<T> {
+    return this.#connection.read(doing, options, (channel, call) => work(createClient(Auth, channel), call));
+  }
+}
+
+type AuthClient = ReturnType<typeof createClient<typeof Auth>>;
+
+interface KeyRange {
+  readonly key: Uint8Array;
+  readonly rangeEnd: Uint8Array;
+}
+
+function rangeOf(grant: Grant): KeyRange {
+  return grant.kind === 'key'
+    ? { key: keyBytes(grant.key), rangeEnd: new Uint8Array() }
+    : prefixRange(grant.prefix);
+}
+
+function isSame(a: KeyRange, b: KeyRange): boolean {
+  return Buffer.compare(a.key, b.key) === 0 && Buffer.compare(a.rangeEnd, b.rangeEnd) === 0;
+}
+
+async function unlessThere(create: () => Promise<unknown>): Promise<void> {
+  try {
+    await create();
+  } catch (error) {
+    if (!(error instanceof EtcdError && error.code === 'etcd-exists')) throw error;
+  }
+}

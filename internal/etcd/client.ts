@@ -1,0 +1,117 @@
+import { createClient } from '../rpc/index.ts';
+import { AccessControl } from './access-control.ts';
+import { EtcdConnection, type EtcdOptions } from './connection.ts';
+import type {
+  CallOptions,
+  Entry,
+  KeySpace,
+  Listing,
+  Transaction,
+  TransactionResult,
+  WatchEvent,
+  WatchOptions,
+} from './key-space.ts';
+import { LeaseStream } from './lease-stream.ts';
+import { Maintenance } from './maintenance.ts';
+import { Members } from './members.ts';
+import { KV, Lease } from './proto/gen/etcdserverpb_pb.js';
+import { watchPrefix } from './watch.ts';
+import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, writeToWire } from './wire.ts';
+
+/** Entries asked for at once: a page stays far below the largest message. */
+const PAGE = 500n;
+const KEEPALIVE_MS = 3_000;
+
+/** A client of one etcd cluster: keys, leases, watches; members, maintenance and access control besides. */
+export class EtcdClient implements KeySpace, Disposable {
+  readonly members: Members;
+  readonly maintenance: Maintenance;
+  readonly access: AccessControl;
+  readonly #connection: EtcdConnection;
+  readonly #leases: LeaseStream;
+
+  constructor(options: EtcdOptions) {
+    this.#connection = new EtcdConnection(options);
+    this.#leases = new LeaseStream(this.#connection);
+    this.members = new Members(this.#connection);
+    this.maintenance = new Maintenance(this.#connection);
+    this.access = new AccessControl(this.#connection);
+  }
+
+  [Symbol.dispose](): void {
+    this.#leases[Symbol.dispose]();
+    this.#connection[Symbol.dispose]();
+  }
+
+  async get(key: string, options: CallOptions): Promise<Entry | undefined> {
+    const { kvs } = await this.#connection.read(`reading ${key} from etcd`, options, (channel, call) =>
+      createClient(KV, channel).range({ key: keyBytes(key) }, call),
+    );
+    return kvs[0] === undefined ? undefined : entryFromWire(kvs[0]);
+  }
+
+  async list(prefix: string, options: CallOptions): Promise<Listing> {
+    const { key: first, rangeEnd } = prefixRange(prefix);
+    const entries: Entry[] = [];
+    let key = first;
+    let revision = 0n;
+    for (;;) {
+      const page = await this.#connection.read(`listing ${prefix} in etcd`, options, (channel, call) =>
+        createClient(KV, channel).range({ key, rangeEnd, limit: PAGE, revision }, call),
+      );
+      if (revision === 0n) revision = page.header?.revision ?? 0n;
+      entries.push(...page.kvs.map(entryFromWire));
+      const last = page.kvs.at(-1);
+      if (!page.more || last === undefined) return { revision, entries };
+      key = Uint8Array.from([...last.key, 0]);
+    }
+  }
+
+  async commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult> {
+    const answer = await this.#connection.write('writing to etcd', options, (channel, call) =>
+      createClient(KV, channel).txn(
+        {
+          compare: transaction.when.map(conditionToWire),
+          success: transaction.then.map(writeToWire),
+          failure: (transaction.otherwiseGet ?? []).map(getToWire),
+        },
+        call,
+      ),
+    );
+    const revision = answer.header?.revision ?? 0n;
+    if (answer.succeeded) return { kind: 'committed', revision };
+    const found = answer.responses.flatMap(({ response }) =>
+      response.case === 'responseRange' ? response.value.kvs.map(entryFromWire) : [],
+    );
+    return { kind: 'conflict', revision, found };
+  }
+
+  watch(prefix: string, options: WatchOptions): AsyncIterable<WatchEvent> {
+    const list = () => this.list(prefix, { signal: options.signal });
+    return watchPrefix({ connection: this.#connection, list }, prefix, options);
+  }
+
+  async grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint> {
+    const { id } = await this.#connection.write('taking a lease from etcd', options, (channel, call) =>
+      createClient(Lease, channel).leaseGrant({ ttlSeconds: BigInt(ttlSeconds) }, call),
+    );
+    return id;
+  }
+
+  keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined> {
+    return this.#leases.keepAlive(leaseId, options.signal, options.timeoutMs ?? KEEPALIVE_MS);
+  }
+
+  async revokeLease(leaseId: bigint, options: CallOptions): Promise<void> {
+    await this.#connection.write('giving a lease back to etcd', options, (channel, call) =>
+      createClient(Lease, channel).leaseRevoke({ id: leaseId }, call),
+    );
+  }
+
+  /** Forgets all history before `revision`. */
+  async compact(revision: bigint, options: CallOptions): Promise<void> {
+    await this.#connection.write(`compacting etcd at ${revision}`, options, (channel, call) =>
+      createClient(KV, channel).compact({ revision, physical: true }, call),
+    );
+  }
+}

@@ -1,0 +1,110 @@
+import { createClient } from '../rpc/index.ts';
+import { EtcdError, etcdError } from './errors.ts';
+import type { EtcdConnection } from './connection.ts';
+import { Lease } from './proto/gen/etcdserverpb_pb.js';
+
+interface Beat {
+  readonly leaseId: bigint;
+  readonly answer: PromiseWithResolvers<number | undefined>;
+}
+
+/**
+ * All keepalives of one client over one stream: thousands of heartbeats cost one HTTP/2 stream and no write in etcd.
+ * etcd answers in the order of the requests on a stream, per lease.
+ */
+export class LeaseStream implements Disposable {
+  readonly #connection: EtcdConnection;
+  readonly #closed = new AbortController();
+  #toSend: Beat[] = [];
+  #sent = new Map<bigint, Beat[]>();
+  #wake = Promise.withResolvers<void>();
+  #running = false;
+
+  constructor(connection: EtcdConnection) {
+    this.#connection = connection;
+  }
+
+  [Symbol.dispose](): void {
+    this.#closed.abort(new Error('the etcd client was closed'));
+    this.#wake.resolve();
+    this.#fail(this.#closed.signal.reason);
+  }
+
+  /** Answers the seconds that are left now, or undefined when the lease is gone. */
+  async keepAlive(leaseId: bigint, signal: AbortSignal, timeoutMs: number): Promise<number | undefined> {
+    signal.throwIfAborted();
+    this.#closed.signal.throwIfAborted();
+    const answer = Promise.withResolvers<number | undefined>();
+    this.#toSend.push({ leaseId, answer });
+    this.#wake.resolve();
+    if (!this.#running) void this.#run();
+    return this.#bounded(answer, signal, timeoutMs);
+  }
+
+  async #bounded(
+    answer: PromiseWithResolvers<number | undefined>,
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<number | undefined> {
+    const timer = new AbortController();
+    const onAbort = (): void => answer.reject(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    const late = this.#connection.clock.sleep(timeoutMs, timer.signal).then(
+      () =>
+        answer.reject(
+          new EtcdError('etcd-unavailable', `keeping a lease alive: no answer within ${timeoutMs} ms`),
+        ),
+      () => undefined,
+    );
+    try {
+      return await answer.promise;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      timer.abort();
+      await late;
+    }
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    const channel = this.#connection.channel;
+    try {
+      const answers = createClient(Lease, channel).leaseKeepAlive(this.#requests(), {
+        signal: this.#closed.signal,
+        headers: { hasleader: 'true' },
+      });
+      for await (const { id, ttlSeconds } of answers) {
+        const beat = this.#sent.get(id)?.shift();
+        beat?.answer.resolve(ttlSeconds > 0n ? Number(ttlSeconds) : undefined);
+        if (this.#sent.get(id)?.length === 0) this.#sent.delete(id);
+      }
+      throw new EtcdError('etcd-unavailable', 'keeping leases alive: the member ended the stream');
+    } catch (error) {
+      this.#connection.leave(channel);
+      this.#running = false;
+      this.#fail(etcdError('keeping leases alive', error));
+    }
+  }
+
+  async *#requests() {
+    while (this.#running && !this.#closed.signal.aborted) {
+      for (const beat of this.#toSend.splice(0)) {
+        const waiting = this.#sent.get(beat.leaseId);
+        if (waiting === undefined) this.#sent.set(beat.leaseId, [beat]);
+        else waiting.push(beat);
+        yield { id: beat.leaseId };
+      }
+      if (this.#toSend.length > 0) continue;
+      this.#wake = Promise.withResolvers();
+      await this.#wake.promise;
+    }
+  }
+
+  /** Everybody who waits learns it; the next beat opens a new stream, on another member if there is one. */
+  #fail(error: unknown): void {
+    const waiting = [...this.#toSend.splice(0), ...[...this.#sent.values()].flat()];
+    this.#sent.clear();
+    this.#wake.resolve();
+    for (const beat of waiting) beat.answer.reject(error);
+  }
+}

@@ -1,0 +1,75 @@
+import { createClient } from '../rpc/index.ts';
+import type { EtcdConnection } from './connection.ts';
+import { etcdError } from './errors.ts';
+import type { CallOptions } from './key-space.ts';
+import {
+  AlarmRequest_AlarmAction,
+  AlarmType,
+  Maintenance as MaintenanceService,
+} from './proto/gen/etcdserverpb_pb.js';
+
+/** How the member that answered is. */
+export interface MemberStatus {
+  readonly memberId: bigint;
+  readonly version: string;
+  readonly leaderId: bigint;
+  readonly isLearner: boolean;
+  readonly raftIndex: bigint;
+  readonly raftAppliedIndex: bigint;
+  readonly dbSizeBytes: number;
+  readonly dbInUseBytes: number;
+  readonly quotaBytes: number;
+  readonly errors: readonly string[];
+}
+
+export interface Alarm {
+  readonly memberId: bigint;
+  readonly kind: 'no-space' | 'corrupt';
+}
+
+/** Health and backup. All of it needs the root user. */
+export class Maintenance {
+  readonly #connection: EtcdConnection;
+
+  constructor(connection: EtcdConnection) {
+    this.#connection = connection;
+  }
+
+  async status(options: CallOptions): Promise<MemberStatus> {
+    const answer = await this.#connection.read('asking etcd how it is', options, (channel, call) =>
+      createClient(MaintenanceService, channel).status({}, call),
+    );
+    return {
+      memberId: answer.header?.memberId ?? 0n,
+      version: answer.version,
+      leaderId: answer.leader,
+      isLearner: answer.isLearner,
+      raftIndex: answer.raftIndex,
+      raftAppliedIndex: answer.raftAppliedIndex,
+      dbSizeBytes: Number(answer.dbSize),
+      dbInUseBytes: Number(answer.dbSizeInUse),
+      quotaBytes: Number(answer.dbSizeQuota),
+      errors: answer.errors,
+    };
+  }
+
+  async alarms(options: CallOptions): Promise<readonly Alarm[]> {
+    const { alarms } = await this.#connection.read('asking etcd for alarms', options, (channel, call) =>
+      createClient(MaintenanceService, channel).alarm({ action: AlarmRequest_AlarmAction.GET }, call),
+    );
+    return alarms.map(({ memberId, alarm }) => ({
+      memberId,
+      kind: alarm === AlarmType.NOSPACE ? 'no-space' : 'corrupt',
+    }));
+  }
+
+  /** The whole database as a file, in parts; its last 32 bytes are the SHA-256 of the rest. */
+  async *snapshot(signal: AbortSignal): AsyncGenerator<Uint8Array> {
+    try {
+      const parts = createClient(MaintenanceService, this.#connection.channel).snapshot({}, { signal });
+      for await (const { blob } of parts) yield blob;
+    } catch (error) {
+      throw etcdError('taking a snapshot of etcd', error);
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import { createClient, type RpcChannel } from '../rpc/index.ts';
+import { codeFromSaying, EtcdError, etcdError } from './errors.ts';
+import type { EtcdConnection } from './connection.ts';
+import type { Change, Listing, WatchEvent, WatchOptions } from './key-space.ts';
+import { Watch, type WatchResponse } from './proto/gen/etcdserverpb_pb.js';
+import { changeFromWire, prefixRange } from './wire.ts';
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5_000;
+
+export interface WatchSource {
+  readonly connection: EtcdConnection;
+  /** Reads everything at one revision, for the beginning and after a compaction. */
+  readonly list: () => Promise<Listing>;
+}
+
+/** Watches a prefix for ever: over broken connections, member changes and compactions. See `KeySpace.watch`. */
+export async function* watchPrefix(
+  source: WatchSource,
+  prefix: string,
+  options: WatchOptions,
+): AsyncGenerator<WatchEvent> {
+  let after = options.afterRevision;
+  let pauseMs = FIRST_PAUSE_MS;
+  for (;;) {
+    options.signal.throwIfAborted();
+    const channel = source.connection.channel;
+    try {
+      if (after === undefined) {
+        const { revision, entries } = await source.list();
+        yield { kind: 'relist', revision, entries };
+        after = revision;
+      }
+      for await (const event of follow(channel, prefix, { after, signal: options.signal })) {
+        pauseMs = FIRST_PAUSE_MS;
+        if (event.revision > after) after = event.revision;
+        if (event.kind === 'progress' || event.changes.length > 0) yield event;
+      }
+      throw new EtcdError('etcd-unavailable', `watching ${prefix}: the member ended the watch`);
+    } catch (error) {
+      options.signal.throwIfAborted();
+      const translated = etcdError(`watching ${prefix}`, error);
+      if (!(translated instanceof EtcdError)) throw translated;
+      if (translated.code === 'etcd-compacted') {
+        after = undefined;
+        continue;
+      }
+      if (!translated.retryable) throw translated;
+      source.connection.leave(channel);
+      yield { kind: 'interrupted', error: translated };
+      await source.connection.clock.sleep(pauseMs, options.signal);
+      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+    }
+  }
+}
+
+type Followed = Extract<WatchEvent, { kind: 'changes' | 'progress' }>;
+
+/** One watch on one member, until it breaks. */
+async function* follow(
+  channel: RpcChannel,
+  prefix: string,
+  from: { readonly after: bigint; readonly signal: AbortSignal },
+): AsyncGenerator<Followed> {
+  const left = Promise.withResolvers<void>();
+  const request = {
+    requestUnion: {
+      case: 'createRequest' as const,
+      value: { ...prefixRange(prefix), startRevision: from.after + 1n, progressNotify: true, fragment: true },
+    },
+  };
+  async function* requests() {
+    yield request;
+    await left.promise; // the stream lives as long as its sending half
+  }
+  // "hasleader" makes a member that lost its quorum end the watch instead of staying silent for ever.
+  const answers = createClient(Watch, channel).watch(requests(), {
+    signal: from.signal,
+    headers: { hasleader: 'true' },
+  });
+  try {
+    let parts: Change[] = [];
+    for await (const answer of answers) {
+      refuseCancelled(prefix, answer);
+      for (const event of answer.events) {
+        const change = changeFromWire(event);
+        if (change !== undefined) parts.push(change);
+      }
+      if (answer.fragment || answer.created) continue;
+      const revision = answer.header?.revision ?? 0n;
+      // A late watcher catches up in steps: the header is ahead of what was sent, so the last change decides.
+      if (parts.length === 0) yield { kind: 'progress', revision };
+      else yield { kind: 'changes', revision: revisionOf(parts), changes: parts };
+      parts = [];
+    }
+  } finally {
+    left.resolve();
+  }
+}
+
+function revisionOf(changes: readonly Change[]): bigint {
+  const last = changes.at(-1);
+  if (last === undefined) return 0n;
+  return last.kind === 'put' ? last.entry.modRevision : last.modRevision;
+}
+
+function refuseCancelled(prefix: string, answer: WatchResponse): void {
+  if (!answer.canceled) return;
+  if (answer.compactRevision > 0n)
+    throw new EtcdError('etcd-compacted', `watching ${prefix}: compacted at ${answer.compactRevision}`);
+  const code = codeFromSaying(answer.cancelReason) ?? 'etcd-unavailable';
+  throw new EtcdError(code, `watching ${prefix}`, { cause: new Error(answer.cancelReason) });
+}

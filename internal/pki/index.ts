@@ -1,0 +1,24 @@
+/**
+ * Domain: X.509 as this cluster uses it. Authorities, the seam to whoever holds their key (`Signer`), requests, and the
+ * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`.
+ */
+export {
+  CLOCK_TOLERANCE_MS,
+  createAuthorityPem,
+  KeySigner,
+  type LeafSpec,
+  type Signer,
+  type SubjectName,
+  type Usage,
+} from './authority.ts';
+export { PkiError, pkiErrors, type PkiErrorCode } from './errors.ts';
+export { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from './keys.ts';
+export {
+  nodeLeaf,
+  operatorLeaf,
+  verifyMember,
+  verifyNode,
+  type MemberIdentity,
+  type MemberTrust,
+} from './member.ts';
+export { createRequest, verifyRequest } from './request.ts';

@@ -1,0 +1,135 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { Secret } from '../secret/index.ts';
+import { createAuthorityPem, KeySigner } from './authority.ts';
+import { generateKeyPem, nodeIdOf, pubKeyOf } from './keys.ts';
+import { nodeLeaf, operatorLeaf, verifyMember, verifyNode } from './member.ts';
+import { createRequest, verifyRequest } from './request.ts';
+import { generateKeyPairSync } from 'node:crypto';
+
+const NOW = Date.UTC(2026, 5, 1);
+const DAY_MS = 86_400_000;
+const clusterId = 'c0ffee';
+
+async function createSigner(nowMs = NOW) {
+  const keyPem = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'test CA', keyPem, nowMs });
+  return new KeySigner({ caPem, keyPem, nowMs: () => nowMs });
+}
+
+const ed25519 = () =>
+  new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+
+describe('certificates of members', () => {
+  test.each([
+    { name: 'ECDSA P-256', key: generateKeyPem() },
+    { name: 'Ed25519', key: ed25519() },
+  ])('a node with an $name key is read back as itself', async ({ key }) => {
+    const signer = await createSigner();
+    const pubKeyDer = pubKeyOf(key);
+    const pem = await signer.issue(
+      nodeLeaf({ clusterId, pubKeyDer, addresses: ['198.18.0.11', '2001:db8::1'] }),
+    );
+    const certificate = new X509Certificate(pem);
+    const nodeId = nodeIdOf(pubKeyDer);
+    expect(verifyMember(certificate, { caPem: signer.caPem, clusterId, nowMs: () => NOW })).toMatchObject({
+      kind: 'node',
+      nodeId,
+      clusterId,
+    });
+    expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
+    expect(certificate.checkIP('2001:db8::1')).toBeDefined();
+    expect(certificate.checkHost(nodeId)).toBe(nodeId);
+    expect((Date.parse(certificate.validTo) - NOW) / DAY_MS).toBe(7);
+  });
+
+  test('an operator is no node, whatever its name', async () => {
+    const signer = await createSigner();
+    const pem = await signer.issue(
+      operatorLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), name: 'a/../node/x' }),
+    );
+    const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
+    expect(verifyMember(new X509Certificate(pem), trust)).toMatchObject({
+      kind: 'operator',
+      name: 'a/../node/x',
+    });
+    expect(() => verifyNode(new X509Certificate(pem), trust)).toThrow(
+      expect.objectContaining({ code: 'pki-untrusted' }),
+    );
+  });
+
+  test.each([
+    { name: 'another cluster', change: { clusterId: 'other' }, code: 'pki-untrusted' },
+    { name: 'after its end', change: { nowMs: () => NOW + 7 * DAY_MS + 301_000 }, code: 'pki-expired' },
+    { name: 'before its beginning', change: { nowMs: () => NOW - 601_000 }, code: 'pki-expired' },
+  ])('verifyMember() refuses a certificate for $name', async ({ change, code }) => {
+    const signer = await createSigner();
+    const pem = await signer.issue(
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+    );
+    const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW, ...change };
+    expect(() => verifyMember(new X509Certificate(pem), trust)).toThrow(expect.objectContaining({ code }));
+  });
+
+  test('verifyMember() takes a clock that is five minutes late', async () => {
+    const signer = await createSigner();
+    const pem = await signer.issue(
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+    );
+    const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW + 7 * DAY_MS + 299_000 };
+    expect(verifyMember(new X509Certificate(pem), trust).kind).toBe('node');
+  });
+
+  test('verifyMember() refuses a CA of the same name with another key', async () => {
+    const [ours, theirs] = [await createSigner(), await createSigner()];
+    const pem = await theirs.issue(
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+    );
+    expect(() =>
+      verifyMember(new X509Certificate(pem), { caPem: ours.caPem, clusterId, nowMs: () => NOW }),
+    ).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
+  });
+
+  test.each([
+    { name: "another node's id", change: { uri: 'cluster://c0ffee/node/node-00' } },
+    { name: 'an operator that may serve', change: { uri: 'cluster://c0ffee/operator/eve' } },
+    { name: 'no member at all', change: { uri: 'https://c0ffee/node/x' } },
+  ])('verifyMember() refuses a certificate that claims $name', async ({ change }) => {
+    const signer = await createSigner();
+    const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] });
+    const pem = await signer.issue({ ...spec, names: [{ type: 'url', value: change.uri }] });
+    expect(() =>
+      verifyMember(new X509Certificate(pem), { caPem: signer.caPem, clusterId, nowMs: () => NOW }),
+    ).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
+  });
+
+  test('verifyMember() refuses the CA itself', async () => {
+    const signer = await createSigner();
+    const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
+    expect(() => verifyMember(new X509Certificate(signer.caPem), trust)).toThrow(
+      expect.objectContaining({ code: 'pki-untrusted' }),
+    );
+  });
+});
+
+describe('certificate requests', () => {
+  test('verifyRequest() answers the key that was proved', async () => {
+    const key = generateKeyPem();
+    expect(await verifyRequest(await createRequest(key, 'x'))).toEqual(pubKeyOf(key));
+  });
+
+  test('verifyRequest() refuses every flipped bit of the signature and short, long or empty input', async () => {
+    const good = await createRequest(generateKeyPem(), 'x');
+    const flipped = good.slice();
+    flipped.set([(flipped.at(-1) ?? 0) ^ 1], flipped.length - 1);
+    for (const bad of [flipped, good.slice(0, -1), new Uint8Array(), new Uint8Array(9000)]) {
+      await expect(verifyRequest(bad)).rejects.toMatchObject({ code: 'pki-request-invalid' });
+    }
+  });
+
+  test('verifyRequest() refuses a weak key', async () => {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp224r1' });
+    const key = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+    await expect(createRequest(key, 'x')).rejects.toThrow(TypeError);
+  });
+});
