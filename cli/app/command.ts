@@ -2,6 +2,9 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import type { Host } from '../host/index.ts';
+
+export type { Host, StepProgress } from '../host/index.ts';
 
 /** The outside world of a command, as ports. */
 export interface CommandPorts {
@@ -41,26 +44,3 @@ export type CommandHandler<O> = (
 
 /** Turns a handler into an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
 export type ActionBinder = <O>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;
-
-/** The person or program in front of the CLI. Each message has a code that scripts can rely on. */
-export interface Host {
-  /** Whether a person can be asked. False in a pipe, with `--no-input` and with `--output json`. */
-  readonly interactive: boolean;
-  /** Talk: stderr for people, one JSON object on stdout with `--output json`. */
-  say(code: string, text: string, data?: Record<string, unknown>): void;
-  warn(code: string, text: string, data?: Record<string, unknown>): void;
-  /** A phase with its duration; a spinner on a terminal, a line in a pipe. */
-  step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T>;
-  /** The answer of the command, once: `render` on stdout for people, `data` as JSON for programs. */
-  result(data: unknown, render: () => string): void;
-  /** Asks, or takes the default at once when nobody can be asked. */
-  confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
-}
-
-export interface StepProgress {
-  /** What happens now; with `done` as a share of the whole. */
-  update(
-    text: string,
-    done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },
-  ): void;
-}

@@ -1,0 +1,33 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const appErrors = defineErrors({
+  'app-usage': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'The command line is not one this program understands. Nothing was done.',
+    fix: 'Read `cluster help COMMAND`.',
+  },
+  'app-defect': {
+    fault: 'system',
+    exit: 'internal',
+    retryable: true,
+    meaning: 'Something happened that this program did not plan for. That is a defect of the program.',
+    fix: 'Run the command again with --verbose and report its output.',
+  },
+  'app-unknown-error-code': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'There is no error with this code.',
+    fix: '`cluster help errors` lists all codes.',
+  },
+});
+
+export type AppErrorCode = keyof typeof appErrors;
+
+export class AppError extends CodedError<AppErrorCode> {
+  constructor(code: AppErrorCode, message: string, options?: CodedErrorOptions) {
+    super(appErrors, code, message, options);
+  }
+}

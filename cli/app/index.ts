@@ -1,0 +1,21 @@
+/**
+ * From a command line to an exit code.
+ *
+ *     args ─▶ glance (global flags, which command) ─▶ host ─▶ program (that command only) ─▶ handler ─▶ exit name
+ *                                                      ▲                                       │ throws
+ *                                                      └────────────── report ◀────────────────┘
+ *
+ * The contract that commands are written against is `command.ts`.
+ */
+export type {
+  ActionBinder,
+  CommandContext,
+  CommandHandler,
+  CommandPaths,
+  CommandPorts,
+  Host,
+  StepProgress,
+} from './command.ts';
+export { AppError, appErrors, type AppErrorCode } from './errors.ts';
+export { COMMANDS, type CommandEntry } from './registry.ts';
+export { runApp, type AppOptions } from './run-app.ts';

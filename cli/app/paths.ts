@@ -1,0 +1,22 @@
+import { join, resolve } from 'node:path';
+import type { CommandPaths } from './command.ts';
+
+/** Folders by the XDG base directory specification; a relative or empty variable is ignored, as it says. */
+export function pathsFrom(options: {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly home: string;
+  readonly cwd: string;
+  readonly workspace: string | undefined;
+}): CommandPaths {
+  const { env, home, cwd, workspace } = options;
+  const xdg = (name: string, fallback: string): string => {
+    const value = env[name] ?? '';
+    return join(value.startsWith('/') ? value : join(home, fallback), 'cluster');
+  };
+  return {
+    cache: xdg('XDG_CACHE_HOME', '.cache'),
+    data: xdg('XDG_DATA_HOME', '.local/share'),
+    config: xdg('XDG_CONFIG_HOME', '.config'),
+    workspace: resolve(cwd, workspace ?? '.'),
+  };
+}

@@ -1,0 +1,43 @@
+import { Command, Option } from 'commander';
+import type { ActionBinder } from './command.ts';
+import type { CommandEntry } from './registry.ts';
+
+const OUTPUT_WIDTH = 100;
+
+export interface ProgramOptions {
+  readonly version: string;
+  readonly entries: readonly CommandEntry[];
+  /** Which entries to load; the others are only listed. */
+  readonly loads: (name: string) => boolean;
+  readonly action: ActionBinder;
+  readonly write: (text: string) => void;
+}
+
+/** The parser. It never prints an error and never ends the process: both are the app's. */
+export async function createProgram(options: ProgramOptions): Promise<Command> {
+  const program = new Command('cluster')
+    .description('Turns Linux machines into an attested Kubernetes cluster.')
+    .version(options.version, '--version', 'print the version')
+    .addOption(new Option('-w, --workspace <dir>', 'folder of the cluster’s files').default('.'))
+    .addOption(
+      new Option('-o, --output <format>', 'how to answer').choices(['human', 'json']).default('human'),
+    )
+    .option('--no-input', 'ask nothing; take the default answers')
+    .option('-v, --verbose', 'say more: codes, facts and stacks')
+    .helpCommand(false)
+    .exitOverride()
+    .configureOutput({
+      writeOut: options.write,
+      writeErr: () => undefined,
+      getOutHelpWidth: () => OUTPUT_WIDTH,
+    })
+    .addHelpText(
+      'after',
+      '\nStart with `cluster config generate`, then `cluster init`. Read `cluster help exit-codes`.',
+    );
+  for (const entry of options.entries) {
+    if (options.loads(entry.name)) (await entry.load()).register(program, options.action);
+    else program.command(entry.name).description(entry.summary).allowUnknownOption().allowExcessArguments();
+  }
+  return program;
+}

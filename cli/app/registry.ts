@@ -1,0 +1,23 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from './command.ts';
+
+/** A command as the list of commands knows it: enough for `--help`, without loading it. */
+export interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  load(): Promise<{ register(program: Command, action: ActionBinder): void }>;
+}
+
+/** All commands in the order of `cluster --help`. Each file is loaded when its command is asked for. */
+export const COMMANDS: readonly CommandEntry[] = [
+  {
+    name: 'completion',
+    summary: 'print the completion script of a shell',
+    load: () => import('../commands/completion.ts'),
+  },
+  {
+    name: 'help',
+    summary: 'explain a command, the exit codes or an error code',
+    load: () => import('../commands/help.ts'),
+  },
+];

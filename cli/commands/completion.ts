@@ -1,0 +1,18 @@
+import { Argument, type Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+
+/** `cluster completion bash|zsh|fish`. The app loads every command for it, so the script needs none later. */
+export function register(program: Command, action: ActionBinder): void {
+  program
+    .command('completion')
+    .description('print the completion script of a shell')
+    .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
+    .addHelpText('after', '\nExample: source <(cluster completion bash)')
+    .action(
+      action<object>(async ({ host }, _options, shell) => {
+        const { completionScript } = await import('../app/completion.ts');
+        const script = completionScript(shell as 'bash' | 'zsh' | 'fish', program);
+        host.result({ shell, script }, () => script);
+      }),
+    );
+}

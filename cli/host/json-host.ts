@@ -1,0 +1,66 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { StepProgress } from './host.ts';
+import type { AppHost, ErrorReport } from './app-host.ts';
+import type { OutputStream } from './streams.ts';
+
+const PROGRESS_EVERY_MS = 500;
+
+/**
+ * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
+ * step-started, step-progress, step-finished, step-failed, result, error. Nothing is asked.
+ */
+export class JsonHost implements AppHost {
+  readonly interactive = false;
+  readonly #out: OutputStream;
+  readonly #clock: Clock;
+
+  constructor(options: { readonly out: OutputStream; readonly clock: Clock }) {
+    this.#out = options.out;
+    this.#clock = options.clock;
+  }
+
+  say(code: string, text: string, data?: Record<string, unknown>): void {
+    this.#write({ type: 'message', code, text, data });
+  }
+
+  warn(code: string, text: string, data?: Record<string, unknown>): void {
+    this.#write({ type: 'warning', code, text, data });
+  }
+
+  async step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
+    const startMs = this.#clock.monotonicMs();
+    const durationMs = (): number => Math.round(this.#clock.monotonicMs() - startMs);
+    let spokenMs = -Infinity;
+    const update: StepProgress['update'] = (text, done) => {
+      if (this.#clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
+      spokenMs = this.#clock.monotonicMs();
+      this.#write({ type: 'step-progress', code, text, done });
+    };
+    this.#write({ type: 'step-started', code, title });
+    try {
+      const value = await work({ update });
+      this.#write({ type: 'step-finished', code, title, durationMs: durationMs() });
+      return value;
+    } catch (error) {
+      this.#write({ type: 'step-failed', code, title, durationMs: durationMs() });
+      throw error;
+    }
+  }
+
+  result(data: unknown): void {
+    this.#write({ type: 'result', data });
+  }
+
+  confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
+    return Promise.resolve(defaultAnswer);
+  }
+
+  fail({ stack: _stack, ...report }: ErrorReport): void {
+    this.#write({ type: 'error', ...report });
+  }
+
+  #write(record: Record<string, unknown>): void {
+    const time = new Date(this.#clock.nowMs()).toISOString();
+    this.#out.write(`${JSON.stringify({ time, ...record })}\n`);
+  }
+}

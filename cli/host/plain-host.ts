@@ -1,0 +1,77 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { StepProgress } from './host.ts';
+import type { AppHost, ErrorReport } from './app-host.ts';
+import { formatDuration, formatShare } from './format.ts';
+import { createPaint, renderError, type Paint } from './paint.ts';
+import type { Streams } from './streams.ts';
+
+/** A log of a long step must show life, and must not be flooded. */
+const PROGRESS_EVERY_MS = 10_000;
+
+export interface PlainHostOptions {
+  readonly streams: Streams;
+  readonly clock: Clock;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly verbose: boolean;
+}
+
+/** Lines in a pipe or a log file: no animation, nothing is asked. */
+export class PlainHost implements AppHost {
+  readonly interactive: boolean = false;
+  protected readonly options: PlainHostOptions;
+  protected readonly paint: Paint;
+
+  constructor(options: PlainHostOptions) {
+    this.options = options;
+    this.paint = createPaint(options.streams.err, options.env);
+  }
+
+  say(code: string, text: string, data?: Record<string, unknown>): void {
+    this.talk(`${text}${this.#verboseTail(code, data)}`);
+  }
+
+  warn(code: string, text: string, data?: Record<string, unknown>): void {
+    this.talk(`${this.paint('yellow', 'warning:')} ${text}${this.#verboseTail(code, data)}`);
+  }
+
+  async step<T>(_code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
+    const { clock } = this.options;
+    const startMs = clock.monotonicMs();
+    let spokenMs = startMs;
+    this.talk(`${title} …`);
+    const update: StepProgress['update'] = (text, done) => {
+      if (clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
+      spokenMs = clock.monotonicMs();
+      this.talk(`  ${title}: ${text}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+    };
+    try {
+      const value = await work({ update });
+      this.talk(`${title}: done in ${formatDuration(clock.monotonicMs() - startMs)}`);
+      return value;
+    } catch (error) {
+      this.talk(`${title}: stopped after ${formatDuration(clock.monotonicMs() - startMs)}`);
+      throw error;
+    }
+  }
+
+  result(_data: unknown, render: () => string): void {
+    this.options.streams.out.write(`${render()}\n`);
+  }
+
+  confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
+    return Promise.resolve(defaultAnswer);
+  }
+
+  fail(report: ErrorReport): void {
+    this.talk(renderError(report, this.options.verbose, this.paint));
+  }
+
+  protected talk(line: string): void {
+    this.options.streams.err.write(`${line}\n`);
+  }
+
+  #verboseTail(code: string, data: Record<string, unknown> | undefined): string {
+    if (!this.options.verbose) return '';
+    return this.paint('dim', ` [${code}]${data === undefined ? '' : ` ${JSON.stringify(data)}`}`);
+  }
+}

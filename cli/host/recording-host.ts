@@ -1,0 +1,65 @@
+import type { StepProgress } from './host.ts';
+import type { AppHost, ErrorReport } from './app-host.ts';
+
+export type HostRecord =
+  | { readonly kind: 'say' | 'warn'; readonly code: string; readonly text: string; readonly data?: unknown }
+  | { readonly kind: 'step'; readonly code: string; readonly outcome: 'running' | 'done' | 'failed' }
+  | { readonly kind: 'result'; readonly data: unknown; readonly text: string }
+  | { readonly kind: 'confirm'; readonly question: string; readonly answer: boolean }
+  | { readonly kind: 'fail'; readonly report: ErrorReport };
+
+/** A host that remembers all it was told, for tests. Answers questions with their default unless told otherwise. */
+export class RecordingHost implements AppHost {
+  readonly interactive: boolean;
+  readonly records: HostRecord[] = [];
+  readonly #answer: ((question: string) => boolean) | undefined;
+
+  constructor(options: { readonly answer?: (question: string) => boolean } = {}) {
+    this.#answer = options.answer;
+    this.interactive = options.answer !== undefined;
+  }
+
+  /** The codes of all messages and finished steps, in order. */
+  get codes(): readonly string[] {
+    return this.records.flatMap((record) => ('code' in record ? [record.code] : []));
+  }
+
+  /** The data of the answer; undefined while there is none. */
+  get answered(): unknown {
+    return this.records.find((record) => record.kind === 'result')?.data;
+  }
+
+  say(code: string, text: string, data?: Record<string, unknown>): void {
+    this.records.push({ kind: 'say', code, text, data });
+  }
+
+  warn(code: string, text: string, data?: Record<string, unknown>): void {
+    this.records.push({ kind: 'warn', code, text, data });
+  }
+
+  async step<T>(code: string, _title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
+    const at = this.records.push({ kind: 'step', code, outcome: 'running' }) - 1;
+    try {
+      const value = await work({ update: () => undefined });
+      this.records[at] = { kind: 'step', code, outcome: 'done' };
+      return value;
+    } catch (error) {
+      this.records[at] = { kind: 'step', code, outcome: 'failed' };
+      throw error;
+    }
+  }
+
+  result(data: unknown, render: () => string): void {
+    this.records.push({ kind: 'result', data, text: render() });
+  }
+
+  confirm(question: string, defaultAnswer: boolean): Promise<boolean> {
+    const answer = this.#answer?.(question) ?? defaultAnswer;
+    this.records.push({ kind: 'confirm', question, answer });
+    return Promise.resolve(answer);
+  }
+
+  fail(report: ErrorReport): void {
+    this.records.push({ kind: 'fail', report });
+  }
+}

@@ -1,0 +1,117 @@
+import type { Ora } from 'ora';
+import type { StepProgress } from './host.ts';
+import { formatDuration, formatShare } from './format.ts';
+import { Interruption } from './interruption.ts';
+import { PlainHost, type PlainHostOptions } from './plain-host.ts';
+
+export interface TerminalHostOptions extends PlainHostOptions {
+  /** False with `--no-input`. */
+  readonly input: boolean;
+  readonly signal: AbortSignal;
+}
+
+interface ActiveStep {
+  readonly title: string;
+  readonly startMs: number;
+  detail: string;
+}
+
+/**
+ * A person at a terminal: one spinner on stderr for the innermost running step, finished steps stay above it with
+ * their duration. ora and inquirer are loaded when they are first needed: `--help` must not pay for them.
+ */
+export class TerminalHost extends PlainHost {
+  override readonly interactive: boolean;
+  readonly #signal: AbortSignal;
+  readonly #steps: ActiveStep[] = [];
+  #spinner: Ora | undefined;
+
+  constructor(options: TerminalHostOptions) {
+    super(options);
+    this.interactive = options.input;
+    this.#signal = options.signal;
+  }
+
+  override async step<T>(
+    _code: string,
+    title: string,
+    work: (progress: StepProgress) => Promise<T>,
+  ): Promise<T> {
+    this.#spinner ??= await this.#createSpinner();
+    const step: ActiveStep = { title, startMs: this.options.clock.monotonicMs(), detail: '' };
+    this.#steps.push(step);
+    this.#show();
+    try {
+      const value = await work({ update: (text, done) => this.#update(step, text, done) });
+      this.#finish(step, this.paint('green', '✔'), '');
+      return value;
+    } catch (error) {
+      const stopped = this.#signal.aborted;
+      this.#finish(
+        step,
+        stopped ? this.paint('yellow', '■') : this.paint('red', '✖'),
+        stopped ? ' (left)' : '',
+      );
+      throw error;
+    }
+  }
+
+  override async confirm(question: string, defaultAnswer: boolean): Promise<boolean> {
+    if (!this.interactive) return defaultAnswer;
+    const { createPromptModule } = (await import('inquirer')).default;
+    const { streams } = this.options;
+    this.#spinner?.stop();
+    try {
+      const prompt = createPromptModule({ input: streams.in, output: streams.err, signal: this.#signal });
+      const answer = await prompt([
+        { type: 'confirm', name: 'yes', message: question, default: defaultAnswer },
+      ]);
+      return answer.yes === true;
+    } catch (error) {
+      // The prompt reads the keyboard raw: Ctrl-C reaches it and not us.
+      if (error instanceof Error && error.name === 'ExitPromptError') throw new Interruption('interrupted');
+      this.#signal.throwIfAborted();
+      throw error;
+    } finally {
+      this.#show();
+    }
+  }
+
+  protected override talk(line: string): void {
+    this.#spinner?.stop();
+    super.talk(line);
+    this.#show();
+  }
+
+  async #createSpinner(): Promise<Ora> {
+    const { default: ora } = await import('ora');
+    return ora({
+      stream: this.options.streams.err as NodeJS.WriteStream,
+      discardStdin: false, // raw mode would turn Ctrl-C into a byte
+      indent: 0,
+      color: this.paint('red', '') === '' ? false : 'cyan',
+    });
+  }
+
+  #update(step: ActiveStep, text: string, done?: Parameters<StepProgress['update']>[1]): void {
+    step.detail = done === undefined ? text : `${text} (${formatShare(done)})`;
+    if (this.#spinner !== undefined && this.#steps.at(-1) === step) this.#spinner.text = this.#line(step);
+  }
+
+  #finish(step: ActiveStep, mark: string, tail: string): void {
+    const depth = this.#steps.indexOf(step);
+    this.#steps.splice(depth, 1);
+    const took = formatDuration(this.options.clock.monotonicMs() - step.startMs);
+    this.talk(`${'  '.repeat(depth)}${mark} ${step.title}${tail} ${this.paint('dim', took)}`);
+  }
+
+  #show(): void {
+    const step = this.#steps.at(-1);
+    if (step === undefined) this.#spinner?.stop();
+    else this.#spinner?.start(this.#line(step));
+  }
+
+  #line(step: ActiveStep): string {
+    return step.detail === '' ? step.title : `${step.title} ${this.paint('dim', `– ${step.detail}`)}`;
+  }
+}
