@@ -1,0 +1,62 @@
+import type { z } from 'zod';
+import { RecordError } from './errors.ts';
+import {
+  answerShape,
+  auditShape,
+  clusterShape,
+  configurationShape,
+  heartbeatShape,
+  initResultShape,
+  nodeShape,
+  operatorShape,
+  statusShape,
+} from './shapes.ts';
+
+/** The part of etcd that is the cluster's own; all keys below are relative to it. */
+export const CLUSTER_PREFIX = '/cluster/';
+
+/** Where records of one kind are and what they look like. */
+export interface RecordKind<T> {
+  readonly prefix: string;
+  key(name: string): string;
+  encode(record: T): Uint8Array;
+  /** Throws `record-invalid`. */
+  decode(key: string, value: Uint8Array): T;
+}
+
+export const records = {
+  cluster: kindOf('meta/', clusterShape),
+  node: kindOf('nodes/', nodeShape),
+  operator: kindOf('operators/', operatorShape),
+  configuration: kindOf('configuration/', configurationShape),
+  initResult: kindOf('init/', initResultShape),
+  status: kindOf('status/', statusShape),
+  heartbeat: kindOf('heartbeats/', heartbeatShape),
+  answer: kindOf('answers/', answerShape),
+  audit: kindOf('audit/', auditShape),
+} as const;
+
+/** The one record of kinds that have only one. */
+export const CLUSTER_KEY = records.cluster.key('cluster');
+export const CONFIGURATION_KEY = records.configuration.key('current');
+export const INIT_RESULT_KEY = records.initResult.key('result');
+
+/** Reserves a node's name; the value is the node's id. */
+export function nodeNameKey(name: string): string {
+  return `node-names/${name}`;
+}
+
+function kindOf<S extends z.ZodType>(prefix: string, shape: S): RecordKind<z.infer<S>> {
+  return {
+    prefix,
+    key: (name) => prefix + name,
+    encode: (record) => new TextEncoder().encode(JSON.stringify(shape.parse(record))),
+    decode: (key, value) => {
+      try {
+        return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(value)));
+      } catch (error) {
+        throw new RecordError('record-invalid', `reading ${key}`, { cause: error });
+      }
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import { RoleError } from './errors.ts';
+
+/** What a node may be told to run, in the order in which things start. */
+export const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'] as const;
+export type Role = (typeof ROLES)[number];
+
+/** A role that makes no sense without another one on the same node. */
+const NEEDS: Readonly<Partial<Record<Role, Role>>> = {
+  // Each API server talks to the etcd member beside it and to no other.
+  KubernetesController: 'ConsensusMember',
+};
+
+/** Any set of roles → sorted, each once; throws `role-unknown` or `role-conflict`. */
+export function parseRoles(names: readonly string[]): readonly Role[] {
+  const unknown = names.find((name) => !isRole(name));
+  if (unknown !== undefined) throw new RoleError('role-unknown', `reading roles: "${unknown}"`);
+  const roles = ROLES.filter((role) => names.includes(role));
+  for (const role of roles) {
+    const needed = NEEDS[role];
+    if (needed !== undefined && !roles.includes(needed))
+      throw new RoleError('role-conflict', `reading roles: ${role} without ${needed}`);
+  }
+  return roles;
+}
+
+export function isRole(name: string): name is Role {
+  return (ROLES as readonly string[]).includes(name);
+}
+
+/** A control-plane node runs etcd and a curator. */
+export function isControlPlane(roles: readonly Role[]): boolean {
+  return roles.includes('ConsensusMember');
+}
+
+/** The roles of a cluster's first node. */
+export function firstNodeRoles(options: { readonly singleNode: boolean }): readonly Role[] {
+  return options.singleNode ? ROLES : ['ConsensusMember', 'KubernetesController'];
+}
