@@ -1,3 +1,4 @@
+import type { SnpCollateral, SnpRules } from './snp/rules.ts';
 import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 
 /**
@@ -13,6 +14,7 @@ export interface Policy {
   /** Machines that may pass, as `machineIdentityText`; `any-proved` takes every one that is not `unproved`. */
   readonly machines: 'any-proved' | 'any' | ReadonlySet<string>;
   readonly tpm?: TpmRules;
+  readonly snp?: SnpRules;
 }
 
 /** Several values may be accepted at once, so that machines of two releases live together. */
@@ -26,4 +28,5 @@ export interface RegisterRule {
 /** Signed facts from elsewhere that evidence is checked against; bundled, refreshed by the operator, aged by policy. */
 export interface Collateral {
   readonly tpm?: TpmEndorsements;
+  readonly snp?: SnpCollateral;
 }

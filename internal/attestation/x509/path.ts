@@ -51,6 +51,45 @@ export function verifyPath(options: PathOptions): void {
   }
 }
 
+/**
+ * Puts certificates in order: the leaf, its issuer, and so on up to one that issued itself. Says nothing about trust.
+ * Ends early where `pool` has no issuer; `verifyPath` then finds an unpinned root.
+ */
+export function buildChain(
+  leaf: Certificate,
+  pool: readonly Certificate[],
+  cache?: CertificateCache,
+): readonly Certificate[] {
+  const chain = [leaf];
+  for (let at = leaf; chain.length < MAX_CHAIN && !isIssuer(at, at);) {
+    const issuer = findIssuer(at, pool, cache);
+    if (issuer === undefined) break;
+    chain.push(issuer);
+    at = issuer;
+  }
+  return chain;
+}
+
+/** Several may carry the right name: the one whose key signed counts, else the first, so that its refusal is the one shown. */
+function findIssuer(
+  certificate: Certificate,
+  pool: readonly Certificate[],
+  cache: CertificateCache | undefined,
+): Certificate | undefined {
+  const named = pool.filter((each) => isIssuer(certificate, each));
+  if (named.length < 2) return named[0];
+  const signed = named.find((each) => {
+    try {
+      checkIssued(certificate, each, cache);
+      return true;
+    } catch (error) {
+      if (error instanceof X509Error) return false;
+      throw error;
+    }
+  });
+  return signed ?? named[0];
+}
+
 function checkDates(certificate: Certificate, atMs: number): void {
   if (atMs < certificate.notBeforeMs) {
     throw new X509Error('x509-not-yet-valid', `verifying ${nameOf(certificate)}: not valid yet`);

@@ -1,0 +1,61 @@
+import type { ErrorCatalogue } from '../errors/index.ts';
+import { AttestationError } from './errors.ts';
+
+/**
+ * Our own evidence documents: a magic of four letters, a version, a count, then each part behind its length.
+ *
+ *   magic[4] | version u8 = 1 | parts u8 | parts × (length u32 BE | bytes)
+ *
+ * Exactly one encoding for the same parts: nothing optional, nothing after the last part.
+ */
+export interface DocumentFormat<Code extends string> {
+  readonly magic: string;
+  readonly maxParts: number;
+  readonly catalogue: ErrorCatalogue<Code>;
+  readonly malformed: Code;
+}
+
+const VERSION = 1;
+const HEADER_BYTES = 6;
+
+export function encodeDocument(magic: string, parts: readonly Uint8Array[]): Uint8Array {
+  const chunks = [Buffer.from(magic, 'ascii'), Buffer.of(VERSION, parts.length)];
+  for (const part of parts) {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(part.length);
+    chunks.push(length, Buffer.from(part));
+  }
+  return new Uint8Array(Buffer.concat(chunks));
+}
+
+/** Whether these bytes claim to be such a document; manufacturers' raw formats never begin with our magics. */
+export function hasMagic(bytes: Uint8Array, magic: string): boolean {
+  return Buffer.from(bytes.subarray(0, magic.length)).toString('latin1') === magic;
+}
+
+export function decodeDocument<Code extends string>(
+  bytes: Uint8Array,
+  format: DocumentFormat<Code>,
+): Uint8Array[] {
+  const malformed = (what: string): Error =>
+    new AttestationError(format.catalogue, format.malformed, `reading evidence ${format.magic}: ${what}`, {
+      actual: what,
+    });
+  if (bytes.length < HEADER_BYTES || !hasMagic(bytes, format.magic)) throw malformed('another magic');
+  const count = bytes[5] ?? 0;
+  if (bytes[4] !== VERSION) throw malformed(`version ${bytes[4]}`);
+  if (count === 0 || count > format.maxParts) throw malformed(`${count} parts`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const parts: Uint8Array[] = [];
+  let at = HEADER_BYTES;
+  for (let index = 0; index < count; index++) {
+    if (bytes.length - at < 4) throw malformed('cut off');
+    const length = view.getUint32(at);
+    at += 4;
+    if (length > bytes.length - at) throw malformed('a part longer than the document');
+    parts.push(bytes.subarray(at, at + length));
+    at += length;
+  }
+  if (at !== bytes.length) throw malformed(`${bytes.length - at} bytes too many`);
+  return parts;
+}
