@@ -1,0 +1,21 @@
+/**
+ * AMD SEV-SNP: evidence of a confidential machine, signed by its processor.
+ *
+ *   configfs-tsm ─SnpIssuer─▶ { report, certificates } ─▶ SnpValidator
+ *     parseReport      form, to the bit (AMD 56860)
+ *     findChain        which certificate, product, authority (AMD 57230)
+ *     verifySnpReport  path to a pinned ARK, chip, TCB, revocation, signature  → genuine
+ *     appraiseSnp      what the policy wants of a genuine report
+ */
+export { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
+export { appraiseSnp, checkSnpBinding } from './appraise.ts';
+export { snpErrors, type SnpErrorCode } from './errors.ts';
+export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';
+export { SnpIssuer } from './issuer.ts';
+export { SNP_PRODUCTS, type SnpProduct } from './product.ts';
+export { parseReport, SNP_REPORT_BYTES, type SnpReport } from './report.ts';
+export type { SnpCollateral, SnpRules } from './rules.ts';
+export { describeTcb, isTcbAtLeast, parseTcb, type SnpTcb } from './tcb.ts';
+export { amdTrust } from './trust.ts';
+export { SnpValidator, snpClaims, snpIdentity, snpMeasurements } from './validator.ts';
+export { verifySnpReport, type GenuineSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify.ts';

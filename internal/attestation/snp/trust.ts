@@ -1,0 +1,11 @@
+import { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
+import type { SnpTrust } from './verify.ts';
+
+/** AMD's own roots and authorities: what a release trusts. Tests make their own. */
+export function amdTrust(): SnpTrust {
+  const authorities = Object.values(AMD_AUTHORITIES).flat();
+  return {
+    roots: ARK_FINGERPRINTS,
+    authorities: authorities.map((base64) => new Uint8Array(Buffer.from(base64, 'base64'))),
+  };
+}
