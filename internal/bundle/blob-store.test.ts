@@ -1,0 +1,262 @@
+import { createHash } from 'node:crypto';
+import { appendFile, chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { DiskFiles, DiskStreams } from '../file/index.ts';
+import { BlobStore } from './blob-store.ts';
+import type { BundleManifest, Component } from './component.ts';
+
+const signal = new AbortController().signal;
+const BYTES = new TextEncoder().encode('the kubelet, more or less');
+const KUBELET: Component = {
+  name: 'kubelet',
+  version: 'v1.35.4',
+  kind: 'binary',
+  sha256: createHash('sha256').update(BYTES).digest('hex'),
+  sizeBytes: BYTES.length,
+  source: 'here',
+  scope: 'node',
+};
+
+let folder: string;
+let store: BlobStore;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'blobs-'));
+  store = open('store');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+describe('append() and commit()', () => {
+  test('make a blob of pieces that came one after the other', async () => {
+    expect(await store.append(KUBELET, 0, BYTES.subarray(0, 10))).toBe(10);
+    expect(await store.has(KUBELET.sha256)).toBe(false);
+    expect(await store.append(KUBELET, 10, BYTES.subarray(10))).toBe(BYTES.length);
+    await store.commit(KUBELET, signal);
+    expect(new Uint8Array(await readFile(await store.verify(KUBELET, signal)))).toEqual(BYTES);
+    expect((await stat(await store.path(KUBELET.sha256))).mode & 0o777).toBe(0o444);
+    expect(await store.partialSize(KUBELET.sha256)).toBe(0);
+  });
+
+  test('another process goes on where the first one ended', async () => {
+    await store.append(KUBELET, 0, BYTES.subarray(0, 7));
+    const later = open('store');
+    const offset = await later.partialSize(KUBELET.sha256);
+    expect(offset).toBe(7);
+    await later.append(KUBELET, offset, BYTES.subarray(offset));
+    await later.commit(KUBELET, signal);
+    await later.verify(KUBELET, signal);
+  });
+
+  test('refuse a hole and say which byte comes next', async () => {
+    await store.append(KUBELET, 0, BYTES.subarray(0, 7));
+    await expect(store.append(KUBELET, 8, BYTES.subarray(8))).rejects.toMatchObject({
+      code: 'bundle-offset',
+      details: { expected: 7 },
+    });
+  });
+
+  test('take a piece again whose acknowledgement was lost', async () => {
+    await store.append(KUBELET, 0, BYTES.subarray(0, 7));
+    expect(await store.append(KUBELET, 0, BYTES.subarray(0, 7))).toBe(7);
+  });
+
+  test('refuse a negative offset', async () => {
+    await expect(store.append(KUBELET, -1, BYTES.subarray(0, 1))).rejects.toMatchObject({
+      code: 'bundle-offset',
+    });
+  });
+
+  test('refuse more bytes than the manifest promised', async () => {
+    await expect(store.append(KUBELET, 0, new Uint8Array(BYTES.length + 1))).rejects.toMatchObject({
+      code: 'bundle-too-long',
+    });
+    expect(await store.partialSize(KUBELET.sha256)).toBe(0);
+  });
+
+  test('refuse a flipped byte by name and start anew', async () => {
+    await store.append(KUBELET, 0, flipped(BYTES, 5));
+    await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({
+      code: 'bundle-blob-corrupt',
+      message: expect.stringContaining('kubelet'),
+      details: { name: 'kubelet' },
+    });
+    expect(await store.partialSize(KUBELET.sha256)).toBe(0);
+    expect(await store.has(KUBELET.sha256)).toBe(false);
+  });
+
+  test('refuse a blob that lacks its end', async () => {
+    await store.append(KUBELET, 0, BYTES.subarray(0, 7));
+    await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
+  });
+
+  test('refuse to complete what never came', async () => {
+    await expect(store.commit(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-missing' });
+  });
+
+  test('a second commit() finds the work done', async () => {
+    await fill(store);
+    await store.commit(KUBELET, signal);
+    expect(await store.has(KUBELET.sha256)).toBe(true);
+  });
+
+  test('two writers of the same blob at once make it once', async () => {
+    const other = open('store');
+    const upload = async (to: BlobStore): Promise<void> => {
+      for (let offset = await to.partialSize(KUBELET.sha256); offset < BYTES.length; offset++) {
+        if (await to.has(KUBELET.sha256)) return;
+        await to.append(KUBELET, offset, BYTES.subarray(offset, offset + 1)).catch(toleratingOvertaking);
+      }
+      await to.commit(KUBELET, signal);
+    };
+    await Promise.all([upload(store), upload(store), upload(other)]);
+    await store.verify(KUBELET, signal);
+  });
+
+  test('stop when their signal fires', async () => {
+    await store.append(KUBELET, 0, BYTES);
+    const stopped = AbortSignal.abort(new Error('enough'));
+    await expect(store.commit(KUBELET, stopped)).rejects.toThrow('enough');
+    expect(await store.partialSize(KUBELET.sha256)).toBe(BYTES.length);
+  });
+});
+
+describe('verify()', () => {
+  test.each([0, 12, BYTES.length - 1])('refuses a flip of byte %i on disk by name', async (index) => {
+    await fill(store);
+    const path = await store.path(KUBELET.sha256);
+    await chmod(path, 0o644);
+    await writeFile(path, flipped(BYTES, index));
+    await expect(store.verify(KUBELET, signal)).rejects.toMatchObject({
+      code: 'bundle-blob-corrupt',
+      details: { name: 'kubelet', path },
+    });
+  });
+
+  test('refuses a byte more on disk', async () => {
+    await fill(store);
+    const path = await store.path(KUBELET.sha256);
+    await chmod(path, 0o644);
+    await appendFile(path, 'x');
+    await expect(store.verify(KUBELET.sha256, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
+  });
+
+  test('refuses the right hash with the wrong length in the manifest', async () => {
+    await fill(store);
+    const lying = { ...KUBELET, sizeBytes: BYTES.length + 1 };
+    await expect(store.verify(lying, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
+  });
+
+  test('says that a blob is missing', async () => {
+    await expect(store.verify(KUBELET, signal)).rejects.toMatchObject({ code: 'bundle-blob-missing' });
+  });
+
+  test.each(['../../etc/passwd', '', 'A'.repeat(64), `${'a'.repeat(64)}\n`])(
+    'refuses to look for %j',
+    async (digest) => {
+      await expect(store.path(digest)).rejects.toMatchObject({ code: 'bundle-manifest-invalid' });
+      await expect(store.partialSize(digest)).rejects.toMatchObject({ code: 'bundle-manifest-invalid' });
+    },
+  );
+});
+
+describe('seeds', () => {
+  test('are read, verified, and never written to', async () => {
+    await fill(open('seed'));
+    const seeded = open('store', 'seed');
+    const before = await readdir(join(folder, 'seed'), { recursive: true });
+    expect(await seeded.has(KUBELET.sha256)).toBe(true);
+    expect(await seeded.verify(KUBELET, signal)).toContain('/seed/');
+    await seeded.put(chunksOf('something else'), { signal });
+    expect(await readdir(join(folder, 'seed'), { recursive: true })).toEqual(before);
+  });
+
+  test('with a flipped byte are refused like any other', async () => {
+    await fill(open('seed'));
+    const path = await open('seed').path(KUBELET.sha256);
+    await chmod(path, 0o644);
+    await writeFile(path, flipped(BYTES, 1));
+    await expect(open('store', 'seed').verify(KUBELET, signal)).rejects.toMatchObject({
+      code: 'bundle-blob-corrupt',
+    });
+  });
+});
+
+describe('put()', () => {
+  test('stores a stream under the hash of its bytes and leaves nothing else', async () => {
+    const digest = await store.put(chunksOf('the kubelet,', ' more or less'), { signal });
+    expect(digest).toEqual({ sha256: KUBELET.sha256, sizeBytes: KUBELET.sizeBytes });
+    await store.verify(KUBELET, signal);
+    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+  });
+
+  test('refuses other bytes than expected by name and leaves nothing', async () => {
+    const putting = store.put(chunksOf('the kubelet, rather more'), { expected: KUBELET, signal });
+    await expect(putting).rejects.toMatchObject({
+      code: 'bundle-blob-corrupt',
+      details: { name: 'kubelet' },
+    });
+    expect(await readdir(join(folder, 'store', 'blobs', 'sha256'))).toEqual([]);
+    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+  });
+
+  test('leaves nothing when its source fails', async () => {
+    const failing = async function* (): AsyncGenerator<Uint8Array> {
+      yield BYTES;
+      await Promise.resolve();
+      throw new Error('cut');
+    };
+    await expect(store.put(failing(), { signal })).rejects.toThrow('cut');
+    expect(await readdir(join(folder, 'store', 'partial'))).toEqual(['sha256']);
+  });
+});
+
+test('read() gives the bytes from an offset on', async () => {
+  await fill(store);
+  const got: Uint8Array[] = [];
+  for await (const chunk of store.read(KUBELET.sha256, { offset: 4, signal })) got.push(chunk);
+  expect(Buffer.concat(got).toString()).toBe('kubelet, more or less');
+});
+
+test('missing() names what no root holds, of the scopes asked for', async () => {
+  const kubectl: Component = { ...KUBELET, name: 'kubectl', sha256: 'c'.repeat(64), scope: 'workstation' };
+  const manifest: BundleManifest = {
+    version: 1,
+    name: 'kubernetes-v1.35.4-linux-amd64',
+    kubernetesVersion: 'v1.35.4',
+    architecture: 'amd64',
+    components: [kubectl, KUBELET],
+  };
+  expect(await store.missing(manifest)).toEqual([kubectl, KUBELET]);
+  expect(await store.missing(manifest, ['node'])).toEqual([KUBELET]);
+  await fill(store);
+  expect(await store.missing(manifest)).toEqual([kubectl]);
+  expect(await store.missing(manifest, ['node', 'controlplane'])).toEqual([]);
+});
+
+function open(root: string, ...seeds: string[]): BlobStore {
+  const at = (name: string): string => join(folder, name);
+  return new BlobStore({
+    files: new DiskFiles(),
+    streams: new DiskStreams(),
+    roots: [at(root), ...seeds.map(at)],
+  });
+}
+
+async function fill(into: BlobStore): Promise<void> {
+  await into.append(KUBELET, 0, BYTES);
+  await into.commit(KUBELET, signal);
+}
+
+function flipped(bytes: Uint8Array, index: number): Uint8Array {
+  return bytes.map((byte, at) => (at === index ? byte ^ 0x01 : byte));
+}
+
+async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield await Promise.resolve(new TextEncoder().encode(text));
+}
+
+function toleratingOvertaking(error: { code?: string }): void {
+  if (error.code !== 'bundle-offset') throw error;
+}

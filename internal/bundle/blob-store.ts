@@ -1,0 +1,234 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import type { FilePort, StreamPort } from '../file/index.ts';
+import type { BundleManifest, Component, ComponentScope } from './component.ts';
+import { checkDigest, digestOf, type Digest } from './digest.ts';
+import { BundleError } from './errors.ts';
+import { KeyedLock } from './keyed-lock.ts';
+
+const READ_ONLY = 0o444;
+
+/** One blob, as a manifest speaks of it. The name is for messages. */
+export type BlobReference = Pick<Component, 'name' | 'sha256' | 'sizeBytes'>;
+
+export interface BlobStoreOptions {
+  readonly files: FilePort;
+  readonly streams: StreamPort;
+  /** Absolute folders. The first is written to; the others are seeds that are only read. */
+  readonly roots: readonly [string, ...string[]];
+}
+
+/**
+ * Files by the hash of their bytes.
+ *
+ * ```
+ * <root>/blobs/sha256/<hex>      complete, checked when it came, 0444
+ * <root>/partial/sha256/<hex>    the first bytes of one that is on its way, 0600
+ * ```
+ *
+ * A name that is there says that the bytes were right when they were written; `verify` says that they
+ * still are and is called before use, seeds included. Several processes may use one root: bytes
+ * under a partial name are the same for every writer of honest bytes, and a dishonest one is caught
+ * by `commit`, which hashes what it is about to publish.
+ */
+export class BlobStore {
+  readonly #files: FilePort;
+  readonly #streams: StreamPort;
+  readonly #roots: readonly [string, ...string[]];
+  readonly #locks = new KeyedLock();
+
+  constructor(options: BlobStoreOptions) {
+    this.#files = options.files;
+    this.#streams = options.streams;
+    this.#roots = options.roots;
+  }
+
+  /** Whether the blob is complete in any root. Says nothing about its bytes: see `verify`. */
+  async has(sha256: string): Promise<boolean> {
+    return (await this.#find(sha256)) !== undefined;
+  }
+
+  /** Where a complete blob lies. @throws BundleError `bundle-blob-missing` */
+  async path(sha256: string): Promise<string> {
+    const found = await this.#find(sha256);
+    if (found === undefined) {
+      throw new BundleError(
+        'bundle-blob-missing',
+        `looking for blob ${sha256}: in none of ${this.#roots.join(', ')}`,
+      );
+    }
+    return found;
+  }
+
+  /**
+   * Re-hashes the blob and answers its path. Call it before every use.
+   * @throws BundleError `bundle-blob-missing`, `bundle-blob-corrupt`
+   */
+  async verify(blob: string | BlobReference, signal: AbortSignal): Promise<string> {
+    const { sha256 } = named(blob);
+    const path = await this.path(sha256);
+    const digest = await digestOf(this.#streams.readChunks(path, { signal }));
+    refuseOther(blob, digest, path);
+    return path;
+  }
+
+  /** The bytes of a complete blob from `offset` on, not checked: for sending to who checks. */
+  async *read(
+    sha256: string,
+    options: { readonly offset?: number; readonly signal: AbortSignal },
+  ): AsyncGenerator<Uint8Array> {
+    yield* this.#streams.readChunks(await this.path(sha256), options);
+  }
+
+  /** The components of these scopes that no root holds; all scopes unless said. */
+  async missing(manifest: BundleManifest, scopes?: readonly ComponentScope[]): Promise<readonly Component[]> {
+    const wanted = manifest.components.filter((one) => scopes === undefined || scopes.includes(one.scope));
+    const held = await Promise.all(wanted.map((one) => this.has(one.sha256)));
+    return wanted.filter((_, index) => held[index] === false);
+  }
+
+  /** How many bytes of an incomplete blob are there: the offset to go on from. */
+  async partialSize(sha256: string): Promise<number> {
+    return (await this.#files.stat(this.#partial(sha256)))?.sizeBytes ?? 0;
+  }
+
+  /**
+   * Adds a piece. It must start where the pieces before it end; a piece that is there already,
+   * whole, is fine (its acknowledgement was lost). Answers the new partial size.
+   * @throws BundleError `bundle-offset` with `details.expected`, `bundle-too-long`
+   */
+  append(blob: string | BlobReference, offset: number, bytes: Uint8Array): Promise<number> {
+    const { sha256, name, sizeBytes } = named(blob);
+    return this.#locks.run(sha256, async () => {
+      const end = offset + bytes.length;
+      if (end > sizeBytes) {
+        throw new BundleError(
+          'bundle-too-long',
+          `receiving ${name}: bytes up to ${end}, it has ${sizeBytes}`,
+        );
+      }
+      const expected = await this.partialSize(sha256);
+      if (end <= expected && offset >= 0) return expected;
+      if (offset !== expected) {
+        const message = `receiving ${name}: a piece at ${offset}, the next byte is ${expected}`;
+        throw new BundleError('bundle-offset', message, { details: { expected } });
+      }
+      await this.#prepare();
+      await this.#streams.writeAt(this.#partial(sha256), offset, bytes);
+      return end;
+    });
+  }
+
+  /**
+   * Completes a blob: hashes what came and publishes it. Other bytes are refused by name and thrown
+   * away, so that the next attempt starts anew. Fine when the blob is complete already.
+   * @throws BundleError `bundle-blob-corrupt`, `bundle-blob-missing` when nothing has come
+   */
+  commit(blob: string | BlobReference, signal: AbortSignal): Promise<void> {
+    const { sha256 } = named(blob);
+    return this.#locks.run(sha256, async () => {
+      if ((await this.#files.stat(this.#complete(sha256))) !== undefined) return this.discard(sha256);
+      try {
+        await this.#publish(blob, this.#partial(sha256), signal);
+      } catch (error) {
+        // Another process may have completed the same blob in between and moved the pieces away.
+        if ((await this.#files.stat(this.#complete(sha256))) === undefined) throw error;
+      }
+    });
+  }
+
+  /** Forgets the pieces of an incomplete blob. */
+  async discard(sha256: string): Promise<void> {
+    await this.#files.remove(this.#partial(sha256));
+  }
+
+  /** Stores a stream whose hash is not known beforehand; with `expected`, other bytes are refused. */
+  async put(chunks: AsyncIterable<Uint8Array>, options: PutOptions): Promise<Digest> {
+    await this.#prepare();
+    const incoming = join(this.#roots[0], 'partial', `incoming-${randomUUID()}`);
+    try {
+      const digest = await digestOf(this.#written(chunks, incoming));
+      options.signal.throwIfAborted();
+      if (options.expected !== undefined) refuseOther(options.expected, digest, incoming);
+      const known = (await this.#files.stat(this.#complete(digest.sha256)))?.sizeBytes === digest.sizeBytes;
+      if (!known) await this.#streams.publish(incoming, this.#complete(digest.sha256), READ_ONLY);
+      return digest;
+    } finally {
+      await this.#files.remove(incoming);
+    }
+  }
+
+  /** Removes a blob from the first root: a damaged one, before it is made anew. */
+  async remove(sha256: string): Promise<void> {
+    await this.#files.remove(this.#complete(sha256));
+  }
+
+  async *#written(chunks: AsyncIterable<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
+    let offset = 0;
+    for await (const chunk of chunks) {
+      await this.#streams.writeAt(path, offset, chunk);
+      offset += chunk.length;
+      yield chunk;
+    }
+  }
+
+  async #publish(blob: string | BlobReference, partial: string, signal: AbortSignal): Promise<void> {
+    const { name, sha256 } = named(blob);
+    if ((await this.#files.stat(partial)) === undefined) {
+      throw new BundleError('bundle-blob-missing', `completing ${name}: none of its bytes are here`);
+    }
+    const digest = await digestOf(this.#streams.readChunks(partial, { signal }));
+    try {
+      refuseOther(blob, digest, partial);
+    } catch (error) {
+      await this.discard(sha256);
+      throw error;
+    }
+    await this.#streams.publish(partial, this.#complete(sha256), READ_ONLY);
+  }
+
+  async #find(sha256: string): Promise<string | undefined> {
+    checkDigest(sha256);
+    for (const root of this.#roots) {
+      const path = join(root, 'blobs', 'sha256', sha256);
+      if ((await this.#files.stat(path))?.kind === 'file') return path;
+    }
+    return undefined;
+  }
+
+  async #prepare(): Promise<void> {
+    await this.#files.makeDirectory(join(this.#roots[0], 'blobs', 'sha256'));
+    await this.#files.makeDirectory(join(this.#roots[0], 'partial', 'sha256'));
+  }
+
+  #complete(sha256: string): string {
+    return join(this.#roots[0], 'blobs', 'sha256', checkDigest(sha256));
+  }
+
+  #partial(sha256: string): string {
+    return join(this.#roots[0], 'partial', 'sha256', checkDigest(sha256));
+  }
+}
+
+export interface PutOptions {
+  readonly expected?: BlobReference;
+  readonly signal: AbortSignal;
+}
+
+/** A bare hash has no name to show and no length to hold to. */
+function named(blob: string | BlobReference): BlobReference {
+  return typeof blob === 'string'
+    ? { name: `blob ${blob}`, sha256: blob, sizeBytes: Number.MAX_SAFE_INTEGER }
+    : blob;
+}
+
+function refuseOther(blob: string | BlobReference, digest: Digest, path: string): void {
+  const { name, sha256, sizeBytes } = named(blob);
+  const wrongLength = typeof blob !== 'string' && digest.sizeBytes !== sizeBytes;
+  if (digest.sha256 === sha256 && !wrongLength) return;
+  throw new BundleError(
+    'bundle-blob-corrupt',
+    `checking ${name}: ${path} has SHA-256 ${digest.sha256} and ${digest.sizeBytes} bytes, ${sha256} was promised`,
+    { details: { name, path, sha256, found: digest.sha256 } },
+  );
+}

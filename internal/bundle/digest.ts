@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import { BundleError } from './errors.ts';
+
+export const SHA256_HEX = /^[0-9a-f]{64}$/;
+
+/** Hash and length of a stream, in one pass and little memory. */
+export interface Digest {
+  readonly sha256: string;
+  readonly sizeBytes: number;
+}
+
+export async function digestOf(chunks: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Digest> {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  for await (const chunk of chunks) {
+    hash.update(chunk);
+    sizeBytes += chunk.length;
+  }
+  return { sha256: hash.digest('hex'), sizeBytes };
+}
+
+/** A digest becomes a file name: anything but 64 hex digits could name its way out of the store. */
+export function checkDigest(sha256: string): string {
+  if (!SHA256_HEX.test(sha256)) {
+    throw new BundleError(
+      'bundle-manifest-invalid',
+      `addressing a blob: ${JSON.stringify(sha256)} is no SHA-256`,
+    );
+  }
+  return sha256;
+}

@@ -1,0 +1,36 @@
+/**
+ * Domain: what a cluster is made of. A bundle is a manifest (name, version, kind, hash, scope of each
+ * component) and a content-addressed store of its bytes.
+ *
+ * ```
+ *   recipes (versions.ts) ──build or fetch──▶ BlobStore of the operator's machine + manifest
+ *                                                   │ append / commit over an authenticated session
+ *                                                   ▼
+ *                                             BlobStore of a node ──▶ the other nodes
+ * ```
+ *
+ * Every store verifies bytes against their hash when they come and again before they are used; where
+ * they came from never matters.
+ */
+export { BlobStore, type BlobReference, type BlobStoreOptions, type PutOptions } from './blob-store.ts';
+export {
+  ARCHITECTURES,
+  bundleName,
+  COMPONENT_SCOPES,
+  type Architecture,
+  type BundleManifest,
+  type Component,
+  type ComponentKind,
+  type ComponentScope,
+} from './component.ts';
+export { digestOf, type Digest } from './digest.ts';
+export { BundleError, bundleErrors, type BundleErrorCode } from './errors.ts';
+export { encodeManifest, MAX_MANIFEST_BYTES, parseManifest } from './manifest.ts';
+export {
+  DEFAULT_KUBERNETES_VERSION,
+  GO_TOOLCHAIN,
+  imageReferences,
+  KUBERNETES_VERSIONS,
+  versionsFor,
+  type BundleVersions,
+} from './versions.ts';

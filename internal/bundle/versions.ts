@@ -1,0 +1,83 @@
+import type { Architecture } from './component.ts';
+import { BundleError } from './errors.ts';
+
+/**
+ * Everything that goes into a bundle, as data. Versions carry a leading `v` where their project's
+ * tags do. Sources: kubeadm's own constants (cmd/kubeadm/app/constants) for etcd, CoreDNS and pause;
+ * containerd's support matrix; the rest is the newest that was seen to work together.
+ */
+export interface BundleVersions {
+  readonly kubernetes: string;
+  readonly etcd: string;
+  readonly coredns: string;
+  readonly pause: string;
+  readonly containerd: string;
+  readonly runc: string;
+  readonly cniPlugins: string;
+  /** containernetworking/plugins of the last release that had the flannel plugin in it. */
+  readonly flannelCni: string;
+  readonly flannel: string;
+  readonly helm: string;
+  /** Our own programs and charts in the bundle. */
+  readonly own: string;
+}
+
+const COMMON = {
+  pause: '3.10.1',
+  containerd: 'v2.2.9',
+  runc: 'v1.4.3',
+  cniPlugins: 'v1.7.1',
+  flannelCni: 'v0.9.1',
+  flannel: 'v0.26.7',
+  helm: 'v3.19.5',
+  own: '0.1.0',
+} as const;
+
+const RELEASES: readonly BundleVersions[] = [
+  { kubernetes: 'v1.34.4', etcd: 'v3.6.5', coredns: 'v1.12.1', ...COMMON },
+  { kubernetes: 'v1.35.4', etcd: 'v3.6.6', coredns: 'v1.13.1', ...COMMON },
+];
+
+export const DEFAULT_KUBERNETES_VERSION = 'v1.35.4';
+
+/** The versions of Kubernetes that have a recipe, oldest first. */
+export const KUBERNETES_VERSIONS: readonly string[] = RELEASES.map((each) => each.kubernetes);
+
+/** @throws BundleError `bundle-version-unknown` */
+export function versionsFor(kubernetesVersion: string): BundleVersions {
+  const found = RELEASES.find((each) => each.kubernetes === kubernetesVersion);
+  if (found !== undefined) return found;
+  throw new BundleError(
+    'bundle-version-unknown',
+    `choosing Kubernetes ${JSON.stringify(kubernetesVersion)}: there are recipes for ${KUBERNETES_VERSIONS.join(', ')}`,
+  );
+}
+
+/** The references under which kubeadm and our charts expect the images. */
+export function imageReferences(versions: BundleVersions) {
+  const { kubernetes, coredns, pause, etcd, flannel, own } = versions;
+  return {
+    'kube-apiserver': `registry.k8s.io/kube-apiserver:${kubernetes}`,
+    'kube-controller-manager': `registry.k8s.io/kube-controller-manager:${kubernetes}`,
+    'kube-scheduler': `registry.k8s.io/kube-scheduler:${kubernetes}`,
+    'kube-proxy': `registry.k8s.io/kube-proxy:${kubernetes}`,
+    coredns: `registry.k8s.io/coredns/coredns:${coredns}`,
+    pause: `registry.k8s.io/pause:${pause}`,
+    'etcd-image': `registry.k8s.io/etcd:${etcd.slice(1)}-0`,
+    'flannel-image': `ghcr.io/flannel-io/flannel:${flannel}`,
+    'web-image': `cluster.local/web:${own}`,
+  } as const satisfies Record<string, string>;
+}
+
+/**
+ * The one Go toolchain that makes bundles: every machine uses this very one, so that all of them make
+ * the same bytes. The module proxy serves it; the hashes are those of the Go checksum database
+ * (sum.golang.org), in its `h1:` form (golang.org/x/mod/sumdb/dirhash, Hash1).
+ */
+export const GO_TOOLCHAIN = {
+  version: '1.26.8',
+  hashes: {
+    amd64: 'h1:ZOmGe1OnfREDMIdb1Qi4G9JSuDPBLGExZMQ4nis1RXM=',
+    arm64: 'h1:sYL/O6MqS68ML0kjsQ36WoYIpJqkw60TxizWUYUKQMc=',
+  } satisfies Record<Architecture, string>,
+} as const;
