@@ -62,7 +62,7 @@ const CHECKS: readonly Check[] = [
     const others = nameResolvesTo.filter(
       (address) => !addresses.includes(address) && !address.startsWith('127.') && address !== '::1',
     );
-    return others.length === 0
+    return others.length === 0 || addresses.length === 0
       ? []
       : [
           {

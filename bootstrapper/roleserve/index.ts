@@ -1,0 +1,29 @@
+/**
+ * The role server: workers that only talk through Event Values, each with one writer.
+ *
+ *     enrolment ──▶ bootstrapData, clusterMembership, clusterSettings, localRoles
+ *                        │                │                │              │
+ *                   controlplane ◀────────┘           components      rolefetch
+ *                        │ localControlPlane               │ localComponents
+ *                        └────────────▶ kubernetes ◀───────┘
+ *                                           │ kubernetesStatus
+ *
+ * A worker's heart is a pure plan of its inputs; only the presence of a role starts or stops anything.
+ */
+export { componentsWorker, planComponents, type ComponentsWorkerOptions } from './components-worker.ts';
+export {
+  controlPlaneWorker,
+  planControlPlane,
+  type ControlPlaneDriver,
+  type ControlPlaneStart,
+} from './controlplane-worker.ts';
+export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
+export {
+  RoleValues,
+  type BootstrapData,
+  type ClusterSettings,
+  type KubernetesStatus,
+  type LocalComponents,
+  type LocalControlPlane,
+  type RoleSet,
+} from './values.ts';

@@ -1,0 +1,74 @@
+import { EventValue } from '../../internal/event/index.ts';
+import type { InitSpec } from '../initserver/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { EtcdClientFiles } from '../kubernetes/index.ts';
+
+/** What a node does in its cluster. The names are those of `internal/role`. */
+export type RoleSet = ReadonlySet<'ConsensusMember' | 'KubernetesController' | 'KubernetesWorker'>;
+
+/** This node is to create the cluster. Spent once the cluster exists. */
+export interface BootstrapData {
+  readonly initId: string;
+  readonly spec: InitSpec;
+}
+
+/** Which of the bundle's parts are in place on this node. */
+export interface LocalComponents {
+  readonly kubernetesVersion: string;
+  readonly images: 'importing' | 'imported';
+}
+
+/** The running consensus member and curator of this node. */
+export interface LocalControlPlane {
+  readonly apiServerEtcd: EtcdClientFiles;
+  readonly curatorEndpoint: string;
+}
+
+export interface KubernetesStatus {
+  readonly version: string;
+  readonly controlPlane: boolean;
+}
+
+/** What Kubernetes is to be in this cluster: the same on every node. From the cluster's configuration. */
+export interface ClusterSettings {
+  readonly clusterName: string;
+  readonly kubernetesVersion: string;
+  readonly podSubnet: string;
+  readonly serviceSubnet: string;
+  readonly apiServerSans: readonly string[];
+  readonly bundleManifest: string;
+}
+
+/**
+ * The state that the workers of a node share. Each value has one writer; nobody calls sideways.
+ *
+ * | value               | written by                              | read by                               |
+ * |---------------------|-----------------------------------------|---------------------------------------|
+ * | bootstrapData       | enrolment; spent by controlplane        | controlplane                          |
+ * | clusterMembership   | enrolment                               | all workers                           |
+ * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
+ * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes              |
+ * | localComponents     | components                              | controlplane, kubernetes              |
+ * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
+ * | kubernetesStatus    | kubernetes                              | init job, statuspush                  |
+ */
+export class RoleValues {
+  readonly bootstrapData = new EventValue<BootstrapData | undefined>();
+  readonly clusterMembership = new EventValue<Membership | undefined>();
+  readonly clusterSettings = new EventValue<ClusterSettings | undefined>();
+  readonly localRoles = new EventValue<RoleSet | undefined>();
+  readonly localComponents = new EventValue<LocalComponents | undefined>();
+  readonly localControlPlane = new EventValue<LocalControlPlane | undefined>();
+  readonly kubernetesStatus = new EventValue<KubernetesStatus | undefined>();
+
+  constructor() {
+    // "Not known yet" is a state that plans decide on, so every value starts with it.
+    this.bootstrapData.set(undefined);
+    this.clusterMembership.set(undefined);
+    this.clusterSettings.set(undefined);
+    this.localRoles.set(undefined);
+    this.localComponents.set(undefined);
+    this.localControlPlane.set(undefined);
+    this.kubernetesStatus.set(undefined);
+  }
+}
