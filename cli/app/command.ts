@@ -35,12 +35,15 @@ export interface CommandContext {
   readonly signal: AbortSignal;
 }
 
-/** What a command does: answers its exit name, or nothing for `ok`. Throws a `CodedError` when it fails. */
+/**
+ * What a command does: answers its exit name, or nothing for `ok`; a number only to pass on the exit code of another
+ * program. Throws a `CodedError` when it fails.
+ */
 export type CommandHandler<O> = (
   context: CommandContext,
   options: O,
   ...args: string[]
-) => Promise<ExitName | void>;
+) => Promise<ExitName | number | void>;
 
 /** Turns a handler into an action of commander: `command.action(bind<InitOptions>(async (context, options) => …))`. */
 export type ActionBinder = <O>(handler: CommandHandler<O>) => (...args: unknown[]) => Promise<void>;

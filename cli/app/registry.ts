@@ -20,4 +20,9 @@ export const COMMANDS: readonly CommandEntry[] = [
     summary: 'explain a command, the exit codes or an error code',
     load: () => import('../commands/help.ts'),
   },
+  {
+    name: 'mini',
+    summary: 'a whole cluster on this machine',
+    load: () => import('../commands/mini.ts'),
+  },
 ];

@@ -34,7 +34,8 @@ export async function runApp(options: AppOptions): Promise<number> {
   const onAbort = (): void => host.say('app-stopping', 'stopping; Ctrl-C again ends at once');
   options.signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return EXIT_CODES[await dispatch(options, glance, host)].number;
+    const exit = await dispatch(options, glance, host);
+    return typeof exit === 'number' ? exit : EXIT_CODES[exit].number;
   } catch (error) {
     return EXIT_CODES[await exitFrom(error, options.signal, host)].number;
   } finally {
@@ -42,9 +43,9 @@ export async function runApp(options: AppOptions): Promise<number> {
   }
 }
 
-async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Promise<ExitName> {
+async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Promise<ExitName | number> {
   const { createProgram } = await import('./program.ts');
-  let exit: ExitName = 'ok';
+  let exit: ExitName | number = 'ok';
   const action: ActionBinder =
     (handler) =>
     async (...received) => {

@@ -14,9 +14,18 @@ export { destroyCluster } from './destroy.ts';
 export { MachinesError, machinesErrors, type MachinesErrorCode } from './errors.ts';
 export type { MachineHost } from './host.ts';
 export { ensureAgentLayer } from './layer.ts';
+export { compareHostFacts, readHostFacts, type HostFacts } from './host-facts.ts';
 export { linkName } from './names.ts';
 export { hostAddress, namespaceFile, portName, type NodeNetwork } from './network.ts';
 export { LocalNode } from './node.ts';
 export type { ClusterPaths, NodePaths } from './node-paths.ts';
 export type { NodeRecord } from './node-record.ts';
+export {
+  preflight,
+  requireHost,
+  type Lack,
+  type PreflightOptions,
+  type PreflightReport,
+} from './preflight.ts';
+export { hostRequirements, requiredPackages, type HostRequirements } from './requirements.ts';
 export { ensureRootfs } from './rootfs.ts';

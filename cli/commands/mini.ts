@@ -1,0 +1,78 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+
+interface NameFlag {
+  readonly name: string;
+}
+
+interface UpFlags extends NameFlag {
+  readonly nodesOnly?: true;
+  readonly emptyStore?: true;
+  readonly agent?: string;
+}
+
+interface StopFlags extends NameFlag {
+  readonly powerCut?: true;
+}
+
+/** `cluster mini …`: a whole cluster on this machine. */
+export function register(program: Command, action: ActionBinder): void {
+  const mini = program.command('mini').description('a whole cluster on this machine, each node a container');
+  const verb = (name: string, description: string): Command =>
+    mini.command(name).description(description).option('--name <name>', 'name of the local cluster', 'mini');
+  verb('up', 'make the cluster, or go on where it was interrupted')
+    .option('--nodes-only', 'make and start the machines, put no cluster on them')
+    .option('--empty-store', 'let machines start without components; `init` uploads them')
+    .option('--agent <file>', 'Debian package of the agent; default: the newest one that was built')
+    .action(
+      action<UpFlags>(async (context, { name, nodesOnly, emptyStore, agent }) => {
+        const { runMiniUp } = await import('../mini/index.ts');
+        const options = { name, nodesOnly: nodesOnly === true, emptyStore: emptyStore === true, agent };
+        return runMiniUp(context, options);
+      }),
+    );
+  verb('down', 'remove the cluster and everything of it on this machine').action(
+    action<NameFlag>(async (context, { name }) =>
+      (await import('../mini/index.ts')).runMiniDown(context, { name }),
+    ),
+  );
+  registerNodeVerbs(verb, action);
+  mini
+    .command('ls')
+    .description('local clusters and their machines')
+    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniLs(context)));
+  mini
+    .command('preflight')
+    .description('what this machine lacks for local clusters, and the commands that bring it')
+    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
+}
+
+function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {
+  verb('exec', 'run a program on a machine')
+    .argument('<node>')
+    .argument('<program...>', 'after --')
+    .action(
+      action<NameFlag>(async (context, { name }, node = '', ...program) => {
+        const { runMiniExec } = await import('../mini/index.ts');
+        const [file = '', ...args] = program;
+        return runMiniExec(context, { name, node, program: [file, ...args] });
+      }),
+    );
+  verb('start', 'switch a machine on')
+    .argument('<node>')
+    .action(
+      action<NameFlag>(async (context, { name }, node = '') => {
+        const { runMiniStart } = await import('../mini/index.ts');
+        return runMiniStart(context, { name, node });
+      }),
+    );
+  verb('stop', 'switch a machine off in order')
+    .argument('<node>')
+    .option('--power-cut', 'as if the plug were pulled')
+    .action(
+      action<StopFlags>(async (context, { name, powerCut }, node = '') => {
+        const { runMiniStop } = await import('../mini/index.ts');
+        return runMiniStop(context, { name, node, powerCut: powerCut === true });
+      }),
+    );
+}

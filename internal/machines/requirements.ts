@@ -1,0 +1,97 @@
+/** A program that local clusters call on the host, and the Debian package that brings it. */
+export interface ProgramRequirement {
+  readonly program: string;
+  readonly package: string;
+}
+
+/** Something the kernel must be able to do. The probe runs in namespaces of its own and leaves nothing. */
+export interface KernelRequirement {
+  readonly feature: string;
+  readonly probe: readonly [string, ...string[]];
+  /** The command that brings it where the kernel has it as a module. */
+  readonly fix: string;
+}
+
+const OVERLAY_PROBE =
+  'mount -t tmpfs tmpfs /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m && ' +
+  'mount -t overlay overlay -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w /mnt/m';
+const NAT_PROBE = 'add table ip p; add chain ip p c { type nat hook prerouting priority -100; }';
+
+const inNetwork = (...argv: readonly string[]): readonly [string, ...string[]] => [
+  'unshare',
+  '--net',
+  '--',
+  ...argv,
+];
+
+/** Everything a host must have, as data: preflight checks it, set-up scripts install it. */
+export const hostRequirements = {
+  programs: [
+    { program: 'certtool', package: 'gnutls-bin' },
+    { program: 'dpkg', package: 'dpkg' },
+    { program: 'find', package: 'findutils' },
+    { program: 'ip', package: 'iproute2' },
+    { program: 'mmdebstrap', package: 'mmdebstrap' },
+    { program: 'mount', package: 'mount' },
+    { program: 'nft', package: 'nftables' },
+    { program: 'nsenter', package: 'util-linux' },
+    { program: 'setpriv', package: 'util-linux' },
+    { program: 'swtpm', package: 'swtpm' },
+    { program: 'swtpm_setup', package: 'swtpm-tools' },
+    { program: 'systemd-nspawn', package: 'systemd-container' },
+    { program: 'unshare', package: 'util-linux' },
+  ],
+  /** Files instead of programs. */
+  files: [{ path: '/usr/share/keyrings/debian-archive-keyring.gpg', package: 'debian-archive-keyring' }],
+  kernel: [
+    { feature: 'network namespaces', probe: inNetwork('true'), fix: 'a kernel with CONFIG_NET_NS' },
+    {
+      feature: 'veth links',
+      probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'veth', 'peer', 'name', 'probe1'),
+      fix: 'modprobe veth',
+    },
+    {
+      feature: 'bridges',
+      probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'bridge'),
+      fix: 'modprobe bridge',
+    },
+    {
+      feature: 'vxlan links',
+      probe: inNetwork('ip', 'link', 'add', 'probe0', 'type', 'vxlan', 'id', '1', 'dstport', '8472'),
+      fix: 'modprobe vxlan',
+    },
+    {
+      feature: 'address translation (nf_tables)',
+      probe: inNetwork('nft', NAT_PROBE),
+      fix: 'modprobe -a nf_tables nft_chain_nat',
+    },
+    {
+      feature: 'firewall of bridges',
+      probe: ['test', '-e', '/proc/sys/net/bridge/bridge-nf-call-iptables'],
+      fix: 'modprobe br_netfilter',
+    },
+    {
+      feature: 'overlay file systems',
+      probe: ['unshare', '--mount', '--', 'sh', '-c', OVERLAY_PROBE],
+      fix: 'modprobe overlay',
+    },
+  ],
+  /** cgroup controllers that a kubelet insists on. */
+  controllers: ['cpu', 'cpuset', 'memory', 'pids'],
+  /** For root file system, layers and one node; the bundle is counted by who fills it. */
+  freeBytes: 6 * 1024 ** 3,
+} as const satisfies HostRequirements;
+
+/** The packages to install on Debian and its relatives. */
+export function requiredPackages(requirements: HostRequirements): readonly string[] {
+  const all = [...requirements.programs, ...requirements.files].map((each) => each.package);
+  return [...new Set(all)].sort();
+}
+
+export interface HostRequirements {
+  readonly programs: readonly ProgramRequirement[];
+  readonly files: readonly { readonly path: string; readonly package: string }[];
+  readonly kernel: readonly KernelRequirement[];
+  readonly controllers: readonly string[];
+  readonly freeBytes: number;
+}
