@@ -63,16 +63,21 @@ export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
 
 /** Throws `atls-config` for whatever would start with less than the mode says: types do not survive configuration. */
 export function formatsOf(trust: Trust): Formats {
-  switch (trust.trust) {
+  switch (trust?.trust) {
     case 'mutual':
-      return formats(byFormat('shows', trust.shows), byFormat('accepts', trust.accepts));
+      return formats(byFormat('shows', trust.shows), acceptedBy(trust));
     case 'one-way-accept':
-      return formats(new Map(), byFormat('accepts', trust.accepts));
+      return formats(new Map(), acceptedBy(trust));
     case 'one-way-show':
       return formats(byFormat('shows', trust.shows), new Map());
     default:
-      throw refused(`unknown trust ${JSON.stringify((trust as { readonly trust?: unknown }).trust)}`);
+      throw refused(`unknown trust ${JSON.stringify(trust)}`);
   }
+}
+
+function acceptedBy(trust: Accepts): ReadonlyMap<number, Validator> {
+  if (typeof trust.rules !== 'function') throw refused('there are validators, but no rules to judge by');
+  return byFormat('accepts', trust.accepts);
 }
 
 function formats(issuers: ReadonlyMap<number, Issuer>, validators: ReadonlyMap<number, Validator>): Formats {

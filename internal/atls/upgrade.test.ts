@@ -1,0 +1,228 @@
+import { describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync } from 'node:crypto';
+import { once } from 'node:events';
+import { OwnerKeyIssuer, OwnerKeyValidator, rawFromOwnerKey } from '../attestation/ownerkey/index.ts';
+import { Secret } from '../secret/index.ts';
+import {
+  codeOf,
+  createAtlsEnds,
+  createTcpPair,
+  createTestIdentity,
+  FakeClock,
+  FakeIssuer,
+  FakeValidator,
+  MACHINE_KEY,
+} from '../testing/index.ts';
+import {
+  atlsClientUpgrade,
+  atlsServerUpgrade,
+  FixedKeys,
+  NO_RULES,
+  RotatingKeys,
+  type AtlsOptions,
+  type ProvingTrust,
+  type Trust,
+} from './index.ts';
+
+const never = new AbortController().signal;
+
+describe('two honest ends', () => {
+  test('learn what the other proved', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const [server, client] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
+    for (const peer of [server, client]) {
+      expect(peer.variant).toBe('tpm');
+      expect(Buffer.from(peer.measurements.get('pcr0') ?? []).toString()).toBe('good');
+      expect(peer.machineIdentity.kind).toBe('tpm-ak');
+      expect(peer.verdict.accepted).toBe(true);
+      expect(Object.isFrozen(peer)).toBe(true);
+    }
+    expect(Buffer.compare(server.tlsSpki, client.tlsSpki)).not.toBe(0);
+  });
+
+  test('pass on every byte that follows READY, and none of their own', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const sent = Buffer.alloc(100_000, 'application');
+    const [server, client] = await Promise.all([
+      ends.upgrade.server(tcp.server, never),
+      ends.upgrade.client(tcp.client, never).then((upgraded) => {
+        upgraded.socket.end(sent); // in the same turn as READY
+        return upgraded;
+      }),
+    ]);
+    const received: Buffer[] = [];
+    server.socket.on('data', (chunk: Buffer) => received.push(chunk));
+    await once(server.socket, 'end');
+    expect(Buffer.compare(Buffer.concat(received), sent)).toBe(0);
+    client.socket.destroy();
+  });
+
+  test('leave no timer and no listener behind but the one that keeps errors harmless', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const upgraded = await Promise.all([
+      ends.upgrade.server(tcp.server, never),
+      ends.upgrade.client(tcp.client, never),
+    ]);
+    expect(ends.clock.sleeping).toBe(0);
+    for (const { socket } of upgraded) {
+      expect(socket.listenerCount('readable')).toBe(0);
+      expect(socket.writableLength).toBe(0);
+      expect(socket.listenerCount('secure') + socket.listenerCount('secureConnect')).toBeLessThanOrEqual(1);
+      expect(socket.listeners('error').length).toBeLessThanOrEqual(2); // ours, and Node's own
+    }
+  });
+
+  test('an owner key for a machine: each side shows its own kind', async () => {
+    const { privateKey } = generateKeyPairSync('ed25519');
+    const owner = new OwnerKeyIssuer({ privKey: new Secret(privateKey) });
+    const owners = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(privateKey)] });
+    const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+    const { client, server } = await meet(
+      { trust: 'mutual', shows: [owner], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      { trust: 'mutual', shows: [new FakeIssuer(machine)], accepts: [owners], rules: () => NO_RULES },
+    );
+    expect(client).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'tpm' } } });
+    expect(server).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'owner-key' } } });
+  });
+
+  test('another owner is refused for its key', async () => {
+    const owner = new OwnerKeyIssuer({ privKey: new Secret(generateKeyPairSync('ed25519').privateKey) });
+    const other = rawFromOwnerKey(generateKeyPairSync('ed25519').publicKey);
+    const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+    const issuer = new FakeIssuer(machine);
+    const { client, server } = await meet(
+      { trust: 'mutual', shows: [owner], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      {
+        trust: 'mutual',
+        shows: [issuer],
+        accepts: [new OwnerKeyValidator({ ownerKeys: [other] })],
+        rules: () => NO_RULES,
+      },
+    );
+    expect(server).toMatchObject({
+      reason: { code: 'atls-evidence-rejected', details: { check: 'owner-key-unknown' } },
+    });
+    expect(client).toMatchObject({ reason: { code: 'atls-alert-evidence-rejected' } });
+    expect(issuer.issued).toBe(0);
+  });
+
+  test('trust in one direction works when both ends have named it', async () => {
+    const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+    const { client, server } = await meet(
+      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      { trust: 'one-way-show', shows: [new FakeIssuer(machine)] },
+    );
+    expect(client).toMatchObject({ value: { peer: { kind: 'attested' } } });
+    expect(server).toMatchObject({ value: { peer: { kind: 'unproven' } } });
+  });
+
+  test('trust in one direction that only one end has named is refused', async () => {
+    const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+    const issuer = new FakeIssuer(machine);
+    const { client, server } = await meet(
+      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      { trust: 'mutual', shows: [issuer], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+    );
+    expect(client).toMatchObject({ reason: { code: 'atls-no-common-format' } });
+    expect(server).toMatchObject({ reason: { code: 'atls-alert-no-common-format' } });
+    expect(issuer.issued).toBe(0);
+  });
+});
+
+describe('a configuration that would accept too much', () => {
+  const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+  const validator = new FakeValidator(machine);
+  const issuer = new FakeIssuer(machine);
+  const rules = () => NO_RULES;
+  const cases: readonly { name: string; given: unknown }[] = [
+    { name: 'no trust', given: undefined },
+    { name: 'an unknown trust', given: { trust: 'any', shows: [issuer], accepts: [validator] } },
+    { name: 'mutual without a validator', given: { trust: 'mutual', shows: [issuer], accepts: [], rules } },
+    { name: 'mutual without the list', given: { trust: 'mutual', shows: [issuer], rules } },
+    { name: 'mutual without an issuer', given: { trust: 'mutual', shows: [], accepts: [validator], rules } },
+    { name: 'mutual without rules', given: { trust: 'mutual', shows: [issuer], accepts: [validator] } },
+    { name: 'one-way without a validator', given: { trust: 'one-way-accept', accepts: [], rules } },
+    {
+      name: 'an unknown variant',
+      given: { trust: 'one-way-show', shows: [{ variant: 'dummy', issue: () => undefined }] },
+    },
+    {
+      name: 'a variant named by a prototype',
+      given: { trust: 'one-way-show', shows: [{ variant: 'constructor' }] },
+    },
+    { name: 'a missing variant', given: { trust: 'one-way-show', shows: [{}] } },
+    { name: 'a variant twice', given: { trust: 'one-way-show', shows: [issuer, issuer] } },
+  ];
+  test.each(cases)('$name: does not start', ({ given }) => {
+    const clock = new FakeClock();
+    const options = { trust: given, context: 'c', keys: new RotatingKeys({ clock }), clock } as never;
+    expect(() => atlsServerUpgrade(options)).toThrow(expect.objectContaining({ code: 'atls-config' }));
+    expect(() => atlsClientUpgrade(options)).toThrow(expect.objectContaining({ code: 'atls-config' }));
+  });
+
+  test('an empty context: does not start', () => {
+    const clock = new FakeClock();
+    const trust = { trust: 'one-way-show', shows: [issuer] } as const;
+    expect(() => atlsServerUpgrade({ trust, context: '', keys: new RotatingKeys({ clock }), clock })).toThrow(
+      expect.objectContaining({ code: 'atls-config' }),
+    );
+  });
+});
+
+describe('TLS keys', () => {
+  test('live for an hour', async () => {
+    const clock = new FakeClock();
+    const keys = new RotatingKeys({ clock });
+    const first = await keys.current();
+    await clock.advance(59 * 60_000);
+    expect(await keys.current()).toBe(first);
+    await clock.advance(60_000);
+    expect(Buffer.compare((await keys.current()).spki, first.spki)).not.toBe(0);
+  });
+
+  test('a given certificate must be P-256', async () => {
+    const { certPem, keyPem } = await createTestIdentity('P-384');
+    expect(() => new FixedKeys({ certPem, keyPem: new Secret(keyPem) })).toThrow(
+      expect.objectContaining({ code: 'atls-config' }),
+    );
+  });
+
+  test('a certificate that the cluster CA did not issue is refused before any evidence', async () => {
+    const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+    const issuer = new FakeIssuer(machine);
+    const trust = {
+      trust: 'mutual',
+      shows: [issuer],
+      accepts: [new FakeValidator(machine)],
+      rules: () => NO_RULES,
+    } as const;
+    const checkCertificate = () => {
+      throw new Error('not ours');
+    };
+    const { client, server } = await meet(trust, trust, { checkCertificate });
+    expect(server).toMatchObject({ reason: { code: 'atls-tls-certificate' } });
+    expect(await codeOf(Promise.reject((client as PromiseRejectedResult).reason as Error))).toBe(
+      'atls-alert-protocol',
+    );
+    expect(issuer.issued).toBeLessThanOrEqual(1); // the client's own
+  });
+});
+
+async function meet(
+  clientTrust: Trust,
+  serverTrust: Trust,
+  serverExtra: Partial<AtlsOptions<ProvingTrust>> = {},
+) {
+  const clock = new FakeClock();
+  const options = (trust: Trust) =>
+    ({ trust, context: 'c', keys: new RotatingKeys({ clock }), clock }) as AtlsOptions<ProvingTrust>;
+  using tcp = await createTcpPair();
+  const [client, server] = await Promise.allSettled([
+    atlsClientUpgrade(options(clientTrust))(tcp.client, never),
+    atlsServerUpgrade({ ...options(serverTrust), ...serverExtra })(tcp.server, never),
+  ]);
+  return { client, server };
+}
