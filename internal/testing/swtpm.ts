@@ -1,0 +1,128 @@
+import { mkdtemp, readFile, rm, writeFile, cp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../clock/index.ts';
+import { ExecaRunner, HostProcesses } from '../exec/index.ts';
+import { socketSource, Tpm, type TransportSource } from '../tpm/index.ts';
+
+const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
+
+/**
+ * A TPM of a small factory of its own: a root CA, an issuing CA and EK certificates in NV, all in one temporary
+ * folder. Takes about two seconds to make, so tests share one per file.
+ */
+export interface SwtpmFactory extends AsyncDisposable {
+  /** PEM of the root and of the issuing CA. */
+  readonly rootPem: string;
+  readonly issuerPem: string;
+  /** Starts the TPM from the factory's state, or from a copy: a cloned machine. */
+  start(options?: { readonly copy?: string }): Promise<Swtpm>;
+}
+
+/** A running software TPM at a unix socket. */
+export interface Swtpm extends AsyncDisposable {
+  readonly socketPath: string;
+  readonly source: TransportSource;
+  /** A client with the real clock. Dispose it before the TPM. */
+  open(): Tpm;
+}
+
+export async function createSwtpmFactory(): Promise<SwtpmFactory> {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-swtpm-'));
+  const commands = new ExecaRunner({ path: PATH });
+  const signal = AbortSignal.timeout(60_000);
+  const state = join(folder, 'state');
+  await writeConfiguration(folder);
+  await commands.run({ argv: ['mkdir', '-p', state, join(folder, 'ca')], signal });
+  await commands.run({ argv: setupCommand(folder, state), signal, env: { PATH, HOME: folder } });
+  const read = (name: string): Promise<string> => readFile(join(folder, 'ca', name), 'utf8');
+  return {
+    rootPem: await read('swtpm-localca-rootca-cert.pem'),
+    issuerPem: await read('issuercert.pem'),
+    start: async ({ copy } = {}) => {
+      const used = copy === undefined ? state : join(folder, copy);
+      if (copy !== undefined) await cp(state, used, { recursive: true });
+      return startSwtpm(used);
+    },
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+function setupCommand(folder: string, state: string): [string, ...string[]] {
+  const config = ['--config', join(folder, 'setup.conf')];
+  const wanted = ['--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256', '--overwrite'];
+  return ['swtpm_setup', '--tpm2', '--tpmstate', state, ...config, ...wanted];
+}
+
+async function writeConfiguration(folder: string): Promise<void> {
+  const ca = join(folder, 'ca');
+  const lines = {
+    'setup.conf': [
+      'create_certs_tool = /usr/bin/swtpm_localca',
+      `create_certs_tool_config = ${join(folder, 'localca.conf')}`,
+      `create_certs_tool_options = ${join(folder, 'localca.options')}`,
+    ],
+    'localca.conf': [
+      `statedir = ${ca}`,
+      `signingkey = ${join(ca, 'signkey.pem')}`,
+      `issuercert = ${join(ca, 'issuercert.pem')}`,
+      `certserial = ${join(ca, 'certserial')}`,
+    ],
+    'localca.options': ['--platform-manufacturer test', '--platform-version 1', '--platform-model test'],
+  };
+  for (const [name, text] of Object.entries(lines))
+    await writeFile(join(folder, name), `${text.join('\n')}\n`);
+}
+
+async function startSwtpm(state: string): Promise<Swtpm> {
+  const socketPath = join(state, 'tpm.sock');
+  await rm(socketPath, { force: true });
+  const stop = new AbortController();
+  const server = [
+    '--server',
+    `type=unixio,path=${socketPath}`,
+    '--ctrl',
+    `type=unixio,path=${socketPath}.ctrl`,
+  ];
+  const ended = new HostProcesses({ path: PATH })
+    .runAttached({
+      argv: [
+        'swtpm',
+        'socket',
+        '--tpm2',
+        '--tpmstate',
+        `dir=${state}`,
+        ...server,
+        '--flags',
+        'not-need-init',
+      ],
+      signal: stop.signal,
+    })
+    .catch(() => 0); // stopped by us; a TPM that dies by itself fails the test that talks to it
+  const source = socketSource({ path: socketPath });
+  await untilAnswering(source);
+  return {
+    socketPath,
+    source,
+    open: () => new Tpm({ source, clock: new SystemClock() }),
+    [Symbol.asyncDispose]: async () => {
+      stop.abort();
+      await ended;
+    },
+  };
+}
+
+async function untilAnswering(source: TransportSource): Promise<void> {
+  const clock = new SystemClock();
+  const signal = AbortSignal.timeout(10_000);
+  for (;;) {
+    try {
+      await using transport = await source.open(signal);
+      return void transport;
+    } catch (error) {
+      signal.throwIfAborted();
+      await clock.sleep(10, signal);
+      if (signal.aborted) throw error;
+    }
+  }
+}

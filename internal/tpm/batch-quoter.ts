@@ -1,0 +1,136 @@
+import type { Secret } from '../secret/index.ts';
+import { digestOf } from './algorithms.ts';
+import { readPcrs } from './commands/pcr.ts';
+import { quote } from './commands/quote.ts';
+import type { LoadedKey } from './commands/keys.ts';
+import type { TpmConnection } from './connection.ts';
+import { TpmError } from './errors.ts';
+import { createAttestationKey } from './keys.ts';
+import { leafHash, MAX_LEAVES, merkleTree, type MerkleProof } from './merkle.ts';
+import { parseQuoteAttest } from './structures/attest.ts';
+import { pcrDigest, type PcrSelection } from './structures/pcr-selection.ts';
+import { canonicalSignature, encodeSignature, parseSignature } from './structures/signature.ts';
+import type { Tpm } from './tpm.ts';
+import { WireWriter } from './wire.ts';
+
+export interface BatchQuoterOptions {
+  readonly tpm: Tpm;
+  readonly pcrs: readonly number[];
+  /** See `createAttestationKey`. */
+  readonly attestationKeySecret?: Secret<Uint8Array>;
+  /** Bytes that travel beside the quote and that it covers by their hash: the event log. Asked for each quote. */
+  readonly attachment?: (signal: AbortSignal) => Promise<Uint8Array>;
+}
+
+/** One quote as one of the waiters gets it: its own path, everything else shared with the batch. */
+export interface BatchedQuote extends MerkleProof {
+  readonly attestationKey: Uint8Array;
+  readonly attest: Uint8Array;
+  readonly signature: Uint8Array;
+  readonly pcrValues: ReadonlyMap<number, Uint8Array>;
+  readonly attachment: Uint8Array;
+}
+
+const MAX_TRIES = 3;
+const DOMAIN = Buffer.from('cluster tpm quote v1\0', 'ascii');
+
+/** What a quote signs as extraData: the root with the size of its tree, and the hash of the attachment. */
+export function quoteExtraData(root: Uint8Array, size: number, attachment: Uint8Array): Uint8Array {
+  const sizeBytes = new WireWriter().u32(size).finish();
+  return digestOf('sha256', DOMAIN, sizeBytes, root, digestOf('sha256', attachment));
+}
+
+/**
+ * Answers any number of callers with few quotes. A hardware TPM takes 100 ms or more for one and does one thing at
+ * a time, so whoever asks while it works waits in a list; the next quote signs a Merkle root over all of them.
+ *
+ *   ask ─┐                       ┌─▶ quote + path 0
+ *   ask ─┼─▶ waiting ─▶ one turn ┼─▶ quote + path 1
+ *   ask ─┘              of Tpm   └─▶ quote + path 2
+ */
+export class BatchQuoter {
+  readonly #options: BatchQuoterOptions;
+  readonly #keys = new WeakMap<TpmConnection, LoadedKey>();
+  #waiting: Waiter[] = [];
+
+  constructor(options: BatchQuoterOptions) {
+    if (options.pcrs.length === 0) throw new RangeError('no PCR to quote');
+    this.#options = options;
+  }
+
+  /** `data` is bound by its leaf; the caller's freshness lies in it. */
+  async quote(data: Uint8Array, signal: AbortSignal): Promise<BatchedQuote> {
+    signal.throwIfAborted();
+    if (this.#waiting.length >= MAX_LEAVES) throw new TpmError('tpm-busy', 'quoting: too many callers wait');
+    const { promise, resolve, reject } = Promise.withResolvers<BatchedQuote>();
+    const waiter: Waiter = { leaf: leafHash(data), resolve, reject };
+    const onAbort = (): void => {
+      this.#waiting = this.#waiting.filter((each) => each !== waiter);
+      reject(signal.reason as Error);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#waiting.push(waiter);
+    if (this.#waiting.length === 1) void this.#takeTurn();
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** One turn at the TPM serves whoever waits when it comes. It belongs to no caller, so no caller's abort ends it. */
+  async #takeTurn(): Promise<void> {
+    let batch: Waiter[] = [];
+    try {
+      await this.#options.tpm.use(new AbortController().signal, async (connection, signal) => {
+        batch = this.#waiting;
+        this.#waiting = [];
+        if (batch.length > 0) await this.#serve(connection, batch, signal);
+      });
+    } catch (error) {
+      const failed = batch.length > 0 ? batch : this.#waiting;
+      if (batch.length === 0) this.#waiting = []; // the turn never came: nobody else would wake these
+      for (const waiter of failed) waiter.reject(error);
+    }
+  }
+
+  async #serve(connection: TpmConnection, batch: readonly Waiter[], signal: AbortSignal): Promise<void> {
+    const { root, paths } = merkleTree(batch.map((waiter) => waiter.leaf));
+    const attachment = (await this.#options.attachment?.(signal)) ?? new Uint8Array();
+    const extraData = quoteExtraData(root, batch.length, attachment);
+    const signed = await this.#sign(connection, extraData, signal);
+    batch.forEach((waiter, index) => {
+      waiter.resolve({ ...signed, attachment, index, size: batch.length, path: paths[index] ?? [] });
+    });
+  }
+
+  /** PCRs are read beside the quote; when one moved in between, both are made again. */
+  async #sign(connection: TpmConnection, extraData: Uint8Array, signal: AbortSignal) {
+    const key = await this.#attestationKey(connection, signal);
+    const selection: PcrSelection = { hash: 'sha256', pcrs: this.#options.pcrs };
+    for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
+      const pcrValues = await readPcrs(connection, selection, signal);
+      const { attest, signature } = await quote(connection, { key, extraData, selection }, signal);
+      const { pcrDigest: quoted } = parseQuoteAttest(attest);
+      if (Buffer.compare(quoted, pcrDigest(pcrValues, 'sha256')) !== 0) continue;
+      const canonical = encodeSignature(canonicalSignature(parseSignature(signature), 'p256'));
+      return { attestationKey: key.publicArea.bytes, attest, signature: canonical, pcrValues };
+    }
+    throw new TpmError('tpm-pcrs-moving', `quoting PCRs ${this.#options.pcrs.join(',')}`);
+  }
+
+  /** Derived once per connection: on hardware that alone takes as long as a quote. */
+  async #attestationKey(connection: TpmConnection, signal: AbortSignal): Promise<LoadedKey> {
+    const known = this.#keys.get(connection);
+    if (known !== undefined) return known;
+    const key = await createAttestationKey(connection, this.#options.attestationKeySecret, signal);
+    this.#keys.set(connection, key);
+    return key;
+  }
+}
+
+interface Waiter {
+  readonly leaf: Uint8Array;
+  readonly resolve: (quote: BatchedQuote) => void;
+  readonly reject: (error: unknown) => void;
+}

@@ -1,0 +1,124 @@
+import { malformed } from './errors.ts';
+import { refusalOf } from './response-codes.ts';
+import { HEADER_BYTES, MAX_MESSAGE_BYTES } from './transport.ts';
+import { hex, WireReader, WireWriter } from './wire.ts';
+
+/** TPM_CC (Part 2, 6.5.2). */
+export const CC = {
+  nvUndefineSpace: 0x0122,
+  nvDefineSpace: 0x012a,
+  createPrimary: 0x0131,
+  nvIncrement: 0x0134,
+  nvWrite: 0x0137,
+  pcrEvent: 0x013c,
+  startup: 0x0144,
+  shutdown: 0x0145,
+  activateCredential: 0x0147,
+  nvRead: 0x014e,
+  policySecret: 0x0151,
+  create: 0x0153,
+  load: 0x0157,
+  quote: 0x0158,
+  unseal: 0x015e,
+  flushContext: 0x0165,
+  nvReadPublic: 0x0169,
+  readPublic: 0x0173,
+  startAuthSession: 0x0176,
+  getCapability: 0x017a,
+  getRandom: 0x017b,
+  pcrRead: 0x017e,
+  policyPcr: 0x017f,
+  pcrExtend: 0x0182,
+  nvCertify: 0x0184,
+} as const;
+
+export type CommandName = keyof typeof CC;
+
+const TAG_NO_SESSIONS = 0x8001;
+const TAG_SESSIONS = 0x8002;
+
+/** How one handle of a command is authorized: by password (TPM_RS_PW) or by a satisfied policy session. */
+export interface Authorization {
+  readonly sessionHandle: number;
+  /** The authorization value in clear: the bus to the TPM is inside the machine. Empty for policy sessions. */
+  readonly value: Uint8Array;
+}
+
+export function password(value: Uint8Array = new Uint8Array()): Authorization {
+  return { sessionHandle: 0x40000009, value };
+}
+
+export interface TpmCommand {
+  readonly name: CommandName;
+  readonly handles?: readonly number[];
+  readonly authorizations?: readonly Authorization[];
+  readonly parameters?: Uint8Array;
+  /** Commands that make or load an object answer with its handle before the parameters. */
+  readonly answersHandle?: boolean;
+}
+
+export interface TpmResponse {
+  /** Zero unless the command answers one. */
+  readonly handle: number;
+  readonly parameters: WireReader;
+}
+
+export function encodeCommand(command: TpmCommand): Uint8Array {
+  const { handles = [], authorizations = [], parameters = new Uint8Array() } = command;
+  const body = new WireWriter();
+  for (const handle of handles) body.u32(handle);
+  if (authorizations.length > 0) {
+    const area = new WireWriter();
+    // continueSession (bit 0): sessions are flushed by who opened them, also after a refusal.
+    for (const each of authorizations) area.u32(each.sessionHandle).u16(0).u8(1).sized(each.value);
+    const bytes = area.finish();
+    body.u32(bytes.length).bytes(bytes);
+  }
+  const bytes = body.bytes(parameters).finish();
+  const message = new WireWriter()
+    .u16(authorizations.length > 0 ? TAG_SESSIONS : TAG_NO_SESSIONS)
+    .u32(HEADER_BYTES + bytes.length)
+    .u32(CC[command.name])
+    .bytes(bytes)
+    .finish();
+  if (message.length > MAX_MESSAGE_BYTES) throw new RangeError(`${command.name}: ${message.length} bytes`);
+  return message;
+}
+
+/** The response code alone: what decides between retry, refusal and reading on. */
+export function readResponseCode(message: Uint8Array, name: CommandName): number {
+  const reader = new WireReader(message, `the response to ${name}`);
+  const tag = reader.u16('tag');
+  reader.expect(reader.u32('size'), message.length, 'size');
+  const rc = reader.u32('response code');
+  if (rc !== 0) reader.expect(tag, TAG_NO_SESSIONS, 'tag of a refusal');
+  return rc;
+}
+
+/** Takes a response apart. Throws the refusal it carries, or `tpm-malformed`. */
+export function decodeResponse(message: Uint8Array, command: TpmCommand): TpmResponse {
+  const rc = readResponseCode(message, command.name);
+  if (rc !== 0) throw refusalOf(command.name, rc);
+  const what = `the response to ${command.name}`;
+  const reader = new WireReader(message, what);
+  const sessions = command.authorizations?.length ?? 0;
+  reader.expect(reader.u16('tag'), sessions > 0 ? TAG_SESSIONS : TAG_NO_SESSIONS, 'tag');
+  reader.bytes(HEADER_BYTES - 2, 'header');
+  const handle = command.answersHandle === true ? reader.u32('handle') : 0;
+  if (sessions === 0) {
+    return { handle, parameters: new WireReader(reader.bytes(reader.remaining, 'parameters'), what) };
+  }
+  const parameters = reader.bytes(reader.u32('parameter size'), 'parameters');
+  for (let session = 0; session < sessions; session++) readAuthorization(reader);
+  reader.end();
+  return { handle, parameters: new WireReader(parameters, what) };
+}
+
+/** TPMS_AUTH_RESPONSE of a password or of an unsalted, unbound policy session: there is no HMAC to check. */
+function readAuthorization(reader: WireReader): void {
+  reader.sized('nonce', 64);
+  const attributes = reader.u8('session attributes');
+  if (attributes !== 1)
+    throw malformed(`session attributes: expected continueSession, found ${hex(attributes)}`);
+  reader.expect(reader.sized('acknowledgment', 64).length, 0, 'acknowledgment size');
+}

@@ -1,0 +1,179 @@
+import { password, type Authorization } from '../command.ts';
+import type { LoadedHandle, TpmConnection } from '../connection.ts';
+import { malformed } from '../errors.ts';
+import { MAX_PUBLIC_BYTES, nameOf, parsePublic, type TpmPublic } from '../structures/public.ts';
+import type { Template } from '../structures/templates.ts';
+import { WireWriter, type WireReader } from '../wire.ts';
+
+/** Permanent handles (Part 2, 7.4). */
+export const HIERARCHY = { owner: 0x40000001, endorsement: 0x4000000b, null: 0x40000007 } as const;
+
+const EMPTY = new Uint8Array();
+
+/** A key in the TPM's memory with what it is. Dispose to flush. */
+export interface LoadedKey extends LoadedHandle {
+  readonly publicArea: TpmPublic;
+  readonly name: Uint8Array;
+  readonly auth: Authorization;
+}
+
+export interface PrimaryOptions {
+  readonly hierarchy: number;
+  readonly template: Template;
+  /** Authorization value of the new key; empty unless said. Hierarchy passwords are empty. */
+  readonly authValue?: Uint8Array;
+}
+
+/** TPM2_CreatePrimary: derives a key from the hierarchy's seed. The same template gives the same key. */
+export async function createPrimary(
+  tpm: TpmConnection,
+  options: PrimaryOptions,
+  signal: AbortSignal,
+): Promise<LoadedKey> {
+  const { hierarchy, template, authValue = EMPTY } = options;
+  const parameters = new WireWriter()
+    .sized(sensitiveCreate(authValue, EMPTY))
+    .sized(template)
+    .sized(EMPTY) // outsideInfo
+    .u32(0) // creationPCR
+    .finish();
+  const response = await tpm.execute(
+    {
+      name: 'createPrimary',
+      handles: [hierarchy],
+      authorizations: [password()],
+      parameters,
+      answersHandle: true,
+    },
+    signal,
+  );
+  const loaded = tpm.own(response.handle);
+  try {
+    const reader = response.parameters;
+    const publicArea = parsePublic(reader.sized('public area', MAX_PUBLIC_BYTES));
+    readCreation(reader);
+    const name = readName(reader, publicArea);
+    reader.end();
+    return { ...loaded, publicArea, name, auth: password(authValue) };
+  } catch (error) {
+    await loaded[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** TPM2_ReadPublic: for persistent keys, and to see again what a handle is. */
+export async function readPublic(
+  tpm: TpmConnection,
+  handle: number,
+  signal: AbortSignal,
+): Promise<{ readonly publicArea: TpmPublic; readonly name: Uint8Array }> {
+  const { parameters: reader } = await tpm.execute({ name: 'readPublic', handles: [handle] }, signal);
+  const publicArea = parsePublic(reader.sized('public area', MAX_PUBLIC_BYTES));
+  const name = readName(reader, publicArea);
+  reader.sized('qualified name', 66);
+  reader.end();
+  return { publicArea, name };
+}
+
+/** TPM2_Create of a sealed object: gives its two halves, and nothing is loaded. */
+export async function createSealed(
+  tpm: TpmConnection,
+  options: { readonly parent: LoadedKey; readonly template: Template; readonly secret: Uint8Array },
+  signal: AbortSignal,
+): Promise<SealedHalves> {
+  const parameters = new WireWriter()
+    .sized(sensitiveCreate(EMPTY, options.secret))
+    .sized(options.template)
+    .sized(EMPTY)
+    .u32(0)
+    .finish();
+  const { parameters: reader } = await tpm.execute(
+    { name: 'create', handles: [options.parent.handle], authorizations: [options.parent.auth], parameters },
+    signal,
+  );
+  const privatePart = reader.sized('private area', MAX_PUBLIC_BYTES);
+  const publicPart = reader.sized('public area', MAX_PUBLIC_BYTES);
+  readCreation(reader);
+  reader.end();
+  return { publicPart, privatePart };
+}
+
+/** What leaves the TPM when a secret is sealed: a template with its policy, and the encrypted secret. */
+export interface SealedHalves {
+  readonly publicPart: Uint8Array;
+  readonly privatePart: Uint8Array;
+}
+
+/** TPM2_Load below a parent. */
+export async function loadObject(
+  tpm: TpmConnection,
+  parent: LoadedKey,
+  halves: SealedHalves,
+  signal: AbortSignal,
+): Promise<LoadedHandle> {
+  const parameters = new WireWriter().sized(halves.privatePart).sized(halves.publicPart).finish();
+  const response = await tpm.execute(
+    {
+      name: 'load',
+      handles: [parent.handle],
+      authorizations: [parent.auth],
+      parameters,
+      answersHandle: true,
+    },
+    signal,
+  );
+  const loaded = tpm.own(response.handle);
+  response.parameters.sized('name', 66);
+  response.parameters.end();
+  return loaded;
+}
+
+/**
+ * TPM2_ActivateCredential: opens a credential that was made for this EK and this AK's Name, and for no other pair.
+ * `credentialBlob` and `encryptedSeed` come from a verifier and are the verifier's to have made right.
+ */
+export async function activateCredential(
+  tpm: TpmConnection,
+  options: {
+    readonly attestationKey: Pick<LoadedKey, 'handle' | 'auth'>;
+    readonly endorsementKey: { readonly handle: number; readonly auth: Authorization };
+    readonly credentialBlob: Uint8Array;
+    readonly encryptedSeed: Uint8Array;
+  },
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const { attestationKey, endorsementKey } = options;
+  const { parameters: reader } = await tpm.execute(
+    {
+      name: 'activateCredential',
+      handles: [attestationKey.handle, endorsementKey.handle],
+      authorizations: [attestationKey.auth, endorsementKey.auth],
+      parameters: new WireWriter().sized(options.credentialBlob).sized(options.encryptedSeed).finish(),
+    },
+    signal,
+  );
+  const secret = reader.sized('certInfo', 64);
+  reader.end();
+  return secret;
+}
+
+/** TPMS_SENSITIVE_CREATE. */
+function sensitiveCreate(authValue: Uint8Array, data: Uint8Array): Uint8Array {
+  return new WireWriter().sized(authValue).sized(data).finish();
+}
+
+/** creationData, creationHash and creationTicket: how the object came to be, which nobody here asks. */
+function readCreation(reader: WireReader): void {
+  reader.sized('creationData', MAX_PUBLIC_BYTES);
+  reader.sized('creationHash', 64);
+  reader.u16('ticket tag');
+  reader.u32('ticket hierarchy');
+  reader.sized('ticket digest', 64);
+}
+
+/** The Name the TPM gives must be the one that its public area has. */
+function readName(reader: WireReader, publicArea: TpmPublic): Uint8Array {
+  const name = reader.sized('name', 66);
+  if (Buffer.compare(name, nameOf(publicArea)) !== 0) throw malformed('a name: not that of the public area');
+  return name;
+}

@@ -1,0 +1,93 @@
+import type { TpmConnection } from '../connection.ts';
+import { WireWriter } from '../wire.ts';
+
+/** First handles of the ranges that TPM_CAP_HANDLES lists (Part 2, 7.4). */
+export const TRANSIENT_HANDLES = 0x80000000;
+export const LOADED_SESSIONS = 0x02000000;
+export const PERSISTENT_HANDLES = 0x81000000;
+export const NV_HANDLES = 0x01000000;
+
+const CAP_HANDLES = 0x00000001;
+const CAP_TPM_PROPERTIES = 0x00000006;
+const SU_CLEAR = 0x0000;
+const PAGE = 64;
+const MAX_HANDLES = 1024;
+
+export async function startup(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
+  const parameters = new WireWriter().u16(SU_CLEAR).finish();
+  (await tpm.execute({ name: 'startup', parameters }, signal)).parameters.end();
+}
+
+/** Makes the next start orderly, so that `safe` in its quotes is 1. */
+export async function shutdown(tpm: TpmConnection, signal: AbortSignal): Promise<void> {
+  const parameters = new WireWriter().u16(SU_CLEAR).finish();
+  (await tpm.execute({ name: 'shutdown', parameters }, signal)).parameters.end();
+}
+
+/** All handles of one range, page by page. */
+export async function listHandles(
+  tpm: TpmConnection,
+  range: number,
+  signal: AbortSignal,
+): Promise<readonly number[]> {
+  const found: number[] = [];
+  for (let from = range; ;) {
+    const reader = await getCapability(tpm, CAP_HANDLES, from, signal);
+    const count = reader.u32('count');
+    if (count > PAGE) throw reader.fail('count', `at most ${PAGE}`, `${count}`);
+    const page = Array.from({ length: count }, () => reader.u32('handle'));
+    reader.end();
+    found.push(...page.filter((handle) => (handle & 0xff000000) === (range & 0xff000000)));
+    const last = page.at(-1);
+    // A TPM that repeats itself or never ends would keep us here: handles must rise.
+    if (!reader.more || last === undefined || last < from || found.length > MAX_HANDLES) return found;
+    from = last + 1;
+  }
+}
+
+/** One TPM_PT property, for instance the manufacturer; undefined when this TPM does not have it. */
+export async function readProperty(
+  tpm: TpmConnection,
+  property: number,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const reader = await getCapability(tpm, CAP_TPM_PROPERTIES, property, signal, 1);
+  const count = reader.u32('count');
+  if (count > 1) throw reader.fail('count', 'at most 1', `${count}`);
+  const entry = count === 0 ? undefined : { tag: reader.u32('property'), value: reader.u32('value') };
+  reader.end();
+  return entry?.tag === property ? entry.value : undefined;
+}
+
+async function getCapability(
+  tpm: TpmConnection,
+  capability: number,
+  from: number,
+  signal: AbortSignal,
+  count = PAGE,
+) {
+  const parameters = new WireWriter().u32(capability).u32(from).u32(count).finish();
+  const { parameters: reader } = await tpm.execute({ name: 'getCapability', parameters }, signal);
+  const more = reader.u8('moreData') === 1;
+  reader.expect(reader.u32('capability'), capability, 'capability');
+  return Object.assign(reader, { more });
+}
+
+/** Random bytes of the TPM's own generator; a call gives at most one digest, so it loops. */
+export async function getRandom(
+  tpm: TpmConnection,
+  sizeBytes: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  for (let left = sizeBytes; left > 0;) {
+    const parameters = new WireWriter().u16(Math.min(left, 32)).finish();
+    const { parameters: reader } = await tpm.execute({ name: 'getRandom', parameters }, signal);
+    const part = reader.sized('random bytes', 32);
+    reader.end();
+    if (part.length === 0) throw reader.fail('random bytes', 'at least one', 'none');
+    parts.push(part);
+    left -= part.length;
+  }
+  return new Uint8Array(Buffer.concat(parts));
+}

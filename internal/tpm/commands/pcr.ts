@@ -1,0 +1,103 @@
+import { hashId, hashSizeBytes, type HashName } from '../algorithms.ts';
+import { password } from '../command.ts';
+import type { TpmConnection } from '../connection.ts';
+import { malformed, TpmError } from '../errors.ts';
+import { encodePcrSelection, readPcrSelection, type PcrSelection } from '../structures/pcr-selection.ts';
+import { WireWriter } from '../wire.ts';
+
+const MAX_TRIES = 5;
+const DIGESTS_PER_CALL = 8;
+
+/**
+ * TPM2_PCR_Read over any number of PCRs. One call gives at most eight digests, so it loops, and starts again when
+ * the TPM's update counter says that a PCR moved in between: the values are one state, not a mixture.
+ */
+export async function readPcrs(
+  tpm: TpmConnection,
+  selection: PcrSelection,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number, Uint8Array>> {
+  for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
+    const values = await tryReadPcrs(tpm, selection, signal);
+    if (values !== undefined) return values;
+  }
+  throw new TpmError('tpm-pcrs-moving', `reading PCRs ${selection.pcrs.join(',')}`);
+}
+
+async function tryReadPcrs(
+  tpm: TpmConnection,
+  { hash, pcrs }: PcrSelection,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<number, Uint8Array> | undefined> {
+  const values = new Map<number, Uint8Array>();
+  let counter: number | undefined;
+  for (let left = [...pcrs]; left.length > 0; left = left.filter((pcr) => !values.has(pcr))) {
+    const part = await readSome(tpm, { hash, pcrs: left }, signal);
+    if (counter !== undefined && counter !== part.counter) return undefined;
+    counter = part.counter;
+    for (const [pcr, value] of part.values) values.set(pcr, value);
+  }
+  return new Map([...values].sort(([a], [b]) => a - b));
+}
+
+async function readSome(
+  tpm: TpmConnection,
+  asked: PcrSelection,
+  signal: AbortSignal,
+): Promise<{ readonly counter: number; readonly values: ReadonlyMap<number, Uint8Array> }> {
+  const { parameters: reader } = await tpm.execute(
+    { name: 'pcrRead', parameters: encodePcrSelection(asked) },
+    signal,
+  );
+  const counter = reader.u32('update counter');
+  const given = readPcrSelection(reader);
+  const count = reader.u32('number of digests');
+  if (count === 0 || count > DIGESTS_PER_CALL || count !== given.pcrs.length || given.hash !== asked.hash) {
+    throw malformed(`PCR values: ${count} digests for PCRs ${given.pcrs.join(',')} of ${given.hash}`);
+  }
+  const size = hashSizeBytes(asked.hash);
+  const values = new Map<number, Uint8Array>();
+  for (const pcr of given.pcrs) {
+    const value = reader.sized(`PCR ${pcr}`, size);
+    if (value.length !== size || !asked.pcrs.includes(pcr)) throw malformed(`PCR values: PCR ${pcr}`);
+    values.set(pcr, value);
+  }
+  reader.end();
+  return { counter, values };
+}
+
+/** TPM2_PCR_Extend: PCR := H(PCR || digest). Read before extending where a second time must not count. */
+export async function extendPcr(
+  tpm: TpmConnection,
+  options: { readonly pcr: number; readonly hash: HashName; readonly digest: Uint8Array },
+  signal: AbortSignal,
+): Promise<void> {
+  if (options.digest.length !== hashSizeBytes(options.hash)) throw new RangeError('digest of another length');
+  const parameters = new WireWriter().u32(1).u16(hashId(options.hash)).bytes(options.digest).finish();
+  const command = {
+    name: 'pcrExtend',
+    handles: [options.pcr],
+    authorizations: [password()],
+    parameters,
+  } as const;
+  (await tpm.execute(command, signal)).parameters.end();
+}
+
+/** TPM2_PCR_Event: the TPM hashes the data itself and extends all banks. */
+export async function eventPcr(
+  tpm: TpmConnection,
+  pcr: number,
+  data: Uint8Array,
+  signal: AbortSignal,
+): Promise<void> {
+  const command = {
+    name: 'pcrEvent',
+    handles: [pcr],
+    authorizations: [password()],
+    parameters: new WireWriter().sized(data).finish(),
+  } as const;
+  const { parameters: reader } = await tpm.execute(command, signal);
+  const count = reader.u32('number of digests');
+  if (count > 8) throw reader.fail('number of digests', 'at most 8', `${count}`);
+  reader.bytes(reader.remaining, 'digests');
+}

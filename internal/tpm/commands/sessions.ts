@@ -1,0 +1,86 @@
+import { randomBytes } from 'node:crypto';
+import { ALG, digestOf } from '../algorithms.ts';
+import { password, type Authorization } from '../command.ts';
+import type { LoadedHandle, TpmConnection } from '../connection.ts';
+import { encodePcrSelection, pcrDigest } from '../structures/pcr-selection.ts';
+import { WireWriter } from '../wire.ts';
+import { HIERARCHY } from './keys.ts';
+
+const NULL_HANDLE = 0x40000007;
+const SESSION_POLICY = 0x01;
+const EMPTY = new Uint8Array();
+
+/** A policy session. Satisfied once, used once: EK policies ask for a fresh one each time. */
+export interface PolicySession extends LoadedHandle {
+  readonly auth: Authorization;
+}
+
+/** TPM2_StartAuthSession: unsalted and unbound, SHA-256. It authorizes by what is shown to it, not by a key. */
+export async function startPolicySession(tpm: TpmConnection, signal: AbortSignal): Promise<PolicySession> {
+  const parameters = new WireWriter()
+    .sized(randomBytes(32)) // nonceCaller
+    .sized(EMPTY) // encryptedSalt
+    .u8(SESSION_POLICY)
+    .u16(ALG.null) // no parameter encryption
+    .u16(ALG.sha256)
+    .finish();
+  const response = await tpm.execute(
+    { name: 'startAuthSession', handles: [NULL_HANDLE, NULL_HANDLE], parameters, answersHandle: true },
+    signal,
+  );
+  const session = tpm.own(response.handle);
+  response.parameters.sized('nonceTPM', 64);
+  response.parameters.end();
+  return { ...session, auth: { sessionHandle: session.handle, value: EMPTY } };
+}
+
+/** TPM2_PolicySecret with the endorsement hierarchy's (empty) password: what PolicyA of an EK asks for. */
+export async function policyEndorsementSecret(
+  tpm: TpmConnection,
+  session: PolicySession,
+  signal: AbortSignal,
+): Promise<void> {
+  const parameters = new WireWriter().sized(EMPTY).sized(EMPTY).sized(EMPTY).u32(0).finish();
+  const { parameters: reader } = await tpm.execute(
+    {
+      name: 'policySecret',
+      handles: [HIERARCHY.endorsement, session.handle],
+      authorizations: [password()],
+      parameters,
+    },
+    signal,
+  );
+  reader.sized('timeout', 64);
+  reader.u16('ticket tag');
+  reader.u32('ticket hierarchy');
+  reader.sized('ticket digest', 64);
+  reader.end();
+}
+
+/**
+ * TPM2_PolicyPCR over the values the PCRs have now. With `expected` the TPM itself refuses (TPM_RC_VALUE) when they
+ * are not these.
+ */
+export async function policyPcr(
+  tpm: TpmConnection,
+  options: {
+    readonly session: PolicySession;
+    readonly pcrs: readonly number[];
+    readonly expected?: ReadonlyMap<number, Uint8Array>;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const parameters = new WireWriter()
+    .sized(options.expected === undefined ? EMPTY : pcrDigest(options.expected, 'sha256'))
+    .bytes(encodePcrSelection({ hash: 'sha256', pcrs: options.pcrs }))
+    .finish();
+  const command = { name: 'policyPcr', handles: [options.session.handle], parameters } as const;
+  (await tpm.execute(command, signal)).parameters.end();
+}
+
+/** The digest of PolicySecret(hierarchy) alone, to see in a test that the EK templates carry the right one. */
+export function endorsementSecretPolicyDigest(): Uint8Array {
+  const name = new WireWriter().u32(HIERARCHY.endorsement).finish();
+  const update = new WireWriter().u32(0x00000151).bytes(name).finish();
+  return digestOf('sha256', digestOf('sha256', new Uint8Array(32), update), EMPTY);
+}

@@ -1,0 +1,111 @@
+/**
+ * Port: one TPM 2.0, spoken to in its own command protocol (TCG TPM 2.0 Library, Parts 1 to 3).
+ *
+ *   deviceSource('/dev/tpmrm0') ─┐
+ *   socketSource({ path })      ─┴─▶ Tpm ── use(signal, task) ──▶ TpmConnection ── commands: quote, readPcrs, …
+ *                                    one queue                    flushed when left
+ *
+ * A task has the TPM to itself from its first to its last command. What the TPM answers is read as strictly as what
+ * a stranger sends: `structures/` is used by verifiers on the network's bytes too. Nothing here decides whom to
+ * trust; that is `internal/attestation`.
+ */
+export { CURVES, digestOf, hashId, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
+export { BatchQuoter, quoteExtraData, type BatchedQuote, type BatchQuoterOptions } from './batch-quoter.ts';
+export { password, type Authorization } from './command.ts';
+export {
+  activateCredential,
+  createPrimary,
+  HIERARCHY,
+  readPublic,
+  type LoadedKey,
+  type PrimaryOptions,
+} from './commands/keys.ts';
+export {
+  getRandom,
+  listHandles,
+  NV_HANDLES,
+  PERSISTENT_HANDLES,
+  readProperty,
+  shutdown,
+  TRANSIENT_HANDLES,
+} from './commands/lifecycle.ts';
+export {
+  defineCounter,
+  defineNv,
+  incrementCounter,
+  readCounter,
+  readNv,
+  readNvPublic,
+  undefineNv,
+  writeNv,
+} from './commands/nv.ts';
+export { eventPcr, extendPcr, readPcrs } from './commands/pcr.ts';
+export { certifyNv, quote, type SignedAttest, type SigningOptions } from './commands/quote.ts';
+export type { LoadedHandle, TpmConnection } from './connection.ts';
+export { deviceSource } from './device-transport.ts';
+export { TpmError, tpmErrors, type TpmErrorCode } from './errors.ts';
+export {
+  createAttestationKey,
+  ENDORSEMENT_KEY_KINDS,
+  openEndorsementKey,
+  readEndorsementCertificate,
+  withEndorsementAuth,
+  type EndorsementKey,
+  type EndorsementKeyKind,
+} from './keys.ts';
+export {
+  leafHash,
+  MAX_LEAVES,
+  MAX_PATH,
+  merkleTree,
+  NODE_BYTES,
+  rootFromProof,
+  type MerkleProof,
+  type MerkleTree,
+} from './merkle.ts';
+export { sealSecret, unsealSecret } from './seal.ts';
+export { socketSource, type SocketAddress } from './socket-transport.ts';
+export {
+  parseNvAttest,
+  parseQuoteAttest,
+  type ClockInfo,
+  type NvAttest,
+  type QuoteAttest,
+} from './structures/attest.ts';
+export {
+  COUNTER_ATTRIBUTES,
+  NV_ATTRIBUTE,
+  nvNameOf,
+  parseNvPublic,
+  type NvPublic,
+} from './structures/nv-public.ts';
+export {
+  encodePcrSelection,
+  PCR_COUNT,
+  pcrDigest,
+  pcrPolicyDigest,
+  type PcrSelection,
+} from './structures/pcr-selection.ts';
+export {
+  hasAttributes,
+  keyObjectOf,
+  MAX_PUBLIC_BYTES,
+  nameOf,
+  OBJECT_ATTRIBUTE,
+  parsePublic,
+  qualifiedNameOf,
+  type ObjectAttribute,
+  type TpmKey,
+  type TpmPublic,
+} from './structures/public.ts';
+export {
+  canonicalSignature,
+  encodeSignature,
+  isCanonical,
+  isSignedBy,
+  parseSignature,
+  type TpmSignature,
+} from './structures/signature.ts';
+export { Tpm, type TpmOptions, type TpmTask } from './tpm.ts';
+export type { Transport, TransportSource } from './transport.ts';
+export { WireReader, WireWriter } from './wire.ts';

@@ -1,0 +1,53 @@
+import { digestOf, hashId, hashName, type HashName } from '../algorithms.ts';
+import { malformed } from '../errors.ts';
+import { WireReader, WireWriter } from '../wire.ts';
+
+/** PCs have 24 PCRs: three octets of selection, in every profile this project meets. */
+export const PCR_COUNT = 24;
+const SELECT_BYTES = 3;
+
+/** PCRs of one bank, ascending. */
+export interface PcrSelection {
+  readonly hash: HashName;
+  readonly pcrs: readonly number[];
+}
+
+/** TPML_PCR_SELECTION with exactly one bank, the only form that is sent. */
+export function encodePcrSelection(selection: PcrSelection): Uint8Array {
+  const octets = new Uint8Array(SELECT_BYTES);
+  for (const pcr of selection.pcrs) {
+    if (!Number.isInteger(pcr) || pcr < 0 || pcr >= PCR_COUNT) throw new RangeError(`PCR ${pcr}`);
+    octets[pcr >> 3]! |= 1 << (pcr & 7);
+  }
+  return new WireWriter().u32(1).u16(hashId(selection.hash)).u8(SELECT_BYTES).bytes(octets).finish();
+}
+
+/** Exactly one bank of an accepted hash with three octets; anything else is refused. May be empty. */
+export function readPcrSelection(reader: WireReader): PcrSelection {
+  const count = reader.u32('number of PCR selections');
+  reader.expect(count, 1, 'number of PCR selections');
+  const hash = hashName(reader.u16('PCR bank'), 'PCR bank');
+  reader.expect(reader.u8('octets of PCR selection'), SELECT_BYTES, 'octets of PCR selection');
+  const octets = reader.bytes(SELECT_BYTES, 'PCR selection');
+  const pcrs = Array.from({ length: PCR_COUNT }, (_, pcr) => pcr).filter(
+    (pcr) => (octets[pcr >> 3]! & (1 << (pcr & 7))) !== 0,
+  );
+  return { hash, pcrs };
+}
+
+/** The digest that a quote signs and PolicyPCR takes: the values in the order of their indices, one after another. */
+export function pcrDigest(values: ReadonlyMap<number, Uint8Array>, hash: HashName): Uint8Array {
+  const ordered = [...values].sort(([a], [b]) => a - b).map(([, value]) => value);
+  return digestOf(hash, ...ordered);
+}
+
+/**
+ * What TPM2_PolicyPCR makes of a fresh SHA-256 policy session (Part 3, 23.7), computed without a TPM, so that a
+ * secret can be sealed to values that PCRs will only have later.
+ */
+export function pcrPolicyDigest(values: ReadonlyMap<number, Uint8Array>): Uint8Array {
+  if (values.size === 0) throw malformed('a PCR policy without PCRs');
+  const selection = encodePcrSelection({ hash: 'sha256', pcrs: [...values.keys()] });
+  const policyPcr = new WireWriter().u32(0x0000017f).bytes(selection).bytes(pcrDigest(values, 'sha256'));
+  return digestOf('sha256', new Uint8Array(32), policyPcr.finish());
+}

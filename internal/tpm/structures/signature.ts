@@ -1,0 +1,88 @@
+import { constants, verify, type KeyObject } from 'node:crypto';
+import { ALG, CURVES, hashId, hashName, type CurveName, type HashName } from '../algorithms.ts';
+import { malformed } from '../errors.ts';
+import { hex, WireReader, WireWriter } from '../wire.ts';
+import type { TpmKey } from './public.ts';
+
+/** TPMT_SIGNATURE, as far as attestation keys make them. */
+export type TpmSignature =
+  | { readonly algorithm: 'ecdsa'; readonly hash: HashName; readonly r: Uint8Array; readonly s: Uint8Array }
+  | { readonly algorithm: 'rsassa' | 'rsapss'; readonly hash: HashName; readonly signature: Uint8Array };
+
+/** Parses exactly one TPMT_SIGNATURE. SHA-1, the null signature and other schemes are `tpm-malformed`. */
+export function parseSignature(bytes: Uint8Array): TpmSignature {
+  const reader = new WireReader(bytes, 'a signature');
+  const id = reader.u16('signature algorithm');
+  const algorithm =
+    id === ALG.ecdsa ? 'ecdsa' : id === ALG.rsassa ? 'rsassa' : id === ALG.rsapss ? 'rsapss' : undefined;
+  if (algorithm === undefined) throw reader.fail('signature algorithm', 'ECDSA, RSASSA or RSAPSS', hex(id));
+  const hash = hashName(reader.u16('signature hash'), 'signature hash');
+  const signature: TpmSignature =
+    algorithm === 'ecdsa'
+      ? { algorithm, hash, r: reader.sized('r', 66), s: reader.sized('s', 66) }
+      : { algorithm, hash, signature: reader.sized('signature', 512) };
+  reader.end();
+  return signature;
+}
+
+export function encodeSignature(signature: TpmSignature): Uint8Array {
+  const id = ALG[signature.algorithm];
+  const writer = new WireWriter().u16(id).u16(hashId(signature.hash));
+  return signature.algorithm === 'ecdsa'
+    ? writer.sized(signature.r).sized(signature.s).finish()
+    : writer.sized(signature.signature).finish();
+}
+
+/**
+ * The one form of an ECDSA signature that evidence may carry: coordinates padded to the size of the curve and
+ * s in the lower half. TPMs strip zeros and choose either s; with (r, s) so is (r, n - s) a signature, and
+ * whoever saw one could make the other. Anyone can bring a signature into this form, so the issuer does.
+ */
+export function canonicalSignature(signature: TpmSignature, curve: CurveName): TpmSignature {
+  if (signature.algorithm !== 'ecdsa') return signature;
+  const { order, sizeBytes } = CURVES[curve];
+  const [r, s] = [bigintOf(signature.r), bigintOf(signature.s)];
+  if (r === 0n || s === 0n || r >= order || s >= order) throw malformed('a signature: r or s out of range');
+  const low = s > order / 2n ? order - s : s;
+  return { ...signature, r: bytesOf(r, sizeBytes), s: bytesOf(low, sizeBytes) };
+}
+
+export function isCanonical(signature: TpmSignature, key: TpmKey): boolean {
+  if (signature.algorithm !== 'ecdsa' || key.kind !== 'ecc') {
+    return (
+      signature.algorithm !== 'ecdsa' && key.kind === 'rsa' && signature.signature.length === key.bits / 8
+    );
+  }
+  const { order, sizeBytes } = CURVES[key.curve];
+  const s = bigintOf(signature.s);
+  const r = bigintOf(signature.r);
+  return (
+    signature.r.length === sizeBytes &&
+    signature.s.length === sizeBytes &&
+    r > 0n &&
+    r < order &&
+    s > 0n &&
+    s <= order / 2n
+  );
+}
+
+/** Whether this key signed these bytes. Pure arithmetic: what the bytes mean is the caller's to check. */
+export function isSignedBy(key: KeyObject, signature: TpmSignature, signed: Uint8Array): boolean {
+  if (signature.algorithm === 'ecdsa') {
+    const p1363 = Buffer.concat([signature.r, signature.s]);
+    return verify(signature.hash, signed, { key, dsaEncoding: 'ieee-p1363' }, p1363);
+  }
+  const padding =
+    signature.algorithm === 'rsassa'
+      ? { padding: constants.RSA_PKCS1_PADDING }
+      : { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_AUTO };
+  return verify(signature.hash, signed, { key, ...padding }, signature.signature);
+}
+
+function bigintOf(bytes: Uint8Array): bigint {
+  return BigInt(`0x0${Buffer.from(bytes).toString('hex')}`);
+}
+
+function bytesOf(value: bigint, sizeBytes: number): Uint8Array {
+  return new Uint8Array(Buffer.from(value.toString(16).padStart(sizeBytes * 2, '0'), 'hex'));
+}

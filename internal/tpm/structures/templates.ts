@@ -1,0 +1,126 @@
+import { ALG, CURVES, hashId, type CurveName, type HashName } from '../algorithms.ts';
+import { WireWriter } from '../wire.ts';
+import { OBJECT_ATTRIBUTE as BIT } from './public.ts';
+
+/** A public area as it is asked for; the TPM fills in `unique` and answers the whole. */
+export type Template = Uint8Array;
+
+interface EccTemplate {
+  readonly nameHash: HashName;
+  readonly attributes: number;
+  readonly authPolicy?: Uint8Array;
+  /** Set for storage and endorsement keys, absent for signing keys. */
+  readonly aesBits?: 128 | 256;
+  readonly signatureHash?: HashName;
+  readonly curve: CurveName;
+  /** Enters the derivation of a primary (Part 1, 27.2): another value gives another key from the same seed. */
+  readonly uniqueX?: Uint8Array;
+  readonly uniqueY?: Uint8Array;
+}
+
+const EMPTY = new Uint8Array();
+
+function eccTemplate(options: EccTemplate): Template {
+  const writer = new WireWriter()
+    .u16(ALG.ecc)
+    .u16(hashId(options.nameHash))
+    .u32(options.attributes)
+    .sized(options.authPolicy ?? EMPTY);
+  writeSymmetric(writer, options.aesBits);
+  if (options.signatureHash === undefined) writer.u16(ALG.null);
+  else writer.u16(ALG.ecdsa).u16(hashId(options.signatureHash));
+  return writer
+    .u16(CURVES[options.curve].id)
+    .u16(ALG.null)
+    .sized(options.uniqueX ?? EMPTY)
+    .sized(options.uniqueY ?? EMPTY)
+    .finish();
+}
+
+function writeSymmetric(writer: WireWriter, aesBits: 128 | 256 | undefined): void {
+  if (aesBits === undefined) writer.u16(ALG.null);
+  else writer.u16(ALG.aes).u16(aesBits).u16(ALG.cfb);
+}
+
+const FIXED = BIT.fixedTpm | BIT.fixedParent | BIT.sensitiveDataOrigin;
+
+/** PolicySecret(TPM_RH_ENDORSEMENT): TCG EK Credential Profile 2.5, B.3.3 (PolicyA, SHA-256). */
+export const EK_POLICY_A_SHA256 = fromHex('837197674484b3f81a90cc8d46a5d724fd52d76e06520b64f2a1da1b331469aa');
+/** PolicyB, SHA-384: the same, or a user policy of the owner; B.6.4. */
+export const EK_POLICY_B_SHA384 = fromHex(
+  'b26e7d28d11a50bc53d882bcf5fd3a1a074148bb35d3b4e4cb1c0ad9bde419cacb47ba09699646150f9fc000f3f80e12',
+);
+
+/** EK RSA-2048, low range: template L-1. */
+export const EK_RSA_2048: Template = new WireWriter()
+  .u16(ALG.rsa)
+  .u16(ALG.sha256)
+  .u32(FIXED | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt)
+  .sized(EK_POLICY_A_SHA256)
+  .u16(ALG.aes)
+  .u16(128)
+  .u16(ALG.cfb)
+  .u16(ALG.null)
+  .u16(2048)
+  .u32(0)
+  .sized(new Uint8Array(256))
+  .finish();
+
+/** EK ECC P-256, low range: template L-2. */
+export const EK_ECC_P256: Template = eccTemplate({
+  nameHash: 'sha256',
+  attributes: FIXED | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt,
+  authPolicy: EK_POLICY_A_SHA256,
+  aesBits: 128,
+  curve: 'p256',
+  uniqueX: new Uint8Array(32),
+  uniqueY: new Uint8Array(32),
+});
+
+/** EK ECC P-384, high range: template H-3. It may be used with its (empty) authorization value. */
+export const EK_ECC_P384: Template = eccTemplate({
+  nameHash: 'sha384',
+  attributes: FIXED | BIT.userWithAuth | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt,
+  authPolicy: EK_POLICY_B_SHA384,
+  aesBits: 256,
+  curve: 'p384',
+});
+
+/**
+ * The attestation key: ECC P-256, restricted, signing. A primary of the endorsement hierarchy is derived from the
+ * seed, so the same machine has the same key after a restart and nothing needs to be stored. With `unique` the
+ * key can be derived again only by who knows that value.
+ */
+export function attestationKeyTemplate(unique: Uint8Array = EMPTY): Template {
+  return eccTemplate({
+    nameHash: 'sha256',
+    attributes: FIXED | BIT.userWithAuth | BIT.noDa | BIT.restricted | BIT.sign,
+    signatureHash: 'sha256',
+    curve: 'p256',
+    uniqueX: unique,
+  });
+}
+
+/** Storage root key, ECC P-256 (TCG Provisioning Guidance, H-2 with an empty policy): parent of sealed secrets. */
+export const STORAGE_ROOT: Template = eccTemplate({
+  nameHash: 'sha256',
+  attributes: FIXED | BIT.userWithAuth | BIT.noDa | BIT.restricted | BIT.decrypt,
+  aesBits: 128,
+  curve: 'p256',
+});
+
+/** A sealed secret: opens by policy only, never by its authorization value. */
+export function sealedObjectTemplate(policy: Uint8Array): Template {
+  return new WireWriter()
+    .u16(ALG.keyedHash)
+    .u16(ALG.sha256)
+    .u32(BIT.fixedTpm | BIT.fixedParent | BIT.noDa)
+    .sized(policy)
+    .u16(ALG.null)
+    .sized(EMPTY)
+    .finish();
+}
+
+function fromHex(text: string): Uint8Array {
+  return new Uint8Array(Buffer.from(text, 'hex'));
+}

@@ -1,0 +1,131 @@
+import { malformed } from './errors.ts';
+
+/**
+ * Reads the big-endian structures of TPM 2.0 Part 2. Every byte may be an attacker's: each read is checked
+ * against what is left, and `end()` refuses trailing bytes. The only error is `tpm-malformed`.
+ */
+export class WireReader {
+  readonly #bytes: Uint8Array;
+  readonly #view: DataView;
+  readonly #what: string;
+  #at = 0;
+
+  /** `what` names the structure in errors. */
+  constructor(bytes: Uint8Array, what: string) {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#what = what;
+  }
+
+  get offset(): number {
+    return this.#at;
+  }
+
+  get remaining(): number {
+    return this.#bytes.length - this.#at;
+  }
+
+  u8(field: string): number {
+    return this.#view.getUint8(this.#advance(1, field));
+  }
+
+  u16(field: string): number {
+    return this.#view.getUint16(this.#advance(2, field));
+  }
+
+  u32(field: string): number {
+    return this.#view.getUint32(this.#advance(4, field));
+  }
+
+  u64(field: string): bigint {
+    return this.#view.getBigUint64(this.#advance(8, field));
+  }
+
+  /** A copy, so that what was parsed can't change under the parsed value. */
+  bytes(length: number, field: string): Uint8Array {
+    const start = this.#advance(length, field);
+    return this.#bytes.slice(start, start + length);
+  }
+
+  /** TPM2B: a 16-bit size, then that many bytes, at most `maxBytes`. */
+  sized(field: string, maxBytes: number): Uint8Array {
+    const length = this.u16(`${field} size`);
+    if (length > maxBytes) throw this.fail(field, `at most ${maxBytes} bytes`, `${length} bytes`);
+    return this.bytes(length, field);
+  }
+
+  /** A value that has only one right form. */
+  expect(actual: number, expected: number, field: string): void {
+    if (actual !== expected) throw this.fail(field, hex(expected), hex(actual));
+  }
+
+  end(): void {
+    if (this.remaining !== 0) throw this.fail('the end', 'no more bytes', `${this.remaining} more`);
+  }
+
+  fail(field: string, expected: string, actual: string): Error {
+    return malformed(`${this.#what}: ${field} at byte ${this.#at}: expected ${expected}, found ${actual}`, {
+      structure: this.#what,
+      field,
+      expected,
+      actual,
+    });
+  }
+
+  #advance(length: number, field: string): number {
+    if (length > this.remaining) throw this.fail(field, `${length} bytes`, `${this.remaining} left`);
+    const start = this.#at;
+    this.#at += length;
+    return start;
+  }
+}
+
+/** Writes the same structures. Values come from our own code: a wrong one is misuse and a RangeError. */
+export class WireWriter {
+  readonly #parts: Uint8Array[] = [];
+
+  u8(value: number): this {
+    return this.bytes(Uint8Array.of(inRange(value, 0xff)));
+  }
+
+  u16(value: number): this {
+    const part = Buffer.alloc(2);
+    part.writeUInt16BE(value);
+    return this.bytes(part);
+  }
+
+  u32(value: number): this {
+    const part = Buffer.alloc(4);
+    part.writeUInt32BE(value);
+    return this.bytes(part);
+  }
+
+  u64(value: bigint): this {
+    const part = Buffer.alloc(8);
+    part.writeBigUInt64BE(value);
+    return this.bytes(part);
+  }
+
+  bytes(value: Uint8Array): this {
+    this.#parts.push(value);
+    return this;
+  }
+
+  /** TPM2B. */
+  sized(value: Uint8Array): this {
+    return this.u16(value.length).bytes(value);
+  }
+
+  finish(): Uint8Array {
+    return new Uint8Array(Buffer.concat(this.#parts));
+  }
+}
+
+export function hex(value: number): string {
+  return `0x${value.toString(16)}`;
+}
+
+function inRange(value: number, max: number): number {
+  if (!Number.isInteger(value) || value < 0 || value > max) throw new RangeError(`${value} > ${max}`);
+  return value;
+}
