@@ -55,8 +55,8 @@ export class Admission {
 
   #leave(source: string): void {
     this.#pending--;
-    const left = this.#pendingBySource.get(source)! - 1;
-    if (left === 0) this.#pendingBySource.delete(source);
+    const left = (this.#pendingBySource.get(source) ?? 0) - 1;
+    if (left <= 0) this.#pendingBySource.delete(source);
     else this.#pendingBySource.set(source, left);
   }
 }

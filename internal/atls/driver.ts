@@ -104,7 +104,7 @@ export class HandshakeDriver implements Disposable {
       alive.abort(new Error('the peer gave up the attestation'));
       working.catch(() => undefined); // it has lost the race; the reason thrown here is the first one
     }
-    return this.run(interruption(), signal);
+    return await this.run(interruption(), signal);
   }
 
   async #disturbed(signal: AbortSignal): Promise<undefined> {

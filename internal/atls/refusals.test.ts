@@ -1,0 +1,436 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHmac, randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { createSecureContext, type SecureVersion } from 'node:tls';
+import type { Issuer } from '../attestation/index.ts';
+import {
+  ATLS_CONTEXT,
+  codeOf,
+  createAtlsEnds,
+  createTcpPair,
+  createTestIdentity,
+  FakeClock,
+  FakeIssuer,
+  FakeValidator,
+  MACHINE_KEY,
+  RawAtls,
+  rawEvidence,
+  rawFrame,
+  rawHello,
+  type AtlsEnds,
+  type RawAtlsOptions,
+  type TestIdentity,
+} from '../testing/index.ts';
+import { atlsServerUpgrade, NO_RULES, type TlsKeySource } from './index.ts';
+
+const TPM = 2;
+const stranger = await createTestIdentity();
+const READY = rawFrame(3, new Uint8Array(0));
+
+describe('TLS that is not as aTLS/1 wants it', () => {
+  const cases: readonly { name: string; given: Partial<RawAtlsOptions>; want: string }[] = [
+    {
+      name: 'TLS 1.2',
+      given: { identity: stranger, maxVersion: 'TLSv1.2' },
+      want: 'atls-tls-version',
+    },
+    { name: 'no ALPN', given: { identity: stranger, alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'ALPN h2', given: { identity: stranger, alpn: ['h2'] }, want: 'atls-tls-alpn' },
+    { name: 'ALPN http/1.1', given: { identity: stranger, alpn: ['http/1.1'] }, want: 'atls-tls-alpn' },
+    {
+      name: 'ALPN of another version',
+      given: { identity: stranger, alpn: ['atls-h2/2'] },
+      want: 'atls-tls-alpn',
+    },
+    { name: 'no client certificate', given: {}, want: 'atls-tls-certificate' },
+  ];
+  test.each(cases)('a server refuses $name: $want', async ({ given, want }) => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const server = codeOf(ends.server(tcp.server));
+    const raw = await RawAtls.open(tcp.client, { role: 'client', ...given }).catch(() => undefined);
+    expect(await server).toBe(want);
+    raw?.tls.destroy();
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test.each([
+    { name: 'TLS 1.2', given: { maxVersion: 'TLSv1.2' as SecureVersion }, want: 'atls-tls-version' },
+    { name: 'no ALPN', given: { alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'ALPN h2', given: { alpn: ['h2'] }, want: 'atls-tls-alpn' },
+  ])('a client refuses $name: $want', async ({ given, want }) => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const client = codeOf(ends.client(tcp.client));
+    await RawAtls.open(tcp.server, { role: 'server', identity: stranger, ...given }).catch(() => undefined);
+    expect(await client).toBe(want);
+  });
+
+  test('a server refuses a key that is not P-256', async () => {
+    const ends = await createAtlsEnds();
+    const identity = await createTestIdentity('P-384');
+    expect(await withRawClient(ends, identity, () => undefined)).toMatchObject({
+      server: 'atls-tls-certificate',
+    });
+  });
+
+  test("a server refuses its own key: that is a reflection, or a thief's", async () => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, ends.identity.server, () => undefined);
+    expect(result).toMatchObject({ server: 'atls-reflection' });
+  });
+
+  test('a client refuses its own key', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const client = codeOf(ends.client(tcp.client));
+    await RawAtls.open(tcp.server, { role: 'server', identity: ends.identity.client }).catch(() => undefined);
+    expect(await client).toBe('atls-reflection');
+  });
+
+  test('a stranger that speaks no TLS gets nothing', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const server = codeOf(ends.server(tcp.server));
+    tcp.client.write('GET / HTTP/1.1\r\n\r\n');
+    expect(await server).toBe('atls-tls-failed');
+  });
+
+  test('a session can not be resumed, and where it could it is refused', async () => {
+    const clock = new FakeClock();
+    const identity = await createTestIdentity();
+    const withTickets = createSecureContext({
+      cert: identity.certPem,
+      key: identity.keyPem,
+      sessionIdContext: 'careless',
+    });
+    const keys: TlsKeySource = {
+      current: () => Promise.resolve({ secureContext: withTickets, spki: Buffer.from('not compared here') }),
+    };
+    const ends = await createAtlsEnds();
+    expect(await resumeAt((tcp) => ends.server(tcp))).toEqual({ resumed: false, server: 'atls-truncated' });
+    const careless = atlsServerUpgrade({
+      trust: {
+        trust: 'mutual',
+        shows: [new FakeIssuer({ variant: 'tpm', key: MACHINE_KEY })],
+        accepts: [new FakeValidator({ variant: 'tpm', key: MACHINE_KEY })],
+        rules: () => NO_RULES,
+      },
+      context: ATLS_CONTEXT,
+      keys,
+      clock,
+    });
+    expect(await resumeAt((tcp) => careless(tcp, new AbortController().signal))).toEqual({
+      resumed: true,
+      server: 'atls-tls-resumed',
+    });
+  });
+});
+
+describe('evidence that is not for this session', () => {
+  test('honest evidence by the written specification is accepted', async () => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      const { binding } = await hellos(raw);
+      raw.send(rawEvidence(TPM, evidenceFor(binding)));
+      expect((await raw.receive())?.type).toBe(2);
+      expect((await raw.receive())?.type).toBe(3);
+      raw.send(READY);
+    });
+    expect(result.server).toBe('resolved');
+    expect(ends.issuer.server.issued).toBe(1);
+  });
+
+  test('a replay of a whole earlier session: refused, and it costs no quote', async () => {
+    const ends = await createAtlsEnds();
+    const recorded: Buffer[] = [];
+    await withRawClient(ends, stranger, async (raw) => {
+      const { own, binding } = await hellos(raw);
+      recorded.push(own, rawEvidence(TPM, evidenceFor(binding)));
+      raw.send(recorded[1]!);
+      await raw.receive();
+      await raw.receive();
+      raw.send(READY);
+    });
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      raw.send(...recorded);
+      expect(await raw.farewell()).toBe(4);
+    });
+    expect(result).toMatchObject({ server: 'atls-evidence-rejected' });
+    expect(ends.issuer.server.issued).toBe(1);
+  });
+
+  test('reflection: the evidence of a server shown back to it', async () => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      const server = (await raw.receive())!;
+      const own = rawHello([TPM], randomBytes(32));
+      raw.send(own);
+      raw.send(rawEvidence(TPM, evidenceFor(raw.binding('server', ATLS_CONTEXT, own, server.bytes))));
+      expect(await raw.farewell()).toBe(4);
+    });
+    expect(result).toMatchObject({ server: 'atls-evidence-rejected' });
+  });
+
+  test("reflection: the server's own HELLO shown back to it", async () => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      raw.send((await raw.receive())!.bytes);
+      expect(await raw.farewell()).toBe(1);
+    });
+    expect(result).toMatchObject({ server: 'atls-reflection' });
+  });
+
+  test('another context', async () => {
+    const ends = await createAtlsEnds({ clientContext: 'cluster-a/curator' });
+    expect(await meet(ends)).toEqual({
+      server: 'atls-evidence-rejected',
+      client: 'atls-alert-evidence-rejected',
+    });
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test('another measurement at the client: no quote is spent on it', async () => {
+    const ends = await createAtlsEnds({ clientMeasurement: 'bad' });
+    expect(await meet(ends)).toEqual({
+      server: 'atls-evidence-rejected',
+      client: 'atls-alert-evidence-rejected',
+    });
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test('another measurement at the server', async () => {
+    const ends = await createAtlsEnds({ serverMeasurement: 'bad' });
+    expect(await meet(ends)).toEqual({
+      client: 'atls-evidence-rejected',
+      server: 'atls-alert-evidence-rejected',
+    });
+  });
+
+  test('two hellos racing on one issuer that mixes them up: both refused', async () => {
+    const mixedUp = new MixedUpIssuer();
+    const ends = await createAtlsEnds({ serverIssuer: (fake) => mixedUp.over(fake) });
+    const results = await Promise.all([meet(ends), meet(ends)]);
+    for (const result of results) {
+      expect(result).toEqual({ client: 'atls-evidence-rejected', server: 'atls-alert-evidence-rejected' });
+    }
+  });
+
+  test('an issuer that fails: the peer learns no more than that', async () => {
+    const serverIssuer = (): Issuer => ({
+      variant: 'tpm',
+      issue: () => Promise.reject(new Error('TPM 0x922')),
+    });
+    const ends = await createAtlsEnds({ serverIssuer });
+    expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
+  });
+
+  test('an issuer whose evidence is too large to send: said here, and not cut', async () => {
+    const issue = () => Promise.resolve(new Uint8Array(65_535));
+    const ends = await createAtlsEnds({ serverIssuer: () => ({ variant: 'tpm', issue }) });
+    expect(await meet(ends)).toEqual({ server: 'atls-issue-failed', client: 'atls-alert-internal' });
+  });
+});
+
+describe('a relay that holds the TLS keys of both ends', () => {
+  test('and passes every frame on: the server refuses the client', async () => {
+    const ends = await createAtlsEnds();
+    using near = await createTcpPair();
+    using far = await createTcpPair();
+    const client = codeOf(ends.client(near.client));
+    const server = codeOf(ends.server(far.server));
+    const [toClient, toServer] = await Promise.all([
+      RawAtls.open(near.server, { role: 'server', identity: ends.identity.server }),
+      RawAtls.open(far.client, { role: 'client', identity: ends.identity.client }),
+    ]);
+    toClient.tls.pipe(toServer.tls);
+    toServer.tls.pipe(toClient.tls);
+    expect({ server: await server, client: await client }).toEqual({
+      server: 'atls-evidence-rejected',
+      client: 'atls-alert-evidence-rejected',
+    });
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test('and makes the server show its evidence first: the client refuses it', async () => {
+    // Mallory is a machine of her own, so the server accepts her; she then shows its evidence to the client.
+    const ends = await createAtlsEnds();
+    using near = await createTcpPair();
+    using far = await createTcpPair();
+    const client = codeOf(ends.client(near.client));
+    const server = codeOf(ends.server(far.server));
+    const toClient = await RawAtls.open(near.server, { role: 'server', identity: ends.identity.server });
+    const toServer = await RawAtls.open(far.client, { role: 'client', identity: ends.identity.client });
+    const clientHello = (await toClient.receive())!;
+    const serverHello = (await toServer.receive())!;
+    toServer.send(clientHello.bytes); // both sessions see equal nonces
+    toClient.send(serverHello.bytes);
+    const binding = toServer.binding('client', ATLS_CONTEXT, clientHello.bytes, serverHello.bytes);
+    toServer.send(rawEvidence(TPM, evidenceFor(binding)));
+    await toClient.receive();
+    const serverEvidence = (await toServer.receive())!;
+    toServer.send(READY);
+    expect(await server).toBe('resolved');
+    toClient.send(serverEvidence.bytes, READY);
+    expect(await client).toBe('atls-evidence-rejected');
+  });
+});
+
+describe('a peer that dies or speaks out of its turn', () => {
+  test('while the server quotes: the quote is cancelled', async () => {
+    const issuer = new HangingIssuer();
+    const ends = await createAtlsEnds({ serverIssuer: () => issuer });
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      const { binding } = await hellos(raw);
+      raw.send(rawEvidence(TPM, evidenceFor(binding)));
+      await issuer.started;
+      raw.tls.destroy();
+    });
+    expect(result).toMatchObject({ server: 'atls-truncated' });
+    expect(await issuer.stopped).toBe(true);
+  });
+
+  test.each([
+    { name: 'READY', given: READY, want: 'atls-early-data', alert: 1 },
+    { name: 'a request', given: Buffer.from('PRI * HTTP/2.0\r\n\r\n'), want: 'atls-early-data', alert: 1 },
+    { name: 'a second HELLO', given: rawHello([TPM], randomBytes(32)), want: 'atls-early-data', alert: 1 },
+    { name: 'an alert', given: rawFrame(15, Uint8Array.of(5)), want: 'atls-alert-internal', alert: 'closed' },
+  ])('$name while the server quotes: $want', async ({ given, want, alert }) => {
+    const issuer = new HangingIssuer();
+    const ends = await createAtlsEnds({ serverIssuer: () => issuer });
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      const { binding } = await hellos(raw);
+      raw.send(rawEvidence(TPM, evidenceFor(binding)));
+      await issuer.started;
+      raw.send(given);
+      expect(await raw.farewell()).toBe(alert);
+    });
+    expect(result).toMatchObject({ server: want });
+    expect(await issuer.stopped).toBe(true);
+  });
+
+  test('early data in one flight with the evidence: refused although the quote was quick', async () => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, stranger, async (raw) => {
+      const { binding } = await hellos(raw);
+      raw.send(rawEvidence(TPM, evidenceFor(binding)), READY, Buffer.from('PRI * HTTP/2.0\r\n\r\n'));
+      expect(await raw.farewell()).toBe(1);
+    });
+    expect(result).toMatchObject({ server: 'atls-early-data' });
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test.each([
+    { name: 'within a header', bytes: 3 },
+    { name: 'within a HELLO', bytes: 20 },
+    { name: 'after a HELLO', bytes: 42 },
+  ])('a client that closes $name', async ({ bytes }) => {
+    const ends = await createAtlsEnds();
+    const result = await withRawClient(ends, stranger, (raw) => {
+      raw.tls.end(rawHello([TPM, 3], randomBytes(32)).subarray(0, bytes));
+    });
+    expect(result).toMatchObject({ server: 'atls-truncated' });
+  });
+
+  test('a server that goes on working is not disturbed by any of them', async () => {
+    const ends = await createAtlsEnds();
+    for (const garbage of [Buffer.alloc(1000, 0xff), Buffer.from('PRI * HTTP/2.0\r\n'), randomBytes(64)]) {
+      await withRawClient(ends, stranger, (raw) => raw.send(garbage));
+    }
+    expect(await meet(ends)).toEqual({ server: 'resolved', client: 'resolved' });
+    expect(ends.issuer.server.issued).toBe(1);
+  });
+});
+
+async function withRawClient(
+  ends: AtlsEnds,
+  identity: TestIdentity,
+  script: (raw: RawAtls) => void | Promise<void>,
+): Promise<{ readonly server: string }> {
+  using tcp = await createTcpPair();
+  const server = codeOf(ends.server(tcp.server));
+  using raw = await RawAtls.open(tcp.client, { role: 'client', identity });
+  await script(raw);
+  return { server: await server };
+}
+
+async function meet(ends: AtlsEnds): Promise<{ readonly client: string; readonly server: string }> {
+  using tcp = await createTcpPair();
+  const [client, server] = await Promise.all([
+    codeOf(ends.client(tcp.client)),
+    codeOf(ends.server(tcp.server)),
+  ]);
+  return { client, server };
+}
+
+/** Exchanges hellos as a client and answers what the client's evidence must be bound to. */
+async function hellos(raw: RawAtls): Promise<{ readonly own: Buffer; readonly binding: Buffer }> {
+  const own = rawHello([TPM], randomBytes(32));
+  raw.send(own);
+  const server = (await raw.receive())!;
+  return { own, binding: raw.binding('client', ATLS_CONTEXT, own, server.bytes) };
+}
+
+/** What `FakeIssuer` would make, made by hand. */
+function evidenceFor(binding: Buffer): Buffer {
+  const measurement = Buffer.from('good');
+  return Buffer.concat([
+    createHmac('sha512', MACHINE_KEY).update(binding).update(measurement).digest(),
+    measurement,
+  ]);
+}
+
+async function resumeAt(serve: (tcp: Socket) => Promise<unknown>) {
+  using first = await createTcpPair();
+  const served = codeOf(serve(first.server));
+  const raw = await RawAtls.open(first.client, { role: 'client', identity: stranger });
+  const session = await new Promise<Buffer>((resolve) => raw.tls.once('session', resolve));
+  raw.tls.destroy();
+  await served;
+  using second = await createTcpPair();
+  const server = codeOf(serve(second.server));
+  const again = await RawAtls.open(second.client, { role: 'client', identity: stranger, session });
+  const resumed = again.tls.isSessionReused();
+  await again.receive(); // its HELLO, or the end
+  again.tls.destroy();
+  return { resumed, server: await server };
+}
+
+/** Swaps the evidence of two sessions that ask at once. */
+class MixedUpIssuer {
+  #first:
+    { readonly binding: Uint8Array; readonly give: (evidence: Promise<Uint8Array>) => void } | undefined;
+
+  over(fake: FakeIssuer): Issuer {
+    const issue = (binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> => {
+      const first = this.#first;
+      if (first !== undefined) {
+        first.give(fake.issue(binding, signal));
+        return fake.issue(first.binding, signal);
+      }
+      const { promise, resolve } = Promise.withResolvers<Uint8Array>();
+      this.#first = { binding, give: resolve };
+      return promise;
+    };
+    return { variant: 'tpm', issue };
+  }
+}
+
+/** Never answers; says when it was asked and when it was told to stop. */
+class HangingIssuer implements Issuer {
+  readonly variant = 'tpm';
+  readonly #started = Promise.withResolvers<void>();
+  readonly #stopped = Promise.withResolvers<boolean>();
+  readonly started = this.#started.promise;
+  readonly stopped = this.#stopped.promise;
+
+  issue(_binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    this.#started.resolve();
+    const { promise, reject } = Promise.withResolvers<Uint8Array>();
+    signal.addEventListener('abort', () => {
+      this.#stopped.resolve(signal.aborted);
+      reject(signal.reason as Error);
+    });
+    return promise;
+  }
+}
