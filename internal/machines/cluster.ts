@@ -22,7 +22,7 @@ export interface NewNode {
   readonly layers: readonly string[];
   /** Raw Ed25519 public keys of the owners, base64. */
   readonly ownerKeys: readonly string[];
-  /** A blob store of the host that the node may read; without it the store starts empty. */
+  /** The `blobs` folder of a store of the host, which the node may read; without it the node's store starts empty. */
   readonly seedFolder?: string;
   /** Fault knobs; see `NodeRecord`. */
   readonly procFiles?: Readonly<Record<string, string>>;
@@ -104,6 +104,7 @@ export class LocalCluster {
       restrictOomScoreAdj: !hasCapability(status, CAP_SYS_RESOURCE),
       cgroupV1: hasV1Controllers(this.#layout),
     });
+    if (options.seedFolder !== undefined) await this.#host.files.makeDirectory(options.seedFolder);
     await this.#host.files.remove(paths.folder);
     await writeNodeDisk(this.#host, { network: this.network, paths, record, provisioning });
     await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);
@@ -158,7 +159,7 @@ export function lockCluster(folder: string): Promise<AsyncDisposable> {
 }
 
 function seedBind(folder: string | undefined): NodeRecord['binds'] {
-  return folder === undefined ? [] : [{ source: folder, target: SEED_IN_NODE, readOnly: true }];
+  return folder === undefined ? [] : [{ source: folder, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
 }
 
 /** systemd's own v1 hierarchy has no controller and does not count. */

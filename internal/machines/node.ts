@@ -72,23 +72,16 @@ export class LocalNode {
     await writeMachineFiles(this.#host, this.#cluster, this.paths, this.record);
     await ensureDisk(this.#host, this.paths, this.record, signal);
     await ensureSwitch(this.#host, this.#network, signal);
-    await plugIn(this.#host, this.#network, this.record, signal);
-    await this.#startTpm(signal);
-    await this.#keepLastConsole();
-    const program = nspawnArgv({
-      network: this.#network,
-      cluster: this.#cluster,
-      node: this.paths,
-      record: this.record,
-    });
-    const scope = nodeScope(this.#network.number, this.name);
-    const argv = inScope(
-      this.#layout,
-      { launch: this.#cluster.launch, scope, log: this.paths.console },
-      program,
-    );
-    await this.#host.processes.startDetached({ argv });
-    await this.#waitForBoot(signal);
+    try {
+      await plugIn(this.#host, this.#network, this.record, signal);
+      await this.#startTpm(signal);
+      await this.#startContainer();
+      await this.#waitForBoot(signal);
+    } catch (error) {
+      // Off is off; the first error is the one to tell. A signal of our own: the caller's may have fired.
+      await this.powerCut(new AbortController().signal).catch(() => undefined);
+      throw error;
+    }
   }
 
   /** Orderly power-off; after `withinMs` the power is cut. Says which of the two it was. */
@@ -152,12 +145,21 @@ export class LocalNode {
     return text === undefined || text.trim() === '' ? undefined : text.trim();
   }
 
-  /** One console a start: what it says is about this start, and that of the one before is kept. */
-  async #keepLastConsole(): Promise<void> {
+  async #startContainer(): Promise<void> {
     const { console } = this.paths;
+    // One console a start: what it says is about this start, and that of the one before is kept.
     if ((await this.#host.files.stat(console)) !== undefined) {
       await this.#host.files.rename(console, `${console}.before`);
     }
+    const program = nspawnArgv({
+      network: this.#network,
+      cluster: this.#cluster,
+      node: this.paths,
+      record: this.record,
+    });
+    const scope = nodeScope(this.#network.number, this.name);
+    const argv = inScope(this.#layout, { launch: this.#cluster.launch, scope, log: console }, program);
+    await this.#host.processes.startDetached({ argv });
   }
 
   async #startTpm(signal: AbortSignal): Promise<void> {

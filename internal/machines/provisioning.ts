@@ -1,6 +1,6 @@
 import { TPM_SOCKET_IN_NODE } from './tpm.ts';
 
-/** Where a node that may use the host's blobs finds them. */
+/** Where a node that may use the host's blobs finds them: the root of a store, with `blobs` in it. */
 export const SEED_IN_NODE = '/var/lib/cluster-seed';
 
 /** What differs from node to node in `/etc/cluster/provisioning.json`. */

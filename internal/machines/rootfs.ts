@@ -36,6 +36,8 @@ export const rootfsRecipe = {
     // The log lies on the node's own disk; the kernel's log is the host's.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
+    // What Kubernetes asks of a machine and its documentation tells people to set.
+    'printf "net.ipv4.ip_forward = 1\\n" > "$1/etc/sysctl.d/90-kubernetes.conf"',
     // Each node gets its own.
     'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
   ],
