@@ -7,9 +7,7 @@ import {
   ATLS_CONTEXT,
   codeOf,
   createAtlsEnds,
-  createTcpPair,
   createTestIdentity,
-  FakeClock,
   FakeIssuer,
   FakeValidator,
   MACHINE_KEY,
@@ -20,7 +18,8 @@ import {
   type AtlsEnds,
   type RawAtlsOptions,
   type TestIdentity,
-} from '../testing/index.ts';
+} from '../testing/atls/index.ts';
+import { createTcpPair, FakeClock } from '../testing/index.ts';
 import { atlsServerUpgrade, NO_RULES, type TlsKeySource } from './index.ts';
 
 const TPM = 2;

@@ -6,13 +6,12 @@ import { Secret } from '../secret/index.ts';
 import {
   codeOf,
   createAtlsEnds,
-  createTcpPair,
   createTestIdentity,
-  FakeClock,
   FakeIssuer,
   FakeValidator,
   MACHINE_KEY,
-} from '../testing/index.ts';
+} from '../testing/atls/index.ts';
+import { createTcpPair, FakeClock } from '../testing/index.ts';
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,

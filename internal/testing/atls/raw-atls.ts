@@ -2,7 +2,7 @@ import { createHash, type X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, TLSSocket, type SecureVersion } from 'node:tls';
-import type { TestIdentity } from './test-identity.ts';
+import type { TestIdentity } from './identity.ts';
 
 export interface RawAtlsOptions {
   readonly role: 'client' | 'server';

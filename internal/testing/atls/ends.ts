@@ -7,13 +7,13 @@ import {
   type AdmissionLimits,
   type AttestedPeer,
   type MutualTrust,
-} from '../atls/index.ts';
-import type { Issuer } from '../attestation/index.ts';
-import type { Upgrade } from '../rpc/index.ts';
-import { Secret } from '../secret/index.ts';
-import { FakeClock } from './fake-clock.ts';
+} from '../../atls/index.ts';
+import type { Issuer } from '../../attestation/index.ts';
+import type { Upgrade } from '../../rpc/index.ts';
+import { Secret } from '../../secret/index.ts';
+import { FakeClock } from '../fake-clock.ts';
 import { FakeIssuer, FakeValidator } from './hmac-evidence.ts';
-import { createTestIdentity, type TestIdentity } from './test-identity.ts';
+import { createTestIdentity, type TestIdentity } from './identity.ts';
 
 export const MACHINE_KEY = Buffer.alloc(32, 0x5a);
 export const ATLS_CONTEXT = 'cluster-a/joinservice';

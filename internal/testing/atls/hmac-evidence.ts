@@ -7,7 +7,7 @@ import {
   type Validator,
   type Variant,
   type Verdict,
-} from '../attestation/index.ts';
+} from '../../attestation/index.ts';
 
 export interface HmacEvidenceOptions {
   /** The kind of evidence it stands for. */
