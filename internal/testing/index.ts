@@ -5,4 +5,3 @@ export { createMemoryLogger } from './memory-logger.ts';
 export { createTcpPair, type TcpPair } from './tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
 export { untilAborted } from './until-aborted.ts';
-export { RawAtls, rawEvidence, rawFrame, rawHello, type RawAtlsOptions, type RawFrame } from './raw-atls.ts';
