@@ -50,7 +50,7 @@ export class Cursor<T> implements Watcher<T> {
 
   #woken(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const onAbort = (): void => settle(() => reject(signal.reason as Error));
+    const onAbort = (): void => settle(() => reject(signal.reason));
     const subscription = this.#source.subscribe(() => settle(resolve));
     const settle = (how: () => void): void => {
       subscription[Symbol.dispose]();
@@ -58,7 +58,7 @@ export class Cursor<T> implements Watcher<T> {
       this.#interrupt = undefined;
       how();
     };
-    this.#interrupt = (reason) => settle(() => reject(reason as Error));
+    this.#interrupt = (reason) => settle(() => reject(reason));
     signal.addEventListener('abort', onAbort, { once: true });
     return promise;
   }

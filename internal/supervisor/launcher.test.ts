@@ -52,14 +52,14 @@ function bench(
     scope.healthy();
     await untilAborted(scope.signal);
   });
-  const it = {
+  const it: Bench & AsyncDisposable = {
     tree,
     role,
     starts,
     scopes,
     finishStart: (): void => undefined,
     [Symbol.asyncDispose]: () => tree[Symbol.asyncDispose](),
-  } as Bench & AsyncDisposable;
+  };
   return it;
 }
 

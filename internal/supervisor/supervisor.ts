@@ -28,7 +28,7 @@ export interface Supervision {
    * SupervisorError that names who ignored its signal; the caller then exits non-zero.
    */
   readonly finished: Promise<void>;
-  tree(): TreeSnapshot;
+  readonly tree: () => TreeSnapshot;
 }
 
 /** Starts the tree below `root` and keeps it running. */

@@ -1,0 +1,135 @@
+/**
+ * Which way imports may point (house rules R1–R7; R8 is in eslint.config.mjs). A rule's name says what
+ * is wrong, its comment what to do.
+ */
+const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor';
+const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|machines';
+const PROGRAMS = 'cli|bootstrapper|joinservice';
+/** The folders that programs share, and all that may be entered of them. */
+const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';
+
+const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
+
+/** R1 once per program: `to` can't exclude what `from` matched when a contract lies inside a program. */
+const islands = PROGRAMS.split('|').map((program) =>
+  rule(
+    `R1-${program}-is-an-island`,
+    'Programs meet over contracts only: move what both need to internal/, or speak the contract.',
+    { path: `^${program}/`, pathNot: `^${CONTRACTS}` },
+    { path: `^(${PROGRAMS})/`, pathNot: [`^${program}/`, `^${CONTRACTS}`] },
+  ),
+);
+
+export default {
+  forbidden: [
+    ...islands,
+    rule(
+      'R2-internal-never-looks-up',
+      'internal/ knows no program and no contract: take what you need as a parameter of your own type.',
+      { path: '^internal/', pathNot: '\\.test\\.ts$' },
+      { path: `^(${PROGRAMS}|initproto|e2e)/` },
+    ),
+    rule(
+      'R2-tests-of-internal-see-contracts-only',
+      'A test of internal/ may use a contract as its sample, and nothing else from above.',
+      { path: '^internal/.*\\.test\\.ts$' },
+      { path: `^(${PROGRAMS}|initproto|e2e)/`, pathNot: `^${CONTRACTS}` },
+    ),
+    rule(
+      'R2-ground-stands-on-ground',
+      'errors, secret, clock, cleanup, logging, event and supervisor import nothing but one another.',
+      { path: `^internal/(${GROUND})/`, pathNot: '\\.test\\.ts$' },
+      { path: '^internal/', pathNot: `^internal/(${GROUND})/` },
+    ),
+    rule(
+      'R2-ports-know-no-domain',
+      'A port translates one outside thing and imports ground and ports only: the domain calls it, not the reverse.',
+      { path: `^internal/(${PORTS})/`, pathNot: '\\.test\\.ts$' },
+      { path: '^internal/', pathNot: `^internal/(${GROUND}|${PORTS})/` },
+    ),
+    rule(
+      'R3-contracts-are-leaves',
+      'A contract is generated code and its runtime. Mapping to the domain sits with each user, at its edge.',
+      { path: `^${CONTRACTS}` },
+      { pathNot: [`^${CONTRACTS}`, 'node_modules/@bufbuild/protobuf/'] },
+    ),
+    rule(
+      'R4-folders-are-entered-by-their-door',
+      'Import the index.ts of the folder; what it does not export is private to it.',
+      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/' },
+      {
+        path: '^(?:internal|cli|bootstrapper|joinservice)/[^/]+/',
+        pathNot: [
+          '^$1/',
+          '/index\\.ts$',
+          '/gen/[^/]+\\.(js|d\\.ts)$',
+          // The app finds commands by their verb, and commands are written against the app: a door between
+          // the two would close a cycle.
+          '^cli/(app|commands)/[^/]+\\.ts$',
+        ],
+      },
+    ),
+    rule(
+      'R4-mains-enter-by-the-door',
+      'A main.ts wires whole folders: import their index.ts.',
+      { path: '^(?:cli|bootstrapper|joinservice)/main\\.ts$' },
+      { path: '^(?:internal|cli|bootstrapper|joinservice)/[^/]+/', pathNot: ['/index\\.ts$', '/gen/[^/]+$'] },
+    ),
+    rule(
+      'R5-nobody-uses-the-own-door',
+      'A file of a folder imports its neighbours by name: through its own door every change is a cycle.',
+      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: '\\.test\\.ts$' },
+      { path: '^$1/index\\.ts$' },
+    ),
+    rule(
+      'R6-no-cycles',
+      'No cycle of any kind, type-only imports included: move what both need below both.',
+      {},
+      { circular: true },
+    ),
+    rule(
+      'R7-shipped-code-knows-no-test',
+      'internal/testing and *.test.ts are for tests only and never shipped.',
+      { path: '^(cli|bootstrapper|joinservice|initproto|internal)/', pathNot: ['\\.test\\.ts$', '^internal/testing/'] },
+      { path: ['\\.test\\.ts$', '^internal/testing/', '^e2e/'] },
+    ),
+    rule(
+      'R7-stories-see-only-what-is-shipped',
+      'e2e drives built programs: it imports contracts and internal, never the inside of a program.',
+      { path: '^e2e/' },
+      { path: `^(${PROGRAMS})/`, pathNot: `^${CONTRACTS}` },
+    ),
+    rule(
+      'imports-resolve',
+      'This import names a file or package that does not exist.',
+      {},
+      { couldNotResolve: true },
+    ),
+    rule(
+      'packages-are-declared',
+      'List the package in package.json: what comes along by chance may go by chance.',
+      { pathNot: '/gen/' },
+      { dependencyTypes: ['npm-no-pkg', 'npm-unknown'] },
+    ),
+    rule(
+      'shipped-code-needs-no-development-package',
+      'Programs run without the development dependencies.',
+      {
+        path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
+        pathNot: ['\\.test\\.ts$', '^internal/testing/'],
+      },
+      { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'], pathNot: 'node_modules/@types/' },
+    ),
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '^(dist|node_modules/(?!@bufbuild))' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'types', 'default'],
+      extensions: ['.ts', '.d.ts', '.js', '.mjs', '.json'],
+    },
+  },
+};

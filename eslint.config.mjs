@@ -1,0 +1,134 @@
+import tseslint from 'typescript-eslint';
+
+/**
+ * R8 of the house: one port per outside thing. A row names what is outside, the folders that may touch
+ * it, and what everybody else uses instead.
+ */
+const PORTS = [
+  {
+    modules: ['node:fs', 'node:fs/promises', 'fs', 'fs/promises'],
+    doors: ['internal/file'],
+    instead: 'Files are touched by internal/file only: take a FilePort (or add what is missing to that folder).',
+  },
+  {
+    modules: ['node:child_process', 'child_process', 'execa'],
+    doors: ['internal/exec'],
+    instead: 'Programs are run by internal/exec only: take a CommandRunner.',
+  },
+  {
+    modules: ['@grpc/grpc-js'],
+    doors: ['internal/rpc'],
+    instead: 'gRPC is spoken by internal/rpc only: use createClient or RpcServer with a contract.',
+  },
+  {
+    modules: ['node:timers', 'node:timers/promises', 'node:perf_hooks', 'timers', 'timers/promises'],
+    doors: ['internal/clock'],
+    instead: 'Time is read and waited for through internal/clock only: take a Clock.',
+  },
+  {
+    modules: ['node:process', 'process'],
+    doors: ['internal/exec'],
+    instead: 'The process is touched by main.ts only: take what you need as an option.',
+  },
+];
+
+const TIMERS = ['setTimeout', 'setInterval', 'setImmediate', 'performance'];
+const CLOCK = 'Time is read and waited for through internal/clock only: take a Clock.';
+const MAIN = 'The process is touched by main.ts only: take what you need as an option.';
+
+/** All imports that files of `folder` must leave to another folder. */
+function restrictedImports(folder) {
+  const paths = PORTS.filter(({ doors }) => !doors.includes(folder)).flatMap(({ modules, instead }) =>
+    modules.map((name) => ({ name, message: instead })),
+  );
+  return ['error', { paths }];
+}
+
+const TESTS = ['**/*.test.ts', '**/*.itest.ts', 'internal/testing/**', 'e2e/**'];
+const SCRIPTS = ['.ci/**'];
+const MAINS = ['**/main.ts'];
+
+export default tseslint.config(
+  { ignores: ['node_modules', 'dist', 'coverage', '**/gen/**', '**/*.mjs'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.recommendedTypeChecked],
+    languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } },
+    rules: {
+      // Nothing runs unwatched.
+      '@typescript-eslint/no-floating-promises': 'error',
+      '@typescript-eslint/no-misused-promises': 'error',
+      '@typescript-eslint/return-await': ['error', 'error-handling-correctness-only'],
+      '@typescript-eslint/promise-function-async': 'off',
+      '@typescript-eslint/require-await': 'off', // a port's double answers at once and is async all the same
+      // Everything is handled.
+      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/only-throw-error': 'error',
+      '@typescript-eslint/prefer-promise-reject-errors': ['error', { allowThrowingUnknown: true }],
+      'no-empty': ['error', { allowEmptyCatch: false }],
+      'array-callback-return': 'error',
+      'no-fallthrough': 'error',
+      eqeqeq: ['error', 'always'],
+      // Types say what is so.
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@typescript-eslint/no-non-null-assertion': 'error',
+      '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
+      '@typescript-eslint/no-import-type-side-effects': 'error',
+      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+      // One voice.
+      'no-console': 'error',
+      'prefer-const': 'error',
+      'no-var': 'error',
+      'object-shorthand': ['error', 'properties'],
+      'max-lines': ['warn', { max: 300, skipBlankLines: true, skipComments: true }],
+      'max-lines-per-function': ['warn', { max: 60, skipBlankLines: true, skipComments: true }],
+      'max-params': ['warn', 4],
+    },
+  },
+  {
+    files: ['**/*.ts'],
+    ignores: [...TESTS, ...SCRIPTS, ...MAINS],
+    rules: {
+      'no-restricted-imports': restrictedImports(undefined),
+      'no-restricted-globals': [
+        'error',
+        ...TIMERS.map((name) => ({ name, message: CLOCK })),
+        { name: 'process', message: MAIN },
+      ],
+      'no-restricted-properties': ['error', { object: 'Date', property: 'now', message: CLOCK }],
+      'no-restricted-syntax': [
+        'error',
+        { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: CLOCK },
+        {
+          selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='any']",
+          message: 'AbortSignal.any leaks listeners on long-lived parents (nodejs/node#54614): use childSignal.',
+        },
+        {
+          selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
+          message: 'AbortSignal.timeout can not be cleared or faked: use withTimeout.',
+        },
+      ],
+    },
+  },
+  ...[...new Set(PORTS.flatMap(({ doors }) => doors))].map((folder) => ({
+    files: [`${folder}/**/*.ts`],
+    ignores: TESTS,
+    rules: { 'no-restricted-imports': restrictedImports(folder) },
+  })),
+  {
+    files: ['internal/clock/**/*.ts'],
+    rules: { 'no-restricted-globals': 'off', 'no-restricted-properties': 'off', 'no-restricted-syntax': 'off' },
+  },
+  {
+    files: TESTS,
+    rules: {
+      'max-lines': 'off',
+      'max-lines-per-function': 'off',
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/only-throw-error': 'off', // tests throw what others might
+      '@typescript-eslint/prefer-promise-reject-errors': 'off',
+    },
+  },
+);
