@@ -7,7 +7,8 @@ export interface TcpPair extends Disposable {
   readonly server: Socket;
 }
 
-export async function createTcpPair(): Promise<TcpPair> {
+/** `from`: the client's address; all of 127.0.0.0/8 is here. */
+export async function createTcpPair(from = '127.0.0.1'): Promise<TcpPair> {
   const listener = createServer({ noDelay: true });
   listener.listen(0, '127.0.0.1');
   await once(listener, 'listening');
@@ -15,6 +16,7 @@ export async function createTcpPair(): Promise<TcpPair> {
   const client = connect({
     port: (listener.address() as AddressInfo).port,
     host: '127.0.0.1',
+    localAddress: from,
     noDelay: true,
   });
   const [server] = await accepted;

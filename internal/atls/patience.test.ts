@@ -1,0 +1,205 @@
+import { describe, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import type { Issuer } from '../attestation/index.ts';
+import {
+  codeOf,
+  createAtlsEnds,
+  createTestIdentity,
+  RawAtls,
+  rawHello,
+  type AtlsEnds,
+} from '../testing/atls/index.ts';
+import { createTcpPair, settle, type TcpPair } from '../testing/index.ts';
+
+const stranger = await createTestIdentity();
+
+describe('a peer that keeps this end waiting', () => {
+  test('mute on TCP: given up after 3 s', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const server = watched(ends.server(tcp.server));
+    await ends.clock.advance(2_999);
+    expect(server.code).toBeUndefined();
+    await ends.clock.advance(1);
+    expect(server.code).toBe('atls-timeout');
+    expect(tcp.server.destroyed).toBe(true);
+    expect(ends.clock.sleeping).toBe(0);
+  });
+
+  test('a mute server: the client gives up after 3 s', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const client = watched(ends.client(tcp.client));
+    await ends.clock.advance(3_000);
+    expect(client.code).toBe('atls-timeout');
+  });
+
+  test('mute after TLS: told so after 3 s', async () => {
+    const ends = await createAtlsEnds();
+    await withRawClient(ends, async (raw, server) => {
+      await settle();
+      await ends.clock.advance(3_000);
+      expect(await raw.farewell()).toBe(3);
+      expect(await server.ended).toBe('atls-timeout');
+    });
+  });
+
+  test('one byte per 100 ms: the first frame has 3 s, not 3 s per byte', async () => {
+    const ends = await createAtlsEnds();
+    await withRawClient(ends, async (raw, server) => {
+      const hello = rawHello([2], randomBytes(32));
+      let sent = 0;
+      while (server.code === undefined && sent < hello.length) {
+        raw.send(hello.subarray(sent, ++sent));
+        await ends.clock.advance(100);
+      }
+      expect(sent).toBeLessThanOrEqual(31);
+      await raw.farewell();
+      expect(await server.ended).toBe('atls-timeout');
+    });
+  });
+
+  test('mute after HELLO: given up after 20 s', async () => {
+    const ends = await createAtlsEnds();
+    await withRawClient(ends, async (raw, server) => {
+      raw.send(rawHello([2], randomBytes(32)));
+      await raw.receive();
+      await ends.clock.advance(19_999);
+      expect(server.code).toBeUndefined();
+      await ends.clock.advance(1);
+      expect(await raw.farewell()).toBe(3);
+      expect(await server.ended).toBe('atls-timeout');
+    });
+    expect(ends.issuer.server.issued).toBe(0);
+  });
+
+  test('a quote that takes for ever counts as well, and is cancelled', async () => {
+    let stopped = false;
+    const issue: Issuer['issue'] = (_binding, signal) =>
+      new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          stopped = true;
+          reject(signal.reason as Error);
+        });
+      });
+    const ends = await createAtlsEnds({ serverIssuer: () => ({ variant: 'tpm', issue }) });
+    using tcp = await createTcpPair();
+    const server = watched(ends.server(tcp.server));
+    const client = watched(ends.client(tcp.client));
+    while (ends.clock.sleeping > 2) await settle(); // both are past HELLO: one timer each is left
+    await ends.clock.advance(20_000);
+    expect([await server.ended, await client.ended].sort()).toContain('atls-timeout');
+    expect(stopped).toBe(true);
+  });
+
+  test('one that does not read why it is refused is not waited for', async () => {
+    const ends = await createAtlsEnds();
+    await withRawClient(ends, async (raw, server) => {
+      raw.tls.pause();
+      raw.send(Buffer.alloc(64, 0xff));
+      await settle();
+      await ends.clock.advance(500);
+      expect(await server.ended).toBe('atls-frame-version');
+    });
+    expect(ends.clock.sleeping).toBe(0);
+  });
+});
+
+describe('an end that is closing', () => {
+  test('lets go at once, says nothing and leaves nothing', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const closing = new AbortController();
+    const reason = new Error('closing');
+    const server = ends.upgrade.server(tcp.server, closing.signal);
+    const raw = await RawAtls.open(tcp.client, { role: 'client', identity: stranger });
+    await raw.receive();
+    closing.abort(reason);
+    await expect(server).rejects.toBe(reason);
+    expect(await raw.farewell()).toBe('closed');
+    expect(ends.clock.sleeping).toBe(0);
+  });
+
+  test('takes no connection any more', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const reason = new Error('closing');
+    await expect(ends.upgrade.server(tcp.server, AbortSignal.abort(reason))).rejects.toBe(reason);
+    expect(tcp.server.destroyed).toBe(true);
+  });
+});
+
+describe('a flood of mute connections', () => {
+  test('from one source holds 16 slots for 3 s, and others are served', async () => {
+    const ends = await createAtlsEnds();
+    using flood = await pairs(100, '127.0.0.2');
+    const floods = flood.pairs.map((tcp) => watched(ends.server(tcp.server)));
+    await settle();
+    expect(floods.filter(({ code }) => code === 'atls-busy')).toHaveLength(84);
+    expect(floods.filter(({ code }) => code === undefined)).toHaveLength(16);
+    expect(await meet(ends, '127.0.0.3')).toEqual(['resolved', 'resolved']);
+    await ends.clock.advance(3_000);
+    expect(floods.filter(({ code }) => code === 'atls-timeout')).toHaveLength(16);
+    expect(await meet(ends, '127.0.0.2')).toEqual(['resolved', 'resolved']);
+    expect(ends.issuer.server.issued).toBe(2);
+    expect(ends.clock.sleeping).toBe(0);
+  });
+
+  test('from everywhere holds the total and no more', async () => {
+    const ends = await createAtlsEnds({ limits: { maxPending: 4, maxPendingPerSource: 2 } });
+    using first = await pairs(2, '127.0.0.2');
+    using second = await pairs(2, '127.0.0.3');
+    using third = await pairs(1, '127.0.0.4');
+    const all = [first, second, third].flatMap((each) => each.pairs).map((tcp) => watched(ends.server(tcp.server)));
+    await settle();
+    expect(all.map(({ code }) => code)).toEqual([undefined, undefined, undefined, undefined, 'atls-busy']);
+    await ends.clock.advance(3_000);
+    expect(await meet(ends, '127.0.0.4')).toEqual(['resolved', 'resolved']);
+  });
+
+  test('a mute server: a client that is refused for it can come again', async () => {
+    const ends = await createAtlsEnds({ limits: { maxPending: 1, maxPendingPerSource: 1 } });
+    using mute = await createTcpPair();
+    const held = watched(ends.server(mute.server));
+    using tcp = await createTcpPair();
+    expect(await codeOf(ends.server(tcp.server))).toBe('atls-busy');
+    tcp.server.destroy(); // as rpc does
+    expect(await codeOf(ends.client(tcp.client))).toMatch(/^atls-(connection|truncated)$/);
+    mute.client.destroy();
+    await held.ended;
+    expect(await meet(ends)).toEqual(['resolved', 'resolved']);
+  });
+});
+
+interface Watched {
+  code: string | undefined;
+  readonly ended: Promise<string>;
+}
+
+/** A promise whose end can be looked at without waiting for it. */
+function watched(promise: Promise<unknown>): Watched {
+  const ended = codeOf(promise);
+  const seen: Watched = { code: undefined, ended };
+  void ended.then((code) => (seen.code = code));
+  return seen;
+}
+
+async function pairs(count: number, from: string): Promise<{ readonly pairs: TcpPair[] } & Disposable> {
+  const made = await Promise.all(Array.from({ length: count }, () => createTcpPair(from)));
+  return { pairs: made, [Symbol.dispose]: () => made.forEach((tcp) => tcp[Symbol.dispose]()) };
+}
+
+async function withRawClient(
+  ends: AtlsEnds,
+  script: (raw: RawAtls, server: Watched) => Promise<void>,
+): Promise<void> {
+  using tcp = await createTcpPair();
+  const server = watched(ends.server(tcp.server));
+  using raw = await RawAtls.open(tcp.client, { role: 'client', identity: stranger });
+  await script(raw, server);
+}
+
+async function meet(ends: AtlsEnds, from?: string): Promise<string[]> {
+  using tcp = await createTcpPair(from);
+  return await Promise.all([codeOf(ends.server(tcp.server)), codeOf(ends.client(tcp.client))]);
+}
