@@ -103,6 +103,8 @@ const SAYINGS: readonly (readonly [string, EtcdErrorCode])[] = [
   ['re-configuration failed due to not enough started members', 'etcd-member-not-ready'],
   ['member not found', 'etcd-member-unknown'],
   ['Peer URLs already exists', 'etcd-exists'],
+  ['member ID already exist', 'etcd-exists'],
+  ['membership: ID exists', 'etcd-exists'],
   ['can only promote a learner member', 'etcd-exists'],
   ['user name already exists', 'etcd-exists'],
   ['role name already exists', 'etcd-exists'],

@@ -10,7 +10,6 @@ import {
   SubjectKeyIdentifierExtension,
   X509Certificate,
   X509CertificateGenerator,
-  type JsonGeneralName,
 } from '@peculiar/x509';
 import { createPrivateKey, randomBytes, webcrypto } from 'node:crypto';
 import type { Secret } from '../secret/index.ts';
@@ -110,7 +109,7 @@ export class KeySigner implements Signer {
           await AuthorityKeyIdentifierExtension.create(ca, false, webcrypto),
           ...(spec.names.length === 0
             ? []
-            : [new SubjectAlternativeNameExtension(spec.names as JsonGeneralName[])]),
+            : [new SubjectAlternativeNameExtension([...spec.names])]),
         ],
       },
       webcrypto,

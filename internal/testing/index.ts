@@ -5,3 +5,6 @@ export { createMemoryLogger } from './memory-logger.ts';
 export { createTcpPair, type TcpPair } from './tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
 export { untilAborted } from './until-aborted.ts';
+export { findEtcdBinary } from './etcd-binary.ts';
+export { findFreePort } from './free-port.ts';
+export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';

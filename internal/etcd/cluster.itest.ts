@@ -1,0 +1,101 @@
+import { expect, test } from '@jest/globals';
+import { TestEtcd, untilServing } from '../testing/index.ts';
+import type { EtcdClient } from './client.ts';
+import { EtcdError } from './errors.ts';
+import { put } from './key-space.ts';
+
+const signal = new AbortController().signal;
+const value = new TextEncoder().encode('x');
+
+/** Repeats what etcd refuses for a moment: a learner that has not caught up, members that have just changed. */
+async function whenReady(work: () => Promise<unknown>): Promise<void> {
+  const end = AbortSignal.timeout(10_000);
+  for (;;) {
+    try {
+      return void (await work());
+    } catch (error) {
+      end.throwIfAborted();
+      if (!(error instanceof EtcdError && error.retryable)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+async function createPair(etcd: TestEtcd) {
+  const one = await etcd.startMember('one');
+  const root = await etcd.connect('root', one.endpoint);
+  await untilServing(root);
+  const peerUrl = await etcd.freePeerUrl();
+  const learner = await root.members.addLearner(peerUrl, { signal });
+  const two = await etcd.startMember('two', { peerUrl, members: { one: one.peerUrl } });
+  return { one, two, root, learner };
+}
+
+const names = async (root: EtcdClient): Promise<string[]> =>
+  (await root.members.list({ signal }))
+    .map(({ name, isLearner }) => `${name}${isLearner ? ' (learner)' : ''}`)
+    .sort();
+
+test('a learner is added, refused a vote until it has caught up, promoted and removed', async () => {
+  await using etcd = await TestEtcd.create();
+  const one = await etcd.startMember('one');
+  const root = await etcd.connect('root', one.endpoint);
+  await untilServing(root);
+  const peerUrl = await etcd.freePeerUrl();
+  const learner = await root.members.addLearner(peerUrl, { signal });
+  expect(learner).toMatchObject({ name: '', isLearner: true, peerUrls: [peerUrl] });
+  await expect(root.members.addLearner(await etcd.freePeerUrl(), { signal })).rejects.toMatchObject({
+    code: 'etcd-member-limit',
+  });
+  await expect(root.members.addLearner(peerUrl, { signal })).rejects.toMatchObject({ code: 'etcd-exists' });
+  await expect(root.members.promote(learner.id, { signal })).rejects.toMatchObject({
+    code: 'etcd-member-not-ready',
+  });
+  await etcd.startMember('two', { peerUrl, members: { one: one.peerUrl } });
+  await whenReady(() => root.members.promote(learner.id, { signal }));
+  expect(await names(root)).toEqual(['one', 'two']);
+  await expect(root.members.promote(learner.id, { signal })).rejects.toMatchObject({ code: 'etcd-exists' });
+  await whenReady(() => root.members.remove(learner.id, { signal }));
+  expect(await names(root)).toEqual(['one']);
+  await expect(root.members.remove(learner.id, { signal })).rejects.toMatchObject({
+    code: 'etcd-member-unknown',
+  });
+}, 30_000);
+
+test('a client with two endpoints reads on when one member freezes, and a watch is told about lost quorum', async () => {
+  await using etcd = await TestEtcd.create();
+  const { one, two, root, learner } = await createPair(etcd);
+  await whenReady(() => root.members.promote(learner.id, { signal }));
+  const both = await etcd.connect('root', two.endpoint, one.endpoint);
+  await untilServing(both);
+  await both.commit({ when: [], then: [put('q/a', value)] }, { signal });
+
+  const events = both.watch('q/', { signal })[Symbol.asyncIterator]();
+  expect((await events.next()).value).toMatchObject({ kind: 'relist' });
+  const next = events.next();
+  one.freeze(true);
+  expect((await next).value).toMatchObject({ kind: 'interrupted' });
+  await expect(both.get('q/a', { signal, timeoutMs: 500 })).rejects.toMatchObject({
+    code: 'etcd-unavailable',
+  });
+
+  one.freeze(false);
+  await untilServing(both);
+  await whenReady(() => both.commit({ when: [], then: [put('q/b', value)] }, { signal }));
+  for (;;) {
+    const event = (await events.next()).value as { kind: string };
+    if (event.kind === 'interrupted') continue;
+    expect(event).toMatchObject({ kind: 'changes', changes: [{ kind: 'put', entry: { key: 'q/b' } }] });
+    break;
+  }
+  await events.return?.();
+}, 40_000);
+
+test('a read goes on at the other member when the first one is dead', async () => {
+  await using etcd = await TestEtcd.create();
+  const one = await etcd.startMember('one');
+  const dead = `127.0.0.1:${new URL(await etcd.freePeerUrl()).port}`;
+  const client = await etcd.connect('root', dead, one.endpoint);
+  await untilServing(await etcd.connect('root', one.endpoint));
+  expect(await client.get('x', { signal })).toBeUndefined();
+});

@@ -1,0 +1,220 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { TestEtcd, untilServing, type TestMember } from '../testing/index.ts';
+import type { EtcdClient } from './client.ts';
+import { absent, put, remove, unchanged, type WatchEvent } from './key-space.ts';
+import { readMemberGauges } from './metrics.ts';
+import { Namespace } from './namespace.ts';
+
+const signal = new AbortController().signal;
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const text = (value: Uint8Array): string => new TextDecoder().decode(value);
+
+let etcd: TestEtcd;
+let member: TestMember;
+let root: EtcdClient;
+
+beforeAll(async () => {
+  etcd = await TestEtcd.create();
+  member = await etcd.startMember('one');
+  root = await etcd.connect('root', member.endpoint);
+  await untilServing(root);
+}, 20_000);
+afterAll(() => etcd[Symbol.asyncDispose]());
+
+/** A watch whose events a test takes one by one. */
+function follow(events: AsyncIterable<WatchEvent>) {
+  const iterator = events[Symbol.asyncIterator]();
+  return {
+    next: async (): Promise<WatchEvent> => {
+      const { value } = (await iterator.next()) as { value: WatchEvent };
+      return value;
+    },
+    end: () => iterator.return?.(),
+  };
+}
+
+describe('keys', () => {
+  test('commit() writes all or nothing, and tells what stood in the way', async () => {
+    const first = await root.commit(
+      { when: [absent('t/a')], then: [put('t/a', bytes('1')), put('t/b', bytes('2'))] },
+      { signal },
+    );
+    expect(first.kind).toBe('committed');
+    const again = await root.commit(
+      { when: [absent('t/a')], then: [put('t/a', bytes('3'))], otherwiseGet: ['t/a', 't/none'] },
+      { signal },
+    );
+    expect(again).toMatchObject({ kind: 'conflict', found: [{ key: 't/a' }] });
+    expect(text((await root.get('t/a', { signal }))?.value ?? bytes(''))).toBe('1');
+  });
+
+  test('of 20 concurrent writers on one revision exactly one wins each round', async () => {
+    await root.commit({ when: [], then: [put('t/counter', bytes('0'))] }, { signal });
+    let conflicts = 0;
+    const increment = async (): Promise<void> => {
+      for (;;) {
+        const entry = await root.get('t/counter', { signal });
+        if (entry === undefined) throw new Error('the counter is gone');
+        const next = bytes(String(Number(text(entry.value)) + 1));
+        const result = await root.commit(
+          { when: [unchanged(entry)], then: [put('t/counter', next)] },
+          { signal },
+        );
+        if (result.kind === 'committed') return;
+        conflicts++;
+      }
+    };
+    await Promise.all(Array.from({ length: 20 }, increment));
+    expect(text((await root.get('t/counter', { signal }))?.value ?? bytes(''))).toBe('20');
+    expect(conflicts).toBeGreaterThan(0);
+  });
+
+  test('list() pages through 1200 entries at one revision', async () => {
+    for (let page = 0; page < 12; page++) {
+      const then = Array.from({ length: 100 }, (_, i) => put(`many/${page * 100 + i}`, bytes('x')));
+      await root.commit({ when: [], then }, { signal });
+    }
+    const { entries } = await root.list('many/', { signal });
+    expect(new Set(entries.map(({ key }) => key)).size).toBe(1200);
+  });
+
+  test('a namespace shows and hides its prefix', async () => {
+    const inner = new Namespace(root, '/ns/');
+    await inner.commit({ when: [absent('k')], then: [put('k', bytes('v'))] }, { signal });
+    expect((await root.get('/ns/k', { signal }))?.key).toBe('/ns/k');
+    expect((await inner.list('', { signal })).entries.map(({ key }) => key)).toEqual(['k']);
+    expect(
+      await inner.commit({ when: [absent('k')], then: [], otherwiseGet: ['k'] }, { signal }),
+    ).toMatchObject({
+      found: [{ key: 'k' }],
+    });
+  });
+});
+
+describe('watches', () => {
+  test('watch() lists first, then tells each transaction whole', async () => {
+    await root.commit({ when: [], then: [put('w1/a', bytes('1'))] }, { signal });
+    const seen = follow(root.watch('w1/', { signal }));
+    expect(await seen.next()).toMatchObject({ kind: 'relist', entries: [{ key: 'w1/a' }] });
+    const next = seen.next();
+    await root.commit({ when: [], then: [put('w1/b', bytes('2')), remove('w1/a')] }, { signal });
+    expect(await next).toMatchObject({
+      kind: 'changes',
+      changes: expect.arrayContaining([
+        expect.objectContaining({ kind: 'delete', key: 'w1/a' }),
+        expect.objectContaining({ kind: 'put' }),
+      ]),
+    });
+    await seen.end();
+  });
+
+  test('watch() resumes after a revision without missing or repeating anything', async () => {
+    const { revision } = await root.list('w2/', { signal });
+    for (const value of ['1', '2', '3'])
+      await root.commit({ when: [], then: [put('w2/a', bytes(value))] }, { signal });
+    const values: string[] = [];
+    for await (const event of root.watch('w2/', { signal, afterRevision: revision })) {
+      if (event.kind !== 'changes') throw new Error(`unexpected ${event.kind}`);
+      for (const change of event.changes) if (change.kind === 'put') values.push(text(change.entry.value));
+      if (values.length === 3) break;
+    }
+    expect(values).toEqual(['1', '2', '3']);
+  });
+
+  test('watch() re-lists when its revision has been compacted away', async () => {
+    const { revision } = await root.list('w3/', { signal });
+    for (const value of ['1', '2'])
+      await root.commit({ when: [], then: [put('w3/a', bytes(value))] }, { signal });
+    const now = await root.list('w3/', { signal });
+    await root.compact(now.revision, { signal });
+    const seen = follow(root.watch('w3/', { signal, afterRevision: revision }));
+    expect(await seen.next()).toMatchObject({
+      kind: 'relist',
+      entries: [{ key: 'w3/a', value: bytes('2') }],
+    });
+    const next = seen.next();
+    await root.commit({ when: [], then: [put('w3/a', bytes('3'))] }, { signal });
+    expect(await next).toMatchObject({ kind: 'changes', changes: [{ kind: 'put' }] });
+    await seen.end();
+  });
+
+  test('watch() ends with the signal and its reason', async () => {
+    const stop = new AbortController();
+    const seen = follow(root.watch('w4/', { signal: stop.signal }));
+    await seen.next();
+    const next = seen.next();
+    stop.abort(new Error('enough'));
+    await expect(next).rejects.toThrow('enough');
+  });
+
+  test('watch() says that it was interrupted, and goes on where it was when the member is back', async () => {
+    const seen = follow(root.watch('w5/', { signal }));
+    await seen.next();
+    await root.commit({ when: [], then: [put('w5/a', bytes('1'))] }, { signal });
+    expect(await seen.next()).toMatchObject({ kind: 'changes' });
+    const interrupted = seen.next();
+    await member.kill();
+    expect(await interrupted).toMatchObject({ kind: 'interrupted', error: { code: 'etcd-unavailable' } });
+    await expect(root.get('w5/a', { signal })).rejects.toMatchObject({ code: 'etcd-unavailable' });
+    await member.restart();
+    await untilServing(root);
+    await root.commit({ when: [], then: [put('w5/a', bytes('2'))] }, { signal });
+    for (;;) {
+      const event = await seen.next();
+      if (event.kind === 'interrupted') continue;
+      expect(event).toMatchObject({
+        kind: 'changes',
+        changes: [{ kind: 'put', entry: { value: bytes('2') } }],
+      });
+      break;
+    }
+    await seen.end();
+  }, 20_000);
+});
+
+describe('leases', () => {
+  test('a key lives as long as its lease is kept alive, and the watch tells its end', async () => {
+    const lease = await root.grantLease(2, { signal });
+    await root.commit({ when: [], then: [put('l/a', bytes('x'), lease)] }, { signal });
+    expect((await root.get('l/a', { signal }))?.leaseId).toBe(lease);
+    expect(await root.keepLeaseAlive(lease, { signal })).toBe(2);
+    const seen = follow(root.watch('l/', { signal }));
+    await seen.next();
+    const gone = seen.next();
+    await root.revokeLease(lease, { signal });
+    expect(await gone).toMatchObject({ kind: 'changes', changes: [{ kind: 'delete', key: 'l/a' }] });
+    expect(await root.keepLeaseAlive(lease, { signal })).toBeUndefined();
+    await expect(root.revokeLease(lease, { signal })).rejects.toMatchObject({ code: 'etcd-lease-gone' });
+    await seen.end();
+  });
+
+  test('500 leases are kept alive at once over one stream', async () => {
+    const leases = await Promise.all(Array.from({ length: 500 }, () => root.grantLease(60, { signal })));
+    const answers = await Promise.all(leases.map((lease) => root.keepLeaseAlive(lease, { signal })));
+    expect(answers.every((ttl) => ttl === 60)).toBe(true);
+    await Promise.all(leases.map((lease) => root.revokeLease(lease, { signal })));
+  });
+});
+
+describe('maintenance', () => {
+  test('status() and the gauges agree about size and quota', async () => {
+    const status = await root.maintenance.status({ signal });
+    const gauges = await readMemberGauges(member.metricsUrl, signal);
+    expect(gauges).toMatchObject({ quotaBytes: 2 ** 31, hasLeader: true, isLeader: true });
+    expect(status.quotaBytes).toBe(gauges.quotaBytes);
+    expect(gauges.dbSizeBytes).toBeGreaterThan(0);
+    expect(await root.maintenance.alarms({ signal })).toEqual([]);
+  });
+
+  test('snapshot() gives the whole database', async () => {
+    let sizeBytes = 0;
+    for await (const part of root.maintenance.snapshot(signal)) sizeBytes += part.length;
+    expect(sizeBytes).toBeGreaterThan((await root.maintenance.status({ signal })).dbSizeBytes - 1);
+  });
+});
+
+test('a server that another CA signed is not spoken to', async () => {
+  await using other = await TestEtcd.create();
+  const stranger = await other.connect('root', member.endpoint);
+  await expect(stranger.get('x', { signal })).rejects.toMatchObject({ code: 'rpc-handshake' });
+});

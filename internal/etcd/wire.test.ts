@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { codeFromSaying } from './errors.ts';
+import { parseMemberGauges } from './metrics.ts';
+import { hostOf } from './trust.ts';
+import { prefixEnd, prefixRange } from './wire.ts';
+
+describe('prefixEnd()', () => {
+  test('lies after every key with the prefix and not after any other', () => {
+    const prefixes = fc
+      .uint8Array({ minLength: 1, maxLength: 6 })
+      .filter((each) => each.some((byte) => byte < 0xff));
+    fc.assert(
+      fc.property(prefixes, fc.uint8Array({ maxLength: 12 }), (prefix, key) => {
+        const end = prefixEnd(prefix);
+        const inside = Buffer.compare(key, prefix) >= 0 && Buffer.compare(key, end) < 0;
+        const begins = Buffer.compare(key.subarray(0, prefix.length), prefix) === 0;
+        expect(inside).toBe(begins);
+      }),
+    );
+  });
+
+  test.each([
+    { name: 'nothing', given: [], want: [0] },
+    { name: 'only 0xff, which nothing is after', given: [0xff, 0xff], want: [0] },
+    { name: 'a trailing 0xff', given: [0x61, 0xff], want: [0x62] },
+  ])('of $name', ({ given, want }) => {
+    expect([...prefixEnd(Uint8Array.from(given))]).toEqual(want);
+  });
+
+  test('prefixRange() of nothing is every key', () => {
+    expect(prefixRange('')).toEqual({ key: Uint8Array.of(0), rangeEnd: Uint8Array.of(0) });
+  });
+});
+
+test.each([
+  { said: 'etcdserver: permission denied', code: 'etcd-denied' },
+  { said: 'etcdserver: can only promote a learner member', code: 'etcd-exists' },
+  {
+    said: 'etcdserver: can only promote a learner member which is in sync with leader',
+    code: 'etcd-member-not-ready',
+  },
+  { said: 'etcdserver: request timed out, possibly due to connection lost', code: 'etcd-unavailable' },
+  { said: 'something new', code: undefined },
+])('"$said" is $code', ({ said, code }) => {
+  expect(codeFromSaying(said)).toBe(code);
+});
+
+test.each([
+  { endpoint: '192.0.2.1:2379', want: '192.0.2.1' },
+  { endpoint: '[2001:db8::1]:2379', want: '2001:db8::1' },
+  { endpoint: 'etcd.example:2379', want: 'etcd.example' },
+])('the host of $endpoint', ({ endpoint, want }) => {
+  expect(hostOf(endpoint)).toBe(want);
+});
+
+describe('parseMemberGauges()', () => {
+  const page = `# HELP x
+etcd_mvcc_db_total_size_in_bytes 2.0480e+04
+etcd_server_quota_backend_bytes 4.294967296e+09
+etcd_server_has_leader 1
+etcd_server_is_leader 0
+`;
+  test('reads what it needs', () => {
+    expect(parseMemberGauges(page)).toEqual({
+      dbSizeBytes: 20480,
+      quotaBytes: 2 ** 32,
+      hasLeader: true,
+      isLeader: false,
+    });
+  });
+
+  test.each(['', page.replace('etcd_server_has_leader 1', ''), page.replace('4.294967296e+09', 'NaN')])(
+    'refuses a page without one of them',
+    (broken) => {
+      expect(() => parseMemberGauges(broken)).toThrow(expect.objectContaining({ code: 'etcd-failed' }));
+    },
+  );
+});

@@ -1,0 +1,28 @@
+import { chmod, copyFile, readdir, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+interface Manifest {
+  readonly components: readonly { readonly name: string; readonly kind: string; readonly sha256: string }[];
+}
+
+/**
+ * A real etcd to run: `CLUSTER_ETCD`, or the one of the newest bundle in the cache, copied to where it may be executed.
+ * Throws when there is none: a test against a real etcd is never passed by skipping it.
+ */
+export async function findEtcdBinary(folder: string): Promise<string> {
+  const named = process.env['CLUSTER_ETCD'];
+  if (named !== undefined) return named;
+  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+  const bundles = (await readdir(join(cache, 'bundles')).catch(() => [])).filter((name) => name.endsWith('.json'));
+  for (const name of bundles.sort().reverse()) {
+    const manifest = JSON.parse(await readFile(join(cache, 'bundles', name), 'utf8')) as Manifest;
+    const etcd = manifest.components.find((each) => each.name === 'etcd' && each.kind === 'binary');
+    if (etcd === undefined) continue;
+    const path = join(folder, 'etcd');
+    await copyFile(join(cache, 'blobs', 'sha256', etcd.sha256), path); // blobs are 0444
+    await chmod(path, 0o755);
+    return path;
+  }
+  throw new Error(`no etcd to test with: set CLUSTER_ETCD or build a bundle into ${cache}`);
+}
