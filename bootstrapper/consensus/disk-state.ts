@@ -1,0 +1,46 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import { ConsensusError } from './errors.ts';
+import type { ConsensusLayout } from './layout.ts';
+
+/** What of consensus is on the disk, as far as it decides what may be made. */
+export interface DiskFacts {
+  readonly hasData: boolean;
+  /** This node has been a member with data. */
+  readonly wasFormed: boolean;
+  /** Paths of the files without which what is there can't be trusted or renewed; the first missing one is named. */
+  readonly missing: readonly string[];
+}
+
+export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Promise<DiskFacts> {
+  const needed = [
+    layout.clientsCa.certFile,
+    layout.clientsCa.keyFile,
+    layout.peersCa.certFile,
+    layout.peersCa.keyFile,
+  ];
+  const stats = await Promise.all(needed.map((path) => files.stat(path)));
+  return {
+    hasData: (await files.stat(layout.memberData)) !== undefined,
+    wasFormed: (await files.stat(layout.formedMark)) !== undefined,
+    missing: needed.filter((_, index) => stats[index] === undefined),
+  };
+}
+
+/**
+ * Whether missing authorities may be made. Only where nothing was built on them yet: a second CA beside the old data
+ * would be a second cluster, and an empty etcd in the place of a lost one too.
+ */
+export function mayCreateAuthorities(facts: DiskFacts, layout: ConsensusLayout): boolean {
+  const [missing] = facts.missing;
+  if ((facts.hasData || facts.wasFormed) && missing !== undefined) {
+    throw new ConsensusError('consensus-pki-missing', `starting etcd: ${missing} is gone`, {
+      details: { path: missing },
+    });
+  }
+  if (facts.wasFormed && !facts.hasData) {
+    throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is gone`, {
+      details: { path: layout.memberData },
+    });
+  }
+  return missing !== undefined;
+}

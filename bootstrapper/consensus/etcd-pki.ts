@@ -1,0 +1,130 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  pubKeyOf,
+  spkiOf,
+  type LeafSpec,
+} from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { ConsensusError } from './errors.ts';
+import type { KeyPairFiles } from './layout.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+const YEAR_DAYS = 365;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** Renewed when less than a third of its life is left. */
+const RENEW_BEFORE_MS = (YEAR_DAYS / 3) * DAY_MS;
+
+export interface PkiPorts {
+  readonly files: FilePort;
+  readonly nowMs: () => number;
+}
+
+/**
+ * Loads an authority, or makes it. The key is on disk before the certificate: a crash between the two leaves a key
+ * that nothing was signed with, and the certificate is made from it.
+ */
+export async function ensureAuthority(
+  ports: PkiPorts,
+  at: KeyPairFiles,
+  options: { readonly commonName: string; readonly mayCreate: boolean },
+): Promise<KeySigner> {
+  if (options.mayCreate) {
+    const fresh = generateKeyPem().reveal();
+    await ports.files.createExclusive(at.keyFile, fresh);
+  }
+  const keyPem = new Secret(await readText(ports.files, at.keyFile));
+  if (options.mayCreate) {
+    const certPem = await createAuthorityPem({
+      commonName: options.commonName,
+      keyPem,
+      nowMs: ports.nowMs(),
+    });
+    await ports.files.createExclusive(at.certFile, certPem, { mode: 0o644 });
+  }
+  const caPem = await readText(ports.files, at.certFile);
+  if (!isPair(caPem, keyPem)) throw damaged(at.certFile, `its key is not that of ${at.keyFile}`);
+  return new KeySigner({ caPem, keyPem, nowMs: ports.nowMs });
+}
+
+/** What a leaf certificate is to be; the key is ours. */
+export type LeafWish = Omit<LeafSpec, 'pubKeyDer' | 'validDays'>;
+
+/**
+ * Loads a key and its certificate, or makes both anew: when one is missing, they don't belong together (a crash
+ * between the two writes), the certificate is of another CA, does not say what it should, or has little time left.
+ * @returns whether it was made anew
+ */
+export async function ensureLeaf(
+  ports: PkiPorts,
+  at: KeyPairFiles,
+  options: { readonly signer: KeySigner; readonly wish: LeafWish },
+): Promise<boolean> {
+  const { files } = ports;
+  const [keyBytes, certBytes] = [
+    await files.read(at.keyFile, MAX_PEM_BYTES),
+    await files.read(at.certFile, MAX_PEM_BYTES),
+  ];
+  if (keyBytes !== undefined && certBytes !== undefined) {
+    const keyPem = new Secret(textOf(keyBytes));
+    if (isPair(textOf(certBytes), keyPem) && isUsable(textOf(certBytes), options, ports.nowMs()))
+      return false;
+  }
+  const keyPem = generateKeyPem();
+  const certPem = await options.signer.issue({
+    ...options.wish,
+    pubKeyDer: pubKeyOf(keyPem),
+    validDays: YEAR_DAYS,
+  });
+  await files.writeAtomic(at.keyFile, keyPem.reveal());
+  await files.writeAtomic(at.certFile, certPem, { mode: 0o644 });
+  return true;
+}
+
+export async function readText(files: FilePort, path: string): Promise<string> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  if (bytes === undefined)
+    throw new ConsensusError('consensus-pki-missing', `reading ${path}: it is gone`, { details: { path } });
+  return textOf(bytes);
+}
+
+function isUsable(
+  certPem: string,
+  options: { readonly signer: KeySigner; readonly wish: LeafWish },
+  nowMs: number,
+): boolean {
+  const certificate = new X509Certificate(certPem);
+  const ca = new X509Certificate(options.signer.caPem);
+  const named = options.wish.names.every(({ type, value }) =>
+    type === 'ip' ? certificate.checkIP(value) !== undefined : certificate.checkHost(value) !== undefined,
+  );
+  return (
+    certificate.checkIssued(ca) &&
+    certificate.verify(ca.publicKey) &&
+    named &&
+    certificate.subject.split('\n').includes(`CN=${options.wish.commonName}`) &&
+    Date.parse(certificate.validFrom) <= nowMs &&
+    Date.parse(certificate.validTo) - nowMs > RENEW_BEFORE_MS
+  );
+}
+
+/** false also for what is no certificate or no key at all. */
+function isPair(certPem: string, keyPem: Secret<string>): boolean {
+  try {
+    createPrivateKey(keyPem.reveal());
+    return Buffer.compare(spkiOf(new X509Certificate(certPem).publicKey), pubKeyOf(keyPem)) === 0;
+  } catch {
+    return false; // garbage is "no pair": callers replace a leaf and refuse an authority
+  }
+}
+
+function damaged(path: string, why: string): ConsensusError {
+  return new ConsensusError('consensus-pki-damaged', `reading ${path}: ${why}`, { details: { path } });
+}
+
+function textOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('utf8');
+}

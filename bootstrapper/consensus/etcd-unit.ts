@@ -1,0 +1,140 @@
+import type { ConsensusLayout } from './layout.ts';
+
+export const ETCD_UNIT = 'cluster-etcd.service';
+export const ETCD_USER = 'cluster-etcd';
+
+/** 8 GiB is the largest quota etcd recommends; 4 leaves room to raise it in an emergency. */
+export const DEFAULT_QUOTA_BYTES = 4 * 1024 ** 3;
+
+export interface ListenPorts {
+  readonly client: number;
+  readonly peer: number;
+  /** Loopback only, without TLS: sizes and counters, no keys. */
+  readonly metrics: number;
+}
+
+export const ETCD_PORTS: ListenPorts = { client: 2379, peer: 2380, metrics: 2381 };
+
+/** How this member came to be; etcd reads it only while its data folder is empty. */
+export type Origin =
+  | { readonly kind: 'first' }
+  /** Added to a running cluster as a learner: all members by name with their peer URL, this one included. */
+  | { readonly kind: 'added'; readonly members: Readonly<Record<string, string>> };
+
+export interface EtcdSettings {
+  /** The member's name: the node's id. */
+  readonly nodeId: string;
+  /** Other nodes reach this one here; no port, no brackets. */
+  readonly address: string;
+  readonly clusterId: string;
+  readonly ports: ListenPorts;
+  readonly quotaBytes: number;
+  readonly origin: Origin;
+}
+
+/** "https://ADDRESS:PORT"; IPv6 in brackets. */
+export function urlOf(address: string, port: number): string {
+  return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+}
+
+/** etcd's configuration file. JSON is YAML; unknown names are refused by etcd itself. */
+export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout): string {
+  const { nodeId, address, ports, origin } = settings;
+  const peerUrl = urlOf(address, ports.peer);
+  const members = origin.kind === 'first' ? { [nodeId]: peerUrl } : origin.members;
+  const clientUrls = [...new Set([urlOf('127.0.0.1', ports.client), urlOf(address, ports.client)])];
+  const config = {
+    name: nodeId,
+    'data-dir': layout.data,
+    'listen-peer-urls': peerUrl,
+    'initial-advertise-peer-urls': peerUrl,
+    'listen-client-urls': clientUrls.join(','),
+    'advertise-client-urls': urlOf(address, ports.client),
+    'listen-metrics-urls': `http://127.0.0.1:${ports.metrics}`,
+    'initial-cluster': Object.entries(members)
+      .map(([name, url]) => `${name}=${url}`)
+      .join(','),
+    'initial-cluster-state': origin.kind === 'first' ? 'new' : 'existing',
+    'initial-cluster-token': settings.clusterId,
+    'quota-backend-bytes': settings.quotaBytes,
+    // The API server compacts its own history every five minutes; this covers a cluster that has none yet.
+    'auto-compaction-mode': 'periodic',
+    'auto-compaction-retention': '1h',
+    'strict-reconfig-check': true,
+    // The gateway would speak with the server's certificate and so as whoever its common name says.
+    'enable-grpc-gateway': false,
+    'tls-min-version': 'TLS1.3',
+    'client-transport-security': {
+      'cert-file': layout.server.certFile,
+      'key-file': layout.server.keyFile,
+      'trusted-ca-file': layout.trustedClientsCa,
+      'client-cert-auth': true,
+    },
+    'peer-transport-security': {
+      'cert-file': layout.peer.certFile,
+      'key-file': layout.peer.keyFile,
+      'trusted-ca-file': layout.trustedPeersCa,
+      'client-cert-auth': true,
+    },
+  };
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+/**
+ * etcd as a unit: its own user, no capability, and of the cluster's state only its own folder. Type=exec although etcd
+ * could report READY: it would do so only with a quorum, and nodes that are switched on one by one must not hold up
+ * each other's agents. Whether it serves is asked by a read.
+ */
+export function buildEtcdUnit(options: {
+  readonly etcdBinary: string;
+  readonly stateDir: string;
+  readonly layout: ConsensusLayout;
+}): string {
+  return `[Unit]
+Description=etcd (cluster)
+After=network.target local-fs.target
+
+[Service]
+Type=exec
+User=${ETCD_USER}
+Group=${ETCD_USER}
+ExecStart=${options.etcdBinary} --config-file ${options.layout.configFile}
+Restart=always
+RestartSec=1
+TimeoutStopSec=20
+LimitNOFILE=65536
+OOMScoreAdjust=-900
+IOSchedulingClass=best-effort
+IOSchedulingPriority=0
+UMask=0077
+
+TemporaryFileSystem=${options.stateDir}:ro
+BindPaths=${options.layout.etcdHome}
+ReadWritePaths=${options.layout.data}
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged @resources
+
+[Install]
+WantedBy=multi-user.target
+`;
+}

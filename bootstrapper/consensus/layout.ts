@@ -1,0 +1,72 @@
+/** etcd's users, as client certificates name them. */
+export const ETCD_USERS = ['root', 'curator', 'apiserver'] as const;
+export type EtcdUserName = (typeof ETCD_USERS)[number];
+
+/** A key and its certificate. */
+export interface KeyPairFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** What a client of etcd needs, in a folder of its own: kubeadm shows the API server the whole folder of each file. */
+export interface EtcdClientFiles extends KeyPairFiles {
+  /** URL of the local member. */
+  readonly endpoint: string;
+  readonly caFile: string;
+}
+
+/**
+ * Where consensus keeps its files.
+ *
+ * ```
+ * STATE/consensus/         root only
+ *   clients/ca.{key,crt}   signs etcd's client and server certificates
+ *   peers/ca.{key,crt}     signs peer certificates and nothing else: a client must never pass for a peer
+ *   users/NAME/            ca.crt, client.{key,crt}
+ *   formed                 this node has been a member with data
+ * STATE/etcd/              all that etcd sees of STATE; owned by its user
+ *   data/                  etcd's own
+ *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt
+ *   etcd.json              configuration
+ * ```
+ */
+export interface ConsensusLayout {
+  readonly root: string;
+  readonly clientsCa: KeyPairFiles;
+  readonly peersCa: KeyPairFiles;
+  readonly formedMark: string;
+  readonly etcdHome: string;
+  readonly data: string;
+  /** Exists as soon as etcd has written anything. */
+  readonly memberData: string;
+  readonly server: KeyPairFiles;
+  readonly peer: KeyPairFiles;
+  readonly trustedClientsCa: string;
+  readonly trustedPeersCa: string;
+  readonly configFile: string;
+  user(name: EtcdUserName): KeyPairFiles & { readonly caFile: string; readonly folder: string };
+}
+
+export function consensusLayout(stateDir: string): ConsensusLayout {
+  const root = `${stateDir}/consensus`;
+  const etcdHome = `${stateDir}/etcd`;
+  const pair = (base: string): KeyPairFiles => ({ certFile: `${base}.crt`, keyFile: `${base}.key` });
+  return {
+    root,
+    clientsCa: pair(`${root}/clients/ca`),
+    peersCa: pair(`${root}/peers/ca`),
+    formedMark: `${root}/formed`,
+    etcdHome,
+    data: `${etcdHome}/data`,
+    memberData: `${etcdHome}/data/member`,
+    server: pair(`${etcdHome}/pki/server`),
+    peer: pair(`${etcdHome}/pki/peer`),
+    trustedClientsCa: `${etcdHome}/pki/clients-ca.crt`,
+    trustedPeersCa: `${etcdHome}/pki/peers-ca.crt`,
+    configFile: `${etcdHome}/etcd.json`,
+    user: (name) => {
+      const folder = `${root}/users/${name}`;
+      return { folder, caFile: `${folder}/ca.crt`, ...pair(`${folder}/client`) };
+    },
+  };
+}
