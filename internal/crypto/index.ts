@@ -1,4 +1,5 @@
-/** Domain: certificates that carry keys, and certificates signed for requests that proved theirs. */
-export { CryptoError, cryptoErrors, type CryptoErrorCode } from './errors.ts';
+/** Domain: keys, what is derived from them and what is signed with them. Certificates are in `internal/pki`. */
+export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
+export { ownershipStatement } from './ownership.ts';
+export { ed25519PubKeyFrom, generateEd25519Key, signEd25519 } from './private-key.ts';
 export { selfSignedCertificate } from './self-signed.ts';
-export { signClientCertificate, type Issuer, type RequestedCertificate } from './sign-request.ts';

@@ -1,0 +1,66 @@
+import { stringify } from 'yaml';
+import { z } from 'zod';
+import { DEFAULTS } from './defaults.ts';
+import { ConfigError } from './errors.ts';
+import { parseLocated } from './located.ts';
+import { clusterConfigSchema, type ClusterConfig } from './schema.ts';
+
+/** More is not a configuration. */
+export const MAX_CONFIG_BYTES = 1024 * 1024;
+
+/**
+ * Parses `cluster.yaml`. `path` is for messages.
+ * @throws ConfigError `config-invalid` with `details.problems`: every problem with line, column and what would be right
+ */
+export function parseClusterConfig(text: string, path: string): ClusterConfig {
+  const result = parseLocated(clusterConfigSchema, text);
+  if (result.kind === 'valid') return result.value;
+  const lines = result.problems.map(({ line, column, message }) => `${path}:${line}:${column}: ${message}`);
+  throw new ConfigError('config-invalid', `reading the configuration:\n${lines.join('\n')}`, {
+    details: { path, problems: result.problems },
+  });
+}
+
+/** JSON Schema (2020-12) of `cluster.yaml`, for editors. */
+export function clusterConfigJsonSchema(): unknown {
+  return z.toJSONSchema(clusterConfigSchema, { io: 'input' });
+}
+
+/** A new `cluster.yaml` with the settings people change first. */
+export function renderClusterConfig(options: {
+  readonly name: string;
+  readonly kubernetesVersion?: string;
+  readonly endpoint?: string;
+  readonly fingerprint?: string;
+  readonly networks?: { readonly podSubnet: string; readonly serviceSubnet: string };
+  readonly charts?: readonly Readonly<Record<string, unknown>>[];
+}): string {
+  const networks = options.networks ?? DEFAULTS;
+  const firstNode = {
+    ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
+    ...(options.fingerprint === undefined ? {} : { fingerprint: options.fingerprint }),
+    runsWorkloads: true,
+  };
+  const config = {
+    version: 1,
+    name: options.name,
+    kubernetesVersion: options.kubernetesVersion ?? DEFAULTS.kubernetesVersion,
+    networking: { podSubnet: networks.podSubnet, serviceSubnet: networks.serviceSubnet },
+    apiServer: { extraSans: [] },
+    firstNode,
+    charts: options.charts ?? [],
+    join: { policy: DEFAULTS.joinPolicy },
+  };
+  const header =
+    '# Configuration of one cluster. `cluster config schema` describes every key, `cluster config validate` checks this file.\n';
+  return header + stringify(config, { lineWidth: 0 });
+}
+
+/** One text for one configuration, whatever the order of keys in the file was. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+}

@@ -1,0 +1,209 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  ConfigError,
+  endpointFrom,
+  parseClusterConfig,
+  parseProvisioning,
+  renderClusterConfig,
+} from './index.ts';
+import { canonicalJson, clusterConfigJsonSchema } from './index.ts';
+import type { Problem } from './index.ts';
+
+function problemsOf(text: string): readonly Problem[] {
+  try {
+    parseClusterConfig(text, 'cluster.yaml');
+  } catch (error) {
+    if (error instanceof ConfigError) return error.details['problems'] as readonly Problem[];
+    throw error;
+  }
+  return [];
+}
+
+const minimal = 'version: 1\nname: prod\n';
+
+describe('parseClusterConfig()', () => {
+  test('fills in what is not written', () => {
+    expect(parseClusterConfig(minimal, 'cluster.yaml')).toMatchObject({
+      name: 'prod',
+      networking: { podSubnet: '10.244.0.0/16', serviceSubnet: '10.96.0.0/12' },
+      join: { policy: 'approve' },
+      firstNode: { runsWorkloads: true },
+      charts: [],
+    });
+  });
+
+  test('reads back what it generates', () => {
+    const text = renderClusterConfig({
+      name: 'prod',
+      endpoint: '192.0.2.11',
+      fingerprint: `sha256:${'0'.repeat(64)}`,
+    });
+    expect(parseClusterConfig(text, 'cluster.yaml').firstNode.endpoint).toBe('192.0.2.11');
+  });
+
+  const refusals = [
+    {
+      name: 'an unknown key',
+      given: `${minimal}colour: red\n`,
+      want: { path: 'colour', line: 3, column: 1 },
+    },
+    {
+      name: 'an unknown key in a chart',
+      given: `${minimal}charts:\n  - name: a\n    chart: ./a\n    valeus: {}\n`,
+      want: { path: 'charts.0.valeus', line: 6, column: 5 },
+    },
+    {
+      name: 'another version of the format',
+      given: 'version: 2\nname: a\n',
+      want: { path: 'version', line: 1, column: 10 },
+    },
+    { name: 'a missing name', given: 'version: 1\n', want: { path: 'name', line: 1, column: 1 } },
+    { name: 'a key that is written twice', given: `${minimal}name: b\n`, want: { line: 3, column: 1 } },
+    { name: 'text that is not YAML', given: 'version: [', want: { line: 1 } },
+    { name: 'a list instead of keys', given: '- a\n', want: { path: '', line: 1 } },
+    { name: 'an empty file', given: '', want: { path: 'version', line: 1 } },
+    {
+      name: 'a network with host bits',
+      given: `${minimal}networking:\n  podSubnet: 10.1.2.3/16\n`,
+      want: { line: 4, column: 14 },
+    },
+    {
+      name: 'networks that overlap',
+      given: `${minimal}networking: {podSubnet: 10.0.0.0/8, serviceSubnet: 10.1.0.0/16}\n`,
+      want: { path: 'networking.serviceSubnet', line: 3 },
+    },
+    {
+      name: 'a fingerprint that is too short',
+      given: `${minimal}firstNode: {fingerprint: "sha256:ab"}\n`,
+      want: { line: 3 },
+    },
+    {
+      name: 'an unknown join policy',
+      given: `${minimal}join: {policy: everybody}\n`,
+      want: { path: 'join.policy' },
+    },
+    {
+      name: 'a remote chart without a version',
+      given: `${minimal}charts: [{name: a, chart: "oci://h/a"}]\n`,
+      want: { path: 'charts.0.version' },
+    },
+    {
+      name: 'a local chart with a version',
+      given: `${minimal}charts: [{name: a, chart: ./a, version: 1.0.0}]\n`,
+      want: { path: 'charts.0.version' },
+    },
+    {
+      name: 'a chart that needs one that is not there',
+      given: `${minimal}charts: [{name: a, chart: ./a, needs: [b]}]\n`,
+      want: { path: 'charts.0.needs.0' },
+    },
+    {
+      name: 'a chart that needs itself',
+      given: `${minimal}charts: [{name: a, chart: ./a, needs: [a]}]\n`,
+      want: { path: 'charts.0.needs.0' },
+    },
+    {
+      name: 'two charts of one name',
+      given: `${minimal}charts: [{name: a, chart: ./a}, {name: a, chart: ./b}]\n`,
+      want: { path: 'charts.1.name' },
+    },
+    {
+      name: 'a mistyped address in the SANs',
+      given: `${minimal}apiServer: {extraSans: [1.2.3]}\n`,
+      want: { path: 'apiServer.extraSans.0' },
+    },
+  ];
+  test.each(refusals)('refuses $name and says where', ({ given, want }) => {
+    expect(problemsOf(given)[0]).toMatchObject(want);
+  });
+
+  test('does not expand a bomb of aliases', () => {
+    const bomb = [
+      'a: &a [x,x,x,x,x,x,x,x,x,x]',
+      ...'bcdefgh'
+        .split('')
+        .map((name, i) => `${name}: &${name} [${Array(9).fill(`*${'abcdefgh'[i]}`).join(',')}]`),
+    ];
+    expect(problemsOf(bomb.join('\n'))).toMatchObject([{ message: expect.stringContaining('alias') }]);
+  });
+});
+
+test('the JSON Schema refuses unknown keys as the parser does', () => {
+  expect(clusterConfigJsonSchema()).toMatchObject({ type: 'object', additionalProperties: false });
+});
+
+test('canonicalJson() does not depend on the order of keys, at any depth', () => {
+  expect(canonicalJson({ b: [{ d: 1, c: 2 }], a: 1 })).toBe(canonicalJson({ a: 1, b: [{ c: 2, d: 1 }] }));
+});
+
+describe('endpointFrom()', () => {
+  const cases = [
+    { given: '192.0.2.1', want: '192.0.2.1:9000' },
+    { given: '192.0.2.1:1', want: '192.0.2.1:1' },
+    { given: 'node1.example.org', want: 'node1.example.org:9000' },
+    { given: '2001:db8::1', want: '[2001:db8::1]:9000' },
+    { given: '[2001:db8::1]:99', want: '[2001:db8::1]:99' },
+    { given: '[192.0.2.1]:99', want: undefined },
+    { given: '192.0.2:9000', want: undefined },
+    { given: 'host:0', want: undefined },
+    { given: 'host:65536', want: undefined },
+    { given: 'http://host', want: undefined },
+    { given: '', want: undefined },
+  ];
+  test.each(cases)('$given → $want', ({ given, want }) => {
+    expect(endpointFrom(given, 9000)).toBe(want);
+  });
+});
+
+describe('parseProvisioning()', () => {
+  const good = {
+    version: 1,
+    platform: 'local',
+    ownerKeys: [Buffer.alloc(32, 7).toString('base64')],
+    tpm: { kind: 'socket', path: '/run/tpm' },
+  };
+
+  test('accepts what cluster mini writes', () => {
+    const given = {
+      ...good,
+      seedStores: ['/seed'],
+      nodeName: 'n1',
+      address: '198.18.0.11',
+      kubelet: { failCgroupV1: false },
+    };
+    expect(parseProvisioning(JSON.stringify(given))).toMatchObject({
+      seedStores: ['/seed'],
+      kubelet: { failCgroupV1: false },
+      joinEndpoints: [],
+    });
+  });
+
+  const refusals = [
+    { name: 'no owner key', given: { ...good, ownerKeys: [] } },
+    {
+      name: 'an owner key of another length',
+      given: { ...good, ownerKeys: [Buffer.alloc(31).toString('base64')] },
+    },
+    {
+      name: 'an owner key in a second spelling',
+      given: { ...good, ownerKeys: [`${Buffer.alloc(32).toString('base64')} `] },
+    },
+    { name: 'an unknown platform', given: { ...good, platform: 'cloud' } },
+    { name: 'an unknown kind of TPM', given: { ...good, tpm: { kind: 'fake' } } },
+    { name: 'a relative path', given: { ...good, seedStores: ['seed'] } },
+    { name: 'an unknown key', given: { ...good, ownerkeys: [] } },
+    { name: 'another version', given: { ...good, version: 2 } },
+    { name: 'a DNS name as address', given: { ...good, address: 'node1' } },
+  ];
+  test.each(refusals)('refuses $name', ({ given }) => {
+    expect(() => parseProvisioning(JSON.stringify(given))).toThrow(
+      expect.objectContaining({ code: 'config-provisioning-invalid' }),
+    );
+  });
+
+  test('refuses what is not JSON', () => {
+    expect(() => parseProvisioning('{')).toThrow(
+      expect.objectContaining({ code: 'config-provisioning-invalid' }),
+    );
+  });
+});

@@ -1,0 +1,18 @@
+import { DEFAULT_KUBERNETES_VERSION } from '../bundle/index.ts';
+
+/** Every default of the configuration. What is not written in a file has the value that stands here. */
+export const DEFAULTS = {
+  kubernetesVersion: DEFAULT_KUBERNETES_VERSION,
+  podSubnet: '10.244.0.0/16',
+  serviceSubnet: '10.96.0.0/12',
+  initPort: 9000,
+  joinPolicy: 'approve',
+  chartNamespace: 'default',
+  chartTimeoutSeconds: 300,
+} as const;
+
+/** Networks of clusters made by `cluster mini`: inside 198.18.0.0/15 (RFC 2544), so that they meet nobody's. */
+export const LOCAL_NETWORKS = {
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/17',
+} as const;

@@ -1,0 +1,23 @@
+/**
+ * Domain: what people write. `cluster.yaml` in the operator's workspace and the provisioning file of a machine, each
+ * read once at the edge: unknown → parsed, or refused with the place and what would be right. Defaults are in
+ * `defaults.ts`, all of them.
+ */
+export {
+  canonicalJson,
+  clusterConfigJsonSchema,
+  MAX_CONFIG_BYTES,
+  parseClusterConfig,
+  renderClusterConfig,
+} from './cluster-config.ts';
+export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
+export { endpointFrom, isHost } from './endpoint.ts';
+export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
+export type { Problem } from './located.ts';
+export {
+  MAX_PROVISIONING_BYTES,
+  parseProvisioning,
+  PROVISIONING_PATH,
+  type Provisioning,
+} from './provisioning.ts';
+export type { ChartConfig, ClusterConfig } from './schema.ts';

@@ -1,0 +1,77 @@
+import { isIP } from 'node:net';
+import { z } from 'zod';
+import { endpointFrom } from './endpoint.ts';
+import { ConfigError } from './errors.ts';
+
+/** Where a machine finds what it was provisioned with; 0600. */
+export const PROVISIONING_PATH = '/etc/cluster/provisioning.json';
+export const MAX_PROVISIONING_BYTES = 64 * 1024;
+const JOIN_PORT = 9090;
+
+const absolutePath = z.string().regex(/^\/[^\0]*$/, 'an absolute path');
+const ed25519Key = z.string().refine(
+  // One spelling per key: what decodes but is not what we would write is a typing error.
+  (text) =>
+    Buffer.from(text, 'base64').length === 32 && Buffer.from(text, 'base64').toString('base64') === text,
+  'the base64 of a raw 32-byte Ed25519 public key',
+);
+
+const schema = z.strictObject({
+  version: z.literal(1),
+  platform: z.enum(['local', 'metal']),
+  /** Who may make this machine part of a cluster. Never empty: nobody would be everybody. */
+  ownerKeys: z.tuple([ed25519Key], ed25519Key),
+  tpm: z.discriminatedUnion('kind', [
+    z.strictObject({ kind: z.literal('none') }),
+    z.strictObject({ kind: z.literal('device'), path: absolutePath }),
+    z.strictObject({ kind: z.literal('socket'), path: absolutePath }),
+  ]),
+  seedStores: z.array(absolutePath).default([]),
+  nodeName: z
+    .string()
+    .regex(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'a DNS label')
+    .optional(),
+  address: z
+    .string()
+    .refine((text) => isIP(text) !== 0, 'an IP address')
+    .optional(),
+  containerRuntime: z.strictObject({ restrictOomScoreAdj: z.boolean().optional() }).default({}),
+  kubelet: z.strictObject({ failCgroupV1: z.boolean().optional() }).default({}),
+  joinEndpoints: z
+    .array(
+      z
+        .string()
+        .refine((text) => endpointFrom(text, JOIN_PORT) !== undefined, 'an address with or without a port'),
+    )
+    .default([]),
+});
+
+export type Provisioning = z.output<typeof schema>;
+
+/**
+ * Parses `/etc/cluster/provisioning.json`.
+ * @throws ConfigError `config-provisioning-invalid`: every problem with its path in the file
+ */
+export function parseProvisioning(text: string): Provisioning {
+  const parsed = schema.safeParse(parseJson(text));
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map((issue) => ({
+    path: issue.path.join('.'),
+    message: issue.message,
+  }));
+  throw invalid(problems.map(({ path, message }) => `${path || 'the file'}: ${message}`).join('; '), {
+    problems,
+  });
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw invalid((error as SyntaxError).message, {});
+  }
+}
+
+function invalid(why: string, details: Record<string, unknown>): ConfigError {
+  return new ConfigError('config-provisioning-invalid', `reading ${PROVISIONING_PATH}: ${why}`, { details });
+}
