@@ -88,8 +88,9 @@ async function markedProcesses(host: MachineHost, markers: readonly string[]): P
     );
     if (commandLine === undefined || status === undefined || isZombie(status)) continue;
     const command = commandLine.replaceAll('\0', ' ').trim();
-    const ours = cgroup?.includes(SLICE) === true || markers.some((marker) => command.includes(marker));
-    if (ours) found.push(`${pid} ${command}`);
+    const scope = new RegExp(`${SLICE}/([^/\\n]+)`).exec(cgroup ?? '')?.[1];
+    const marked = markers.some((marker) => command.includes(marker));
+    if (scope !== undefined || marked) found.push(`${scope ?? 'no scope'}: ${pid} ${command}`);
   }
   return found;
 }

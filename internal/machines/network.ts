@@ -56,14 +56,14 @@ export function runFolder({ number }: NodeNetwork): string {
   return `${RUN_FOLDER}/${linkName(number)}`;
 }
 
-/** The kept network namespace of a node; the switch has a name that no node can have. */
-export function namespaceFile(network: NodeNetwork, node: string | 'switch'): string {
-  return `${runFolder(network)}/${node === 'switch' ? 'switch' : `node-${node}`}`;
+/** The kept network namespace of a node, or of the switch when no node is named. */
+export function namespaceFile(network: NodeNetwork, node: string | undefined): string {
+  return `${runFolder(network)}/${node === undefined ? 'switch' : `node-${node}`}`;
 }
 
 /** The commands that make the switch, in a namespace that exists. */
 export function switchPlan(network: NodeNetwork): readonly (readonly [string, ...string[]])[] {
-  const namespace = namespaceFile(network, 'switch');
+  const namespace = namespaceFile(network, undefined);
   const link = linkName(network.number);
   const inside = ['nsenter', `--net=${namespace}`, '--'] as const;
   return [
@@ -86,10 +86,10 @@ export function nodePlan(network: NodeNetwork, node: NodePort): readonly (readon
   const namespace = namespaceFile(network, node.name);
   const port = portName(node.address);
   const inside = ['nsenter', `--net=${namespace}`, '--'] as const;
-  const atSwitch = ['nsenter', `--net=${namespaceFile(network, 'switch')}`, '--'] as const;
+  const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   return [
     // prettier-ignore
-    [...inside, 'ip', 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, 'switch')],
+    [...inside, 'ip', 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, undefined)],
     [...inside, 'ip', 'link', 'set', 'lo', 'up'],
     [...inside, 'ip', 'address', 'add', `${node.address}/24`, 'dev', 'eth0'],
     [...inside, 'ip', 'link', 'set', 'eth0', 'up'],
@@ -110,11 +110,11 @@ export async function ensureSwitch(
   signal: AbortSignal,
 ): Promise<void> {
   const complete = `${runFolder(network)}/complete`;
-  const kept = (await mountPoints(host)).includes(namespaceFile(network, 'switch'));
+  const kept = (await mountPoints(host)).includes(namespaceFile(network, undefined));
   if (kept && (await host.files.stat(complete)) !== undefined) return;
-  await removeNamespace(host, network, 'switch', signal);
+  await removeNamespace(host, network, undefined, signal);
   await removeHostLink(host, network, signal);
-  await makeNamespace(host, network, 'switch', signal);
+  await makeNamespace(host, network, undefined, signal);
   await runPlan(host, switchPlan(network), signal);
   await host.files.writeAtomic(complete, '');
 }
@@ -140,7 +140,7 @@ export async function unplug(
 ): Promise<void> {
   await removeNamespace(host, network, node.name, signal);
   // The kernel ends a namespace in its own time; the cable must not linger at the switch until then.
-  const atSwitch = ['nsenter', `--net=${namespaceFile(network, 'switch')}`, '--'] as const;
+  const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   const argv = [...atSwitch, 'ip', 'link', 'delete', portName(node.address)] as const;
   await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
 }
@@ -168,7 +168,7 @@ async function removeHostLink(host: MachineHost, network: NodeNetwork, signal: A
 async function removeNamespace(
   host: MachineHost,
   network: NodeNetwork,
-  node: string | 'switch',
+  node: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const file = namespaceFile(network, node);
@@ -183,7 +183,7 @@ async function mountPoints(host: MachineHost): Promise<readonly string[]> {
 async function makeNamespace(
   host: MachineHost,
   network: NodeNetwork,
-  node: string | 'switch',
+  node: string | undefined,
   signal: AbortSignal,
 ): Promise<void> {
   const file = namespaceFile(network, node);

@@ -1,6 +1,7 @@
 import type { MachineHost } from './host.ts';
 import { output, readText } from './host.ts';
 import { MachinesError } from './errors.ts';
+import { linkName } from './names.ts';
 import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './network.ts';
 
 /** Who holds which number, for all users and data folders of this machine; outlives a reboot of it. */
@@ -48,7 +49,7 @@ export async function releaseNumber(host: MachineHost, network: NodeNetwork): Pr
 async function readClaims(host: MachineHost): Promise<ReadonlyMap<number, string>> {
   const claims = new Map<number, string>();
   for (const name of await host.files.list(NUMBERS_FOLDER)) {
-    const number = /^(\d+)$/.exec(name)?.[1];
+    const number = /^clu(\d+)$/.exec(name)?.[1];
     if (number === undefined) continue;
     claims.set(Number(number), (await readText(host, `${NUMBERS_FOLDER}/${name}`)) ?? '');
   }
@@ -56,5 +57,5 @@ async function readClaims(host: MachineHost): Promise<ReadonlyMap<number, string
 }
 
 function claimFile(number: number): string {
-  return `${NUMBERS_FOLDER}/${number}`;
+  return `${NUMBERS_FOLDER}/${linkName(number)}`;
 }

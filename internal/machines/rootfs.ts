@@ -76,7 +76,7 @@ export async function ensureRootfs(host: MachineHost, options: RootfsOptions): P
       }),
       // The tool's own choice of folders and language, nothing of the caller's.
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' },
-      onLine: (line) => options.onProgress(line.replace(/^I: /, '')),
+      onLine: (line) => reportPhase(line, options.onProgress),
       signal: options.signal,
     });
     await host.files.rename(partial, target);
@@ -104,6 +104,13 @@ export function buildArgv(options: {
     recipe.suite, options.target,
     ...(options.sources === undefined ? [] : [options.sources]),
   ];
+}
+
+/** The tool's own phases (`I: extracting archives...`), without what its packages say. */
+function reportPhase(line: string, report: (phase: string) => void): void {
+  const phase = /^I: (.*?)(?:\.\.\.)?$/.exec(line)?.[1];
+  if (phase !== undefined)
+    report(phase.startsWith('running --customize-hook') ? 'adjusting it for machines' : phase);
 }
 
 /** A file with the host's sources for the suite, or undefined when it has none. */
