@@ -1,4 +1,5 @@
 import type { SnpCollateral, SnpRules } from './snp/rules.ts';
+import type { TdxCollateral, TdxRules } from './tdx/rules.ts';
 import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 
 /**
@@ -15,6 +16,7 @@ export interface Policy {
   readonly machines: 'any-proved' | 'any' | ReadonlySet<string>;
   readonly tpm?: TpmRules;
   readonly snp?: SnpRules;
+  readonly tdx?: TdxRules;
 }
 
 /** Several values may be accepted at once, so that machines of two releases live together. */
@@ -29,4 +31,5 @@ export interface RegisterRule {
 export interface Collateral {
   readonly tpm?: TpmEndorsements;
   readonly snp?: SnpCollateral;
+  readonly tdx?: TdxCollateral;
 }

@@ -35,7 +35,7 @@ export function verifySignature(document: SignedBytes, key: PublicKey, what: str
  * upwards are refused here, before any library sees them.
  */
 export function isEcdsaSignatureRight(
-  key: PublicKey,
+  key: Pick<PublicKey, 'kind' | 'key'>,
   hash: 'sha256' | 'sha384' | 'sha512',
   signed: Uint8Array,
   signature: Uint8Array,

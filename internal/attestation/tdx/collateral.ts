@@ -1,0 +1,166 @@
+import type { z } from 'zod';
+import { judgingCertificates } from '../chain-refusal.ts';
+import type { CheckList } from '../check-list.ts';
+import {
+  attributeOf,
+  buildChain,
+  checkNotRevoked,
+  COMMON_NAME,
+  isEcdsaSignatureRight,
+  parseCrl,
+  verifyCrl,
+  verifyPath,
+  X509Error,
+  type Certificate,
+  type CertificateCache,
+  type Crl,
+} from '../x509/index.ts';
+import { equalBytes, toHex } from '../bytes.ts';
+import type { TdxErrorCode } from './errors.ts';
+import {
+  qeIdentitySchema,
+  tcbInfoSchema,
+  type IntelDocument,
+  type QeIdentity,
+  type TcbInfo,
+} from './intel-json.ts';
+import type { SignedJson, TdxCollateral } from './rules.ts';
+
+const TCB_SIGNER_NAME = 'Intel SGX TCB Signing';
+
+type Checks = CheckList<TdxErrorCode>;
+
+export interface IntelTrustOptions {
+  readonly cache: CertificateCache;
+  readonly isPinned: (root: Certificate) => boolean;
+  readonly nowMs: number;
+  readonly checks: Checks;
+}
+
+/**
+ * Collateral with everything parsed, and a memory of what has been verified for ever: which text Intel's key signed.
+ * Dates and revocation are judged each time.
+ */
+export class IntelCollateral {
+  readonly #certificates: readonly Certificate[];
+  readonly #crls: readonly Crl[];
+  readonly #raw: TdxCollateral;
+  readonly #documents = new Map<SignedJson, { readonly signer: Certificate; readonly document: unknown }>();
+
+  constructor(raw: TdxCollateral, cache: CertificateCache) {
+    this.#raw = raw;
+    this.#certificates = raw.certificates.map((der) => cache.parse(der));
+    this.#crls = raw.crls.map((der) => parseCrl(der));
+  }
+
+  /** Whether there is anything at all to judge a TCB with. */
+  get isEmpty(): boolean {
+    return this.#raw.tcbInfos.length === 0 && this.#raw.qeIdentities.length === 0 && this.#crls.length === 0;
+  }
+
+  /** Checks every certificate of a verified chain against the list of its issuer. There must be one for each. */
+  checkRevocation(chain: readonly Certificate[], { nowMs, checks }: IntelTrustOptions): void {
+    judgingCertificates(checks, () => {
+      for (const [index, certificate] of chain.entries()) {
+        const issuer = chain[index + 1] ?? certificate;
+        const crl = this.#crls.find((each) => equalBytes(each.issuer.der, issuer.subject.der));
+        if (crl === undefined) {
+          throw new X509Error(
+            'x509-crl-missing',
+            `looking for revocation: no CRL of the issuer with serial ${issuer.serial}`,
+          );
+        }
+        verifyCrl(crl, issuer, nowMs);
+        checkNotRevoked(certificate, crl);
+      }
+    });
+  }
+
+  /** The newest TCB info for this platform. */
+  tcbInfo(fmspc: Uint8Array, options: IntelTrustOptions): TcbInfo {
+    const infos = this.#verified(this.#raw.tcbInfos, tcbInfoSchema, options);
+    const { checks } = options;
+    checks.require('tdx-collateral-missing', infos.length > 0, { actual: 'no TCB info' });
+    const info = newest(infos.filter((each) => equalBytes(each.fmspc, fmspc)));
+    checks.require('tdx-tcb-info', info !== undefined, {
+      expected: toHex(fmspc),
+      actual: infos.map((each) => toHex(each.fmspc)).join(', '),
+    });
+    return this.#current(info as TcbInfo, options);
+  }
+
+  qeIdentity(options: IntelTrustOptions): QeIdentity {
+    const identity = newest(this.#verified(this.#raw.qeIdentities, qeIdentitySchema, options));
+    options.checks.require('tdx-collateral-missing', identity !== undefined, { actual: 'no QE identity' });
+    return this.#current(identity as QeIdentity, options);
+  }
+
+  #current<T extends IntelDocument>(document: T, { nowMs, checks }: IntelTrustOptions): T {
+    const actual = new Date(nowMs).toISOString();
+    checks.require('tdx-collateral-future', nowMs >= document.issueDate, { actual });
+    checks.require('tdx-collateral-expired', nowMs <= document.nextUpdate, {
+      expected: `until ${new Date(document.nextUpdate).toISOString()}`,
+      actual,
+    });
+    const seen = this.#raw.seenEvaluationNumber ?? 0;
+    checks.require('tdx-evaluation-number', document.tcbEvaluationDataNumber >= seen, {
+      expected: `at least ${seen}`,
+      actual: document.tcbEvaluationDataNumber,
+    });
+    return document;
+  }
+
+  #verified<S extends z.ZodType>(
+    texts: readonly SignedJson[],
+    schema: S,
+    options: IntelTrustOptions,
+  ): z.infer<S>[] {
+    return texts.map((signed) => {
+      const known = this.#documents.get(signed) ?? this.#verify(signed, schema, options);
+      this.#checkSigner(known.signer, options);
+      return known.document as z.infer<S>;
+    });
+  }
+
+  /** Signature first, over the text as it stands; only then is it parsed. */
+  #verify(signed: SignedJson, schema: z.ZodType, { checks }: IntelTrustOptions) {
+    const signers = this.#certificates.filter(
+      (each) => attributeOf(each.subject, COMMON_NAME) === TCB_SIGNER_NAME,
+    );
+    checks.require('tdx-collateral-signer', signers.length > 0, {
+      expected: TCB_SIGNER_NAME,
+      actual: 'none',
+    });
+    const bytes = Buffer.from(signed.text, 'utf8');
+    const signer = signers.find((each) =>
+      isEcdsaSignatureRight(each.publicKey, 'sha256', bytes, signed.signature),
+    );
+    checks.require('tdx-collateral-signature', signer !== undefined);
+    const parsed = schema.safeParse(parseJson(signed.text));
+    if (!parsed.success) throw checks.refusal('tdx-collateral-malformed', { actual: parsed.error.message });
+    const known = { signer: signer as Certificate, document: parsed.data as unknown };
+    this.#documents.set(signed, known);
+    return known;
+  }
+
+  #checkSigner(signer: Certificate, options: IntelTrustOptions): void {
+    const { checks, cache, isPinned, nowMs } = options;
+    const chain = buildChain(signer, this.#certificates, cache);
+    judgingCertificates(checks, () => verifyPath({ chain, isPinned, atMs: nowMs, cache }));
+    this.checkRevocation(chain, options);
+  }
+}
+
+function newest<T extends IntelDocument>(documents: readonly T[]): T | undefined {
+  return documents.toSorted((a, b) => b.issueDate - a.issueDate)[0];
+}
+
+/** Undefined for what is no JSON: no schema accepts it. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

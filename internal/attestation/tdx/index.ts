@@ -1,0 +1,38 @@
+/**
+ * Intel TDX: evidence of a confidential machine, signed by the quoting enclave of its platform.
+ *
+ *   configfs-tsm ─TdxIssuer─▶ { quote, event log } ─▶ TdxValidator
+ *     parseQuote        form, versions 4 and 5
+ *     verifyTdxQuote    PCK chain ▶ quoting enclave ▶ attestation key ▶ quote; revocation; TCB  → genuine
+ *     IntelCollateral   TCB info, QE identity, CRLs: signed by Intel, judged by date
+ *     evaluateTcb       platform, TDX module and enclave against Intel's levels
+ *     appraiseTdx       what the policy wants of a genuine quote
+ */
+export { appraiseTdx, checkTdxBinding } from './appraise.ts';
+export { IntelCollateral } from './collateral.ts';
+export { tdxErrors, type TdxErrorCode } from './errors.ts';
+export { decodeTdxEvidence, encodeTdxEvidence, type TdxEvidence } from './evidence.ts';
+export { intelTrust, INTEL_ROOT_FINGERPRINT } from './intel-root.ts';
+export { CCEL_PATH, TdxIssuer } from './issuer.ts';
+export { parseQuote, type TdxQuote } from './quote.ts';
+export type { TdReport } from './report.ts';
+export {
+  TDX_TCB_STATUSES,
+  type FieldRule,
+  type SignedJson,
+  type TdxCollateral,
+  type TdxRules,
+  type TdxTcbStatus,
+} from './rules.ts';
+export {
+  checkEventLog,
+  prepareCollateral,
+  TdxValidator,
+  tdxClaims,
+  tdxIdentity,
+  tdxMeasurements,
+  tdxTcbClaims,
+  type ReplayRuntimeLog,
+  type TdxValidatorOptions,
+} from './validator.ts';
+export { verifyTdxQuote, type GenuineTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify.ts';
