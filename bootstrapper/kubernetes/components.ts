@@ -1,3 +1,4 @@
+import type { Component } from '../../internal/bundle/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import { KubernetesError } from './errors.ts';
 import { PATHS } from './settings.ts';
@@ -8,25 +9,15 @@ const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-l
 /** What only the workstation runs stays there. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
 
-/** What the installer needs of the bundle; `internal/bundle` has it. */
-export interface NodeComponent {
-  readonly name: string;
-  readonly kind: 'binary' | 'image' | 'chart';
-  readonly scope: 'node' | 'controlplane' | 'workstation' | 'baseline';
-  readonly sha256: string;
-  readonly sizeBytes: number;
-  readonly references?: readonly string[];
-}
-
 export interface ComponentPorts {
   readonly commands: CommandRunner;
   /** Copies a checked blob to its place, durable and executable; nothing when it is there with this hash. */
-  install(sha256: string, path: string): Promise<'installed' | 'already'>;
-  /** The path of a blob that has been checked against its hash. */
-  blob(sha256: string): Promise<string | undefined>;
+  install(component: Component, path: string): Promise<'installed' | 'already'>;
+  /** The path of a blob, checked against its hash just now. */
+  blob(component: Component): Promise<string>;
 }
 
-export function isForNode(component: NodeComponent): boolean {
+export function isForNode(component: Component): boolean {
   return component.kind !== 'chart' && !NOT_ON_NODES.includes(component.scope);
 }
 
@@ -37,7 +28,7 @@ export function installPath(name: string): string {
 
 /** Puts the bundle's programs in place. Answers how many were not there yet. */
 export async function installBinaries(
-  components: readonly NodeComponent[],
+  components: readonly Component[],
   ports: ComponentPorts,
   onProgress: (name: string, done: number, total: number) => void,
 ): Promise<number> {
@@ -45,14 +36,14 @@ export async function installBinaries(
   let installed = 0;
   for (const [index, binary] of binaries.entries()) {
     onProgress(binary.name, index, binaries.length);
-    if ((await ports.install(binary.sha256, installPath(binary.name))) === 'installed') installed++;
+    if ((await ports.install(binary, installPath(binary.name))) === 'installed') installed++;
   }
   return installed;
 }
 
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
 export async function importImages(
-  components: readonly NodeComponent[],
+  components: readonly Component[],
   ports: ComponentPorts,
   options: { readonly onProgress: (done: number, total: number) => void; readonly signal: AbortSignal },
 ): Promise<number> {
@@ -74,14 +65,8 @@ export async function importImages(
   return missing.length;
 }
 
-async function importImage(image: NodeComponent, ports: ComponentPorts, signal: AbortSignal): Promise<void> {
-  const path = await ports.blob(image.sha256);
-  if (path === undefined) {
-    throw new KubernetesError(
-      'kubernetes-component-missing',
-      `importing image ${image.name}: blob ${image.sha256} is not in the store`,
-    );
-  }
+async function importImage(image: Component, ports: ComponentPorts, signal: AbortSignal): Promise<void> {
+  const path = await ports.blob(image);
   try {
     await ctr(ports.commands, ['images', 'import', '--local', '--no-unpack=false', path], signal);
     for (const reference of image.references ?? []) {

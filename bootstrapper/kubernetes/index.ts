@@ -6,14 +6,7 @@
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
 export { probeReadyz, type ApiProbe } from './api-probe.ts';
-export {
-  importImages,
-  installBinaries,
-  installPath,
-  isForNode,
-  type ComponentPorts,
-  type NodeComponent,
-} from './components.ts';
+export { importImages, installBinaries, installPath, isForNode, type ComponentPorts } from './components.ts';
 export { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { Kubeadm } from './kubeadm.ts';

@@ -46,6 +46,8 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
     kind: 'ClusterConfiguration',
     clusterName: settings.clusterName,
     kubernetesVersion: settings.version,
+    // Making RSA keys would take longer than everything else in the phase.
+    encryptionAlgorithm: 'ECDSA-P256',
     controlPlaneEndpoint: LOCAL_API_ENDPOINT,
     networking: { podSubnet: settings.podSubnet, serviceSubnet: settings.serviceSubnet },
     etcd: {

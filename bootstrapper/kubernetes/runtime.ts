@@ -1,7 +1,7 @@
+import type { Component } from '../../internal/bundle/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { KubernetesError } from './errors.ts';
-import type { NodeComponent } from './components.ts';
 import { PATHS, type HostSettings } from './settings.ts';
 import { buildContainerdConfig, buildContainerdUnit, CONTAINERD_UNIT } from './units.ts';
 
@@ -9,7 +9,7 @@ import { buildContainerdConfig, buildContainerdUnit, CONTAINERD_UNIT } from './u
 export async function startContainerRuntime(
   ports: { readonly files: FilePort; readonly units: UnitPort },
   options: {
-    readonly components: readonly NodeComponent[];
+    readonly components: readonly Component[];
     readonly host: HostSettings;
     readonly signal: AbortSignal;
   },

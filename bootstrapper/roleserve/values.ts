@@ -1,10 +1,11 @@
 import { EventValue } from '../../internal/event/index.ts';
+import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
 
-/** What a node does in its cluster. The names are those of `internal/role`. */
-export type RoleSet = ReadonlySet<'ConsensusMember' | 'KubernetesController' | 'KubernetesWorker'>;
+/** What a node does in its cluster. */
+export type RoleSet = ReadonlySet<Role>;
 
 /** This node is to create the cluster. Spent once the cluster exists. */
 export interface BootstrapData {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { open, rename } from 'node:fs/promises';
+import { copyFile, open, rename, statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { fileError } from './errors.ts';
 
@@ -16,6 +16,10 @@ export interface StreamPort {
   writeAt(path: string, offset: number, bytes: Uint8Array): Promise<void>;
   /** fsync, set the mode, rename, fsync of the folder: durable and complete under its new name. */
   publish(from: string, to: string, mode: number): Promise<void>;
+  /** Copies a whole file inside the kernel, sharing blocks where the file system can. Not durable before `publish`. */
+  copy(from: string, to: string): Promise<void>;
+  /** Bytes that an unprivileged writer may still use where `path` lies. */
+  freeBytes(path: string): Promise<number>;
 }
 
 /** The real disk. */
@@ -70,5 +74,18 @@ export class DiskStreams implements StreamPort {
     } catch (error) {
       throw fileError(`publishing ${to}`, error);
     }
+  }
+
+  async copy(from: string, to: string): Promise<void> {
+    await copyFile(from, to, constants.COPYFILE_FICLONE).catch((error: unknown) => {
+      throw fileError(`copying ${from} to ${to}`, error);
+    });
+  }
+
+  async freeBytes(path: string): Promise<number> {
+    const { bavail, bsize } = await statfs(path).catch((error: unknown) => {
+      throw fileError(`looking at the space of ${path}`, error);
+    });
+    return bavail * bsize;
   }
 }

@@ -1,0 +1,52 @@
+import type { Signer } from '../../internal/pki/index.ts';
+import { nodeLeaf } from '../../internal/pki/index.ts';
+import { Namespace, type EtcdClient } from '../../internal/etcd/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
+import { bootstrapCluster, type NamedKey } from '../consensus/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { BootstrapData } from '../roleserve/index.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+
+/** What the first node writes into the cluster it creates, and what that makes of it. */
+export async function giveBirth(
+  ports: { readonly admin: EtcdClient; readonly authority: Signer; readonly nowMs: () => number },
+  options: {
+    readonly data: BootstrapData;
+    readonly machine: MachineIdentity;
+    readonly address: string;
+    readonly owners: readonly [NamedKey, ...NamedKey[]];
+    readonly signal: AbortSignal;
+  },
+): Promise<{ readonly membership: Membership; readonly roles: readonly Role[] }> {
+  const { data, machine, address, owners, signal } = options;
+  const { spec } = data;
+  const roles = firstNodeRoles({ singleNode: spec.singleNode });
+  const node = { name: spec.nodeName, pubKeyDer: machine.pubKeyDer, roles, labels: {} };
+  const { cluster } = await bootstrapCluster(
+    new Namespace(ports.admin, CLUSTER_PREFIX),
+    {
+      clusterId: spec.clusterId,
+      clusterName: spec.clusterName,
+      caPem: ports.authority.caPem,
+      node,
+      owners,
+      configuration: Buffer.from(spec.configuration, 'utf8'),
+      nowMs: ports.nowMs(),
+    },
+    signal,
+  );
+  const leaf = nodeLeaf({ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] });
+  const membership: Membership = {
+    clusterId: spec.clusterId,
+    clusterName: spec.clusterName,
+    nodeId: machine.nodeId,
+    nodeName: spec.nodeName,
+    nodeAddress: address,
+    nodeCertPem: await ports.authority.issue(leaf),
+    clusterCaPem: ports.authority.caPem,
+    epoch: cluster.epoch,
+    directory: [{ nodeId: machine.nodeId, host: address }],
+  };
+  return { membership, roles };
+}

@@ -1,0 +1,17 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import { CheckedFile, type Membership } from '../enrolment/index.ts';
+import type { ClusterSettings } from '../roleserve/index.ts';
+import { PLACES } from './places.ts';
+
+/** What a member knows of itself when nobody else can be asked: each part in a checked file of its own. */
+export class NodeState {
+  readonly membership: CheckedFile<Membership>;
+  readonly roles: CheckedFile<readonly string[]>;
+  readonly settings: CheckedFile<ClusterSettings>;
+
+  constructor(files: FilePort) {
+    this.membership = new CheckedFile(files, PLACES.membership);
+    this.roles = new CheckedFile(files, PLACES.roles);
+    this.settings = new CheckedFile(files, PLACES.settings);
+  }
+}

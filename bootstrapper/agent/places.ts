@@ -1,0 +1,22 @@
+/** Where the agent keeps its state. 0700, root only, on the state disk. */
+const STATE = '/var/lib/cluster';
+
+export const PLACES = {
+  state: STATE,
+  provisioning: '/etc/cluster/provisioning.json',
+  machineKey: `${STATE}/machine/key.pem`,
+  fingerprint: `${STATE}/machine/fingerprint`,
+  lock: `${STATE}/enrolment/lock.json`,
+  init: `${STATE}/init`,
+  events: `${STATE}/init/events.jsonl`,
+  membership: `${STATE}/membership/membership.json`,
+  roles: `${STATE}/membership/roles.json`,
+  settings: `${STATE}/membership/settings.json`,
+  ca: `${STATE}/ca`,
+  etcdData: `${STATE}/etcd/data/member`,
+  store: `${STATE}/store`,
+  run: '/run/cluster',
+} as const;
+
+export const INIT_PORT = 9000;
+export const CURATOR_PORT = 9091;

@@ -1,0 +1,271 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { EtcdClient, Namespace, put, remove } from '../../internal/etcd/index.ts';
+import type { Command } from '../../internal/exec/index.ts';
+import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
+import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  ProcessUnits,
+} from '../../internal/testing/index.ts';
+import { bootstrapCluster, saveInitResult, type ClusterBirth } from './bootstrap-cluster.ts';
+import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
+import { ETCD_UNIT } from './etcd-unit.ts';
+import { consensusLayout, type EtcdClientFiles } from './layout.ts';
+
+const signal = new AbortController().signal;
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+async function createNode() {
+  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-consensus-'));
+  const units = new ProcessUnits();
+  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+  const ran: (readonly string[])[] = [];
+  const commands = {
+    run: async ({ argv }: Command) => {
+      ran.push(argv);
+      return { exitCode: 0, stdout: '', stderr: '' };
+    },
+  };
+  const config: ConsensusConfig = {
+    nodeId: 'node-1',
+    address: '127.0.0.1',
+    clusterId: 'c0ffee',
+    ports: { client: await findFreePort(), peer: await findFreePort(), metrics: await findFreePort() },
+    quotaBytes: 64 * 1024 * 1024,
+    origin: { kind: 'first' },
+    etcdBinary: await findEtcdBinary(stateDir),
+    stateDir,
+    readyMs: 20_000,
+  };
+  const consensus = (files: FilePort = new DiskFiles()) =>
+    new Consensus({ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log });
+  const start = async (files?: FilePort, over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> => {
+    const running = await consensus(files).start({ ...config, ...over }, signal);
+    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
+    return running;
+  };
+  return { config, layout: consensusLayout(stateDir), units, ran, start, consensus };
+}
+
+async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
+  const read = (path: string) => readFile(path, 'utf8');
+  const client = new EtcdClient({
+    endpoints: [files.endpoint.replace('https://', '')],
+    identity: { certPem: await read(files.certFile), keyPem: new Secret(await read(files.keyFile)) },
+    serverCaPem: await read(files.caFile),
+    clock: new SystemClock(),
+  });
+  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
+  return client;
+}
+
+const denied = expect.objectContaining({ code: 'etcd-denied' }) as Error;
+
+describe('start()', () => {
+  test('makes a member whose API server and curator are kept out of each other’s keys', async () => {
+    const { start } = await createNode();
+    const running = await start();
+    const [apiServer, curator] = [await connect(running.apiServer), await connect(running.curator)];
+    const write = (key: string) => ({ when: [], then: [put(key, bytes('x'))] });
+
+    for (const key of ['/registry/pods/a', 'compact_rev_key']) {
+      await apiServer.commit(write(key), { signal });
+      expect((await apiServer.get(key, { signal }))?.key).toBe(key);
+      await expect(curator.get(key, { signal })).rejects.toEqual(denied);
+      await expect(curator.commit(write(key), { signal })).rejects.toEqual(denied);
+    }
+    await curator.commit(write('/cluster/nodes/a'), { signal });
+    for (const key of ['/cluster/nodes/a', '/cluster/', '/registry', '/registry0', '/', 'a']) {
+      await expect(apiServer.get(key, { signal })).rejects.toEqual(denied);
+      await expect(apiServer.commit(write(key), { signal })).rejects.toEqual(denied);
+      await expect(apiServer.commit({ when: [], then: [remove(key)] }, { signal })).rejects.toEqual(denied);
+    }
+    await expect(apiServer.list('/cluster/', { signal })).rejects.toEqual(denied);
+    await expect(apiServer.list('', { signal })).rejects.toEqual(denied);
+    const watched = apiServer.watch('/cluster/', { signal, afterRevision: 1n })[Symbol.asyncIterator]();
+    await expect(watched.next()).rejects.toEqual(denied);
+    for (const client of [apiServer, curator]) {
+      await expect(client.members.addLearner('https://127.0.0.1:1', { signal })).rejects.toEqual(denied);
+      await expect(client.access.ensureUser({ name: 'eve', grants: [] }, { signal })).rejects.toEqual(denied);
+      await expect(client.maintenance.snapshot(signal).next()).rejects.toEqual(denied);
+    }
+  }, 20_000);
+
+  test('lets the API server compact: the revision advances and its own reads go on', async () => {
+    const { start } = await createNode();
+    const running = await start();
+    const apiServer = await connect(running.apiServer);
+    await apiServer.commit({ when: [], then: [put('/registry/a', bytes('1'))] }, { signal });
+    const { revision } = await apiServer.list('/registry/', { signal });
+    for (const value of ['2', '3']) {
+      await apiServer.commit({ when: [], then: [put('/registry/a', bytes(value))] }, { signal });
+    }
+    await apiServer.commit({ when: [], then: [put('compact_rev_key', bytes('0'))] }, { signal });
+    const now = await apiServer.list('/registry/', { signal });
+    await apiServer.compact(now.revision, { signal });
+    const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
+    expect((await events.next()).value).toMatchObject({ kind: 'relist' });
+    await events.return?.();
+  }, 20_000);
+
+  test('changes nothing the second time, and heals after a power cut with all data', async () => {
+    const { start, units, ran, config } = await createNode();
+    const first = await start();
+    await first.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
+    const { mainPid } = await units.status(ETCD_UNIT);
+    await start();
+    expect((await units.status(ETCD_UNIT)).mainPid).toBe(mainPid);
+    await units.kill(ETCD_UNIT);
+    const third = await start();
+    expect((await third.admin.get('kept', { signal }))?.key).toBe('kept');
+    expect(units.moves).toEqual([`start ${ETCD_UNIT}`, `start ${ETCD_UNIT}`]);
+    expect(ran.filter(([program]) => program === 'chown')).toContainEqual(
+      expect.arrayContaining([`${config.stateDir}/etcd`]),
+    );
+  }, 30_000);
+
+  test('moves the member when the machine came back with another address', async () => {
+    const { start, config, units } = await createNode();
+    await start();
+    const moved = await start(undefined, { address: '127.0.0.2' });
+    const [member] = await moved.admin.members.list({ signal });
+    expect(member?.peerUrls).toEqual([`https://127.0.0.2:${config.ports.peer}`]);
+    expect(units.moves.at(-1)).toBe(`restart ${ETCD_UNIT}`);
+  }, 30_000);
+
+  test('goes on from a crash between any two writes', async () => {
+    const { start, units, consensus, config } = await createNode();
+    let crashes = 0;
+    for (let survivingWrites = 0; ; survivingWrites++) {
+      const files = new CrashingFiles(survivingWrites);
+      try {
+        const running = await consensus(files).start(config, signal);
+        running[Symbol.dispose]();
+        if (!files.crashed) break;
+      } catch (error) {
+        expect(error).toBeInstanceOf(PowerCut);
+        crashes++;
+        await units.kill(ETCD_UNIT);
+      }
+    }
+    expect(crashes).toBeGreaterThan(15);
+    const running = await start();
+    await connect(running.curator).then((curator) => curator.list(CLUSTER_PREFIX, { signal }));
+  }, 60_000);
+
+  test.each([
+    { name: "the clients' CA", file: 'clientsCa' as const, part: 'certFile' as const },
+    { name: "the clients' CA key", file: 'clientsCa' as const, part: 'keyFile' as const },
+    { name: "the peers' CA", file: 'peersCa' as const, part: 'certFile' as const },
+  ])(
+    'refuses by code when the data is there but $name is gone, and touches nothing',
+    async ({ file, part }) => {
+      const { start, layout, units } = await createNode();
+      (await start())[Symbol.dispose]();
+      await units.kill(ETCD_UNIT);
+      const path = layout[file][part];
+      await rm(path);
+      const files = new CrashingFiles(0); // any write would fail the test with another error
+      await expect(start(files)).rejects.toMatchObject({ code: 'consensus-pki-missing', details: { path } });
+      await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
+      expect(units.moves).toEqual([`start ${ETCD_UNIT}`]);
+    },
+    20_000,
+  );
+
+  test('refuses to start an empty etcd in the place of lost data', async () => {
+    const { start, layout, units } = await createNode();
+    (await start())[Symbol.dispose]();
+    await units.kill(ETCD_UNIT);
+    await rm(layout.data, { recursive: true });
+    await expect(start(new CrashingFiles(0))).rejects.toMatchObject({ code: 'consensus-data-missing' });
+  }, 20_000);
+});
+
+describe('bootstrapCluster()', () => {
+  const node = {
+    name: 'n1',
+    pubKeyDer: pubKeyOf(generateKeyPem()),
+    roles: ['ConsensusMember'] as const,
+    labels: {},
+  };
+  const owner = { name: 'owner', pubKeyDer: pubKeyOf(generateKeyPem()) };
+  const birth: ClusterBirth = {
+    clusterId: 'c0ffee',
+    clusterName: 'test',
+    caPem: 'CA',
+    node,
+    owners: [owner],
+    configuration: bytes('{}'),
+    nowMs: 1,
+  };
+
+  test('writes everything once, however often and at once it is called; another cluster is refused', async () => {
+    const { start } = await createNode();
+    const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
+    const results = await Promise.all(Array.from({ length: 8 }, () => bootstrapCluster(etcd, birth, signal)));
+    expect(results.filter(({ already }) => !already)).toHaveLength(1);
+    const { entries, revision } = await etcd.list('', { signal });
+    expect(entries).toHaveLength(5);
+    const stranger = { ...birth, clusterId: 'bad' };
+    const secondNode = { ...birth, node: { ...node, pubKeyDer: pubKeyOf(generateKeyPem()) } };
+    for (const other of [stranger, secondNode, { ...birth, caPem: 'another CA' }]) {
+      await expect(bootstrapCluster(etcd, other, signal)).rejects.toMatchObject({
+        code: 'consensus-other-cluster',
+      });
+    }
+    expect((await etcd.list('', { signal })).revision).toBe(revision);
+
+    await saveInitResult(etcd, { initId: 'i', result: bytes('first') }, signal);
+    await saveInitResult(etcd, { initId: 'i', result: bytes('second') }, signal);
+    const kept = await etcd.get(records.initResult.key('result'), { signal });
+    expect(records.initResult.decode('k', kept?.value ?? bytes('')).result).toBe(btoa('first'));
+  }, 20_000);
+});
+
+class PowerCut extends Error {}
+
+/** A real disk that fails for good at the n-th change. */
+class CrashingFiles extends DiskFiles {
+  #left: number;
+  crashed = false;
+
+  constructor(changes: number) {
+    super();
+    this.#left = changes;
+  }
+
+  override async writeAtomic(...args: Parameters<DiskFiles['writeAtomic']>): Promise<void> {
+    this.#spend();
+    await super.writeAtomic(...args);
+  }
+
+  override async createExclusive(...args: Parameters<DiskFiles['createExclusive']>): Promise<boolean> {
+    this.#spend();
+    return super.createExclusive(...args);
+  }
+
+  override async makeDirectory(...args: Parameters<DiskFiles['makeDirectory']>): Promise<void> {
+    this.#spend();
+    await super.makeDirectory(...args);
+  }
+
+  #spend(): void {
+    if (this.#left-- > 0) return;
+    this.crashed = true;
+    throw new PowerCut();
+  }
+}

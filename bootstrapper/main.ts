@@ -1,0 +1,53 @@
+import { SystemClock } from '../internal/clock/index.ts';
+import { MAX_PROVISIONING_BYTES, parseProvisioning, PROVISIONING_PATH } from '../internal/config/index.ts';
+import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/errors/index.ts';
+import { ExecaRunner } from '../internal/exec/index.ts';
+import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
+import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
+import { LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
+import { VERSION } from '../internal/versions/index.ts';
+import { runAgent } from './agent/index.ts';
+
+/** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
+const clock = new SystemClock();
+const files = new DiskFiles();
+const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
+const log = createLogger({
+  path: '',
+  nowMs: () => clock.nowMs(),
+  sink: (record) => {
+    if (record.level !== 'debug' || process.env['CLUSTER_DEBUG'] === '1')
+      process.stdout.write(`${formatJsonRecord(record)}\n`);
+  },
+});
+const stop = new AbortController();
+for (const name of ['SIGTERM', 'SIGINT'] as const)
+  process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
+
+try {
+  const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
+  const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
+  await runAgent(
+    {
+      files,
+      streams: new DiskStreams(),
+      commands,
+      units: new SystemdUnits({ files, commands }),
+      machine: new LinuxMachine(files),
+      clock,
+      log,
+      random: Math.random,
+    },
+    { provisioning, version: VERSION, signal: stop.signal },
+  );
+} catch (error) {
+  const coded = findCoded(error);
+  log.error('the agent ends', {
+    code: coded?.code ?? 'internal',
+    message: describeError(error),
+    fix: coded?.fix,
+  });
+  process.exitCode = EXIT_CODES[coded instanceof CodedError ? coded.exit : 'internal'].number;
+}
+// Sockets that a stopped tree left half closed must not keep a stopped agent alive.
+process.exit();
