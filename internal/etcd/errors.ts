@@ -123,7 +123,8 @@ const SAYINGS: readonly (readonly [string, EtcdErrorCode])[] = [
 
 /** The code for one of etcd's own sentences; undefined for one we don't know. */
 export function codeFromSaying(text: string): EtcdErrorCode | undefined {
-  const said = text.replace(/^etcdserver: /, '');
+  // A watch that is refused says the same sentence wrapped in Go's own rendering of a status.
+  const said = text.replace(/^rpc error: code = \w+ desc = /, '').replace(/^etcdserver: /, '');
   // The longest match first: "can only promote a learner member" is also the beginning of another sentence.
   return SAYINGS.filter(([saying]) => said.startsWith(saying)).sort(
     (a, b) => b[0].length - a[0].length,

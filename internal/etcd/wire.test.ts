@@ -41,6 +41,7 @@ test.each([
     code: 'etcd-member-not-ready',
   },
   { said: 'etcdserver: request timed out, possibly due to connection lost', code: 'etcd-unavailable' },
+  { said: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied', code: 'etcd-denied' },
   { said: 'something new', code: undefined },
 ])('"$said" is $code', ({ said, code }) => {
   expect(codeFromSaying(said)).toBe(code);

@@ -8,3 +8,4 @@ export { untilAborted } from './until-aborted.ts';
 export { findEtcdBinary } from './etcd-binary.ts';
 export { findFreePort } from './free-port.ts';
 export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';
+export { ProcessUnits } from './process-units.ts';

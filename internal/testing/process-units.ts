@@ -1,0 +1,66 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+
+/**
+ * Units without systemd: `start` really runs the unit's ExecStart as a child. What systemd does besides (users,
+ * sandboxes, restarts) it does not.
+ */
+export class ProcessUnits implements AsyncDisposable {
+  readonly installed = new Map<string, string>();
+  /** Every start, restart and stop, in order. */
+  readonly moves: string[] = [];
+  readonly #running = new Map<string, ChildProcess>();
+
+  async install(unit: string, content: string): Promise<boolean> {
+    const changed = this.installed.get(unit) !== content;
+    this.installed.set(unit, content);
+    return changed;
+  }
+
+  async start(unit: string): Promise<void> {
+    this.moves.push(`start ${unit}`);
+    this.#spawn(unit);
+  }
+
+  async restart(unit: string): Promise<void> {
+    this.moves.push(`restart ${unit}`);
+    await this.kill(unit);
+    this.#spawn(unit);
+  }
+
+  async stop(unit: string): Promise<void> {
+    this.moves.push(`stop ${unit}`);
+    await this.kill(unit);
+  }
+
+  async status(unit: string): Promise<{ readonly active: 'active' | 'inactive'; readonly mainPid: number }> {
+    const pid = this.#running.get(unit)?.pid;
+    return { active: pid === undefined ? 'inactive' : 'active', mainPid: pid ?? 0 };
+  }
+
+  /** SIGKILL, as a power cut; not a move. */
+  async kill(unit: string): Promise<void> {
+    const child = this.#running.get(unit);
+    if (child === undefined) return;
+    this.#running.delete(unit);
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const unit of [...this.#running.keys()]) await this.kill(unit);
+  }
+
+  #spawn(unit: string): void {
+    const line = /^ExecStart=(.*)$/m.exec(this.installed.get(unit) ?? '')?.[1];
+    const [program, ...args] = line?.split(' ') ?? [];
+    if (program === undefined) throw new Error(`starting ${unit}: it is not installed`);
+    const child = spawn(program, args, { stdio: 'ignore' });
+    child.once('exit', () => {
+      if (this.#running.get(unit) === child) this.#running.delete(unit);
+    });
+    this.#running.set(unit, child);
+  }
+}
