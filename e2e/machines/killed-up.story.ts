@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findCluster } from '../../internal/machines/index.ts';
+import { createBench, type Bench } from './bench.ts';
+
+/** When `up` is killed: the message it has come to, and how long after it. */
+const MOMENTS = [
+  { after: 'Installing the agent package', ms: 100 },
+  { after: 'Starting machine', ms: 0 },
+  { after: 'Starting machine', ms: 60 }, // the network
+  { after: 'Starting machine', ms: 250 }, // the TPM's manufacture
+  { after: 'Starting machine', ms: 900 },
+  { after: 'Starting machine', ms: 1300 }, // the boot
+  { after: 'Starting machine', ms: 1700 },
+] as const;
+
+for (const { after, ms } of MOMENTS) {
+  await test(`kill -9 ${ms} ms after "${after}": down leaves the host as it was`, async () => {
+    await using bench = await createBench();
+    const before = await bench.facts();
+    await killedUp(bench, after, ms);
+    const cluster = await findCluster(bench.machines, { root: bench.root, name: 'torn' });
+    await bench.must('mini', 'down', '--name', 'torn');
+    const mine = cluster === undefined ? [] : [cluster.network.number];
+    assert.deepEqual(bench.changes(before, await bench.facts(), mine), []);
+    assert.deepEqual(await bench.machines.files.list(bench.root), []);
+  });
+}
+
+await test('kill -9 in the middle of up: the same command goes on, and nothing is doubled', async () => {
+  await using bench = await createBench();
+  const before = await bench.facts();
+  await killedUp(bench, 'Starting machine', 900);
+  await bench.up('torn');
+  const cluster = await bench.cluster('torn');
+  const node = await cluster.node('n1');
+  const { stdout } = await node.exec(['systemctl', 'is-system-running', '--wait'], { signal: bench.signal });
+  assert.equal(stdout.trim(), 'running');
+  const facts = await bench.facts();
+  const own = (facts['processes'] ?? []).filter((line) => line.startsWith(`clu${cluster.network.number}-`));
+  assert.equal(own.filter((line) => line.includes('swtpm socket')).length, 1);
+  assert.equal(own.filter((line) => /\d+ systemd-nspawn /.test(line)).length, 1);
+  await bench.must('mini', 'down', '--name', 'torn');
+  assert.deepEqual(bench.changes(before, await bench.facts(), [cluster.network.number]), []);
+});
+
+await test('kill -9 while the root file system is built: neither processes nor mounts stay, the next build starts anew', async () => {
+  await using bench = await createBench({ ownCache: true });
+  const before = await bench.facts();
+  await killedUp(bench, 'Preparing the root file system', 6000);
+  await bench.must('mini', 'down', '--name', 'torn');
+  assert.deepEqual(bench.changes(before, await bench.facts()), []);
+  await bench.up('torn');
+  assert.match(await bench.must('mini', 'ls'), /n1\s+on/);
+});
+
+await test('two commands at once: the second one is told that the first one holds the cluster', async () => {
+  await using bench = await createBench();
+  await bench.up('busy');
+  const cluster = await bench.cluster('busy');
+  await using _lock = await cluster.lock();
+  const refused = await bench.cli('mini', 'down', '--name', 'busy');
+  assert.equal(refused.code, 9);
+  assert.match(refused.stderr, /machines-busy/);
+});
+
+/** Starts `mini up` and kills it, and waits until the kernel has let go of it. */
+async function killedUp(bench: Bench, after: string, ms: number): Promise<void> {
+  const child = bench.startCli('mini', 'up', '--nodes-only', '--name', 'torn', '--agent', bench.agent);
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
+  let said = '';
+  await new Promise<void>((resolve, reject) => {
+    child.stderr?.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+      if (said.includes(after)) resolve();
+    });
+    child.once('close', () => reject(new Error(`up ended before it came to "${after}": ${said}`)));
+  });
+  await delay(ms);
+  child.kill('SIGKILL');
+  await ended;
+}
