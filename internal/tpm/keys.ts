@@ -64,7 +64,7 @@ export async function withEndorsementAuth<T>(
   if (hasAttributes(key.publicArea, ['userWithAuth'])) return use(password());
   await using session = await startPolicySession(tpm, signal);
   await policyEndorsementSecret(tpm, session, signal);
-  return use(session.auth);
+  return await use(session.auth);
 }
 
 /** The DER certificate of an EK as the manufacturer wrote it to NV, or undefined. Padding is cut by its DER length. */
@@ -111,5 +111,5 @@ function isMadeFrom(template: Template, publicArea: TpmPublic): boolean {
 function cutToDerLength(bytes: Uint8Array): Uint8Array {
   const longForm = bytes[0] === 0x30 && bytes[1] === 0x82 && bytes.length >= 4;
   if (!longForm) return bytes;
-  return bytes.slice(0, 4 + bytes[2]! * 256 + bytes[3]!);
+  return bytes.slice(0, 4 + Buffer.from(bytes).readUInt16BE(2));
 }

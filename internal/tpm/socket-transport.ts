@@ -52,7 +52,7 @@ class SocketTransport implements Transport {
         const whole = wholeMessage(received);
         if (whole !== undefined) resolve(whole);
       } catch (error) {
-        reject(error as Error);
+        reject(error);
       }
     };
     const onClose = (): void => reject(new TpmError('tpm-connection', 'waiting for the TPM: socket closed'));

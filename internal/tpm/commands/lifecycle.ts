@@ -32,7 +32,7 @@ export async function listHandles(
 ): Promise<readonly number[]> {
   const found: number[] = [];
   for (let from = range; ;) {
-    const reader = await getCapability(tpm, CAP_HANDLES, from, signal);
+    const reader = await getCapability(tpm, { capability: CAP_HANDLES, from, count: PAGE }, signal);
     const count = reader.u32('count');
     if (count > PAGE) throw reader.fail('count', `at most ${PAGE}`, `${count}`);
     const page = Array.from({ length: count }, () => reader.u32('handle'));
@@ -51,7 +51,11 @@ export async function readProperty(
   property: number,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const reader = await getCapability(tpm, CAP_TPM_PROPERTIES, property, signal, 1);
+  const reader = await getCapability(
+    tpm,
+    { capability: CAP_TPM_PROPERTIES, from: property, count: 1 },
+    signal,
+  );
   const count = reader.u32('count');
   if (count > 1) throw reader.fail('count', 'at most 1', `${count}`);
   const entry = count === 0 ? undefined : { tag: reader.u32('property'), value: reader.u32('value') };
@@ -61,11 +65,10 @@ export async function readProperty(
 
 async function getCapability(
   tpm: TpmConnection,
-  capability: number,
-  from: number,
+  asked: { readonly capability: number; readonly from: number; readonly count: number },
   signal: AbortSignal,
-  count = PAGE,
 ) {
+  const { capability, from, count } = asked;
   const parameters = new WireWriter().u32(capability).u32(from).u32(count).finish();
   const { parameters: reader } = await tpm.execute({ name: 'getCapability', parameters }, signal);
   const more = reader.u8('moreData') === 1;

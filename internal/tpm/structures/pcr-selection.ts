@@ -1,6 +1,6 @@
 import { digestOf, hashId, hashName, type HashName } from '../algorithms.ts';
 import { malformed } from '../errors.ts';
-import { WireReader, WireWriter } from '../wire.ts';
+import { WireWriter, type WireReader } from '../wire.ts';
 
 /** PCs have 24 PCRs: three octets of selection, in every profile this project meets. */
 export const PCR_COUNT = 24;
@@ -17,7 +17,7 @@ export function encodePcrSelection(selection: PcrSelection): Uint8Array {
   const octets = new Uint8Array(SELECT_BYTES);
   for (const pcr of selection.pcrs) {
     if (!Number.isInteger(pcr) || pcr < 0 || pcr >= PCR_COUNT) throw new RangeError(`PCR ${pcr}`);
-    octets[pcr >> 3]! |= 1 << (pcr & 7);
+    octets[pcr >> 3] = (octets[pcr >> 3] ?? 0) | (1 << (pcr & 7));
   }
   return new WireWriter().u32(1).u16(hashId(selection.hash)).u8(SELECT_BYTES).bytes(octets).finish();
 }
@@ -30,7 +30,7 @@ export function readPcrSelection(reader: WireReader): PcrSelection {
   reader.expect(reader.u8('octets of PCR selection'), SELECT_BYTES, 'octets of PCR selection');
   const octets = reader.bytes(SELECT_BYTES, 'PCR selection');
   const pcrs = Array.from({ length: PCR_COUNT }, (_, pcr) => pcr).filter(
-    (pcr) => (octets[pcr >> 3]! & (1 << (pcr & 7))) !== 0,
+    (pcr) => ((octets[pcr >> 3] ?? 0) & (1 << (pcr & 7))) !== 0,
   );
   return { hash, pcrs };
 }

@@ -158,7 +158,7 @@ function readKey(reader: WireReader, type: number): TpmKey {
   const exponent = reader.u32('exponent');
   if (exponent !== 0) reader.expect(exponent, 65537, 'exponent'); // 0 means 65537 (Part 2, 12.2.3.5)
   const modulus = reader.sized('modulus', bits / 8);
-  if (modulus.length !== bits / 8 || modulus[0]! < 0x80)
+  if (modulus.length !== bits / 8 || (modulus[0] ?? 0) < 0x80)
     throw reader.fail('modulus', `${bits} bits`, 'fewer');
   return { kind: 'rsa', bits, exponent: 65537, modulus };
 }
