@@ -1,0 +1,114 @@
+/** Builds what is shipped, into `dist/`. `npm run build -- --help` explains. */
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
+import { relative, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { buildDebianPackage } from './build/debian.ts';
+import { buildExecutable } from './build/executable.ts';
+import { bundledPackages, licenseText } from './build/licenses.ts';
+import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
+import { agentPackage, cliPackage } from './build/packages.ts';
+import { bundleProgram, exists, PROGRAMS } from './build/programs.ts';
+
+const HELP = `Builds what is shipped, into dist/:
+
+  cluster.mjs bootstrapper.mjs joinservice.mjs apilb.mjs   one file each; needs nothing but Node 24
+  cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
+  cluster_VERSION_ARCH.deb                                 the operator's program and its Node
+  cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea
+
+Usage: npm run build -- [--arch ARCH] [--only-programs] [--sea]
+
+  --arch ARCH       ${Object.keys(ARCHITECTURES).join(' or ')}; this machine's unless said
+  --only-programs   the .mjs files and nothing else
+  --sea             also the single executables (this machine's architecture only)
+
+The same sources give the same bytes. SOURCE_DATE_EPOCH sets the time of every file in the packages.
+`;
+
+/** Any constant will do, as long as it is one: 2026-01-01. */
+const EPOCH_SECONDS = 1_767_225_600;
+
+const ROOT = resolve(import.meta.dirname, '..');
+const DIST = resolve(ROOT, 'dist');
+
+interface Options {
+  readonly architecture: Architecture;
+  readonly onlyPrograms: boolean;
+  readonly sea: boolean;
+}
+
+function parseOptions(args: readonly string[]): Options | 'help' {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      arch: { type: 'string', default: nativeArchitecture() },
+      'only-programs': { type: 'boolean', default: false },
+      sea: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return 'help';
+  const architecture = values.arch;
+  if (!isArchitecture(architecture)) throw new Error(`--arch ${architecture}: amd64 or arm64`);
+  if (values.sea && architecture !== nativeArchitecture()) {
+    throw new Error(`--sea --arch ${architecture}: the code cache can only be made on ${architecture}`);
+  }
+  return { architecture, onlyPrograms: values['only-programs'], sea: values.sea };
+}
+
+function nativeArchitecture(): string {
+  return process.arch === 'x64' ? 'amd64' : process.arch;
+}
+
+function isArchitecture(name: string): name is Architecture {
+  return Object.hasOwn(ARCHITECTURES, name);
+}
+
+async function main({ architecture, onlyPrograms, sea }: Options): Promise<void> {
+  mkdirSync(DIST, { recursive: true });
+  const missing = PROGRAMS.filter((program) => !exists(ROOT, program));
+  for (const { entry } of missing) say(`${entry} does not exist yet`);
+  const programs = PROGRAMS.filter((program) => !missing.includes(program));
+
+  const packages = new Set<string>();
+  for (const program of programs) {
+    const metafile = await step(resolve(DIST, `${program.name}.mjs`), () =>
+      bundleProgram(ROOT, DIST, program),
+    );
+    bundledPackages(metafile).forEach((each) => packages.add(each));
+  }
+  if (onlyPrograms) return;
+
+  const { version } = JSON.parse(readFileSync(resolve(ROOT, 'package.json'), 'utf8')) as { version: string };
+  const epochSeconds = Number(process.env['SOURCE_DATE_EPOCH'] ?? EPOCH_SECONDS);
+  const licenses = licenseText(ROOT, [...packages].sort());
+  for (const contents of [agentPackage, cliPackage]) {
+    const content = contents({ root: ROOT, dist: DIST, version, architecture, licenses });
+    const target = resolve(DIST, `${content.name}_${version}_${architecture}.deb`);
+    await step(target, () => buildDebianPackage(DIST, epochSeconds, content));
+  }
+  if (!sea) return;
+  for (const program of programs.filter(({ name }) => name === 'cluster' || name === 'bootstrapper')) {
+    await step(resolve(DIST, `${program.name}-linux-${architecture}`), () =>
+      buildExecutable(ROOT, DIST, architecture, program),
+    );
+  }
+}
+
+/** Runs one piece of work and says what came out, how large it is and how long it took. */
+async function step<T>(target: string, work: () => T | Promise<T>): Promise<T> {
+  const startedMs = performance.now();
+  const result = await work();
+  const size = existsSync(target) ? `${(statSync(target).size / 1e6).toFixed(1)} MB` : 'missing';
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  say(`${relative(ROOT, target).padEnd(44)} ${size.padStart(9)} ${seconds.padStart(5)} s`);
+  return result;
+}
+
+function say(line: string): void {
+  process.stdout.write(`${line}\n`);
+}
+
+const options = parseOptions(process.argv.slice(2));
+if (options === 'help') process.stdout.write(HELP);
+else await main(options);

@@ -1,0 +1,77 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { build, transform } from 'esbuild';
+import { nodeBinary, type Architecture } from './node-binary.ts';
+import { bundleOptions, type Program } from './programs.ts';
+
+/** Where Node looks for an embedded program; its own constant (doc/api/single-executable-applications). */
+const FUSE = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2';
+
+/** Output is shown when it fails, in the error. */
+const QUIET = { stdio: 'pipe' } as const;
+
+/** `import.meta` of a program that is its own executable. */
+const IMPORT_META = `const __file=process.execPath,__url=require("node:url").pathToFileURL(__file).href,__dirname_=require("node:path").dirname(__file);`;
+
+/**
+ * Builds `<dist>/<name>-linux-<architecture>`: Node with the program and its code cache inside
+ * (single executable application). The code cache is made by this very Node, so only for its architecture.
+ */
+export async function buildExecutable(
+  root: string,
+  dist: string,
+  architecture: Architecture,
+  program: Program,
+): Promise<string> {
+  const work = mkdtempSync(join(tmpdir(), 'cluster-sea-'));
+  try {
+    const main = join(work, 'main.cjs');
+    await bundleCommonJs(root, program, main);
+    const blob = join(work, 'blob');
+    const config = join(work, 'config.json');
+    const flags = { disableExperimentalSEAWarning: true, useCodeCache: true, useSnapshot: false };
+    writeFileSync(config, JSON.stringify({ main, output: blob, ...flags }));
+    const node = nodeBinary(root, architecture);
+    execFileSync(node, ['--experimental-sea-config', config], QUIET);
+    const target = resolve(dist, `${program.name}-linux-${architecture}`);
+    rmSync(target, { force: true });
+    copyFileSync(node, target);
+    const postject = resolve(root, 'node_modules/postject/dist/cli.js');
+    execFileSync(node, [postject, target, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', FUSE], QUIET);
+    return target;
+  } finally {
+    rmSync(work, { recursive: true, force: true });
+  }
+}
+
+/** Node 24 embeds CommonJS only, which has no top-level await: the body of the entry becomes a function. */
+async function bundleCommonJs(root: string, program: Program, outfile: string): Promise<void> {
+  const entry = resolve(root, program.entry);
+  const { code } = await transform(readFileSync(entry, 'utf8'), { loader: 'ts', format: 'esm' });
+  const { entryPoints: _, ...shared } = bundleOptions(root, program);
+  await build({
+    ...shared,
+    stdin: { contents: wrapBody(code), resolveDir: dirname(entry), sourcefile: entry, loader: 'js' },
+    format: 'cjs',
+    banner: { js: IMPORT_META },
+    define: {
+      'import.meta.url': '__url',
+      'import.meta.filename': '__file',
+      'import.meta.dirname': '__dirname_',
+    },
+    outfile,
+  });
+}
+
+/** Imports stay, all else moves into one async function. esbuild prints one import per line, first of all. */
+export function wrapBody(code: string): string {
+  const lines = code.split('\n').filter((line) => !line.startsWith('#!'));
+  const first = lines.findIndex((line) => !line.startsWith('import '));
+  const body = lines.slice(first);
+  if (body.some((line) => /^(import|export)[ {]/.test(line))) {
+    throw new Error('wrapping an entry point: it has an import or export after its first statement');
+  }
+  return [...lines.slice(0, first), '(async () => {', ...body, '})();', ''].join('\n');
+}
