@@ -95,6 +95,7 @@ export {
   parsePublic,
   qualifiedNameOf,
   type ObjectAttribute,
+  type SignatureScheme,
   type TpmKey,
   type TpmPublic,
 } from './structures/public.ts';

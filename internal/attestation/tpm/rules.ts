@@ -11,8 +11,10 @@ export interface TpmRules {
   readonly requiredPcrs: readonly number[];
   /** TPMS_CLOCK_INFO.safe must be 1: the last shutdown was orderly, so the clock has not gone back. */
   readonly requireSafeClock: boolean;
-  /** `required`: refused without a log that replays to the quoted PCRs; `optional`: checked when it is there. */
+  /** `required`: refused without a firmware event log; `optional`: checked in the same way when it is there. */
   readonly eventLog: 'required' | 'optional';
+  /** PCRs whose quoted values the log must lead to exactly. The agent's own PCR is not in the firmware's log. */
+  readonly loggedPcrs: readonly number[];
 }
 
 /** Attestation keys this cluster knows, by the hex of their TPM Name (two bytes of hash algorithm, then the hash). */
@@ -24,6 +26,11 @@ export interface TpmEndorsements {
 export interface KnownAttestationKey {
   /** SHA-256 of the DER SubjectPublicKeyInfo of the EK, hex; absent when only the AK itself is pinned. */
   readonly endorsementKeyId?: string;
+  /**
+   * Qualified Name (hex) of an AK that is no primary of the endorsement hierarchy, as cloud providers make them;
+   * computed from the AK itself otherwise.
+   */
+  readonly qualifiedName?: string;
   /** From the last accepted quote of this key. A later quote may not be older. */
   readonly lastSeen?: TpmClock;
 }

@@ -1,0 +1,88 @@
+import {
+  hasAttributes,
+  HIERARCHY,
+  keyObjectOf,
+  nameOf,
+  OBJECT_ATTRIBUTE,
+  parsePublic,
+  qualifiedNameOf,
+  TpmError,
+  type ObjectAttribute,
+  type SignatureScheme,
+  type TpmPublic,
+} from '../../tpm/index.ts';
+import type { KeyObject } from 'node:crypto';
+import { toHex } from '../bytes.ts';
+import type { CheckList } from '../check-list.ts';
+import type { QuoteErrorCode } from './errors.ts';
+
+/** An attestation key whose form is right. Whose it is, its Name decides. */
+export interface AttestationKey {
+  readonly publicArea: TpmPublic;
+  readonly scheme: SignatureScheme;
+  readonly nameHex: string;
+  /** What `qualifiedSigner` must be when the key is a primary of the endorsement hierarchy. */
+  readonly qualifiedNameHex: string;
+  readonly keyObject: KeyObject;
+}
+
+/** Signs only what the TPM made itself (restricted), was born in it and can't leave it. */
+const REQUIRED: readonly ObjectAttribute[] = [
+  'fixedTpm',
+  'fixedParent',
+  'sensitiveDataOrigin',
+  'restricted',
+  'sign',
+];
+const FORBIDDEN: readonly ObjectAttribute[] = ['decrypt', 'encryptedDuplication', 'x509Sign', 'stClear'];
+
+/**
+ * Reads the key and judges its attributes. They are not covered by any quote, only by the key's Name: pin the Name, or
+ * have it proved by credential activation, before trusting them.
+ */
+export function checkAttestationKey(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): AttestationKey {
+  const publicArea = readKey(bytes, checks);
+  const missing = REQUIRED.filter((name) => !hasAttributes(publicArea, [name]));
+  const forbidden = FORBIDDEN.filter((name) => hasAttributes(publicArea, [name]));
+  checks.require('quote-key-attributes', missing.length + forbidden.length === 0, {
+    expected: `${REQUIRED.join(', ')}; not ${FORBIDDEN.join(', ')}`,
+    actual: describeAttributes(publicArea),
+  });
+  const { scheme } = publicArea;
+  const accepted = scheme !== undefined && publicArea.symmetric === undefined && scheme.hash !== 'sha512';
+  if (!accepted) throw checks.refusal('quote-key-scheme', { expected: 'a fixed scheme', actual: 'none' });
+  checks.require('quote-key-scheme', true, { actual: `${scheme.algorithm}-${scheme.hash}` });
+  return {
+    publicArea,
+    scheme,
+    nameHex: toHex(nameOf(publicArea)),
+    qualifiedNameHex: toHex(qualifiedNameOf(publicArea, HIERARCHY.endorsement)),
+    keyObject: keyObject(publicArea, checks),
+  };
+}
+
+function readKey(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): TpmPublic {
+  try {
+    return parsePublic(bytes);
+  } catch (error) {
+    throw malformedKey(error, checks);
+  }
+}
+
+function keyObject(publicArea: TpmPublic, checks: CheckList<QuoteErrorCode>): KeyObject {
+  try {
+    return keyObjectOf(publicArea.key);
+  } catch (error) {
+    throw malformedKey(error, checks);
+  }
+}
+
+function malformedKey(error: unknown, checks: CheckList<QuoteErrorCode>): unknown {
+  if (!(error instanceof TpmError)) return error;
+  return checks.refusal('quote-key-malformed', { actual: error.message }, { cause: error });
+}
+
+function describeAttributes(publicArea: TpmPublic): string {
+  const names = Object.keys(OBJECT_ATTRIBUTE) as ObjectAttribute[];
+  return names.filter((name) => hasAttributes(publicArea, [name])).join(', ');
+}

@@ -1,0 +1,32 @@
+/**
+ * TPM 2.0 evidence: a quote over PCRs, by a key that is known to live in one machine's TPM, for one session.
+ *
+ *   createTpmIssuer ──▶ document (evidence.ts) ──▶ TpmValidator
+ *                                                   verify.ts    key, signature, binding, PCRs, clock, log
+ *                                                   appraise.ts  registers and machine, as the policy wants
+ *
+ * `verifyTpmEvidence` alone is for callers with their own policy; `verifyQuote` for quotes of other tools.
+ */
+export { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
+export { isClockForward, laterClock } from './clock.ts';
+export { quoteErrors, type QuoteErrorCode } from './errors.ts';
+export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
+export {
+  createTpmIssuer,
+  FIRMWARE_EVENT_LOG,
+  MAX_ATTACHED_LOG_BYTES,
+  readEventLog,
+  type TpmIssuerOptions,
+} from './issuer.ts';
+export {
+  measureMachine,
+  type MachineMeasurement,
+  type MeasuredEvent,
+  type MeasuredLog,
+  type MeasureOptions,
+} from './measure.ts';
+export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
+export { RESETTABLE_PCRS, verifyQuote, type GenuineQuote } from './quote.ts';
+export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
+export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
+export { checkRules, verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';

@@ -1,0 +1,107 @@
+import { PCR_COUNT, readPcrs, type Tpm } from '../../tpm/index.ts';
+import type { FilePort } from '../../file/index.ts';
+import { isZero, toHex } from '../bytes.ts';
+import {
+  eventTypeName,
+  isDataMeasured,
+  parseEventLog,
+  replayEventLog,
+  type LogEvent,
+} from '../eventlog/index.ts';
+import { MAX_ATTACHED_LOG_BYTES } from './issuer.ts';
+import { RESETTABLE_PCRS } from './quote.ts';
+
+/** What a machine measured, ready to become reference values of a configuration. */
+export interface MachineMeasurement {
+  /** In the form of the policy: register name to accepted values. Only registers that something was extended into. */
+  readonly registers: Readonly<
+    Record<string, { readonly accepted: readonly string[]; readonly warnOnly: false }>
+  >;
+  /** All 24, also those that are zero or resettable and can't be reference values. */
+  readonly values: Readonly<Record<string, string>>;
+  readonly eventLog: MeasuredLog | undefined;
+}
+
+export interface MeasuredLog {
+  /** Registers that the log leads to exactly, and those it does not: software extended them beside the log. */
+  readonly explained: readonly string[];
+  readonly unexplained: readonly string[];
+  readonly events: readonly MeasuredEvent[];
+}
+
+export interface MeasuredEvent {
+  readonly register: string;
+  readonly type: string;
+  readonly sha256: string;
+  /** Whether the register vouches for `text`. */
+  readonly dataMeasured: boolean;
+  /** Printable part of the event's data. */
+  readonly text: string;
+}
+
+export interface MeasureOptions {
+  readonly tpm: Tpm;
+  readonly eventLog?: { readonly files: FilePort; readonly path: string };
+}
+
+const MAX_TEXT = 120;
+
+/** Reads all registers and the event log of this machine. Nothing is signed: run it on a machine you trust. */
+export async function measureMachine(
+  options: MeasureOptions,
+  signal: AbortSignal,
+): Promise<MachineMeasurement> {
+  const pcrs = Array.from({ length: PCR_COUNT }, (_, pcr) => pcr);
+  const values = await options.tpm.use(signal, (connection, taskSignal) =>
+    readPcrs(connection, { hash: 'sha256', pcrs }, taskSignal),
+  );
+  const used = [...values].filter(([pcr, value]) => !isUnused(value) && !RESETTABLE_PCRS.includes(pcr));
+  return {
+    registers: Object.fromEntries(
+      used.map(([pcr, value]) => [`pcr${pcr}`, { accepted: [toHex(value)], warnOnly: false } as const]),
+    ),
+    values: Object.fromEntries([...values].map(([pcr, value]) => [`pcr${pcr}`, toHex(value)])),
+    eventLog: await measureLog(options, values),
+  };
+}
+
+async function measureLog(
+  { eventLog }: MeasureOptions,
+  values: ReadonlyMap<number, Uint8Array>,
+): Promise<MeasuredLog | undefined> {
+  const bytes = await eventLog?.files.read(eventLog.path, MAX_ATTACHED_LOG_BYTES * 4);
+  if (bytes === undefined || bytes.length === 0) return undefined;
+  const log = parseEventLog(bytes, 'tpm');
+  const replayed = replayEventLog(log, 'sha256');
+  const matches = (pcr: number): boolean => {
+    const [quoted, expected] = [values.get(pcr), replayed.get(pcr)];
+    return quoted !== undefined && expected !== undefined && Buffer.compare(quoted, expected) === 0;
+  };
+  const registers = [...values].filter(([, value]) => !isUnused(value)).map(([pcr]) => pcr);
+  return {
+    explained: registers.filter(matches).map((pcr) => `pcr${pcr}`),
+    unexplained: registers.filter((pcr) => !matches(pcr)).map((pcr) => `pcr${pcr}`),
+    events: log.events.map(describeEvent),
+  };
+}
+
+function describeEvent(event: LogEvent): MeasuredEvent {
+  return {
+    register: `pcr${event.register}`,
+    type: eventTypeName(event.type),
+    sha256: toHex(event.digests.get('sha256') ?? new Uint8Array()),
+    dataMeasured: isDataMeasured(event, 'sha256'),
+    text: printable(event.data),
+  };
+}
+
+/** Firmware strings are ASCII or UTF-16; zero bytes and controls are dropped, and so is what no terminal should get. */
+function printable(data: Uint8Array): string {
+  const text = Buffer.from(data.filter((byte) => byte >= 0x20 && byte < 0x7f)).toString('latin1');
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT)}…` : text;
+}
+
+/** At its start value: zero, or all ones for the registers of a dynamic launch that never came. */
+function isUnused(value: Uint8Array): boolean {
+  return isZero(value) || value.every((byte) => byte === 0xff);
+}

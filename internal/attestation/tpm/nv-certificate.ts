@@ -1,0 +1,61 @@
+import {
+  nvNameOf,
+  parseNvAttest,
+  WireReader,
+  type NvAttest,
+  type NvPublic,
+  type SignedAttest,
+} from '../../tpm/index.ts';
+import { equalBytes, toHex } from '../bytes.ts';
+import { CheckList } from '../check-list.ts';
+import { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
+import { quoteErrors, type QuoteErrorCode } from './errors.ts';
+import { refusalOf, STATEMENT_CODES, verifyStatementSignature } from './quote.ts';
+
+export interface NvCertificateOptions {
+  /** TPMT_PUBLIC of a key whose Name the caller trusts already. */
+  readonly attestationKey: Uint8Array;
+  /** What was given to the TPM to be signed along: the verifier's nonce, hashed with what it is for. */
+  readonly extraData: Uint8Array;
+  /** The index as it must be defined, written bit included. */
+  readonly index: NvPublic;
+}
+
+const COUNTER_BYTES = 8;
+
+/** Verifies that a TPM certified the whole of one counter, and answers its value. The caller compares it with the record. */
+export function verifyCounterCertificate(certificate: SignedAttest, options: NvCertificateOptions): bigint {
+  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'judging an NV certificate');
+  const key = checkAttestationKey(options.attestationKey, checks);
+  const statement = readNvStatement(certificate.attest, checks);
+  verifyStatementSignature(key, certificate, checks);
+  checkSigner(key, statement, checks);
+  checks.require('quote-binding', equalBytes(statement.extraData, options.extraData), {
+    expected: toHex(options.extraData),
+    actual: toHex(statement.extraData),
+  });
+  checks.require('quote-nv-index', equalBytes(statement.indexName, nvNameOf(options.index)), {
+    expected: toHex(nvNameOf(options.index)),
+    actual: toHex(statement.indexName),
+  });
+  checks.require('quote-nv-range', statement.offset === 0 && statement.contents.length === COUNTER_BYTES, {
+    expected: `${COUNTER_BYTES} bytes at 0`,
+    actual: `${statement.contents.length} bytes at ${statement.offset}`,
+  });
+  return new WireReader(statement.contents, 'a certified counter').u64('value');
+}
+
+function checkSigner(key: AttestationKey, statement: NvAttest, checks: CheckList<QuoteErrorCode>): void {
+  checks.require('quote-qualified-signer', toHex(statement.qualifiedSigner) === key.qualifiedNameHex, {
+    expected: key.qualifiedNameHex,
+    actual: toHex(statement.qualifiedSigner),
+  });
+}
+
+function readNvStatement(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): NvAttest {
+  try {
+    return parseNvAttest(bytes);
+  } catch (error) {
+    throw refusalOf(error, STATEMENT_CODES, 'quote-attest-malformed', checks);
+  }
+}

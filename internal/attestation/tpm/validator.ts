@@ -1,0 +1,84 @@
+import { checkMachine, checkRegisters, warningsOf } from '../appraise.ts';
+import { isZero } from '../bytes.ts';
+import { AppraisalError } from '../errors.ts';
+import type { TpmClock } from './rules.ts';
+import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
+import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify.ts';
+
+/** Judges TPM evidence: genuine and bound to this session first, then registers and machine as the policy wants. */
+export class TpmValidator implements Validator {
+  readonly variant = 'tpm';
+
+  async validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
+    const { policy, collateral } = context;
+    if (policy.tpm === undefined || collateral.tpm === undefined) {
+      throw new AppraisalError(
+        'attestation-policy-missing',
+        'judging a TPM quote: the policy or the endorsements have no section for it',
+      );
+    }
+    checkRegisterNames(policy);
+    const verified = verifyTpmEvidence(evidence, binding, {
+      rules: policy.tpm,
+      endorsements: collateral.tpm,
+    });
+    const { checks } = verified.checks;
+    const measurements = tpmMeasurements(verified.pcrValues);
+    checkRegisters(measurements, policy, checks);
+    checkMachine(verified.machineIdentity, policy, checks);
+    return {
+      variant: this.variant,
+      accepted: true,
+      checks,
+      measurements,
+      machineIdentity: verified.machineIdentity,
+      claims: tpmClaims(verified),
+      warnings: [...warningsOf(checks), ...limitsOf(verified)],
+      policyVersion: policy.version,
+    };
+  }
+}
+
+export function tpmMeasurements(values: ReadonlyMap<number, Uint8Array>): ReadonlyMap<string, Uint8Array> {
+  return new Map([...values].map(([pcr, value]) => [`pcr${pcr}`, value]));
+}
+
+/** Signed facts. `quoteId` is the one to remember a quote by: the signature has a twin, what it signs has not. */
+export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
+  const { key, clock, statement, proof, quoteId, eventCount } = verified;
+  return {
+    attestationKey: key.nameHex,
+    scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
+    quoteId,
+    batchSize: proof.size,
+    firmwareVersion: `0x${statement.firmwareVersion.toString(16)}`,
+    clockMs: clock.clockMs.toString(),
+    resetCount: clock.resetCount,
+    restartCount: clock.restartCount,
+    safe: clock.safe,
+    ...(eventCount === undefined ? {} : { events: eventCount }),
+  };
+}
+
+/** The clock in a TPM verdict, to be kept as `lastSeen` of its key. */
+export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | undefined {
+  const { clockMs, resetCount, restartCount, safe } = claims;
+  if (typeof clockMs !== 'string' || typeof safe !== 'boolean') return undefined;
+  if (typeof resetCount !== 'number' || typeof restartCount !== 'number') return undefined;
+  return { clockMs: BigInt(clockMs), resetCount, restartCount, safe };
+}
+
+/** What this evidence does not show, for the operator. */
+function limitsOf({ pcrValues, machineIdentity }: VerifiedTpmEvidence): string[] {
+  const firmware = [...pcrValues].filter(([pcr]) => pcr <= 7);
+  return [
+    ...(firmware.length > 0 && firmware.every(([, value]) => isZero(value))
+      ? [
+          'No firmware measured this boot: PCRs 0 to 7 are zero, so the registers say nothing about the software.',
+        ]
+      : []),
+    ...(machineIdentity.proof === 'unproved'
+      ? ['The attestation key is unknown: which machine this is has not been proved.']
+      : []),
+  ];
+}

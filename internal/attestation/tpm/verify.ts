@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { leafHash, quoteExtraData, rootFromProof, TpmError, type ClockInfo } from '../../tpm/index.ts';
+import { checkSizes } from '../appraise.ts';
+import { equalBytes, toHex } from '../bytes.ts';
+import { CheckList } from '../check-list.ts';
+import { AppraisalError } from '../errors.ts';
+import type { Policy } from '../rules.ts';
+import type { MachineIdentity } from '../verdict.ts';
+import { checkClock } from './clock.ts';
+import { quoteErrors, type QuoteErrorCode } from './errors.ts';
+import { decodeTpmEvidence, type TpmEvidence } from './evidence.ts';
+import { judgeEventLog } from './log.ts';
+import { RESETTABLE_PCRS, verifyQuote, type GenuineQuote } from './quote.ts';
+import type { KnownAttestationKey, TpmEndorsements, TpmRules } from './rules.ts';
+
+export interface TpmVerifyOptions {
+  readonly rules: TpmRules;
+  readonly endorsements: TpmEndorsements;
+}
+
+/** A quote for this session by a key that may sign. Register values and machines are the common policy's to judge. */
+export interface VerifiedTpmEvidence extends GenuineQuote {
+  readonly machineIdentity: MachineIdentity;
+  readonly clock: ClockInfo;
+  /** Names this quote for ever: a hash over what was signed, which no twin of the signature shares. */
+  readonly quoteId: string;
+  readonly proof: TpmEvidence['proof'];
+  /** Events of the firmware's log; undefined when there was none. */
+  readonly eventCount: number | undefined;
+  readonly checks: CheckList<QuoteErrorCode>;
+}
+
+/**
+ * Judges TPM evidence: well-formed, signed by a fit key, that key known, bound to this session, PCRs as signed, clock
+ * forward, event log leading to the PCRs. Throws an `AttestationError` that names the first check that fails.
+ */
+export function verifyTpmEvidence(
+  evidence: Uint8Array,
+  binding: Uint8Array,
+  { rules, endorsements }: TpmVerifyOptions,
+): VerifiedTpmEvidence {
+  checkSizes(evidence, binding);
+  checkRules(rules);
+  const checks: CheckList<QuoteErrorCode> = new CheckList(quoteErrors, 'judging a TPM quote');
+  const document = decodeTpmEvidence(evidence);
+  const nameHex = nameOfBytes(document.attestationKey);
+  const known = endorsements.attestationKeys.get(nameHex);
+  const quote = verifyQuote(document, checks, known?.qualifiedName);
+  const machineIdentity = identify(quote.key.nameHex, known, rules, checks);
+  checkBound(document, binding, quote, checks);
+  const missing = rules.requiredPcrs.filter((pcr) => !quote.pcrValues.has(pcr));
+  checks.require('quote-pcr-missing', missing.length === 0, {
+    expected: rules.requiredPcrs.join(','),
+    actual: quote.statement.selection.pcrs.join(','),
+  });
+  const { clock } = quote.statement;
+  checkClock(clock, { lastSeen: known?.lastSeen, requireSafe: rules.requireSafeClock }, checks);
+  const eventCount = judgeEventLog(document.eventLog, quote.pcrValues, { rules, checks });
+  const quoteId = createHash('sha256').update(document.attest).digest('hex');
+  return { ...quote, machineIdentity, clock, quoteId, proof: document.proof, eventCount, checks };
+}
+
+/** Rules that would let everything pass are no rules. */
+export function checkRules(rules: TpmRules): void {
+  const lasting = rules.requiredPcrs.filter((pcr) => !RESETTABLE_PCRS.includes(pcr));
+  const inRange = [...rules.requiredPcrs, ...rules.loggedPcrs].every(
+    (pcr) => Number.isInteger(pcr) && pcr >= 0 && pcr <= 23,
+  );
+  const logged = rules.loggedPcrs.every((pcr) => rules.requiredPcrs.includes(pcr));
+  if (lasting.length === 0 || !inRange || !logged) {
+    throw new AppraisalError('attestation-policy-invalid', 'reading the TPM rules', {
+      expected: 'required PCRs of 0 to 23, not only 16 and 23; logged PCRs among them',
+      actual: `required ${rules.requiredPcrs.join(',')}, logged ${rules.loggedPcrs.join(',')}`,
+    });
+  }
+}
+
+/** A register that any software resets can't be a reference value. */
+export function checkRegisterNames(policy: Policy): void {
+  for (const pcr of RESETTABLE_PCRS) {
+    if (policy.registers.has(`pcr${pcr}`)) {
+      throw new AppraisalError('attestation-policy-invalid', `reading the reference value of pcr${pcr}`, {
+        expected: 'registers that only a restart resets',
+        actual: `pcr${pcr}`,
+      });
+    }
+  }
+}
+
+/** The key's Name decides whose it is, and the signature has been verified with it. */
+function identify(
+  nameHex: string,
+  known: KnownAttestationKey | undefined,
+  rules: TpmRules,
+  checks: CheckList<QuoteErrorCode>,
+): MachineIdentity {
+  const expected = rules.attestationKeys === 'enrolled' ? 'an enrolled key' : 'any well-formed key';
+  checks.require('quote-key-unknown', known !== undefined || rules.attestationKeys === 'enrolling', {
+    expected,
+    actual: nameHex,
+  });
+  if (known?.endorsementKeyId !== undefined) {
+    return { kind: 'tpm-ek', id: known.endorsementKeyId, proof: 'endorsed' };
+  }
+  return { kind: 'tpm-ak', id: nameHex, proof: known === undefined ? 'unproved' : 'pinned' };
+}
+
+/** From the binding over leaf and path to the root, which with the log's hash is what the TPM signed as extraData. */
+function checkBound(
+  { proof, eventLog }: TpmEvidence,
+  binding: Uint8Array,
+  { statement }: GenuineQuote,
+  checks: CheckList<QuoteErrorCode>,
+): void {
+  const root = rootOf(binding, proof, checks);
+  const expected = quoteExtraData(root, proof.size, eventLog);
+  checks.require('quote-binding', equalBytes(expected, statement.extraData), {
+    expected: toHex(expected),
+    actual: toHex(statement.extraData),
+  });
+}
+
+function rootOf(
+  binding: Uint8Array,
+  proof: TpmEvidence['proof'],
+  checks: CheckList<QuoteErrorCode>,
+): Uint8Array {
+  try {
+    return rootFromProof(leafHash(binding), proof);
+  } catch (error) {
+    if (!(error instanceof TpmError)) throw error;
+    throw checks.refusal('quote-proof-malformed', { actual: error.message }, { cause: error });
+  }
+}
+
+/** The Name that these bytes have if they are a key with a SHA-256 Name, to look it up before it is parsed. */
+function nameOfBytes(attestationKey: Uint8Array): string {
+  return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
+}
