@@ -28,6 +28,10 @@ export const attestationErrors = defineErrors({
     'The evidence is larger than any real one; it was not looked at.',
     'See what answers at that address: it is not an agent of this version.',
   ),
+  'attestation-evidence-malformed': refusedCheck(
+    'The evidence document is not well-formed.',
+    'See what answers at that address: it is not an agent of this version.',
+  ),
   'attestation-policy-missing': {
     fault: 'operator',
     exit: 'usage',

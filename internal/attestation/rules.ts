@@ -10,6 +10,8 @@ import type { TpmEndorsements, TpmRules } from './tpm/rules.ts';
 export interface Policy {
   /** Names this set of values in every verdict, audit record and log line. */
   readonly version: string;
+  /** What passing means: `measured` the software too, `identity` only which machine it is. */
+  readonly profile?: 'measured' | 'identity';
   /** Reference values by register name. What is not named here is reported and not judged. */
   readonly registers: ReadonlyMap<string, RegisterRule>;
   /** Machines that may pass, as `machineIdentityText`; `any-proved` takes every one that is not `unproved`. */

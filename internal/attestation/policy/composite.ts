@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { checkBinding, checkSizes } from '../appraise.ts';
+import { decodeDocument, encodeDocument } from '../document.ts';
+import { AppraisalError, attestationErrors } from '../errors.ts';
+import type { Policy } from '../rules.ts';
+import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
+
+/** Issuers and validators of machines whose confidential processor vouches for their virtual TPM. */
+type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
+
+/** What a virtual TPM must be able to say before it quotes. */
+export interface VirtualTpmIssuer extends Issuer {
+  readonly variant: 'tpm';
+  /** The Name of its attestation key. */
+  attestationKeyName(signal: AbortSignal): Promise<Uint8Array>;
+}
+
+const MAGIC = 'CTEE';
+const LABEL = 'cluster attestation key in confidential machine v1\0';
+const TPM_REGISTER = /^pcr\d+$/;
+
+/**
+ * What the processor signs: the session's binding and the attestation key of the TPM, both in one report. The report
+ * is fresh by itself, so a key that was vouched for once is worth nothing in another session.
+ */
+function reportBinding(binding: Uint8Array, keyName: Uint8Array): Uint8Array {
+  return new Uint8Array(createHash('sha512').update(LABEL, 'ascii').update(binding).update(keyName).digest());
+}
+
+export class CompositeIssuer implements Issuer {
+  readonly variant: CompositeVariant;
+  readonly #processor: Issuer;
+  readonly #tpm: VirtualTpmIssuer;
+
+  constructor(options: {
+    readonly variant: CompositeVariant;
+    readonly processor: Issuer;
+    readonly tpm: VirtualTpmIssuer;
+  }) {
+    this.variant = options.variant;
+    this.#processor = options.processor;
+    this.#tpm = options.tpm;
+  }
+
+  async issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    checkBinding(binding);
+    const keyName = await this.#tpm.attestationKeyName(signal);
+    const report = await this.#processor.issue(reportBinding(binding, keyName), signal);
+    const quote = await this.#tpm.issue(binding, signal);
+    return encodeDocument(MAGIC, [keyName, report, quote]);
+  }
+}
+
+/** Judges the report first; then the quote, with the key that the report vouches for as the only one enrolled. */
+export class CompositeValidator implements Validator {
+  readonly variant: CompositeVariant;
+  readonly #processor: Validator;
+  readonly #tpm: Validator;
+
+  constructor(options: {
+    readonly variant: CompositeVariant;
+    readonly processor: Validator;
+    readonly tpm: Validator;
+  }) {
+    this.variant = options.variant;
+    this.#processor = options.processor;
+    this.#tpm = options.tpm;
+  }
+
+  async validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
+    checkSizes(evidence, binding);
+    const [keyName = new Uint8Array(), report = new Uint8Array(), quote = new Uint8Array(), ...others] =
+      decodeDocument(evidence, {
+        magic: MAGIC,
+        maxParts: 3,
+        catalogue: attestationErrors,
+        malformed: 'attestation-evidence-malformed',
+      });
+    if (quote.length === 0 || others.length > 0) {
+      throw new AppraisalError(
+        'attestation-evidence-malformed',
+        'judging evidence of two kinds: a part is missing',
+      );
+    }
+    const processor = await this.#processor.validate(report, reportBinding(binding, keyName), {
+      ...context,
+      policy: partOf(context.policy, (register) => !TPM_REGISTER.test(register)),
+    });
+    const tpm = await this.#tpm.validate(quote, binding, vouchedFor(context, keyName));
+    return merge(this.variant, processor, tpm);
+  }
+}
+
+/** The TPM's half of the policy: its registers, and the one key. Which machine it is, the processor has shown. */
+function vouchedFor(context: ValidationContext, keyName: Uint8Array): ValidationContext {
+  const known = context.collateral.tpm?.attestationKeys.get(Buffer.from(keyName).toString('hex')) ?? {};
+  const { tpm, ...policy } = partOf(context.policy, (register) => TPM_REGISTER.test(register));
+  return {
+    nowMs: context.nowMs,
+    policy: { ...policy, machines: 'any', ...(tpm && { tpm: { ...tpm, attestationKeys: 'enrolled' } }) },
+    collateral: {
+      ...context.collateral,
+      tpm: { attestationKeys: new Map([[Buffer.from(keyName).toString('hex'), known]]) },
+    },
+  };
+}
+
+function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {
+  return { ...policy, registers: new Map([...policy.registers].filter(([name]) => isMine(name))) };
+}
+
+function merge(variant: CompositeVariant, processor: Verdict, tpm: Verdict): Verdict {
+  const prefixed = Object.entries(tpm.claims).map(([name, claim]) => [`tpm.${name}`, claim] as const);
+  return {
+    ...processor,
+    variant,
+    checks: [...processor.checks, ...tpm.checks],
+    measurements: new Map([...processor.measurements, ...tpm.measurements]),
+    claims: { ...processor.claims, ...Object.fromEntries(prefixed) },
+    warnings: [...processor.warnings, ...tpm.warnings],
+  };
+}

@@ -1,0 +1,78 @@
+import { createHash } from 'node:crypto';
+import type { Policy, RegisterRule } from '../rules.ts';
+import type { SnpProduct } from '../snp/product.ts';
+import type { SnpTcb } from '../snp/tcb.ts';
+import { PolicyError } from './errors.ts';
+import { policySchema, type WrittenPolicy } from './schema.ts';
+
+/**
+ * Reads a policy, as it comes out of YAML or JSON, or throws a `PolicyError`. Its version is the operator's name with
+ * a hash of the content, so two policies of one name can't be taken for each other.
+ */
+export function parsePolicy(input: unknown): Policy {
+  const parsed = policySchema.safeParse(input);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    const path = issue?.path.join('.') || 'the whole';
+    throw new PolicyError(
+      'policy-malformed',
+      `reading an attestation policy: ${path}: ${issue?.message ?? 'malformed'}`,
+      {
+        details: { path },
+      },
+    );
+  }
+  const written = parsed.data;
+  checkProvesSomething(written);
+  const { tpm, 'sev-snp': snp, tdx } = written;
+  return {
+    version: `${written.name}@${contentHash(input)}`,
+    profile: written.profile,
+    registers: new Map(Object.entries(written.registers).map(([name, rule]) => [name, registerRule(rule)])),
+    machines: typeof written.machines === 'string' ? written.machines : new Set(written.machines),
+    ...(tpm === undefined ? {} : { tpm }),
+    ...(snp === undefined ? {} : { snp: snpRules(snp) }),
+    ...(tdx === undefined ? {} : { tdx: renameAge(tdx) }),
+  };
+}
+
+/** No empty list and no default may mean "accepted". */
+function checkProvesSomething({ profile, registers, machines }: WrittenPolicy): void {
+  const rules = Object.values(registers);
+  if (profile === 'measured' && rules.every((rule) => rule.warnOnly === true)) {
+    throw new PolicyError(
+      'policy-proves-nothing',
+      'reading an attestation policy: `measured` without an enforced register',
+    );
+  }
+  if (profile === 'identity' && machines === 'any') {
+    throw new PolicyError(
+      'policy-proves-nothing',
+      'reading an attestation policy: `identity` with machines `any`',
+    );
+  }
+}
+
+function registerRule({ expected, warnOnly }: WrittenPolicy['registers'][string]): RegisterRule {
+  return { accepted: expected, warnOnly: warnOnly ?? false };
+}
+
+function snpRules(written: NonNullable<WrittenPolicy['sev-snp']>): NonNullable<Policy['snp']> {
+  const { minimumTcb, ...rest } = renameAge(written);
+  return { ...rest, minimumTcb: new Map(Object.entries(minimumTcb) as [SnpProduct, SnpTcb][]) };
+}
+
+function renameAge<T extends { readonly maxCollateralAgeDays: number }>(written: T) {
+  const { maxCollateralAgeDays: maxCollateralAgeMs, ...rest } = written;
+  return { ...rest, maxCollateralAgeMs };
+}
+
+/** Over the content with its keys in order, so that reformatting a file is no new policy. */
+function contentHash(input: unknown): string {
+  const text = JSON.stringify(input, (_, value: unknown) =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+}
