@@ -150,7 +150,9 @@ describe('a flood of mute connections', () => {
     using first = await pairs(2, '127.0.0.2');
     using second = await pairs(2, '127.0.0.3');
     using third = await pairs(1, '127.0.0.4');
-    const all = [first, second, third].flatMap((each) => each.pairs).map((tcp) => watched(ends.server(tcp.server)));
+    const all = [first, second, third]
+      .flatMap((each) => each.pairs)
+      .map((tcp) => watched(ends.server(tcp.server)));
     await settle();
     expect(all.map(({ code }) => code)).toEqual([undefined, undefined, undefined, undefined, 'atls-busy']);
     await ends.clock.advance(3_000);

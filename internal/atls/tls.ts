@@ -20,6 +20,8 @@ export async function secure(role: Role, tcp: Socket, keys: TlsKeys, signal: Abo
   socket.on('error', () => undefined);
   try {
     await handshakeDone(role, socket, signal);
+    // Made outside `tls.Server`, it would say so for ever, and http2 would wait for an event that never comes.
+    if (role === 'server') Object.assign(socket, { secureConnecting: false });
     return checked(socket, keys);
   } catch (error) {
     socket.destroy();

@@ -17,6 +17,7 @@ import {
   type sendUnaryData,
   type UntypedHandleCall,
 } from '@grpc/grpc-js';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import type { Logger } from '../logging/index.ts';
@@ -136,15 +137,12 @@ export class RpcServer<P> implements AsyncDisposable {
     const source = `${socket.remoteAddress}:${socket.remotePort}`;
     this.#sockets.add(socket);
     socket.on('error', () => undefined); // a peer that resets is not our failure; 'close' follows
-    socket.once('close', () => {
-      this.#sockets.delete(socket);
-      this.#peers.delete(source);
-    });
+    socket.once('close', () => this.#sockets.delete(socket));
     try {
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
-      this.#peers.set(source, upgraded.peer);
+      this.#introduce(upgraded.socket, upgraded.peer);
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
@@ -152,7 +150,20 @@ export class RpcServer<P> implements AsyncDisposable {
     }
   }
 
-  /** The peer of the connection a call came on, by the address pair that only the kernel assigns. */
+  /**
+   * grpc names the peer of a call by its socket's `remoteAddress` and port. That pair is not unique: one host can hold
+   * it twice, towards two addresses of this server, and would be taken for the other. So the socket gets a name of
+   * our own that nobody can choose or meet again.
+   */
+  #introduce(socket: Socket, peer: P): void {
+    const name = `connection-${randomUUID()}`;
+    Object.defineProperty(socket, 'remoteAddress', { value: name });
+    const key = `${name}:${socket.remotePort}`;
+    this.#peers.set(key, peer);
+    socket.once('close', () => this.#peers.delete(key));
+  }
+
+  /** The peer of the connection a call came on, by the name that `#introduce` gave it. */
   #call(call: { getPeer(): string }, signal: AbortSignal): Call<P> {
     const peer = this.#peers.get(call.getPeer());
     if (peer === undefined) throw new Error('a call on a connection that proved nothing');

@@ -1,0 +1,292 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import type * as Grpc from '@grpc/grpc-js';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { createRequire } from 'node:module';
+import { SystemClock } from '../clock/index.ts';
+import { createClient, implement, RpcChannel, RpcServer } from '../rpc/index.ts';
+import {
+  codeOf,
+  createAtlsEnds,
+  Echo,
+  FakeIssuer,
+  FakeValidator,
+  MACHINE_KEY,
+} from '../testing/atls/index.ts';
+import { createMemoryLogger } from '../testing/index.ts';
+import { atlsClientUpgrade, atlsServerUpgrade, NO_RULES, RotatingKeys, type AttestedPeer } from './index.ts';
+
+const never = new AbortController().signal;
+const clock = new SystemClock();
+
+describe('gRPC over attested TLS', () => {
+  test('a handler knows who calls, whatever the caller says', async () => {
+    await using server = await serve();
+    using channel = dial(server.port, 'machine-a');
+    const said = await ask(channel);
+    expect(said).toBe(identityOf('machine-a'));
+    expect(channel.peer?.machineIdentity.id).toBe(identityOf('server'));
+  });
+
+  test('two callers at once are not mixed up', async () => {
+    await using server = await serve();
+    using a = dial(server.port, 'machine-a');
+    using b = dial(server.port, 'machine-b');
+    const said = await Promise.all([ask(a), ask(b), ask(a), ask(b)]);
+    const [idA, idB] = [identityOf('machine-a'), identityOf('machine-b')];
+    expect(said).toEqual([idA, idB, idA, idB]);
+  });
+
+  test('nor are two with the same address and port, on two addresses of the server', async () => {
+    await using server = await serve('0.0.0.0');
+    const upgradeFrom = (name: string, host: string) => upgradeOver(name, { host, port: server.port });
+    const localPort = await freePort();
+    using a = new RpcChannel({
+      endpoint: `127.0.0.1:${server.port}`,
+      upgrade: upgradeFrom('machine-a', '127.0.0.1'),
+    });
+    using b = new RpcChannel({
+      endpoint: `127.0.0.1:${server.port}`,
+      upgrade: upgradeFrom('machine-b', '127.0.0.2'),
+    });
+    expect(await ask(a)).toBe(identityOf('machine-a'));
+    expect(await ask(b)).toBe(identityOf('machine-b'));
+    expect(await ask(a)).toBe(identityOf('machine-a'));
+
+    /** Ignores grpc's own connection and makes one whose source address the test chooses. */
+    function upgradeOver(name: string, to: { readonly host: string; readonly port: number }) {
+      return async (tcp: Socket, signal: AbortSignal) => {
+        tcp.destroy();
+        const own = connect({ ...to, localAddress: '127.0.0.1', localPort });
+        own.on('error', () => undefined);
+        await once(own, 'connect');
+        return client(name)(own, signal);
+      };
+    }
+  });
+
+  test('a refusal reaches the caller as its code', async () => {
+    await using server = await serve();
+    using channel = dial(server.port, 'machine-a', { measurement: 'bad' });
+    expect(await codeOf(ask(channel))).toBe('atls-alert-evidence-rejected');
+    await eventually(() => server.refusals().includes('atls-evidence-rejected')); // it waits for us to hang up
+  });
+
+  test('a plain gRPC client fails in ALPN and costs no evidence', async () => {
+    await using server = await serve();
+    const ends = await createAtlsEnds();
+    using channel = new RpcChannel({
+      endpoint: `127.0.0.1:${server.port}`,
+      upgrade: async (tcp) => {
+        const { connect: tlsConnect } = await import('node:tls');
+        const { certPem: cert, keyPem: key } = ends.identity.client;
+        const socket = tlsConnect({
+          socket: tcp,
+          cert,
+          key,
+          rejectUnauthorized: false,
+          ALPNProtocols: ['h2'],
+        });
+        await once(socket, 'secureConnect');
+        return { socket, peer: undefined };
+      },
+    });
+    expect(await codeOf(ask(channel))).not.toBe('resolved');
+    await eventually(() => server.refusals().includes('atls-tls-alpn'));
+    expect(server.issuer.issued).toBe(0);
+  });
+
+  test('a channel attests anew when its connection is gone', async () => {
+    await using server = await serve();
+    using channel = dial(server.port, 'machine-a');
+    await ask(channel);
+    server.cut();
+    expect(await retried(() => ask(channel))).toBe(identityOf('machine-a'));
+    expect(server.issuer.issued).toBe(2);
+  });
+
+  test('an old connection is closed gracefully and the next call attests anew', async () => {
+    await using server = await serve('127.0.0.1', { maxConnectionAgeMs: 100 });
+    using channel = dial(server.port, 'machine-a');
+    for (let call = 0; server.issuer.issued < 3 && call < 500; call++) {
+      expect(await ask(channel)).toBe(identityOf('machine-a'));
+      await clock.sleep(10, never);
+    }
+    expect(server.issuer.issued).toBeGreaterThanOrEqual(3);
+  });
+
+  test('many connections with three first calls each', async () => {
+    await using server = await serve();
+    const rounds = Number(process.env['ATLS_STRESS'] ?? 40);
+    let answered = 0;
+    for (let round = 0; round < rounds; round++) {
+      using channel = dial(server.port, 'machine-a');
+      const said = await Promise.all([ask(channel), ask(channel), ask(channel)]);
+      answered += said.filter((id) => id === identityOf('machine-a')).length;
+    }
+    expect(answered).toBe(rounds * 3);
+  }, 600_000);
+});
+
+describe('what attested TLS uses of grpc-js and promises nothing', () => {
+  const require = createRequire(import.meta.url);
+  const grpc = require('@grpc/grpc-js') as typeof Grpc;
+
+  test('the version is the one that was tried', () => {
+    const { version } = require('@grpc/grpc-js/package.json') as { readonly version: string };
+    expect(version).toMatch(/^1\.14\./);
+  });
+
+  test('the server takes connections from elsewhere (gRFC L114)', () => {
+    const server = new grpc.Server();
+    const injector = server.createConnectionInjector(grpc.ServerCredentials.createInsecure());
+    expect(typeof injector.injectConnection).toBe('function');
+    expect(typeof injector.drain).toBe('function');
+    expect(typeof injector.destroy).toBe('function');
+    injector.destroy();
+    server.forceShutdown();
+  });
+
+  test('the client asks its credentials to secure a socket', async () => {
+    const asked = Promise.withResolvers<Socket>();
+    class Probe extends grpc.ChannelCredentials {
+      override _isSecure() {
+        return true;
+      }
+      override _equals(other: unknown) {
+        return this === other;
+      }
+      override _createSecureConnector() {
+        return {
+          connect: (socket: Socket) => {
+            asked.resolve(socket);
+            return Promise.reject(new Error('seen enough'));
+          },
+          waitForReady: () => Promise.resolve(),
+          getCallCredentials: () => grpc.CallCredentials.createEmpty(),
+          destroy: () => undefined,
+        };
+      }
+    }
+    const { createServer } = await import('node:net');
+    const listener = createServer((socket) => socket.on('error', () => undefined)).listen(0, '127.0.0.1');
+    await once(listener, 'listening');
+    const { port } = listener.address() as { readonly port: number };
+    const client = new grpc.Client(`127.0.0.1:${port}`, new Probe());
+    client.waitForReady(Date.now() + 5_000, () => undefined);
+    const socket = await asked.promise;
+    expect(typeof socket.write).toBe('function');
+    client.close();
+    socket.destroy();
+    listener.close();
+  });
+});
+
+interface ServeOptions {
+  readonly maxConnectionAgeMs?: number;
+}
+
+async function serve(host = '127.0.0.1', options: ServeOptions = {}) {
+  const sockets = new Set<Socket>();
+  const { log, records } = createMemoryLogger();
+  const issuer = issuerOf('server');
+  const upgrade = atlsServerUpgrade({
+    trust: trustOf(issuer),
+    context: 'c',
+    keys: new RotatingKeys({ clock }),
+    clock,
+  });
+  const rpc = new RpcServer<AttestedPeer>({
+    upgrade: (tcp, signal) => {
+      sockets.add(tcp);
+      return upgrade(tcp, signal);
+    },
+    services: [
+      implement(Echo, {
+        echo: (_request, { peer }: { readonly peer: AttestedPeer }) =>
+          Promise.resolve({ value: Buffer.from(peer.machineIdentity.id) }),
+      }),
+    ],
+    disclose: 'chain',
+    log,
+    ...options,
+  });
+  const port = await rpc.listen(host, 0);
+  return {
+    port,
+    issuer,
+    cut: () => sockets.forEach((socket) => socket.destroy()),
+    refusals: () =>
+      records.map(({ fields }) => (fields['error'] as { readonly code?: string } | undefined)?.code),
+    [Symbol.asyncDispose]: () => rpc.close(0),
+  };
+}
+
+/** Every machine has the key of all and a name of its own, which becomes its identity. */
+function issuerOf(name: string, measurement?: string): FakeIssuer {
+  const options = {
+    variant: 'tpm',
+    key: MACHINE_KEY,
+    name,
+    ...(measurement === undefined ? {} : { measurement }),
+  } as const;
+  return new FakeIssuer(options);
+}
+
+function trustOf(issuer: FakeIssuer) {
+  const validator = new FakeValidator({ variant: 'tpm', key: MACHINE_KEY });
+  return { trust: 'mutual', shows: [issuer], accepts: [validator], rules: () => NO_RULES } as const;
+}
+
+function client(name: string, options: { readonly measurement?: string } = {}) {
+  const trust = trustOf(issuerOf(name, options.measurement));
+  return atlsClientUpgrade({ trust, context: 'c', keys: new RotatingKeys({ clock }), clock });
+}
+
+function dial(
+  port: number,
+  name: string,
+  options?: { readonly measurement?: string },
+): RpcChannel<AttestedPeer> {
+  return new RpcChannel({ endpoint: `127.0.0.1:${port}`, upgrade: client(name, options) });
+}
+
+async function ask(channel: RpcChannel): Promise<string> {
+  const { value } = await createClient(Echo, channel).echo(
+    { value: Buffer.from('who am I?') },
+    { signal: never },
+  );
+  return Buffer.from(value).toString();
+}
+
+function identityOf(name: string): string {
+  return createHash('sha256').update(name).digest('hex');
+}
+
+async function eventually(holds: () => boolean): Promise<void> {
+  const untilMs = clock.monotonicMs() + 5_000;
+  while (!holds() && clock.monotonicMs() < untilMs) await clock.sleep(5, never);
+  expect(holds()).toBe(true);
+}
+
+async function retried(work: () => Promise<string>): Promise<string> {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    try {
+      return await work();
+    } catch {
+      await clock.sleep(50, never);
+    }
+  }
+  return work();
+}
+
+async function freePort(): Promise<number> {
+  const { createServer } = await import('node:net');
+  const listener = createServer().listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  const { port } = listener.address() as { readonly port: number };
+  listener.close();
+  await once(listener, 'close');
+  return port;
+}
