@@ -1,4 +1,4 @@
-import { CodedError, describeError, findCoded } from '../../internal/errors/index.ts';
+import { type CodedError, describeError, findCoded } from '../../internal/errors/index.ts';
 import type { ErrorReport } from '../host/index.ts';
 import { AppError } from './errors.ts';
 

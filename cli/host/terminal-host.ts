@@ -86,7 +86,7 @@ export class TerminalHost extends PlainHost {
   async #createSpinner(): Promise<Ora> {
     const { default: ora } = await import('ora');
     return ora({
-      stream: this.options.streams.err as NodeJS.WriteStream,
+      stream: this.options.streams.err,
       discardStdin: false, // raw mode would turn Ctrl-C into a byte
       indent: 0,
       color: this.paint('red', '') === '' ? false : 'cyan',

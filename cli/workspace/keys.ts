@@ -1,0 +1,70 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { ed25519PubKeyFrom, generateEd25519Key, type MasterSecret } from '../../internal/crypto/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { WorkspaceError } from './errors.ts';
+import type { WorkspaceLayout } from './layout.ts';
+
+const MAX_KEY_BYTES = 16 * 1024;
+const OTHERS = 0o077;
+const SECRET_BYTES = 32;
+
+const bytes32 = z.base64().refine((text) => Buffer.from(text, 'base64').length === SECRET_BYTES, '32 bytes');
+const masterSecretSchema = z.strictObject({ version: z.literal(1), key: bytes32, salt: bytes32 });
+
+/** The owner key and its public half. */
+export interface OwnerKey {
+  readonly keyPem: Secret<string>;
+  /** Raw 32 bytes in base64: what goes into `ownerKeys` of a machine's provisioning. */
+  readonly pubKeyBase64: string;
+}
+
+/** Makes the owner key unless it exists. Answers whether it was made. */
+export async function createOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
+  return files.createExclusive(layout.ownerKey, generateEd25519Key().reveal(), { mode: 0o600 });
+}
+
+/** Makes the master secret unless it exists. Answers whether it was made. */
+export async function createMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<boolean> {
+  const random = (): string => randomBytes(SECRET_BYTES).toString('base64');
+  const text = `${JSON.stringify({ version: 1, key: random(), salt: random() }, undefined, 2)}\n`;
+  return files.createExclusive(layout.masterSecret, text, { mode: 0o600 });
+}
+
+export async function readOwnerKey(files: FilePort, layout: WorkspaceLayout): Promise<OwnerKey> {
+  const keyPem = new Secret(await readSecretFile(files, layout.ownerKey));
+  const pubKey = ed25519PubKeyFrom(keyPem);
+  if (pubKey === undefined) throw invalid(layout.ownerKey, 'no Ed25519 key in PKCS#8 PEM');
+  return { keyPem, pubKeyBase64: Buffer.from(pubKey).toString('base64') };
+}
+
+export async function readMasterSecret(files: FilePort, layout: WorkspaceLayout): Promise<MasterSecret> {
+  const text = await readSecretFile(files, layout.masterSecret);
+  const parsed = masterSecretSchema.safeParse(jsonFrom(text));
+  if (!parsed.success) throw invalid(layout.masterSecret, 'no master secret of version 1');
+  const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
+  return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };
+}
+
+async function readSecretFile(files: FilePort, path: string): Promise<string> {
+  const raw = await files.read(path, MAX_KEY_BYTES);
+  if (raw === undefined) throw new WorkspaceError('workspace-missing', `reading ${path}: it does not exist`);
+  const mode = (await files.stat(path))?.mode ?? 0;
+  if ((mode & OTHERS) !== 0) {
+    throw new WorkspaceError('workspace-key-mode', `reading ${path}: its mode is 0${mode.toString(8)}`);
+  }
+  return Buffer.from(raw).toString('utf8');
+}
+
+function jsonFrom(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // the schema refuses it, and no secret gets into a message
+  }
+}
+
+function invalid(path: string, why: string): WorkspaceError {
+  return new WorkspaceError('workspace-key-invalid', `reading ${path}: ${why}`);
+}
