@@ -1,0 +1,73 @@
+import { describe, expect, test } from '@jest/globals';
+import { hierarchiesFrom, inScope, joinCgroupsOf, type CgroupLayout } from './cgroups.ts';
+import { parseMountinfo } from './proc.ts';
+
+const HYBRID = [
+  '30 29 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755',
+  '31 30 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate',
+  '32 30 0:28 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd',
+  '33 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct',
+  '34 30 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory,release_agent=/x',
+  '35 30 0:31 / /elsewhere rw - cgroup cgroup rw,pids',
+].join('\n');
+const UNIFIED = '31 30 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot';
+
+const layout = (mounts: string, managed: boolean): CgroupLayout => ({
+  hierarchies: hierarchiesFrom(parseMountinfo(mounts)),
+  managed,
+});
+
+describe('hierarchiesFrom()', () => {
+  test('names v1 hierarchies as /proc/PID/cgroup does, and v2 with nothing', () => {
+    expect(hierarchiesFrom(parseMountinfo(HYBRID))).toEqual([
+      { point: '/sys/fs/cgroup/unified', version: 2, id: '' },
+      { point: '/sys/fs/cgroup/systemd', version: 1, id: 'name=systemd' },
+      { point: '/sys/fs/cgroup/cpu,cpuacct', version: 1, id: 'cpu,cpuacct' },
+      { point: '/sys/fs/cgroup/memory', version: 1, id: 'memory' },
+    ]);
+  });
+
+  test('finds the one hierarchy of a current distribution', () => {
+    expect(hierarchiesFrom(parseMountinfo(UNIFIED))).toEqual([
+      { point: '/sys/fs/cgroup', version: 2, id: '' },
+    ]);
+  });
+});
+
+describe('inScope()', () => {
+  const options = { launch: '/c/launch', scope: 'clu1-n1.scope', log: '/c/log' };
+
+  test('joins a folder of its own in each hierarchy where nobody manages them', () => {
+    expect(inScope(layout(UNIFIED, false), options, ['true'])).toEqual([
+      'sh',
+      '/c/launch',
+      '-l',
+      '/c/log',
+      '-c',
+      '/sys/fs/cgroup/clustermini.slice/clu1-n1.scope',
+      '--',
+      'true',
+    ]);
+    const joined = inScope(layout(HYBRID, false), options, ['true']).filter((word) => word === '-c');
+    expect(joined).toHaveLength(4);
+  });
+
+  test('asks systemd for a delegated scope where it manages them', () => {
+    const argv = inScope(layout(UNIFIED, true), options, ['true']);
+    expect(argv).toContain('systemd-run');
+    expect(argv).toContain('--unit=clu1-n1.scope');
+    expect(argv).toContain('--property=Delegate=yes');
+    expect(argv).not.toContain('-c');
+    expect(argv.at(-1)).toBe('true');
+  });
+});
+
+test('joinCgroupsOf() follows a process into the hierarchies that it is in', () => {
+  const cgroups = '3:memory:/clustermini.slice/clu1-n1.scope/init.scope\n1:name=systemd:/\n';
+  expect(joinCgroupsOf(layout(HYBRID, false), cgroups)).toEqual([
+    '-c',
+    '/sys/fs/cgroup/systemd',
+    '-c',
+    '/sys/fs/cgroup/memory/clustermini.slice/clu1-n1.scope/init.scope',
+  ]);
+});

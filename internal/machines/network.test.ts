@@ -1,0 +1,67 @@
+import { describe, expect, test } from '@jest/globals';
+import { hostAddress, namespaceFile, nextAddress, nodePlan, routedNumbers, switchPlan } from './network.ts';
+import { chooseNumber } from './numbers.ts';
+
+const network = { number: 7 };
+
+describe('choosing a network', () => {
+  test('takes the lowest number that nobody holds and the host does not route', () => {
+    expect(chooseNumber(new Set(), new Set())).toBe(1);
+    expect(chooseNumber(new Set([1, 3]), new Set([2]))).toBe(4);
+  });
+
+  test('says so when all are taken', () => {
+    const all = new Set(Array.from({ length: 250 }, (_, at) => at + 1));
+    expect(() => chooseNumber(all, new Set())).toThrow(
+      expect.objectContaining({ code: 'machines-no-network' }),
+    );
+  });
+
+  test('reads the numbers that the host routes from the answer of ip', () => {
+    const routes = [
+      { dst: 'default', gateway: '192.0.2.1' },
+      { dst: '198.18.7.0/24', dev: 'clu7' },
+      { type: 'local', dst: '198.18.9.1' },
+      { dst: '198.19.4.0/24' },
+      {},
+    ];
+    expect([...routedNumbers(JSON.stringify(routes))]).toEqual([7, 9]);
+  });
+});
+
+describe('addresses', () => {
+  test('are given from .11 on, gaps first', () => {
+    expect(nextAddress(network, [])).toBe('198.18.7.11');
+    expect(nextAddress(network, ['198.18.7.11', '198.18.7.13'])).toBe('198.18.7.12');
+  });
+
+  test('never reach the gateway', () => {
+    const taken = Array.from({ length: 240 }, (_, at) => `198.18.7.${at + 11}`);
+    expect(() => nextAddress(network, taken)).toThrow(
+      expect.objectContaining({ code: 'machines-no-network' }),
+    );
+  });
+});
+
+describe('plans', () => {
+  test('give the host exactly one link, named after the cluster', () => {
+    const onHost = switchPlan(network).filter(([program]) => program === 'ip');
+    expect(onHost.map((argv) => argv.join(' '))).toEqual([
+      'ip link add clu7 type veth peer name host netns /run/cluster-mini/clu7/switch',
+      `ip address add ${hostAddress(network)}/24 dev clu7`,
+      'ip link set clu7 up',
+    ]);
+  });
+
+  test('never touch the host when a node is plugged in', () => {
+    const namespaces = [namespaceFile(network, undefined), namespaceFile(network, 'n1')];
+    for (const [program, namespace] of nodePlan(network, { name: 'n1', address: '198.18.7.11' })) {
+      expect(program).toBe('nsenter');
+      expect(namespaces).toContain(namespace?.replace('--net=', ''));
+    }
+  });
+
+  test('a node called switch has a namespace of its own', () => {
+    expect(namespaceFile(network, 'switch')).not.toBe(namespaceFile(network, undefined));
+  });
+});
