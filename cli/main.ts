@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { homedir } from 'node:os';
-import manifest from '../package.json' with { type: 'json' };
 import { SystemClock } from '../internal/clock/index.ts';
 import { EXIT_CODES } from '../internal/errors/index.ts';
 import { runApp } from './app/index.ts';
@@ -27,7 +26,6 @@ for (const stream of [process.stdout, process.stderr]) {
 process.exit(
   await runApp({
     args: process.argv.slice(2),
-    version: manifest.version,
     env: process.env,
     home: homedir(),
     cwd: process.cwd(),

@@ -11,6 +11,11 @@ export interface CommandEntry {
 /** All commands in the order of `cluster --help`. Each file is loaded when its command is asked for. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
+    name: 'config',
+    summary: 'make and check the configuration of a cluster',
+    load: () => import('../commands/config.ts'),
+  },
+  {
     name: 'completion',
     summary: 'print the completion script of a shell',
     load: () => import('../commands/completion.ts'),

@@ -6,11 +6,11 @@ import { glanceAt, type Glance } from './global-flags.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
 import { reportFrom } from './report.ts';
+import { PROGRAM_VERSION } from './version.ts';
 
 export interface AppOptions {
   /** Without program and script. */
   readonly args: readonly string[];
-  readonly version: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly home: string;
   readonly cwd: string;
@@ -27,7 +27,7 @@ export interface AppOptions {
 export async function runApp(options: AppOptions): Promise<number> {
   const glance = glanceAt(options.args);
   if (glance.version && glance.words.length === 0) {
-    options.streams.out.write(`${options.version}\n`);
+    options.streams.out.write(`${PROGRAM_VERSION}\n`);
     return EXIT_CODES.ok.number;
   }
   const host = (options.createHost ?? createStreamHost)(glance.flags, options);
@@ -63,7 +63,7 @@ async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Pro
   const all = glance.words[0] === 'completion';
   const wanted = new Set(glance.words.slice(0, glance.words[0] === 'help' ? 2 : 1));
   const program = await createProgram({
-    version: options.version,
+    version: PROGRAM_VERSION,
     entries,
     loads: (name) => all || wanted.has(name),
     action,

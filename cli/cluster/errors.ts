@@ -1,0 +1,98 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const clusterErrors = defineErrors({
+  'cluster-no-node': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'It was not said which machine is to become the first node.',
+    fix: 'Name its address: `cluster init --node ADDRESS`, or `firstNode.endpoint` in cluster.yaml.',
+  },
+  'cluster-no-fingerprint': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'It was not said which machine is expected at the address, and nobody could be asked.',
+    fix: 'Read the fingerprint from the console of the machine and name it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
+  },
+  'cluster-other-machine': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning: 'Another machine answers than the one whose fingerprint is known. Nothing was sent to it.',
+    fix: 'Compare with the fingerprint on the console of the machine. If an init is under way, find the machine it was begun with; if the machine was set up anew, begin anew in a new workspace.',
+  },
+  'cluster-owner-refused': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning: 'The machine ends every connection as soon as it has seen our owner key: it does not know it.',
+    fix: 'Use the workspace whose owner key is in /etc/cluster/provisioning.json of the machine, or add this key there.',
+  },
+  'cluster-unreachable': {
+    fault: 'peer',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'The machine could not be reached for so long that this program gave up. A job on it goes on.',
+    fix: 'Check that the machine runs, that its address is still the same (`--node` names a new one) and that nothing filters the port.',
+  },
+  'cluster-config-changed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'An init is under way on the machine, and cluster.yaml has changed since it began.',
+    fix: 'Put the keys named in the message back as they were; after the init, settings of a cluster are changed in place.',
+  },
+  'cluster-bundle-missing': {
+    fault: 'operator',
+    exit: 'preflight',
+    retryable: false,
+    meaning:
+      'The bundle with the components of this Kubernetes version is not on this machine, or not complete.',
+    fix: 'Run `cluster bundle build` (or `cluster bundle fetch`) for the version and architecture in the message.',
+  },
+  'cluster-node-disk-full': {
+    fault: 'system',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'The machine has no room for the components that it lacks. Nothing was changed on it.',
+    fix: 'Free the space named in the message below /var/lib/cluster on the machine.',
+  },
+  'cluster-init-failed': {
+    fault: 'peer',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'A phase of the init failed on the machine; its own code and message are in the text.',
+    fix: 'Remove the cause that the machine names, then run the same command again: it goes on from there.',
+  },
+  'cluster-result-invalid': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'What the machine sent as the result of the init does not fit what was asked for. It was not kept.',
+    fix: 'Do not trust this machine; look at the log of its bootstrapper.service.',
+  },
+  'cluster-not-initialized': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The workspace has no cluster yet.',
+    fix: 'Run `cluster init` first.',
+  },
+  'cluster-curator-unreachable': {
+    fault: 'peer',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'No curator of the cluster answered.',
+    fix: 'See whether a control-plane node runs and its port 9091 can be reached from here.',
+  },
+});
+
+export type ClusterErrorCode = keyof typeof clusterErrors;
+
+export class ClusterError extends CodedError<ClusterErrorCode> {
+  constructor(code: ClusterErrorCode, message: string, options?: CodedErrorOptions) {
+    super(clusterErrors, code, message, options);
+  }
+}

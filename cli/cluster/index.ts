@@ -1,0 +1,4 @@
+/** Use cases on a cluster, each a visible list of steps. Commands call them; they talk through the host. */
+export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config.ts';
+export type { GenerateOptions } from './config.ts';
+export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';

@@ -1,0 +1,43 @@
+import type { ClusterConfig } from '../../internal/config/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
+import { layoutOf, lockWorkspace, readConfig, StateFile, type WorkspaceLayout } from '../workspace/index.ts';
+
+/** A workspace that this run alone may write. */
+export interface OpenWorkspace extends AsyncDisposable {
+  readonly layout: WorkspaceLayout;
+  readonly state: StateFile;
+}
+
+/** Locks the workspace and reads its state. `command` is what another run is told about us. */
+export async function openWorkspace(context: CommandContext, command: string): Promise<OpenWorkspace> {
+  const { ports, paths, env } = context;
+  const layout = layoutOf(paths.workspace);
+  await ports.files.makeDirectory(layout.root);
+  const lock = await lockWorkspace(layout, {
+    files: ports.files,
+    clock: ports.clock,
+    command,
+    user: env['USER'] ?? env['LOGNAME'] ?? 'unknown user',
+  });
+  try {
+    const state = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+    return { layout, state, [Symbol.asyncDispose]: () => lock[Symbol.asyncDispose]() };
+  } catch (error) {
+    await lock[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+/** What can be known of a workspace without the lock: for commands that only look. */
+export async function lookAtWorkspace(context: CommandContext): Promise<{
+  readonly layout: WorkspaceLayout;
+  readonly state: StateFile;
+  readonly config: ClusterConfig;
+}> {
+  const layout = layoutOf(context.paths.workspace);
+  const { files } = context.ports;
+  const config = await readConfig(files, layout);
+  const state = await StateFile.read(files, layout, { programVersion: PROGRAM_VERSION });
+  return { layout, state, config };
+}
