@@ -26,25 +26,25 @@ export default {
     rule(
       'R2-internal-never-looks-up',
       'internal/ knows no program and no contract: take what you need as a parameter of your own type.',
-      { path: '^internal/', pathNot: '\\.test\\.ts$' },
+      { path: '^internal/', pathNot: '\\.i?test\\.ts$' },
       { path: `^(${PROGRAMS}|initproto|e2e)/` },
     ),
     rule(
       'R2-tests-of-internal-see-contracts-only',
       'A test of internal/ may use a contract as its sample, and nothing else from above.',
-      { path: '^internal/.*\\.test\\.ts$' },
+      { path: '^internal/.*\\.i?test\\.ts$' },
       { path: `^(${PROGRAMS}|initproto|e2e)/`, pathNot: `^${CONTRACTS}` },
     ),
     rule(
       'R2-ground-stands-on-ground',
       'errors, secret, clock, cleanup, logging, event and supervisor import nothing but one another.',
-      { path: `^internal/(${GROUND})/`, pathNot: '\\.test\\.ts$' },
+      { path: `^internal/(${GROUND})/`, pathNot: '\\.i?test\\.ts$' },
       { path: '^internal/', pathNot: `^internal/(${GROUND})/` },
     ),
     rule(
       'R2-ports-know-no-domain',
       'A port translates one outside thing and imports ground and ports only: the domain calls it, not the reverse.',
-      { path: `^internal/(${PORTS})/`, pathNot: '\\.test\\.ts$' },
+      { path: `^internal/(${PORTS})/`, pathNot: '\\.i?test\\.ts$' },
       { path: '^internal/', pathNot: `^internal/(${GROUND}|${PORTS})/` },
     ),
     rule(
@@ -78,7 +78,7 @@ export default {
     rule(
       'R5-nobody-uses-the-own-door',
       'A file of a folder imports its neighbours by name: through its own door every change is a cycle.',
-      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: '\\.test\\.ts$' },
+      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: '\\.i?test\\.ts$' },
       { path: '^$1/index\\.ts$' },
     ),
     rule(
@@ -90,8 +90,11 @@ export default {
     rule(
       'R7-shipped-code-knows-no-test',
       'internal/testing and *.test.ts are for tests only and never shipped.',
-      { path: '^(cli|bootstrapper|joinservice|initproto|internal)/', pathNot: ['\\.test\\.ts$', '^internal/testing/'] },
-      { path: ['\\.test\\.ts$', '^internal/testing/', '^e2e/'] },
+      {
+        path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
+        pathNot: ['\\.i?test\\.ts$', '^internal/testing/'],
+      },
+      { path: ['\\.i?test\\.ts$', '^internal/testing/', '^e2e/'] },
     ),
     rule(
       'R7-stories-see-only-what-is-shipped',
@@ -116,7 +119,7 @@ export default {
       'Programs run without the development dependencies.',
       {
         path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
-        pathNot: ['\\.test\\.ts$', '^internal/testing/'],
+        pathNot: ['\\.i?test\\.ts$', '^internal/testing/'],
       },
       { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'], pathNot: 'node_modules/@types/' },
     ),

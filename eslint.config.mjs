@@ -8,7 +8,8 @@ const PORTS = [
   {
     modules: ['node:fs', 'node:fs/promises', 'fs', 'fs/promises'],
     doors: ['internal/file'],
-    instead: 'Files are touched by internal/file only: take a FilePort (or add what is missing to that folder).',
+    instead:
+      'Files are touched by internal/file only: take a FilePort (or add what is missing to that folder).',
   },
   {
     modules: ['node:child_process', 'child_process', 'execa'],
@@ -44,7 +45,7 @@ function restrictedImports(folder) {
   return ['error', { paths }];
 }
 
-const TESTS = ['**/*.test.ts', '**/*.itest.ts', 'internal/testing/**', 'e2e/**'];
+const TESTS = ['**/*.{test,itest}.ts', 'internal/testing/**', 'e2e/**'];
 const SCRIPTS = ['.ci/**'];
 const MAINS = ['**/main.ts'];
 
@@ -63,7 +64,10 @@ export default tseslint.config(
       '@typescript-eslint/promise-function-async': 'off',
       '@typescript-eslint/require-await': 'off', // a port's double answers at once and is async all the same
       // Everything is handled.
-      '@typescript-eslint/switch-exhaustiveness-check': ['error', { considerDefaultExhaustiveForUnions: true }],
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
       '@typescript-eslint/only-throw-error': 'error',
       '@typescript-eslint/prefer-promise-reject-errors': ['error', { allowThrowingUnknown: true }],
       'no-empty': ['error', { allowEmptyCatch: false }],
@@ -76,7 +80,10 @@ export default tseslint.config(
       '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
       '@typescript-eslint/no-import-type-side-effects': 'error',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
-      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true, allowBoolean: true }],
+      '@typescript-eslint/restrict-template-expressions': [
+        'error',
+        { allowNumber: true, allowBoolean: true },
+      ],
       // One voice.
       'no-console': 'error',
       'prefer-const': 'error',
@@ -103,7 +110,8 @@ export default tseslint.config(
         { selector: "NewExpression[callee.name='Date'][arguments.length=0]", message: CLOCK },
         {
           selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='any']",
-          message: 'AbortSignal.any leaks listeners on long-lived parents (nodejs/node#54614): use childSignal.',
+          message:
+            'AbortSignal.any leaks listeners on long-lived parents (nodejs/node#54614): use childSignal.',
         },
         {
           selector: "CallExpression[callee.object.name='AbortSignal'][callee.property.name='timeout']",
@@ -119,7 +127,11 @@ export default tseslint.config(
   })),
   {
     files: ['internal/clock/**/*.ts'],
-    rules: { 'no-restricted-globals': 'off', 'no-restricted-properties': 'off', 'no-restricted-syntax': 'off' },
+    rules: {
+      'no-restricted-globals': 'off',
+      'no-restricted-properties': 'off',
+      'no-restricted-syntax': 'off',
+    },
   },
   {
     files: TESTS,

@@ -16,7 +16,9 @@ export class Cursor<T> implements Watcher<T> {
   async next(signal: AbortSignal): Promise<T> {
     if (this.#disposed) throw new Error('watching a value: this watcher is disposed');
     if (this.#reading) {
-      throw new Error('watching a value: another next() is pending on this watcher; each reader needs its own');
+      throw new Error(
+        'watching a value: another next() is pending on this watcher; each reader needs its own',
+      );
     }
     signal.throwIfAborted();
     this.#reading = true;
