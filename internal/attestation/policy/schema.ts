@@ -51,11 +51,14 @@ const machine = z
   .string()
   .regex(/^(tpm-ek|tpm-ak|snp-chip|snp-csp|tdx-platform|owner-key):[0-9a-zA-Z.-]+$/, 'kind:id expected');
 
+const pcr = z.number().int().min(0).max(23);
+
 const tpm = z.strictObject({
   attestationKeys: z.enum(['enrolled', 'enrolling']).default('enrolled'),
-  requiredPcrs: z.array(z.number().int().min(0).max(23)).min(1),
+  requiredPcrs: z.array(pcr).min(1),
   requireSafeClock: z.boolean().default(false),
   eventLog: z.enum(['required', 'optional']).default('required'),
+  loggedPcrs: z.array(pcr).default([0, 1, 2, 3, 4, 5, 6, 7]),
 });
 
 const snpTcb = z.strictObject({

@@ -8,7 +8,6 @@
  *     appraiseSnp      what the policy wants of a genuine report
  */
 export { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
-export { appraiseSnp, checkSnpBinding } from './appraise.ts';
 export { snpErrors, type SnpErrorCode } from './errors.ts';
 export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';
 export { SnpIssuer } from './issuer.ts';
@@ -17,5 +16,6 @@ export { parseReport, SNP_REPORT_BYTES, type SnpReport } from './report.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
 export { describeTcb, isTcbAtLeast, parseTcb, type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
-export { SnpValidator, snpClaims, snpIdentity, snpMeasurements } from './validator.ts';
+export { judgeSnp, type SnpJudgeOptions } from './judge.ts';
+export { SnpValidator } from './validator.ts';
 export { verifySnpReport, type GenuineSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify.ts';

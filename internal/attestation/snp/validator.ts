@@ -1,15 +1,11 @@
-import { checkMachine, checkRegisters, checkSizes, warningsOf } from '../appraise.ts';
-import { toHex } from '../bytes.ts';
+import { checkSizes } from '../appraise.ts';
 import { AppraisalError } from '../errors.ts';
-import type { MachineIdentity, ValidationContext, Validator, Verdict } from '../verdict.ts';
+import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import type { CertificateCache } from '../x509/index.ts';
-import { appraiseSnp, checkSnpBinding } from './appraise.ts';
-import { decodeSnpEvidence } from './evidence.ts';
-import type { SnpReport } from './report.ts';
-import { describeTcb, parseTcb } from './tcb.ts';
-import { verifySnpReport, type GenuineSnpReport, type SnpTrust } from './verify.ts';
+import { judgeSnp } from './judge.ts';
+import type { SnpTrust } from './verify.ts';
 
-/** Judges SEV-SNP evidence: genuine first, then bound to this session, then what the policy wants. */
+/** Judges the SEV-SNP evidence of a peer: the binding of this session and a policy, always. */
 export class SnpValidator implements Validator {
   readonly variant = 'sev-snp';
   readonly #trust: SnpTrust;
@@ -24,87 +20,9 @@ export class SnpValidator implements Validator {
     checkSizes(evidence, binding);
     const { policy, collateral, nowMs } = context;
     if (policy.snp === undefined || collateral.snp === undefined) {
-      throw new AppraisalError(
-        'attestation-policy-missing',
-        'judging an SNP report: the policy has no section for it',
-      );
+      throw new AppraisalError('attestation-policy-missing', 'judging an SNP report');
     }
-    const genuine = verifySnpReport(decodeSnpEvidence(evidence), {
-      trust: this.#trust,
-      cache: this.#cache,
-      collateral: collateral.snp,
-      nowMs,
-    });
-    checkSnpBinding(genuine, binding);
-    appraiseSnp(genuine, policy.snp, nowMs);
-    const { checks } = genuine.checks;
-    const measurements = snpMeasurements(genuine.report);
-    const machineIdentity = snpIdentity(genuine);
-    checkRegisters(measurements, policy, checks);
-    checkMachine(machineIdentity, policy, checks);
-    return {
-      variant: this.variant,
-      accepted: true,
-      checks,
-      measurements,
-      tcb: { ...parseTcb(genuine.report.tcb.reported, genuine.product) },
-      machineIdentity,
-      claims: snpClaims(genuine),
-      warnings: [...warningsOf(checks), NO_RUNTIME_REGISTERS],
-      policyVersion: policy.version,
-    };
+    const trusted = { trust: this.#trust, cache: this.#cache };
+    return judgeSnp(evidence, { ...trusted, binding, policy, collateral: collateral.snp, nowMs });
   }
-}
-
-/** What no SNP report can show, said in every verdict. */
-export const NO_RUNTIME_REGISTERS =
-  'An SNP report measures what was launched; it has no register for what happened since.';
-
-/** The one register of SNP: the launch digest. */
-export function snpMeasurements(report: SnpReport): ReadonlyMap<string, Uint8Array> {
-  return new Map([['launch', Uint8Array.from(report.measurement)]]);
-}
-
-/** A VCEK is one chip; a VLEK is one provider, and which of its chips signed is not endorsed. */
-export function snpIdentity({ endorsement }: GenuineSnpReport): MachineIdentity {
-  return endorsement.hardwareId === undefined
-    ? { kind: 'snp-csp', id: endorsement.cspId ?? '', proof: 'endorsed' }
-    : { kind: 'snp-chip', id: toHex(endorsement.hardwareId), proof: 'endorsed' };
-}
-
-/** Every signed field that a person or a policy may want to see. */
-export function snpClaims({ report, product, endorsement }: GenuineSnpReport): Verdict['claims'] {
-  const { guestPolicy, cpuid, firmware } = report;
-  const tcb = (name: keyof SnpReport['tcb']): string => describeTcb(parseTcb(report.tcb[name], product));
-  return {
-    product,
-    reportVersion: report.version,
-    signedBy: endorsement.kind,
-    ...(endorsement.cspId === undefined ? {} : { provider: endorsement.cspId }),
-    ...(cpuid === undefined
-      ? {}
-      : { cpuid: `family ${cpuid.family}, model ${cpuid.model}, stepping ${cpuid.stepping}` }),
-    chipId: toHex(report.chipId),
-    vmpl: report.vmpl,
-    guestSvn: report.guestSvn,
-    guestAbi: guestPolicy.abi,
-    debug: guestPolicy.debug,
-    migrationAgent: guestPolicy.migrationAgent,
-    smt: guestPolicy.smt,
-    singleSocket: guestPolicy.singleSocket,
-    platformInfo: `0x${report.platformInfo.toString(16)}`,
-    firmware: firmware.current,
-    firmwareCommitted: firmware.committed,
-    tcbCurrent: tcb('current'),
-    tcbReported: tcb('reported'),
-    tcbCommitted: tcb('committed'),
-    tcbLaunch: tcb('launch'),
-    reportData: toHex(report.reportData),
-    hostData: toHex(report.hostData),
-    familyId: toHex(report.familyId),
-    imageId: toHex(report.imageId),
-    idKeyDigest: toHex(report.idKeyDigest),
-    authorKeyDigest: toHex(report.authorKeyDigest),
-    authorKeyEnabled: report.authorKeyEnabled,
-  };
 }

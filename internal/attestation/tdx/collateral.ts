@@ -30,6 +30,12 @@ const TCB_SIGNER_NAME = 'Intel SGX TCB Signing';
 
 type Checks = CheckList<TdxErrorCode>;
 
+/** A text that Intel’s key signed, parsed. */
+interface VerifiedDocument {
+  readonly signer: Certificate;
+  readonly document: unknown;
+}
+
 export interface IntelTrustOptions {
   readonly cache: CertificateCache;
   readonly isPinned: (root: Certificate) => boolean;
@@ -45,7 +51,7 @@ export class IntelCollateral {
   readonly #certificates: readonly Certificate[];
   readonly #crls: readonly Crl[];
   readonly #raw: TdxCollateral;
-  readonly #documents = new Map<SignedJson, { readonly signer: Certificate; readonly document: unknown }>();
+  readonly #documents = new Map<SignedJson, VerifiedDocument>();
 
   constructor(raw: TdxCollateral, cache: CertificateCache) {
     this.#raw = raw;
@@ -138,7 +144,7 @@ export class IntelCollateral {
     checks.require('tdx-collateral-signature', signer !== undefined);
     const parsed = schema.safeParse(parseJson(signed.text));
     if (!parsed.success) throw checks.refusal('tdx-collateral-malformed', { actual: parsed.error.message });
-    const known = { signer: signer as Certificate, document: parsed.data as unknown };
+    const known: VerifiedDocument = { signer: signer as Certificate, document: parsed.data };
     this.#documents.set(signed, known);
     return known;
   }

@@ -8,7 +8,6 @@
  *     evaluateTcb       platform, TDX module and enclave against Intel's levels
  *     appraiseTdx       what the policy wants of a genuine quote
  */
-export { appraiseTdx, checkTdxBinding } from './appraise.ts';
 export { IntelCollateral } from './collateral.ts';
 export { tdxErrors, type TdxErrorCode } from './errors.ts';
 export { decodeTdxEvidence, encodeTdxEvidence, type TdxEvidence } from './evidence.ts';
@@ -24,15 +23,6 @@ export {
   type TdxRules,
   type TdxTcbStatus,
 } from './rules.ts';
-export {
-  checkEventLog,
-  prepareCollateral,
-  TdxValidator,
-  tdxClaims,
-  tdxIdentity,
-  tdxMeasurements,
-  tdxTcbClaims,
-  type ReplayRuntimeLog,
-  type TdxValidatorOptions,
-} from './validator.ts';
+export { judgeTdx, type ReplayRuntimeLog, type TdxJudgeOptions } from './judge.ts';
+export { prepareCollateral, TdxValidator, type TdxValidatorOptions } from './validator.ts';
 export { verifyTdxQuote, type GenuineTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify.ts';

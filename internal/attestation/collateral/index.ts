@@ -1,0 +1,14 @@
+/**
+ * Collateral: what AMD and Intel say about their chips beside the evidence itself. The operator's CLI gathers it into
+ * one bundle, the cluster hands it on, and validators never touch a network.
+ *
+ *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle ─collateralFrom─▶ validators
+ *                                                       └─ageOf─▶ the table of ages
+ *
+ * Nothing here is trusted for where it lies: every document carries its manufacturer's signature and its own dates.
+ */
+export { ageOf, type CollateralAge } from './age.ts';
+export { collateralFrom, encodeBundle, parseBundle, type CollateralBundle } from './bundle.ts';
+export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
+export { withoutDoubles, type CollateralItem } from './item.ts';
+export { readCollateralFile } from './read-file.ts';
