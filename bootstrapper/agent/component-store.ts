@@ -43,6 +43,7 @@ export function createComponentSource({
       await files.remove(temporary);
       await streams.copy(from, temporary);
       await streams.publish(temporary, path, EXECUTABLE);
+      await files.makeDirectory(mark.slice(0, mark.lastIndexOf('/')));
       await files.writeAtomic(mark, `${component.sha256}\n`);
       return 'installed';
     },

@@ -6,7 +6,7 @@ import { Balancer } from './balancer.ts';
 import { parseApilbConfig } from './upstreams.ts';
 
 /** The node-local balancer: `apilb.mjs CONFIG`. Follows its configuration file; lives without the agent. */
-const path = process.argv[2] ?? '/etc/cluster/apilb.json';
+const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
 const clock = new SystemClock();
 const log = createLogger({
   path: 'apilb',

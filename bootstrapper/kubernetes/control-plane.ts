@@ -10,7 +10,7 @@ import type { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import type { Marks } from './marks.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { APILB_UNIT, buildApilbUnit, buildKubeletUnit, KUBELET_UNIT } from './units.ts';
+import { APILB_CONFIG, APILB_UNIT, buildApilbUnit, buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 
 const API_READY_MS = 240_000;
 const REGISTERED_MS = 120_000;
@@ -132,7 +132,8 @@ export class ControlPlane {
       listen: { host: '127.0.0.1', port: 6445 },
       upstreams: [{ host: this.#settings.nodeAddress, port: API_PORT }],
     };
-    await files.writeAtomic('/etc/cluster/apilb.json', `${JSON.stringify(config)}\n`, { mode: 0o644 });
+    await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
+    await files.writeAtomic(APILB_CONFIG, `${JSON.stringify(config)}\n`, { mode: 0o644 });
     await units.install(APILB_UNIT, buildApilbUnit(), signal);
     await units.start(APILB_UNIT, signal);
   }

@@ -3,6 +3,8 @@ import { PATHS, type HostSettings } from './settings.ts';
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
 export const KUBELET_UNIT = 'kubelet.service';
 export const APILB_UNIT = 'cluster-apilb.service';
+/** In a folder that its unprivileged user may enter; /etc/cluster holds secrets. */
+export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
 
 /** containerd 2.x configuration, version 3. */
 export function buildContainerdConfig(options: {
@@ -39,6 +41,7 @@ export function buildContainerdUnit(): string {
   return `[Unit]
 Description=containerd (cluster)
 After=network.target local-fs.target
+StartLimitIntervalSec=0
 
 [Service]
 ExecStartPre=-/sbin/modprobe overlay
@@ -63,6 +66,7 @@ Description=kubelet (cluster)
 After=network-online.target ${CONTAINERD_UNIT}
 Wants=network-online.target
 Requires=${CONTAINERD_UNIT}
+StartLimitIntervalSec=0
 
 [Service]
 Environment=PATH=${PATHS.bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -79,9 +83,10 @@ export function buildApilbUnit(): string {
   return `[Unit]
 Description=Node-local balancer of the Kubernetes API servers
 After=network.target
+StartLimitIntervalSec=0
 
 [Service]
-ExecStart=/usr/lib/cluster/node --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs /etc/cluster/apilb.json
+ExecStart=/usr/lib/cluster/node --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
 DynamicUser=yes
 NoNewPrivileges=yes
 ProtectSystem=strict
