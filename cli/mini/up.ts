@@ -23,23 +23,41 @@ export interface MiniUpOptions {
 
 /** Machines of a local cluster, made or found, switched on. */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
+  const { signal } = context;
   const machines = machineHostFrom(context);
   await checkHost(context, machines);
   const layers = await prepareLayers(context, machines, options);
-  const places = placesFrom(context);
-  const cluster = await createCluster(machines, {
-    root: places.root,
-    name: options.name,
-    signal: context.signal,
-  });
+  const { root } = placesFrom(context);
+  const cluster = await createCluster(machines, { root, name: options.name, signal });
   await using _lock = await cluster.lock();
-  const node = await startNode(context, cluster, { layers, options, ownerKeys: [] });
-  context.host.result({ cluster: cluster.name, node: node.name, address: node.address }, () =>
+  const ownerKeys = await ownerKeysOf(inWorkspaceOf(context, cluster), options);
+  const node = await startNode(context, cluster, { layers, options, ownerKeys });
+  const answer = {
+    cluster: cluster.name,
+    workspace: cluster.paths.workspace,
+    node: node.name,
+    address: node.address,
+  };
+  context.host.result(answer, () =>
     [
       `Machine ${node.name} of local cluster ${cluster.name} runs at ${node.address}.`,
       `Next: cluster mini exec${nameFlag(cluster.name)} ${node.name} -- bash`,
     ].join('\n'),
   );
+}
+
+/** The same run with the local cluster's own workspace. */
+function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandContext {
+  return { ...context, paths: { ...context.paths, workspace: cluster.paths.workspace } };
+}
+
+/** The workspace comes before the machines: they are provisioned with its owner key. */
+async function ownerKeysOf(context: CommandContext, options: MiniUpOptions): Promise<readonly [string]> {
+  return context.host.step('mini-workspace', 'Preparing the workspace', async () => {
+    const { generateWorkspace } = await import('../cluster/index.ts');
+    const { ownerKey } = await generateWorkspace(context, { name: options.name, local: true });
+    return [ownerKey.pubKeyBase64];
+  });
 }
 
 /** `--name` where it is not the default one. */
@@ -85,7 +103,7 @@ async function startNode(
   what: {
     readonly layers: readonly string[];
     readonly options: MiniUpOptions;
-    readonly ownerKeys: readonly string[];
+    readonly ownerKeys: readonly [string];
   },
 ): Promise<LocalNode> {
   const name = 'n1';

@@ -19,6 +19,9 @@ import {
 const CLI = join(import.meta.dirname, '../../cli/main.ts');
 const SEARCH_PATH = env['PATH'] ?? '';
 
+/** A key that nobody has: no agent is to obey anybody here. */
+export const OWNER_KEY = Buffer.alloc(32, 1).toString('base64');
+
 export interface CliResult {
   readonly code: number;
   readonly stdout: string;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { hostAddress, namespaceFile, portName, type LocalNode } from '../../internal/machines/index.ts';
-import { createBench } from './bench.ts';
+import { OWNER_KEY, createBench } from './bench.ts';
 
 const CONNECTED = 'connected';
 
@@ -14,7 +14,7 @@ await test('machines reach each other and the workstation, and no way leads furt
   const red = await bench.cluster('red');
   const blue = await bench.cluster('blue');
   const n1 = await red.node('n1');
-  const n2 = await red.addNode({ name: 'n2', layers: n1.record.layers, ownerKeys: [] });
+  const n2 = await red.addNode({ name: 'n2', layers: n1.record.layers, ownerKeys: [OWNER_KEY] });
   await n2.start(bench.signal);
   const other = await blue.node('n1');
   assert.notEqual(other.address, n1.address);

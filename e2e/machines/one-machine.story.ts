@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createBench } from './bench.ts';
+import { OWNER_KEY, createBench } from './bench.ts';
 import { extendRegister, readRegister } from './tpm-client.ts';
 
 await test('a machine keeps its disk and identity over power cycles, and nothing else', async () => {
@@ -122,7 +122,7 @@ await test('fault knobs: another swap table, a small disk, more files', async ()
   const node = await cluster.addNode({
     name: 'n2',
     layers: first.record.layers,
-    ownerKeys: [],
+    ownerKeys: [OWNER_KEY],
     procFiles: { swaps: 'Filename Type Size Used Priority\n/dev/swap partition 1048572 0 -2\n' },
     binds: [{ source: shown, target: '/etc/shown', readOnly: true }],
     diskBytes: 16 * 1024 * 1024,

@@ -20,8 +20,8 @@ export interface NewNode {
   readonly name: string;
   /** Lower folders of its root file system, top first: agent layer, root file system. */
   readonly layers: readonly string[];
-  /** Raw Ed25519 public keys of the owners, base64. */
-  readonly ownerKeys: readonly string[];
+  /** Raw Ed25519 public keys of the owners, base64; never none, which would be anybody. */
+  readonly ownerKeys: readonly [string, ...string[]];
   /** The `blobs` folder of a store of the host, which the node may read; without it the node's store starts empty. */
   readonly seedFolder?: string;
   /** Fault knobs; see `NodeRecord`. */

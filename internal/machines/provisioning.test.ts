@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { parseProvisioning } from '../config/index.ts';
 import { provisioningFor } from './provisioning.ts';
 
-const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
+const ownerKeys: [string] = [Buffer.alloc(32, 1).toString('base64')];
 const plain = {
   nodeName: 'n1',
   address: '198.18.7.11',

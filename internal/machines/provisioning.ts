@@ -8,7 +8,7 @@ export interface ProvisioningFacts {
   readonly nodeName: string;
   readonly address: string;
   /** Raw Ed25519 public keys, base64. */
-  readonly ownerKeys: readonly string[];
+  readonly ownerKeys: readonly [string, ...string[]];
   readonly seeded: boolean;
   /** The host lacks CAP_SYS_RESOURCE, so that runc can't lower a process's out-of-memory score. */
   readonly restrictOomScoreAdj: boolean;
