@@ -7,7 +7,8 @@ const SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
  * Points of small order and their other encodings (all of "Taming the many EdDSAs", SSR 2020, table 1). Under such
- * a key anybody can sign, and one of them is 32 zero bytes: a provisioning template that nobody filled in.
+ * a key anybody can sign, and one of them is 32 zero bytes: a provisioning template that nobody filled in. OpenSSL 3.5
+ * would not verify with them, others do; here the machine says at start what is wrong with its provisioning.
  */
 const SMALL_ORDER: ReadonlySet<string> = new Set([
   '0100000000000000000000000000000000000000000000000000000000000000',
