@@ -1,0 +1,134 @@
+import { Agent, request } from 'node:https';
+import type { IncomingMessage } from 'node:http';
+import { TimeoutError, withTimeout } from '../cleanup/index.ts';
+import type { Clock } from '../clock/index.ts';
+import type { Secret } from '../secret/index.ts';
+import { KubeError } from './errors.ts';
+
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+const ANSWER_MS = 10_000;
+
+/** How to get into one cluster. */
+export interface KubeAccess {
+  /** "https://host:port". */
+  readonly server: string;
+  readonly caPem: string;
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+}
+
+/** A few reads of the Kubernetes API over HTTPS with a client certificate. No library: a CLI needs no more. */
+export class KubeClient implements Disposable {
+  readonly #access: KubeAccess;
+  readonly #clock: Clock;
+  readonly #agent: Agent;
+
+  constructor(access: KubeAccess, ports: { readonly clock: Clock }) {
+    this.#access = access;
+    this.#clock = ports.clock;
+    this.#agent = new Agent({
+      keepAlive: true,
+      maxSockets: 4,
+      ca: access.caPem,
+      cert: access.certPem,
+      key: access.keyPem.reveal(),
+      minVersion: 'TLSv1.2',
+    });
+  }
+
+  get server(): string {
+    return this.#access.server;
+  }
+
+  /** The answer to GET as text. @throws KubeError */
+  async getText(path: string, signal: AbortSignal): Promise<string> {
+    const what = `asking ${this.#access.server}${path}`;
+    try {
+      const { status, body } = await withTimeout(
+        { what, ms: ANSWER_MS, clock: this.#clock, signal },
+        (child) => this.#send(path, child),
+      );
+      if (status === 200) return body;
+      throw statusError(what, status, body);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof KubeError ? error : connectionError(what, error);
+    }
+  }
+
+  /** The answer to GET, which the server promises to be JSON; its shape is the caller's to check. */
+  async getJson(path: string, signal: AbortSignal): Promise<unknown> {
+    const text = await this.getText(path, signal);
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw new KubeError('kube-failed', `asking ${this.#access.server}${path}: the answer is not JSON`, {
+        cause,
+      });
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#agent.destroy();
+  }
+
+  #send(path: string, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
+    return new Promise((resolve, reject) => {
+      const call = request(
+        new URL(path, this.#access.server),
+        { agent: this.#agent, signal, headers: { accept: 'application/json' } },
+        (response) => {
+          readBody(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject);
+        },
+      );
+      call.once('error', reject);
+      call.end();
+    });
+  }
+}
+
+async function readBody(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_BODY_BYTES) throw new Error(`an answer of more than ${MAX_BODY_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function statusError(what: string, status: number, body: string): KubeError {
+  const message = `${what}: ${status}${reasonFrom(body)}`;
+  if (status === 401 || status === 403) return new KubeError('kube-refused', message);
+  if (status === 404) return new KubeError('kube-not-found', message);
+  return new KubeError('kube-failed', message);
+}
+
+/** `Status.message` of the API, if it is one. */
+function reasonFrom(body: string): string {
+  try {
+    const { message } = JSON.parse(body) as { message?: unknown };
+    return typeof message === 'string' ? ` ${message.slice(0, 500)}` : '';
+  } catch {
+    return ''; // an answer that is no Status has nothing to add
+  }
+}
+
+const AUTHORITY_CODES: readonly string[] = [
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'CERT_SIGNATURE_FAILURE',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+];
+
+function connectionError(what: string, error: unknown): KubeError {
+  if (error instanceof TimeoutError) return new KubeError('kube-unreachable', error.message);
+  const code = (error as NodeJS.ErrnoException).code ?? '';
+  if (AUTHORITY_CODES.includes(code)) return new KubeError('kube-other-authority', what, { cause: error });
+  if (code.startsWith('ERR_SSL_TLSV13_ALERT') || code.startsWith('ERR_SSL_SSLV3_ALERT')) {
+    return new KubeError('kube-refused', what, { cause: error });
+  }
+  return new KubeError('kube-unreachable', what, { cause: error });
+}

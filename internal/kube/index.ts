@@ -1,0 +1,22 @@
+/**
+ * Port: the Kubernetes API as the operator's program needs it: a few reads over HTTPS with a client certificate, waits,
+ * and kubeconfig files. The resident agent does not use it.
+ */
+export { KubeClient, type KubeAccess } from './client.ts';
+export { KubeError, kubeErrors, type KubeErrorCode } from './errors.ts';
+export {
+  accessFromKubeconfig,
+  mergeKubeconfig,
+  renderKubeconfig,
+  type MergedKubeconfig,
+} from './kubeconfig.ts';
+export {
+  listEvents,
+  listNodes,
+  listPods,
+  readinessOf,
+  type KubeEvent,
+  type KubeNode,
+  type KubePod,
+} from './objects.ts';
+export { waitForApi, waitForNodeReady, type WaitOptions } from './wait.ts';

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import type { KubeClient } from './client.ts';
+import { KubeError } from './errors.ts';
+
+const condition = z.object({
+  type: z.string(),
+  status: z.string(),
+  reason: z.string().default(''),
+  message: z.string().default(''),
+});
+const metadata = z.object({
+  name: z.string(),
+  namespace: z.string().default(''),
+  creationTimestamp: z.string().default(''),
+  labels: z.record(z.string(), z.string()).default({}),
+});
+
+const nodeSchema = z.object({
+  metadata,
+  status: z
+    .object({
+      conditions: z.array(condition).default([]),
+      addresses: z.array(z.object({ type: z.string(), address: z.string() })).default([]),
+      nodeInfo: z.object({ kubeletVersion: z.string().default('') }).prefault({}),
+    })
+    .prefault({}),
+});
+
+const containerStatus = z.object({
+  name: z.string(),
+  ready: z.boolean().default(false),
+  restartCount: z.number().default(0),
+  state: z
+    .object({
+      waiting: z.object({ reason: z.string().default(''), message: z.string().default('') }).optional(),
+      terminated: z
+        .object({
+          reason: z.string().default(''),
+          exitCode: z.number().default(0),
+          message: z.string().default(''),
+        })
+        .optional(),
+    })
+    .default({}),
+});
+const podSchema = z.object({
+  metadata,
+  status: z
+    .object({
+      phase: z.string().default(''),
+      conditions: z.array(condition).default([]),
+      initContainerStatuses: z.array(containerStatus).default([]),
+      containerStatuses: z.array(containerStatus).default([]),
+    })
+    .prefault({}),
+});
+
+const eventSchema = z.object({
+  type: z.string().default(''),
+  reason: z.string().default(''),
+  message: z.string().default(''),
+  involvedObject: z.object({ kind: z.string().default(''), name: z.string().default('') }).prefault({}),
+});
+
+export type KubeNode = z.output<typeof nodeSchema>;
+export type KubePod = z.output<typeof podSchema>;
+export type KubeEvent = z.output<typeof eventSchema>;
+
+export async function listNodes(client: KubeClient, signal: AbortSignal): Promise<readonly KubeNode[]> {
+  return list(client, '/api/v1/nodes', nodeSchema, signal);
+}
+
+/** Pods of one namespace, or of all. */
+export async function listPods(
+  client: KubeClient,
+  options: { readonly namespace?: string; readonly labelSelector?: string; readonly signal: AbortSignal },
+): Promise<readonly KubePod[]> {
+  const scope = options.namespace === undefined ? '' : `/namespaces/${encodeURIComponent(options.namespace)}`;
+  const query =
+    options.labelSelector === undefined ? '' : `?labelSelector=${encodeURIComponent(options.labelSelector)}`;
+  return list(client, `/api/v1${scope}/pods${query}`, podSchema, options.signal);
+}
+
+export async function listEvents(
+  client: KubeClient,
+  namespace: string,
+  signal: AbortSignal,
+): Promise<readonly KubeEvent[]> {
+  return list(client, `/api/v1/namespaces/${encodeURIComponent(namespace)}/events`, eventSchema, signal);
+}
+
+/** Ready, or why not, in the words of the kubelet. */
+export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly why: string } {
+  const ready = node.status.conditions.find(({ type }) => type === 'Ready');
+  if (ready === undefined) return { ready: false, why: 'the kubelet has not reported yet' };
+  return { ready: ready.status === 'True', why: ready.message || ready.reason };
+}
+
+async function list<T>(
+  client: KubeClient,
+  path: string,
+  schema: z.ZodType<T>,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
+  const parsed = z.object({ items: z.array(schema) }).safeParse(await client.getJson(path, signal));
+  if (parsed.success) return parsed.data.items;
+  throw new KubeError('kube-failed', `asking ${client.server}${path}: the answer has another shape`);
+}
