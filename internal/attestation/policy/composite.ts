@@ -3,19 +3,19 @@ import { checkBinding, checkSizes } from '../appraise.ts';
 import { decodeDocument, encodeDocument } from '../document.ts';
 import { AppraisalError, attestationErrors } from '../errors.ts';
 import type { Policy } from '../rules.ts';
+import { decodeTpmEvidence } from '../tpm/evidence.ts';
 import type { Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
 
-/** Issuers and validators of machines whose confidential processor vouches for their virtual TPM. */
+/** Machines whose confidential processor vouches for the attestation key of their virtual TPM. */
 type CompositeVariant = 'snp+tpm' | 'tdx+tpm';
 
-/** What a virtual TPM must be able to say before it quotes. */
-export interface VirtualTpmIssuer extends Issuer {
-  readonly variant: 'tpm';
-  /** The Name of its attestation key. */
-  attestationKeyName(signal: AbortSignal): Promise<Uint8Array>;
-}
-
 const MAGIC = 'CTEE';
+const FORMAT = {
+  magic: MAGIC,
+  maxParts: 2,
+  catalogue: attestationErrors,
+  malformed: 'attestation-evidence-malformed',
+} as const;
 const LABEL = 'cluster attestation key in confidential machine v1\0';
 const TPM_REGISTER = /^pcr\d+$/;
 
@@ -23,19 +23,21 @@ const TPM_REGISTER = /^pcr\d+$/;
  * What the processor signs: the session's binding and the attestation key of the TPM, both in one report. The report
  * is fresh by itself, so a key that was vouched for once is worth nothing in another session.
  */
-function reportBinding(binding: Uint8Array, keyName: Uint8Array): Uint8Array {
-  return new Uint8Array(createHash('sha512').update(LABEL, 'ascii').update(binding).update(keyName).digest());
+function reportBinding(binding: Uint8Array, keyName: string): Uint8Array {
+  return new Uint8Array(
+    createHash('sha512').update(LABEL, 'ascii').update(binding).update(keyName, 'ascii').digest(),
+  );
 }
 
 export class CompositeIssuer implements Issuer {
   readonly variant: CompositeVariant;
   readonly #processor: Issuer;
-  readonly #tpm: VirtualTpmIssuer;
+  readonly #tpm: Issuer;
 
   constructor(options: {
     readonly variant: CompositeVariant;
     readonly processor: Issuer;
-    readonly tpm: VirtualTpmIssuer;
+    readonly tpm: Issuer;
   }) {
     this.variant = options.variant;
     this.#processor = options.processor;
@@ -44,10 +46,9 @@ export class CompositeIssuer implements Issuer {
 
   async issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     checkBinding(binding);
-    const keyName = await this.#tpm.attestationKeyName(signal);
-    const report = await this.#processor.issue(reportBinding(binding, keyName), signal);
     const quote = await this.#tpm.issue(binding, signal);
-    return encodeDocument(MAGIC, [keyName, report, quote]);
+    const report = await this.#processor.issue(reportBinding(binding, keyNameIn(quote)), signal);
+    return encodeDocument(MAGIC, [report, quote]);
   }
 }
 
@@ -69,19 +70,14 @@ export class CompositeValidator implements Validator {
 
   async validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
     checkSizes(evidence, binding);
-    const [keyName = new Uint8Array(), report = new Uint8Array(), quote = new Uint8Array(), ...others] =
-      decodeDocument(evidence, {
-        magic: MAGIC,
-        maxParts: 3,
-        catalogue: attestationErrors,
-        malformed: 'attestation-evidence-malformed',
-      });
-    if (quote.length === 0 || others.length > 0) {
+    const [report, quote] = decodeDocument(evidence, FORMAT);
+    if (report === undefined || quote === undefined) {
       throw new AppraisalError(
         'attestation-evidence-malformed',
-        'judging evidence of two kinds: a part is missing',
+        'judging evidence of two kinds: one is missing',
       );
     }
+    const keyName = keyNameIn(quote);
     const processor = await this.#processor.validate(report, reportBinding(binding, keyName), {
       ...context,
       policy: partOf(context.policy, (register) => !TPM_REGISTER.test(register)),
@@ -92,17 +88,23 @@ export class CompositeValidator implements Validator {
 }
 
 /** The TPM's half of the policy: its registers, and the one key. Which machine it is, the processor has shown. */
-function vouchedFor(context: ValidationContext, keyName: Uint8Array): ValidationContext {
-  const known = context.collateral.tpm?.attestationKeys.get(Buffer.from(keyName).toString('hex')) ?? {};
+function vouchedFor(context: ValidationContext, keyName: string): ValidationContext {
+  const known = context.collateral.tpm?.attestationKeys.get(keyName) ?? {};
   const { tpm, ...policy } = partOf(context.policy, (register) => TPM_REGISTER.test(register));
   return {
     nowMs: context.nowMs,
     policy: { ...policy, machines: 'any', ...(tpm && { tpm: { ...tpm, attestationKeys: 'enrolled' } }) },
     collateral: {
       ...context.collateral,
-      tpm: { attestationKeys: new Map([[Buffer.from(keyName).toString('hex'), known]]) },
+      tpm: { attestationKeys: new Map([[keyName, known]]) },
     },
   };
+}
+
+/** The Name (hex) of the key in a quote's document, a hash over its public area; the quote is not yet believed. */
+function keyNameIn(quote: Uint8Array): string {
+  const { attestationKey } = decodeTpmEvidence(quote);
+  return `000b${createHash('sha256').update(attestationKey).digest('hex')}`;
 }
 
 function partOf(policy: Policy, isMine: (register: string) => boolean): Policy {

@@ -5,7 +5,7 @@
  *
  * Trust fails closed: unknown keys, unknown variants, a policy that compares nothing, and a bad new policy are refused.
  */
-export { CompositeIssuer, CompositeValidator, type VirtualTpmIssuer } from './composite.ts';
+export { CompositeIssuer, CompositeValidator } from './composite.ts';
 export { PolicyError, policyErrors, type PolicyErrorCode } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
