@@ -94,15 +94,15 @@ function identify(
   rules: TpmRules,
   checks: CheckList<QuoteErrorCode>,
 ): MachineIdentity {
-  const expected = rules.attestationKeys === 'enrolled' ? 'an enrolled key' : 'any well-formed key';
-  checks.require('quote-key-unknown', known !== undefined || rules.attestationKeys === 'enrolling', {
-    expected,
-    actual: nameHex,
-  });
+  if (known === undefined && rules.attestationKeys === 'enrolling') {
+    checks.skip('quote-key-unknown', { actual: nameHex });
+    return { kind: 'tpm-ak', id: nameHex, proof: 'unproved' };
+  }
+  checks.require('quote-key-unknown', known !== undefined, { expected: 'an enrolled key', actual: nameHex });
   if (known?.endorsementKeyId !== undefined) {
     return { kind: 'tpm-ek', id: known.endorsementKeyId, proof: 'endorsed' };
   }
-  return { kind: 'tpm-ak', id: nameHex, proof: known === undefined ? 'unproved' : 'pinned' };
+  return { kind: 'tpm-ak', id: nameHex, proof: 'pinned' };
 }
 
 /** From the binding over leaf and path to the root, which with the log's hash is what the TPM signed as extraData. */
