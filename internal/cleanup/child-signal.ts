@@ -27,7 +27,10 @@ export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
 }
 
-/** Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Names what was waited for. */
+/**
+ * Runs `work` with a child signal that is aborted with a TimeoutError after `ms`. Names what was waited for.
+ * Answers as soon as time is up or the signal fires, also when `work` ignores its signal.
+ */
 export async function withTimeout<T>(
   options: {
     readonly what: string;
@@ -37,6 +40,7 @@ export async function withTimeout<T>(
   },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
+  options.signal.throwIfAborted();
   using child = childSignal(options.signal);
   using timer = childSignal(options.signal);
   const timeout = options.clock.sleep(options.ms, timer.signal).then(

@@ -11,6 +11,9 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
+/** Timers count in 31 bits, 24.8 days; what is longer would fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 export class SystemClock implements Clock {
   nowMs(): number {
     return Date.now();
@@ -21,9 +24,13 @@ export class SystemClock implements Clock {
   }
 
   async sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (Number.isNaN(ms)) throw new RangeError('sleeping: NaN is no duration');
     signal.throwIfAborted();
     try {
-      await delay(ms, undefined, { signal });
+      for (let leftMs = ms; ; leftMs -= LONGEST_TIMER_MS) {
+        await delay(Math.max(0, Math.min(leftMs, LONGEST_TIMER_MS)), undefined, { signal });
+        if (leftMs <= LONGEST_TIMER_MS) return;
+      }
     } catch (error) {
       signal.throwIfAborted();
       throw error;

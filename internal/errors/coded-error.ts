@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { ExitName } from './exit-codes.ts';
 
 /** Who can do something about it: the operator, the other end of a connection, or this machine. */
@@ -57,28 +58,48 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
+/** Causes deeper than this are a cycle or noise. */
+const MAX_DEPTH = 16;
+
+/** An error and its causes, outermost first. Errors of other realms (workers, test runners) count as errors. */
+export function* errorChain(error: unknown): Generator {
+  for (let at = error, depth = 0; at !== undefined && at !== null && depth < MAX_DEPTH; depth++) {
+    yield at;
+    at = Error.isError(at) ? at.cause : undefined;
+  }
+}
+
 /** The whole chain on one line, outermost first: `joining cluster: dialing 192.0.2.8:9090: timed out`. */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
-  for (let at: unknown = error, depth = 0; at !== undefined && depth < 16; depth++) {
-    const text = at instanceof Error ? at.message : String(at);
+  for (const each of errorChain(error)) {
+    const text = describeOne(each);
     if (text !== '' && !parts.some((part) => part.endsWith(text))) parts.push(text);
-    at = at instanceof Error ? at.cause : undefined;
   }
   return parts.join(': ');
 }
 
+function describeOne(error: unknown): string {
+  if (!Error.isError(error))
+    return typeof error === 'string' ? error : inspect(error, { breakLength: Infinity });
+  // A connection that fails on every address of a name is an AggregateError without a message.
+  if (error.message === '' && 'errors' in error && Array.isArray(error.errors)) {
+    return [...new Set(error.errors.map(describeError))].join('; ');
+  }
+  return error.message === '' ? error.name : error.message;
+}
+
 /** The first coded error of a chain, if there is one. */
 export function findCoded(error: unknown): CodedError | undefined {
-  for (let at: unknown = error, depth = 0; at instanceof Error && depth < 16; at = at.cause, depth++) {
-    if (at instanceof CodedError) return at;
-  }
+  for (const each of errorChain(error)) if (each instanceof CodedError) return each;
   return undefined;
 }
 
-/** Whether an error only says that its signal fired. Abort is not failure. */
+/** Whether an error, bare or as a cause, only says that its signal fired. Abort is not failure. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
-  return (
-    signal.aborted && (error === signal.reason || (error instanceof Error && error.name === 'AbortError'))
-  );
+  if (!signal.aborted) return false;
+  for (const each of errorChain(error)) {
+    if (each === signal.reason || (Error.isError(each) && each.name === 'AbortError')) return true;
+  }
+  return false;
 }

@@ -4,6 +4,7 @@ export {
   CodedError,
   defineErrors,
   describeError,
+  errorChain,
   findCoded,
   isAbort,
   type CodedErrorOptions,

@@ -44,17 +44,34 @@ export function createLogger(options: LogOptions): Logger {
   };
 }
 
-/** One record as one JSON line. Errors become their chain. */
+const RESERVED: readonly string[] = ['time', 'level', 'path', 'message'];
+
+/**
+ * One record as one JSON line. Errors become their chain, bytes become hex. A field that has the name of
+ * a part of the record gets a `_` behind it, so that no field can pretend to be another path or level.
+ * A value that can't be printed costs its record the fields, never the caller its life.
+ */
 export function formatJsonRecord(record: LogRecord): string {
-  const { timeMs, level, path, message, fields } = record;
-  return JSON.stringify(
-    { time: new Date(timeMs).toISOString(), level, path, message, ...fields },
-    replaceErrors,
+  const { timeMs, level, path, message } = record;
+  const head = { time: new Date(timeMs).toISOString(), level, path, message };
+  const fields = Object.entries(record.fields).map(
+    ([name, value]) => [RESERVED.includes(name) ? `${name}_` : name, value] as const,
   );
+  try {
+    return JSON.stringify({ ...head, ...Object.fromEntries(fields) }, printable);
+  } catch (error) {
+    return JSON.stringify({ ...head, unprintable: fields.map(([name]) => name), why: String(error) });
+  }
 }
 
-function replaceErrors(_key: string, value: unknown): unknown {
-  if (value instanceof Error) return { name: value.name, message: value.message, cause: value.cause };
+/** A JSON replacer. Looks at the value before its `toJSON()`, which turns buffers into lists of numbers. */
+function printable(this: unknown, key: string, value: unknown): unknown {
+  const raw = (this as Record<string, unknown>)[key];
+  if (raw instanceof Uint8Array) return Buffer.from(raw).toString('hex');
+  if (Error.isError(raw)) {
+    const code = 'code' in raw ? { code: raw.code } : {};
+    return { name: raw.name, ...code, message: raw.message, cause: raw.cause };
+  }
   if (typeof value === 'bigint') return value.toString();
   return value;
 }

@@ -1,4 +1,4 @@
-import { CodedError, describeError } from '../errors/index.ts';
+import { CodedError, describeError, errorChain, isAbort } from '../errors/index.ts';
 import { RestartRequested } from './runnable.ts';
 
 /** How one life of a runnable ended. */
@@ -25,29 +25,17 @@ export function outcomeOf({ signal, saidDone, result }: LifeEnd): Outcome {
     if (signal.aborted) return { kind: 'canceled' };
     return { kind: 'dead', error: new Error('returned without done()') };
   }
-  for (const error of chain(result.error)) {
-    if (signal.aborted && (error === signal.reason || isNamed(error, 'AbortError')))
-      return { kind: 'canceled' };
-    if (error instanceof RestartRequested) {
-      return signal.aborted ? { kind: 'canceled' } : { kind: 'restart', reason: error.message };
-    }
+  const { error } = result;
+  if (isAbort(error, signal)) return { kind: 'canceled' };
+  for (const each of errorChain(error)) {
+    if (!(each instanceof RestartRequested)) continue;
+    return signal.aborted ? { kind: 'canceled' } : { kind: 'restart', reason: each.message };
   }
-  return { kind: 'dead', error: result.error };
-}
-
-function* chain(error: unknown): Generator {
-  for (let at = error, depth = 0; at !== undefined && depth < 16; depth++) {
-    yield at;
-    at = at instanceof Error ? at.cause : undefined;
-  }
-}
-
-function isNamed(error: unknown, name: string): boolean {
-  return error instanceof Error && error.name === name;
+  return { kind: 'dead', error };
 }
 
 /** What the log says about a death: the chain, and the stack of what nobody foresaw. */
 export function describeDeath(error: unknown): { readonly error: string; readonly stack?: string } {
-  const unforeseen = error instanceof Error && !(error instanceof CodedError) ? error.stack : undefined;
+  const unforeseen = Error.isError(error) && !(error instanceof CodedError) ? error.stack : undefined;
   return { error: describeError(error), ...(unforeseen === undefined ? {} : { stack: unforeseen }) };
 }

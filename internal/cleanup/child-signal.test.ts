@@ -1,0 +1,149 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock, settle, untilAborted } from '../testing/index.ts';
+import { childSignal, TimeoutError, withTimeout } from './index.ts';
+
+const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
+
+describe('childSignal()', () => {
+  test('fires with its parent, and with its reason', () => {
+    const parent = new AbortController();
+    using child = childSignal(parent.signal);
+    const reason = new Error('enough');
+    parent.abort(reason);
+    expect(child.signal.reason).toBe(reason);
+  });
+
+  test('of a parent that has fired has fired', () => {
+    const reason = new Error('enough');
+    using child = childSignal(AbortSignal.abort(reason));
+    expect(child.signal.reason).toBe(reason);
+  });
+
+  test('fires alone without touching its parent', () => {
+    const parent = new AbortController();
+    using child = childSignal(parent.signal);
+    child.abort(new Error('just me'));
+    expect([child.signal.aborted, parent.signal.aborted]).toEqual([true, false]);
+  });
+
+  test('keeps the first reason', () => {
+    const parent = new AbortController();
+    using child = childSignal(parent.signal);
+    child.abort('first');
+    parent.abort('second');
+    expect(child.signal.reason).toBe('first');
+  });
+
+  test('lets go of its parent when it is disposed, any number of times', () => {
+    const parent = new AbortController();
+    const child = childSignal(parent.signal);
+    expect(listeners(parent.signal)).toBe(1);
+    child[Symbol.dispose]();
+    child[Symbol.dispose]();
+    expect(listeners(parent.signal)).toBe(0);
+    parent.abort();
+    expect(child.signal.aborted).toBe(false);
+  });
+
+  test('200,000 children leave no listener on their parent', () => {
+    const parent = new AbortController();
+    for (let round = 0; round < 200_000; round++) {
+      using child = childSignal(parent.signal);
+      if (round % 2 === 0) child.abort(round);
+    }
+    expect(listeners(parent.signal)).toBe(0);
+  });
+});
+
+describe('withTimeout()', () => {
+  const bench = () => {
+    const clock = new FakeClock();
+    const parent = new AbortController();
+    const options = { what: 'dialing 192.0.2.8', ms: 1000, clock, signal: parent.signal };
+    const nothingLeft = (): void => expect([listeners(parent.signal), clock.sleeping]).toEqual([0, 0]);
+    return { clock, parent, options, nothingLeft };
+  };
+
+  test('gives the answer of its work', async () => {
+    const { options, nothingLeft } = bench();
+    expect(await withTimeout(options, async () => 42)).toBe(42);
+    nothingLeft();
+  });
+
+  test('hands on the failure of its work', async () => {
+    const { options, nothingLeft } = bench();
+    await expect(withTimeout(options, () => Promise.reject(new Error('refused')))).rejects.toThrow('refused');
+    nothingLeft();
+  });
+
+  test('hands on what its work throws before its first await', async () => {
+    const { options, nothingLeft } = bench();
+    const work = (): Promise<never> => {
+      throw new TypeError('no such method');
+    };
+    await expect(withTimeout(options, work)).rejects.toThrow(TypeError);
+    nothingLeft();
+  });
+
+  test('fires the signal of its work with a TimeoutError that names what was waited for', async () => {
+    const { clock, options, nothingLeft } = bench();
+    const waiting = withTimeout(options, untilAborted);
+    const outcome = expect(waiting).rejects.toEqual(
+      new TimeoutError('dialing 192.0.2.8: no answer within 1000 ms'),
+    );
+    await clock.advance(1000);
+    await outcome;
+    nothingLeft();
+  });
+
+  test('does not fire before its time', async () => {
+    const { clock, options } = bench();
+    let ended = false;
+    const waiting = withTimeout(options, untilAborted).finally(() => (ended = true));
+    await clock.advance(999);
+    expect(ended).toBe(false);
+    const outcome = expect(waiting).rejects.toThrow(TimeoutError);
+    await clock.advance(1);
+    await outcome;
+  });
+
+  test('ends in time although its work ignores the signal, and takes a late failure quietly', async () => {
+    const { clock, options, nothingLeft } = bench();
+    const deaf = Promise.withResolvers<never>();
+    const outcome = expect(withTimeout(options, () => deaf.promise)).rejects.toThrow(TimeoutError);
+    await clock.advance(1000);
+    await outcome;
+    deaf.reject(new Error('late'));
+    await settle();
+    nothingLeft();
+  });
+
+  test('ends with the reason of its signal', async () => {
+    const { parent, options, nothingLeft } = bench();
+    const reason = new Error('the program stops');
+    const outcome = expect(withTimeout(options, () => new Promise(() => undefined))).rejects.toBe(reason);
+    parent.abort(reason);
+    await outcome;
+    nothingLeft();
+  });
+
+  test('does not start its work when the signal has fired', async () => {
+    const { clock } = bench();
+    const reason = new Error('the program stops');
+    let started = false;
+    const work = async (): Promise<void> => {
+      started = true;
+    };
+    await expect(
+      withTimeout({ what: 'x', ms: 1000, clock, signal: AbortSignal.abort(reason) }, work),
+    ).rejects.toBe(reason);
+    expect(started).toBe(false);
+  });
+
+  test('20,000 rounds leave nothing behind', async () => {
+    const { options, nothingLeft } = bench();
+    for (let round = 0; round < 20_000; round++) await withTimeout(options, async () => round);
+    nothingLeft();
+  });
+});

@@ -1,0 +1,158 @@
+import { connect } from 'node:net';
+import { describe, expect, test } from '@jest/globals';
+import {
+  CodedError,
+  defineErrors,
+  describeError,
+  errorChain,
+  EXIT_CODES,
+  findCoded,
+  isAbort,
+  type CodedErrorOptions,
+} from './index.ts';
+
+const teaErrors = defineErrors({
+  'tea-cold': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'It is cold.',
+    fix: 'Heat it.',
+  },
+  'tea-none': { fault: 'system', exit: 'preflight', retryable: false, meaning: 'No tea.', fix: 'Buy some.' },
+});
+
+class TeaError extends CodedError<keyof typeof teaErrors> {
+  constructor(code: keyof typeof teaErrors, message: string, options?: CodedErrorOptions) {
+    super(teaErrors, code, message, options);
+  }
+}
+
+const nested = (depth: number): Error =>
+  depth === 0 ? new Error('level 0') : new Error(`level ${depth}`, { cause: nested(depth - 1) });
+
+describe('CodedError', () => {
+  test('takes what its catalogue says', () => {
+    expect(new TeaError('tea-cold', 'pouring')).toMatchObject({
+      name: 'TeaError',
+      code: 'tea-cold',
+      message: 'pouring',
+      fault: 'operator',
+      exit: 'precondition',
+      retryable: true,
+      fix: 'Heat it.',
+      details: {},
+    });
+  });
+
+  test('an occurrence may know better', () => {
+    const cause = new Error('why');
+    const error = new TeaError('tea-cold', 'pouring', {
+      cause,
+      retryable: false,
+      fix: 'Use the microwave.',
+      details: { cups: 2 },
+    });
+    expect(error).toMatchObject({ retryable: false, fix: 'Use the microwave.', details: { cups: 2 }, cause });
+  });
+
+  test('without a cause it has no cause property of its own', () => {
+    expect(Object.hasOwn(new TeaError('tea-none', 'pouring'), 'cause')).toBe(false);
+  });
+
+  test('a catalogue can not be changed at run time', () => {
+    expect(Object.isFrozen(teaErrors)).toBe(true);
+  });
+});
+
+describe('describeError()', () => {
+  const cyclic = new Error('round');
+  cyclic.cause = new Error('and', { cause: cyclic });
+  const cases: readonly { name: string; given: unknown; want: string }[] = [
+    { name: 'a chain, outermost first', given: new Error('a', { cause: new Error('b') }), want: 'a: b' },
+    {
+      name: 'a cause that its parent already tells',
+      given: new Error('a: b', { cause: new Error('b') }),
+      want: 'a: b',
+    },
+    { name: 'an error without a message by its name', given: new RangeError(), want: 'RangeError' },
+    { name: 'a text', given: 'just text', want: 'just text' },
+    {
+      name: 'a cause that is no error',
+      given: new Error('a', { cause: { why: 'b' } }),
+      want: "a: { why: 'b' }",
+    },
+    { name: 'null', given: null, want: '' },
+    { name: 'a cause of null as none', given: new Error('a', { cause: null }), want: 'a' },
+    {
+      name: 'the parts of an AggregateError without a message, each once',
+      given: new Error('dialing', {
+        cause: new AggregateError([new Error('x'), new Error('y'), new Error('x')]),
+      }),
+      want: 'dialing: x; y',
+    },
+    {
+      name: 'the message of an AggregateError that has one',
+      given: new AggregateError([new Error('x')], 'all'),
+      want: 'all',
+    },
+    { name: 'a cycle once', given: cyclic, want: 'round: and' },
+  ];
+  test.each(cases)('tells $name', ({ given, want }) => {
+    expect(describeError(given)).toBe(want);
+  });
+
+  test('ends at a depth', () => {
+    expect([...errorChain(nested(1000))]).toHaveLength(16);
+  });
+
+  test('tells why a real connection failed', async () => {
+    const error = await new Promise((resolve) =>
+      connect({ host: 'localhost', port: 1 }).once('error', resolve),
+    );
+    expect(describeError(new Error('dialing', { cause: error }))).toMatch(/^dialing: connect ECONNREFUSED /);
+  });
+});
+
+describe('findCoded()', () => {
+  test('finds the outermost coded error of a chain', () => {
+    const inner = new TeaError('tea-none', 'looking');
+    const outer = new TeaError('tea-cold', 'pouring', { cause: inner });
+    expect(findCoded(new Error('serving', { cause: outer }))).toBe(outer);
+  });
+
+  test.each([undefined, null, 'text', new Error('plain')])('finds none in %p', (error) => {
+    expect(findCoded(error)).toBeUndefined();
+  });
+});
+
+describe('isAbort()', () => {
+  const reason = new Error('the program stops');
+  const aborted = AbortSignal.abort(reason);
+  const cases: readonly { name: string; error: unknown; signal: AbortSignal; want: boolean }[] = [
+    { name: 'the reason itself', error: reason, signal: aborted, want: true },
+    {
+      name: 'the reason as a cause',
+      error: new Error('dialing', { cause: reason }),
+      signal: aborted,
+      want: true,
+    },
+    { name: 'an AbortError', error: new DOMException('x', 'AbortError'), signal: aborted, want: true },
+    { name: 'another error after the signal', error: new Error('disk full'), signal: aborted, want: false },
+    {
+      name: 'an AbortError of another signal',
+      error: new DOMException('x', 'AbortError'),
+      signal: new AbortController().signal,
+      want: false,
+    },
+  ];
+  test.each(cases)('of $name is $want', ({ error, signal, want }) => {
+    expect(isAbort(error, signal)).toBe(want);
+  });
+});
+
+test('exit codes are all different and fit into a byte', () => {
+  const numbers = Object.values(EXIT_CODES).map(({ number }) => number);
+  expect(new Set(numbers).size).toBe(numbers.length);
+  expect(numbers.every((number) => number >= 0 && number < 256)).toBe(true);
+});
