@@ -4,14 +4,14 @@
  *
  * ```
  * meta/cluster          the cluster: id, epoch, CA           written once
- * nodes/ID              decided about a node                 curator
+ * nodes/ID/record       decided about a node                 curator
+ * nodes/ID/status       what a node says about itself        curator, for the node
+ * nodes/ID/heartbeat    there while its lease lives          curator, for the node
  * node-names/NAME       → ID, so that names are unique       with the node
  * operators/KEY         who administers                      curator
  * configuration/current the operator's document              curator
  * init/result           for the owner, as often as asked     first node
- * status/ID             what a node says about itself        curator, for the node
- * heartbeats/ID         there while its lease lives          curator, for the node
- * answers/CALLER/KEY    answers of mutations, on a lease     with each mutation
+ * mutations/CALLER/KEY  has happened, on a lease             with each mutation
  * audit/TIME-RANDOM     decisions, on a lease                with each mutation
  * ```
  */
@@ -22,17 +22,21 @@ export {
   CONFIGURATION_KEY,
   INIT_RESULT_KEY,
   nodeNameKey,
+  NODES_PREFIX,
+  OPERATORS_PREFIX,
+  parseNodeKey,
   records,
+  type NodePart,
   type RecordKind,
 } from './kinds.ts';
 export {
   OPERATOR_ROLES,
-  type AnswerRecord,
   type AuditRecord,
   type ClusterRecord,
   type ConfigurationRecord,
   type HeartbeatRecord,
   type InitResultRecord,
+  type MutationRecord,
   type NodeRecord,
   type OperatorRecord,
   type OperatorRole,

@@ -1,12 +1,12 @@
 import type { z } from 'zod';
 import { RecordError } from './errors.ts';
 import {
-  answerShape,
   auditShape,
   clusterShape,
   configurationShape,
   heartbeatShape,
   initResultShape,
+  mutationShape,
   nodeShape,
   operatorShape,
   statusShape,
@@ -17,7 +17,6 @@ export const CLUSTER_PREFIX = '/cluster/';
 
 /** Where records of one kind are and what they look like. */
 export interface RecordKind<T> {
-  readonly prefix: string;
   key(name: string): string;
   encode(record: T): Uint8Array;
   /** Throws `record-invalid`. */
@@ -26,13 +25,13 @@ export interface RecordKind<T> {
 
 export const records = {
   cluster: kindOf('meta/', clusterShape),
-  node: kindOf('nodes/', nodeShape),
+  node: kindOf('nodes/', nodeShape, '/record'),
   operator: kindOf('operators/', operatorShape),
   configuration: kindOf('configuration/', configurationShape),
   initResult: kindOf('init/', initResultShape),
-  status: kindOf('status/', statusShape),
-  heartbeat: kindOf('heartbeats/', heartbeatShape),
-  answer: kindOf('answers/', answerShape),
+  status: kindOf('nodes/', statusShape, '/status'),
+  heartbeat: kindOf('nodes/', heartbeatShape, '/heartbeat'),
+  mutation: kindOf('mutations/', mutationShape),
   audit: kindOf('audit/', auditShape),
 } as const;
 
@@ -46,10 +45,21 @@ export function nodeNameKey(name: string): string {
   return `node-names/${name}`;
 }
 
-function kindOf<S extends z.ZodType>(prefix: string, shape: S): RecordKind<z.infer<S>> {
+/** Everything about all nodes: one watch sees it in order. */
+export const NODES_PREFIX = 'nodes/';
+export const OPERATORS_PREFIX = 'operators/';
+
+export type NodePart = 'record' | 'status' | 'heartbeat';
+
+/** "nodes/ID/PART" → its parts; undefined for any other key. */
+export function parseNodeKey(key: string): { readonly nodeId: string; readonly part: NodePart } | undefined {
+  const [, nodeId, part] = /^nodes\/([^/]+)\/(record|status|heartbeat)$/.exec(key) ?? [];
+  return nodeId === undefined ? undefined : { nodeId, part: part as NodePart };
+}
+
+function kindOf<S extends z.ZodType>(prefix: string, shape: S, suffix = ''): RecordKind<z.infer<S>> {
   return {
-    prefix,
-    key: (name) => prefix + name,
+    key: (name) => prefix + name + suffix,
     encode: (record) => new TextEncoder().encode(JSON.stringify(shape.parse(record))),
     decode: (key, value) => {
       try {

@@ -61,8 +61,8 @@ export const statusShape = z.strictObject({ version, status: bytes, updatedMs: z
 /** Proof of life; its key lives as long as the lease it is bound to. */
 export const heartbeatShape = z.strictObject({ version, sinceMs: z.int() });
 
-/** The answer of a mutation, for whoever repeats it with the same key. */
-export const answerShape = z.strictObject({ version, requestSha256: z.string(), response: bytes });
+/** A mutation that has happened; its revision is the one at which this record was written. */
+export const mutationShape = z.strictObject({ version, requestSha256: z.string() });
 
 /** One decision: who changed what. */
 export const auditShape = z.strictObject({
@@ -81,5 +81,5 @@ export type ConfigurationRecord = z.infer<typeof configurationShape>;
 export type InitResultRecord = z.infer<typeof initResultShape>;
 export type StatusRecord = z.infer<typeof statusShape>;
 export type HeartbeatRecord = z.infer<typeof heartbeatShape>;
-export type AnswerRecord = z.infer<typeof answerShape>;
+export type MutationRecord = z.infer<typeof mutationShape>;
 export type AuditRecord = z.infer<typeof auditShape>;

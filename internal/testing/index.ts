@@ -9,3 +9,4 @@ export { findEtcdBinary } from './etcd-binary.ts';
 export { findFreePort } from './free-port.ts';
 export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';
 export { ProcessUnits } from './process-units.ts';
+export { MemoryEtcd } from './memory-etcd.ts';

@@ -1,0 +1,44 @@
+import { describe, expect, test } from '@jest/globals';
+import { nodeNameKey, parseNodeKey, records } from './kinds.ts';
+import type { NodeRecord } from './shapes.ts';
+
+const node: NodeRecord = {
+  version: 1,
+  nodeId: 'node-1',
+  name: 'a',
+  pubKey: btoa('key'),
+  state: 'UP',
+  roles: ['ConsensusMember'],
+  labels: { zone: 'x' },
+  createdMs: 1,
+};
+
+test('a record survives the way to etcd and back', () => {
+  expect(records.node.decode('k', records.node.encode(node))).toEqual(node);
+});
+
+describe('decode() refuses', () => {
+  const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
+  test.each([
+    { name: 'nothing', value: new Uint8Array() },
+    { name: 'half a record', value: records.node.encode(node).slice(0, 40) },
+    { name: 'a newer version', value: encode({ ...node, version: 2 }) },
+    { name: 'an unknown field', value: encode({ ...node, extra: 1 }) },
+    { name: 'an unknown role', value: encode({ ...node, roles: ['Gardener'] }) },
+    { name: 'a missing field', value: encode({ ...node, state: undefined }) },
+    { name: 'no text', value: Uint8Array.of(0xff, 0xfe) },
+  ])('$name', ({ value }) => {
+    expect(() => records.node.decode('nodes/x/record', value)).toThrow(
+      expect.objectContaining({
+        code: 'record-invalid',
+        message: expect.stringContaining('nodes/x/record') as unknown,
+      }),
+    );
+  });
+});
+
+test('parseNodeKey() tells the parts of a node and nothing else', () => {
+  expect(parseNodeKey(records.status.key('node-1'))).toEqual({ nodeId: 'node-1', part: 'status' });
+  for (const key of [nodeNameKey('a'), 'nodes/a', 'nodes/a/b/record', 'nodes//record', 'nodes/a/other'])
+    expect(parseNodeKey(key)).toBeUndefined();
+});

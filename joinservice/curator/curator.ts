@@ -1,0 +1,57 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { MemberIdentity } from '../../internal/pki/index.ts';
+import { implement, type Implementation } from '../../internal/rpc/index.ts';
+import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+import { NodeFeed } from './feed.ts';
+import { guardHandlers } from './guard.ts';
+import { Heartbeats } from './heartbeats.ts';
+import { Memberships } from './memberships.ts';
+import { Mutations } from './mutations.ts';
+import { nodeHandlers } from './node-handlers.ts';
+import { NodeStore } from './node-store.ts';
+import { readHandlers, type CuratorFacts } from './read-handlers.ts';
+import { writeHandlers } from './write-handlers.ts';
+
+export interface CuratorOptions {
+  /** The cluster's part of etcd. */
+  readonly etcd: KeySpace;
+  /** The node that this curator runs on. */
+  readonly nodeId: string;
+  readonly facts: CuratorFacts;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The cluster's state API on one control-plane node. Holds nothing that etcd does not. */
+export class Curator {
+  readonly service: Implementation<MemberIdentity>;
+  readonly #feed: NodeFeed;
+  readonly #memberships: Memberships;
+
+  constructor(options: CuratorOptions) {
+    const { etcd, clock, log } = options;
+    this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
+    this.#feed = new NodeFeed({
+      etcd,
+      log: log.child('feed'),
+      onTouched: (nodeIds) => this.#memberships.checkNodes(nodeIds),
+    });
+    const nodes = new NodeStore(etcd);
+    const inside = {
+      ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
+      ...writeHandlers({ etcd, nodes, clock, mutations: new Mutations({ etcd, clock }) }),
+      ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
+    };
+    this.service = implement(
+      CuratorContract,
+      guardHandlers(inside, { etcd, memberships: this.#memberships }),
+    );
+  }
+
+  /** Follows etcd for all watches and streams until the signal fires; rejects with its reason or what broke. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#feed.run(signal), this.#memberships.run(signal)]);
+  }
+}

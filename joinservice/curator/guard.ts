@@ -1,0 +1,68 @@
+import type { DescMethod } from '@bufbuild/protobuf';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { MemberIdentity } from '../../internal/pki/index.ts';
+import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import { Curator } from '../curatorproto/gen/curator_pb.js';
+import { admit, type Caller } from './admission.ts';
+import type { Memberships } from './memberships.ts';
+
+/** Handlers that know who calls and need not ask whether they may. */
+export type GuardedHandlers = Handlers<typeof Curator, Caller>;
+
+export interface Door {
+  readonly etcd: KeySpace;
+  readonly memberships: Memberships;
+}
+
+/** Puts the door before every method of the contract, so that none can be forgotten. */
+export function guardHandlers(inside: GuardedHandlers, door: Door): Handlers<typeof Curator, MemberIdentity> {
+  const guarded = Curator.methods.map((method) => {
+    const handler: unknown = inside[method.localName as keyof GuardedHandlers];
+    return [method.localName, guardMethod(method, handler, door)];
+  });
+  return Object.fromEntries(guarded) as Handlers<typeof Curator, MemberIdentity>;
+}
+
+function guardMethod(method: DescMethod, handler: unknown, door: Door): unknown {
+  const { etcd, memberships } = door;
+  if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
+    return async (request: unknown, call: Call<MemberIdentity>) => {
+      const caller = await admit(etcd, { identity: call.peer, method, signal: call.signal });
+      return (handler as Single)(request, { peer: caller, signal: call.signal });
+    };
+  }
+  return async function* (request: unknown, call: Call<MemberIdentity>): AsyncGenerator<unknown> {
+    using stay = memberships.stay(call.peer, call.signal);
+    const caller = await admit(etcd, { identity: call.peer, method, signal: stay.signal });
+    yield* untilAborted((handler as Many)(request, { peer: caller, signal: stay.signal }), stay.signal);
+  };
+}
+
+type Single = (request: unknown, call: Call<Caller>) => Promise<unknown>;
+type Many = (request: unknown, call: Call<Caller>) => AsyncIterable<unknown>;
+
+/** Ends at once with the signal's reason, also while the handler waits for its caller's next message. */
+async function* untilAborted(messages: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<unknown> {
+  const aborted = Promise.withResolvers<never>();
+  aborted.promise.catch(() => undefined); // raced below, and nobody listens between two messages
+  const onAbort = (): void => aborted.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  const iterator = messages[Symbol.asyncIterator]();
+  let isWaiting = false;
+  try {
+    signal.throwIfAborted();
+    for (;;) {
+      isWaiting = true;
+      const next: IteratorResult<unknown, unknown> = await Promise.race([iterator.next(), aborted.promise]);
+      isWaiting = false;
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    // A generator that still waits ends when the call's stream does; waiting for it here would be waiting for that.
+    const ended = iterator.return?.();
+    if (!isWaiting) await ended;
+    else ended?.catch(() => undefined);
+  }
+}

@@ -1,0 +1,13 @@
+/**
+ * The curator: the cluster's state API, one on every control-plane node, all of them equal.
+ *
+ * ```
+ * caller ─mTLS─▶ guard ── admit: key on record? role? ──▶ handlers
+ *                                                          ├─ read     linearizable
+ *                                                          ├─ write    plan ▶ one transaction + audit + idempotency
+ *                                                          └─ node     status, heartbeat (lease), watch ◀─ NodeFeed ◀─ etcd
+ * ```
+ */
+export { Curator, type CuratorOptions } from './curator.ts';
+export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
+export type { CuratorFacts } from './read-handlers.ts';

@@ -1,0 +1,110 @@
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import {
+  CLUSTER_KEY,
+  CONFIGURATION_KEY,
+  INIT_RESULT_KEY,
+  records,
+  type ClusterRecord,
+} from '../../internal/records/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import { fromBinary } from '@bufbuild/protobuf';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { CuratorError } from './errors.ts';
+import type { GuardedHandlers } from './guard.ts';
+import type { NodeStore } from './node-store.ts';
+import { nodeToWire, refuse, type NodeView } from './wire.ts';
+
+type ReadMethods =
+  'checkHealth' | 'getClusterInfo' | 'getNode' | 'listNodes' | 'getConfiguration' | 'getInitResult';
+
+/** Calls that answer what is: linearizable, or refused. */
+export function readHandlers(parts: ReadParts): Pick<GuardedHandlers, ReadMethods> {
+  const { etcd, nodes } = parts;
+  return {
+    checkHealth: async (_request, { signal }) => {
+      const { epoch } = await readCluster(etcd, signal);
+      return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
+    },
+    getClusterInfo: async (_request, { signal }) => {
+      const cluster = await readCluster(etcd, signal);
+      const listed = await nodes.list(signal);
+      return {
+        clusterId: cluster.clusterId,
+        clusterName: cluster.clusterName,
+        epoch: BigInt(cluster.epoch),
+        clusterCaPem: cluster.caPem,
+        createdMs: BigInt(cluster.createdMs),
+        directory: listed.nodes.flatMap(directoryEntry),
+        etcd: await parts.facts.etcdStatus(signal),
+        certificates: parts.facts.certificates.map(({ name, notAfterMs }) => ({
+          name,
+          notAfterMs: BigInt(notAfterMs),
+        })),
+      };
+    },
+    getNode: async ({ node }, { signal }) => ({ node: nodeToWire(await nodes.get(node, signal)) }),
+    listNodes: async (_request, { signal }) => {
+      const { epoch } = await readCluster(etcd, signal);
+      const listed = await nodes.list(signal);
+      return {
+        nodes: listed.nodes.map(nodeToWire),
+        position: { epoch: BigInt(epoch), revision: listed.revision },
+      };
+    },
+    getConfiguration: async (_request, { signal }) => {
+      const entry = await etcd.get(CONFIGURATION_KEY, { signal });
+      if (entry === undefined) throw noCluster('reading the configuration');
+      const { document, updatedMs, updatedBy } = records.configuration.decode(entry.key, entry.value);
+      return {
+        document: new Uint8Array(Buffer.from(document, 'base64')),
+        revision: entry.modRevision,
+        updatedMs: BigInt(updatedMs),
+        updatedBy,
+      };
+    },
+    getInitResult: async ({ initId }, { signal }) => {
+      const entry = await etcd.get(INIT_RESULT_KEY, { signal });
+      if (entry === undefined) throw noCluster("reading the init's result");
+      const record = records.initResult.decode(entry.key, entry.value);
+      if (initId !== '' && initId !== record.initId)
+        refuse('init_id', `this cluster was made by init ${record.initId}`);
+      return { initId: record.initId, result: new Uint8Array(Buffer.from(record.result, 'base64')) };
+    },
+  };
+}
+
+/** The cluster's record, which also proves that etcd answers now. */
+export async function readCluster(etcd: KeySpace, signal: AbortSignal): Promise<ClusterRecord> {
+  const entry = await etcd.get(CLUSTER_KEY, { signal });
+  if (entry === undefined) throw noCluster("reading the cluster's record");
+  return records.cluster.decode(entry.key, entry.value);
+}
+
+function noCluster(doing: string): CuratorError {
+  return new CuratorError('curator-no-cluster', `${doing}: there is none in etcd`);
+}
+
+function directoryEntry({ record, status }: NodeView) {
+  if (record.state !== 'UP' || !isControlPlane(record.roles) || status === undefined) return [];
+  const { curatorEndpoint } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
+  return curatorEndpoint === '' ? [] : [{ nodeId: record.nodeId, name: record.name, curatorEndpoint }];
+}
+
+export interface ReadParts {
+  readonly etcd: KeySpace;
+  readonly nodes: NodeStore;
+  /** The node that this curator runs on. */
+  readonly nodeId: string;
+  readonly facts: CuratorFacts;
+}
+
+/** What a curator knows from elsewhere than the cluster's records. */
+export interface CuratorFacts {
+  readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+  etcdStatus(signal: AbortSignal): Promise<{
+    readonly dbSizeBytes: bigint;
+    readonly quotaBytes: bigint;
+    readonly hasLeader: boolean;
+    readonly members: { readonly name: string; readonly isLearner: boolean; readonly started: boolean }[];
+  }>;
+}

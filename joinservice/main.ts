@@ -1,0 +1,29 @@
+import { SystemClock } from '../internal/clock/index.ts';
+import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
+import { DiskFiles } from '../internal/file/index.ts';
+import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
+import { parseJoinserviceConfig, serve } from './server/index.ts';
+
+/** `joinservice CONFIG`: hosts the curator. Unprivileged; started and stopped by the agent as a unit of its own. */
+const MAX_CONFIG_BYTES = 64 * 1024;
+const clock = new SystemClock();
+const files = new DiskFiles();
+const log = createLogger({
+  path: 'joinservice',
+  nowMs: () => clock.nowMs(),
+  sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
+});
+
+const stop = new AbortController();
+for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new Error(name)));
+
+try {
+  const path = process.argv[2] ?? '/etc/cluster/joinservice.json';
+  const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
+  await serve(parseJoinserviceConfig(path, text), { files, clock, log }, { signal: stop.signal });
+} catch (error) {
+  if (!isAbort(error, stop.signal)) {
+    log.error('stopping', { error: describeError(error), code: findCoded(error)?.code });
+    process.exitCode = EXIT_CODES[findCoded(error)?.exit ?? 'internal'].number;
+  }
+}

@@ -1,0 +1,103 @@
+import { X509Certificate } from 'node:crypto';
+import type { Clock } from '../../internal/clock/index.ts';
+import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { Curator, type CuratorFacts } from '../curator/index.ts';
+import type { JoinserviceConfig } from './config.ts';
+import { JoinserviceError } from './errors.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+const MAX_CONNECTIONS = 16_384;
+/** An hour: then a connection is closed gracefully and its peer proves itself anew, with its newest certificate. */
+const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
+const GRACE_MS = 2_000;
+
+export interface ServePorts {
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Serves the curator until the signal fires. Issuing tickets to strangers gets a listener of its own beside this one.
+ * @param onListening told the port once it is open
+ */
+export async function serve(
+  config: JoinserviceConfig,
+  ports: ServePorts,
+  options: { readonly signal: AbortSignal; readonly onListening?: (port: number) => void },
+): Promise<void> {
+  const { files, clock, log } = ports;
+  const read = (path: string) => readText(files, path);
+  const identity = await readIdentity(read, config);
+  const etcdIdentity = await readIdentity(read, config.etcd);
+  const caPem = await read(config.clusterCaFile);
+  using etcd = new EtcdClient({
+    endpoints: config.etcd.endpoints,
+    identity: etcdIdentity,
+    serverCaPem: await read(config.etcd.caFile),
+    clock,
+  });
+  const certificates = [
+    ['curator', identity.certPem] as const,
+    ['cluster-ca', caPem] as const,
+    ['etcd-client', etcdIdentity.certPem] as const,
+  ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
+  const curator = new Curator({
+    etcd: new Namespace(etcd, CLUSTER_PREFIX),
+    nodeId: config.nodeId,
+    facts: { certificates, etcdStatus: etcdStatusOf(etcd, config.etcd.metricsUrl) },
+    clock,
+    log: log.child('curator'),
+  });
+  const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
+  await using server = new RpcServer<MemberIdentity>({
+    upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
+    services: [curator.service],
+    disclose: 'chain',
+    log: log.child('rpc'),
+    maxConnections: MAX_CONNECTIONS,
+    maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
+  });
+  const port = await server.listen(config.listen.host, config.listen.port);
+  log.info('the curator listens', { host: config.listen.host, port });
+  options.onListening?.(port);
+  try {
+    await curator.run(options.signal);
+  } finally {
+    await server.close(GRACE_MS);
+  }
+}
+
+function etcdStatusOf(etcd: EtcdClient, metricsUrl: string): CuratorFacts['etcdStatus'] {
+  return async (signal) => {
+    const [gauges, members] = [
+      await readMemberGauges(metricsUrl, signal),
+      await etcd.members.list({ signal }),
+    ];
+    return {
+      dbSizeBytes: BigInt(gauges.dbSizeBytes),
+      quotaBytes: BigInt(gauges.quotaBytes),
+      hasLeader: gauges.hasLeader,
+      members: members.map(({ name, isLearner }) => ({ name, isLearner, started: name !== '' })),
+    };
+  };
+}
+
+async function readIdentity(
+  read: (path: string) => Promise<string>,
+  files: { readonly certFile: string; readonly keyFile: string },
+): Promise<TlsIdentity> {
+  return { certPem: await read(files.certFile), keyPem: new Secret(await read(files.keyFile)) };
+}
+
+async function readText(files: FilePort, path: string): Promise<string> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  if (bytes === undefined) throw new JoinserviceError('joinservice-file-missing', `reading ${path}`);
+  return Buffer.from(bytes).toString('utf8');
+}
