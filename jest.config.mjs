@@ -1,9 +1,18 @@
 /** Jest runs ES modules natively; TypeScript is stripped, not compiled, so line numbers stay true. */
-export default {
+const common = {
+  rootDir: import.meta.dirname,
   testEnvironment: 'node',
-  testMatch: ['<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e}/**/*.test.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '\\.ts$': '<rootDir>/.ci/jest-transform.mjs' },
   modulePathIgnorePatterns: ['<rootDir>/dist'],
+};
+const programs = '<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e}';
+
+export default {
   maxWorkers: 2,
+  projects: [
+    { ...common, displayName: 'unit', testMatch: [`${programs}/**/*.test.ts`] },
+    // Against real parts on this machine: etcd, a software TPM.
+    { ...common, displayName: 'integration', testMatch: [`${programs}/**/*.itest.ts`] },
+  ],
 };

@@ -1,0 +1,15 @@
+import { expect, test } from '@jest/globals';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { hostRequirements } from '../../internal/machines/index.ts';
+import { bundleBuildRequirements } from '../bundle/requirements.ts';
+
+test('the set-up script installs exactly what local clusters and bundle builds ask for', async () => {
+  const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');
+  const listed = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  const asked = [
+    ...[...hostRequirements.programs, ...hostRequirements.files].map((each) => each.package),
+    ...bundleBuildRequirements('amd64').map((each) => each.debianPackage),
+  ];
+  expect(listed).toEqual([...new Set(asked)].sort());
+});
