@@ -11,6 +11,11 @@ export interface CommandEntry {
 /** All commands in the order of `cluster --help`. Each file is loaded when its command is asked for. */
 export const COMMANDS: readonly CommandEntry[] = [
   {
+    name: 'attest',
+    summary: 'look at evidence, reference values and collateral, offline',
+    load: () => import('../commands/attest.ts'),
+  },
+  {
     name: 'config',
     summary: 'make and check the configuration of a cluster',
     load: () => import('../commands/config.ts'),

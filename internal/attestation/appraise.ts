@@ -1,5 +1,5 @@
 import { AppraisalError } from './errors.ts';
-import type { Policy } from './rules.ts';
+import type { Policy, RegisterRule } from './rules.ts';
 import {
   BINDING_BYTES,
   machineIdentityText,
@@ -28,35 +28,69 @@ export function checkBinding(binding: Uint8Array): void {
   }
 }
 
-/** Compares measured registers with the policy. Appends to `checks`; the first mismatch that counts throws. */
+/**
+ * Compares measured registers with the policy. Appends to `checks`; the first mismatch that counts throws. A policy may
+ * speak of several kinds of evidence: registers that this kind does not have at all are skipped, and it is refused if
+ * nothing but skipped ones and warnings is left of a policy that has reference values.
+ */
 export function checkRegisters(
   measurements: ReadonlyMap<string, Uint8Array>,
   policy: Policy,
   checks: Check[],
 ): void {
+  const families = new Set([...measurements.keys()].map(registerFamily));
+  let isEnforced = policy.registers.size === 0 && policy.profile !== 'measured';
   for (const [register, rule] of policy.registers) {
-    if (rule.accepted.length === 0) {
-      throw new AppraisalError('attestation-policy-invalid', `judging ${register}: no accepted value`, {
-        checks,
-      });
+    if (families.has(registerFamily(register))) {
+      checkRegister(register, rule, { value: measurements.get(register), checks });
+      isEnforced ||= !rule.warnOnly;
+    } else {
+      checks.push({ name: `register-${register}`, outcome: 'skipped', expected: rule.accepted.join(' or ') });
     }
-    const value = measurements.get(register);
-    const actual = value === undefined ? undefined : Buffer.from(value).toString('hex');
-    const compared = {
-      expected: rule.accepted.join(' or '),
-      ...(actual === undefined ? {} : { actual }),
-    };
-    const matches = actual !== undefined && rule.accepted.includes(actual);
-    if (!matches && !rule.warnOnly) {
-      const code = actual === undefined ? 'attestation-register-missing' : 'attestation-register-mismatch';
-      throw new AppraisalError(code, `judging ${register}`, {
-        ...compared,
-        details: { register },
-        checks,
-      });
-    }
-    checks.push({ name: `register-${register}`, outcome: matches ? 'pass' : 'warn', ...compared });
   }
+  if (!isEnforced && policy.profile !== 'identity') {
+    throw new AppraisalError(
+      'attestation-register-missing',
+      'judging registers: none of the reference values is for this kind of evidence',
+      {
+        expected: [...policy.registers.keys()].join(', '),
+        actual: [...measurements.keys()].join(', '),
+        checks,
+      },
+    );
+  }
+}
+
+function checkRegister(
+  register: string,
+  rule: RegisterRule,
+  { value, checks }: { readonly value: Uint8Array | undefined; readonly checks: Check[] },
+): void {
+  if (rule.accepted.length === 0) {
+    throw new AppraisalError('attestation-policy-invalid', `judging ${register}: no accepted value`, {
+      checks,
+    });
+  }
+  const actual = value === undefined ? undefined : Buffer.from(value).toString('hex');
+  const compared = {
+    expected: rule.accepted.join(' or '),
+    ...(actual === undefined ? {} : { actual }),
+  };
+  const matches = actual !== undefined && rule.accepted.includes(actual);
+  if (!matches && !rule.warnOnly) {
+    const code = actual === undefined ? 'attestation-register-missing' : 'attestation-register-mismatch';
+    throw new AppraisalError(code, `judging ${register}`, {
+      ...compared,
+      details: { register },
+      checks,
+    });
+  }
+  checks.push({ name: `register-${register}`, outcome: matches ? 'pass' : 'warn', ...compared });
+}
+
+/** `pcr4` is one of a TPM's, `rtmr1` and `mrtd` are a TD's, `launch` is SNP's. */
+function registerFamily(register: string): string {
+  return register === 'mrtd' ? 'rtmr' : register.replace(/\d+$/, '');
 }
 
 /** Whether the policy lets this machine pass. */

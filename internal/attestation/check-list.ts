@@ -6,6 +6,8 @@ import type { Check, Claim } from './verdict.ts';
 export interface Comparison {
   readonly expected?: Claim;
   readonly actual?: Claim;
+  /** Stands for `actual` when the check fails, where a pass has nothing to show. */
+  readonly problem?: string;
 }
 
 /**
@@ -47,7 +49,7 @@ export class CheckList<Code extends string> {
   refusal(code: Code, comparison: Comparison = {}, options: RefusalOptions = {}): AttestationError<Code> {
     return new AttestationError(this.#catalogue, code, `${this.#doing}: ${code}`, {
       ...options,
-      ...asText(comparison),
+      ...asText({ ...comparison, ...(comparison.problem && { actual: comparison.problem }) }),
       checks: this.#checks,
     });
   }

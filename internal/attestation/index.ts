@@ -10,6 +10,7 @@
  * touch no network and read no clock. Trust fails closed: an absent policy section, endorsement or register refuses.
  */
 export { checkBinding, checkMachine, checkRegisters, checkSizes, warningsOf } from './appraise.ts';
+export { CheckList, type Comparison } from './check-list.ts';
 export {
   AppraisalError,
   AttestationError,

@@ -61,7 +61,7 @@ export function checkEndorsement(
 /** Of several certificates of the right kind the one for this chip and TCB; else any, and its check says what is wrong. */
 function selectLeaf(report: SnpReport, pool: readonly Certificate[], checks: Checks): Certificate {
   const leaves = pool.filter((each) => endorsementKind(each) !== undefined);
-  checks.require('snp-certificate-missing', leaves.length > 0, { actual: 'no chip certificate' });
+  checks.require('snp-certificate-missing', leaves.length > 0, { problem: 'no chip certificate' });
   const rightKind = leaves.filter((each) => endorsementKind(each) === report.signingKey);
   const [first, ...others] = rightKind;
   if (first === undefined) {

@@ -86,7 +86,7 @@ export class IntelCollateral {
   tcbInfo(fmspc: Uint8Array, options: IntelTrustOptions): TcbInfo {
     const infos = this.#verified(this.#raw.tcbInfos, tcbInfoSchema, options);
     const { checks } = options;
-    checks.require('tdx-collateral-missing', infos.length > 0, { actual: 'no TCB info' });
+    checks.require('tdx-collateral-missing', infos.length > 0, { problem: 'no TCB info' });
     const info = newest(infos.filter((each) => equalBytes(each.fmspc, fmspc)));
     checks.require('tdx-tcb-info', info !== undefined, {
       expected: toHex(fmspc),
@@ -97,7 +97,7 @@ export class IntelCollateral {
 
   qeIdentity(options: IntelTrustOptions): QeIdentity {
     const identity = newest(this.#verified(this.#raw.qeIdentities, qeIdentitySchema, options));
-    options.checks.require('tdx-collateral-missing', identity !== undefined, { actual: 'no QE identity' });
+    options.checks.require('tdx-collateral-missing', identity !== undefined, { problem: 'no QE identity' });
     return this.#current(identity as QeIdentity, options);
   }
 
@@ -135,7 +135,7 @@ export class IntelCollateral {
     );
     checks.require('tdx-collateral-signer', signers.length > 0, {
       expected: TCB_SIGNER_NAME,
-      actual: 'none',
+      problem: 'none',
     });
     const bytes = Buffer.from(signed.text, 'utf8');
     const signer = signers.find((each) =>

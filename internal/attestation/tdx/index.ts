@@ -23,6 +23,6 @@ export {
   type TdxRules,
   type TdxTcbStatus,
 } from './rules.ts';
-export { judgeTdx, type ReplayRuntimeLog, type TdxJudgeOptions } from './judge.ts';
+export { judgeTdx, type TdxJudgeOptions } from './judge.ts';
 export { prepareCollateral, TdxValidator, type TdxValidatorOptions } from './validator.ts';
 export { verifyTdxQuote, type GenuineTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify.ts';

@@ -1,31 +1,24 @@
 import { checkMachine, checkRegisters, warningsOf } from '../appraise.ts';
 import { equalBytes, toHex } from '../bytes.ts';
-import { AppraisalError, AttestationError } from '../errors.ts';
+import { AppraisalError } from '../errors.ts';
 import type { Policy } from '../rules.ts';
 import type { MachineIdentity, Verdict } from '../verdict.ts';
 import { appraiseTdx, checkTdxBinding } from './appraise.ts';
-import { tdxErrors } from './errors.ts';
 import { decodeTdxEvidence } from './evidence.ts';
 import type { TdReport } from './report.ts';
 import type { TdxRules } from './rules.ts';
+import { replayRuntimeLog } from './runtime-log.ts';
 import { verifyTdxQuote, type GenuineTdxQuote, type TdxVerifyOptions } from './verify.ts';
-
-/**
- * Replays a CC event log (CCEL): what RTMR0 to RTMR3 must hold if the log is the whole truth. Throws an
- * `AttestationError` for a log that is not well-formed.
- */
-export type ReplayRuntimeLog = (log: Uint8Array) => readonly Uint8Array[];
 
 /** `not-judged` is for people who look at evidence offline; it is a word that somebody wrote, never a gap. */
 export interface TdxJudgeOptions extends TdxVerifyOptions {
   readonly binding: Uint8Array | 'not-judged';
   readonly policy: Policy | 'not-judged';
-  readonly replayLog: ReplayRuntimeLog;
 }
 
 /** Judges TDX evidence: genuine first, then bound to this session, then what the policy wants. */
 export function judgeTdx(evidence: Uint8Array, options: TdxJudgeOptions): Verdict {
-  const { binding, policy, replayLog, nowMs } = options;
+  const { binding, policy, nowMs } = options;
   const { quote, eventLog } = decodeTdxEvidence(evidence);
   const genuine = verifyTdxQuote(quote, options);
   const { checks } = genuine.checks;
@@ -40,7 +33,7 @@ export function judgeTdx(evidence: Uint8Array, options: TdxJudgeOptions): Verdic
     appraiseTdx(genuine, policy.tdx, nowMs);
   }
   const logRule = policy === 'not-judged' ? 'optional' : (policy.tdx?.eventLog ?? 'required');
-  checkEventLog(genuine, eventLog, { rule: logRule, replayLog });
+  checkEventLog(genuine, eventLog, logRule);
   if (policy !== 'not-judged') {
     checkRegisters(measurements, policy, checks);
     checkMachine(machineIdentity, policy, checks);
@@ -62,32 +55,19 @@ export function judgeTdx(evidence: Uint8Array, options: TdxJudgeOptions): Verdic
 function checkEventLog(
   { quote, checks }: GenuineTdxQuote,
   log: Uint8Array | undefined,
-  { rule, replayLog }: { readonly rule: TdxRules['eventLog']; readonly replayLog: ReplayRuntimeLog },
+  rule: TdxRules['eventLog'],
 ): void {
   if (log === undefined) {
     if (rule === 'required') throw checks.refusal('tdx-event-log', { actual: 'no event log' });
     return checks.skip('tdx-event-log', { actual: 'no event log' });
   }
-  const replayed = replayWithChecks(log, checks.checks, replayLog);
+  const replayed = replayRuntimeLog(log, checks.checks);
   const { rtmrs } = quote.report;
   const wrong = rtmrs.findIndex((rtmr, index) => !equalBytes(rtmr, replayed[index] ?? new Uint8Array()));
   checks.require('tdx-event-log', wrong < 0, {
     ...(wrong < 0 ? {} : { expected: `rtmr${wrong} ${toHex(rtmrs[wrong] ?? new Uint8Array())}` }),
     ...(wrong < 0 ? {} : { actual: toHex(replayed[wrong] ?? new Uint8Array()) }),
   });
-}
-
-function replayWithChecks(
-  log: Uint8Array,
-  checks: Verdict['checks'],
-  replayLog: ReplayRuntimeLog,
-): readonly Uint8Array[] {
-  try {
-    return replayLog(log);
-  } catch (cause) {
-    if (!(cause instanceof AttestationError)) throw cause;
-    throw new AttestationError(tdxErrors, 'tdx-event-log', 'replaying the event log', { cause, checks });
-  }
 }
 
 /** MRTD and the runtime registers, by the names that policies use. */

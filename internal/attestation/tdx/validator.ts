@@ -6,14 +6,13 @@ import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import type { CertificateCache } from '../x509/index.ts';
 import { IntelCollateral } from './collateral.ts';
 import { tdxErrors } from './errors.ts';
-import { judgeTdx, type ReplayRuntimeLog } from './judge.ts';
+import { judgeTdx } from './judge.ts';
 import type { TdxCollateral } from './rules.ts';
 import type { TdxTrust } from './verify.ts';
 
 export interface TdxValidatorOptions {
   readonly trust: TdxTrust;
   readonly cache: CertificateCache;
-  readonly replayLog: ReplayRuntimeLog;
 }
 
 /** Judges the TDX evidence of a peer: the binding of this session, collateral and a policy, always. */

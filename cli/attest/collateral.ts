@@ -1,0 +1,46 @@
+import { isAbsolute, join } from 'node:path';
+import type { ExitName } from '../../internal/errors/index.ts';
+import {
+  ageOf,
+  encodeBundle,
+  readCollateralFile,
+  withoutDoubles,
+  type CollateralAge,
+} from '../../internal/attestation/collateral/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { readFile } from './inputs.ts';
+
+export interface CollateralOptions {
+  readonly files: readonly string[];
+  /** Where to write the bundle; nothing is written without it. */
+  readonly out: string | undefined;
+}
+
+/** Puts collateral of the manufacturers into one bundle and shows how old each document is. */
+export async function runAttestCollateral(
+  context: CommandContext,
+  options: CollateralOptions,
+): Promise<ExitName> {
+  const { ports, paths, host } = context;
+  const nowMs = ports.clock.nowMs();
+  const reading = { files: ports.files, base: paths.workspace, nowMs };
+  const files = await Promise.all(options.files.map((path) => readFile(path, reading)));
+  const items = withoutDoubles(files.flatMap(readCollateralFile));
+  const ages = items.map((item) => ageOf(item, nowMs));
+  if (options.out !== undefined) {
+    const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);
+    await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });
+    host.say('attest-collateral-written', `Wrote ${items.length} documents to ${options.out}.`, { path });
+  }
+  host.result({ documents: ages.map(forJson) }, () => ages.map(line).join('\n') + '\n');
+  return ages.every((age) => age.state === 'current') ? 'ok' : 'unhealthy';
+}
+
+function forJson(age: CollateralAge): Record<string, unknown> {
+  const { issuedMs, expiresMs, ...rest } = age;
+  return { ...rest, issued: new Date(issuedMs).toISOString(), expires: new Date(expiresMs).toISOString() };
+}
+
+function line({ what, state, ageDays, expiresMs }: CollateralAge): string {
+  return `${state.padEnd(8)} ${String(ageDays).padStart(5)} days old, until ${new Date(expiresMs).toISOString().slice(0, 10)}  ${what}`;
+}

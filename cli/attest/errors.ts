@@ -1,0 +1,33 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const attestErrors = defineErrors({
+  'attest-option': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'An option of `cluster attest` has a value of another form.',
+    fix: 'Variants are tpm, sev-snp and tdx; the binding is hex; the time is like 2026-01-31T12:00:00Z.',
+  },
+  'attest-file': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'A file named on the command line does not exist or is too large.',
+    fix: 'Check the path in the message.',
+  },
+  'attest-evidence-incomplete': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning: 'A raw TPM quote needs its signature, the public area of its key and the PCR values beside it.',
+    fix: 'Give them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
+  },
+});
+
+export type AttestErrorCode = keyof typeof attestErrors;
+
+export class AttestError extends CodedError<AttestErrorCode> {
+  constructor(code: AttestErrorCode, message: string, options?: CodedErrorOptions) {
+    super(attestErrors, code, message, options);
+  }
+}

@@ -1,0 +1,116 @@
+import {
+  AttestationError,
+  machineIdentityText,
+  type Check,
+  type Claim,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
+import { type CodedError, describeError, findCoded, type ExitName } from '../../internal/errors/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
+import { explainSnp, explainTdx } from './judge-processor.ts';
+import { explainTpm } from './judge-tpm.ts';
+import { renderExplanation } from './render.ts';
+
+/** The answer of `cluster attest explain`, as `--output json` prints it. */
+export interface Explanation {
+  readonly verdict: 'accepted' | 'refused';
+  readonly variant: ExplainedVariant;
+  /** Of the check that refused. */
+  readonly code?: string;
+  readonly reason?: string;
+  readonly expected?: string;
+  readonly actual?: string;
+  readonly checks: readonly Check[];
+  readonly measurements: Readonly<Record<string, string>>;
+  readonly tcb: Readonly<Record<string, Claim>>;
+  readonly machineIdentity?: string;
+  readonly claims: Readonly<Record<string, Claim>>;
+  readonly warnings: readonly string[];
+  /** The version of the policy that decided, or null when there was none. */
+  readonly policy: string | null;
+  /** The time the judgement was made for. */
+  readonly at: string;
+}
+
+const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
+  tpm: explainTpm,
+  'sev-snp': explainSnp,
+  tdx: explainTdx,
+};
+
+/** Decodes and judges evidence offline and says field by field what was found. Refused evidence is exit 4. */
+export async function runAttestExplain(context: CommandContext, options: ExplainOptions): Promise<ExitName> {
+  const { ports, paths, host } = context;
+  const inputs = await readInputs(options, {
+    files: ports.files,
+    base: paths.workspace,
+    nowMs: ports.clock.nowMs(),
+  });
+  const explanation = await explain(inputs);
+  host.result(explanation, () => renderExplanation(explanation));
+  return explanation.verdict === 'accepted' ? 'ok' : 'refused';
+}
+
+export async function explain(inputs: ExplainInputs): Promise<Explanation> {
+  try {
+    return accepted(await JUDGES[inputs.variant](inputs), inputs);
+  } catch (error) {
+    const coded = findCoded(error);
+    // What exits otherwise is the operator's mistake or ours and no verdict.
+    if (coded === undefined || coded.exit !== 'refused') throw error;
+    return refused(coded, inputs);
+  }
+}
+
+function accepted(verdict: Verdict, inputs: ExplainInputs): Explanation {
+  const { checks, measurements, tcb = {}, machineIdentity, claims, warnings } = verdict;
+  const hex = [...measurements].map(([name, value]) => [name, Buffer.from(value).toString('hex')] as const);
+  return {
+    ...frame(inputs),
+    verdict: 'accepted',
+    checks,
+    measurements: Object.fromEntries(hex),
+    tcb,
+    machineIdentity: `${machineIdentityText(machineIdentity)} (${machineIdentity.proof})`,
+    claims,
+    warnings: [...warnings, ...missing(inputs)],
+  };
+}
+
+function refused(error: CodedError, inputs: ExplainInputs): Explanation {
+  const { expected, actual } = error.details;
+  return {
+    ...frame(inputs),
+    verdict: 'refused',
+    code: error.code,
+    reason: describeError(error),
+    ...(typeof expected === 'string' ? { expected } : {}),
+    ...(typeof actual === 'string' ? { actual } : {}),
+    checks: error instanceof AttestationError ? error.checks : [{ name: error.code, outcome: 'fail' }],
+    measurements: {},
+    tcb: {},
+    claims: {},
+    warnings: [],
+  };
+}
+
+function frame({ variant, policy, nowMs }: ExplainInputs): Pick<Explanation, 'variant' | 'policy' | 'at'> {
+  return {
+    variant,
+    policy: policy === 'not-judged' ? null : policy.version,
+    at: new Date(nowMs).toISOString(),
+  };
+}
+
+/** What `accepted` does not mean here. */
+function missing({ policy, binding }: ExplainInputs): string[] {
+  return [
+    ...(policy === 'not-judged'
+      ? [
+          'No policy was given: this is genuine evidence, and nothing in it was compared with reference values.',
+        ]
+      : []),
+    ...(binding === 'not-judged' ? ['No binding was given: the evidence may be a replay.'] : []),
+  ];
+}

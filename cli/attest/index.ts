@@ -1,0 +1,9 @@
+/**
+ * Use cases of `cluster attest …`: look at evidence offline, measure this machine, keep collateral. They put the pure
+ * validators of `internal/attestation` together with files; nothing here decides over trust.
+ */
+export { runAttestCollateral, type CollateralOptions } from './collateral.ts';
+export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
+export { runAttestExplain, type Explanation } from './explain.ts';
+export type { ExplainOptions } from './inputs.ts';
+export { runAttestMeasure, type MeasureOptions } from './measure.ts';

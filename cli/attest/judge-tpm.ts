@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import {
+  AttestationError,
+  checkMachine,
+  checkRegisters,
+  CheckList,
+  machineIdentityText,
+  warningsOf,
+  type MachineIdentity,
+  type Policy,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
+import {
+  EventlogError,
+  eventlogErrors,
+  parseEventLog,
+  verifyEventLog,
+} from '../../internal/attestation/eventlog/index.ts';
+import {
+  decodeTpmEvidence,
+  quoteErrors,
+  tpmMeasurements,
+  TpmValidator,
+  verifyQuote,
+  type GenuineQuote,
+  type KnownAttestationKey,
+  type QuoteErrorCode,
+} from '../../internal/attestation/tpm/index.ts';
+import { parseQuoteAttest } from '../../internal/tpm/index.ts';
+import type { ExplainInputs } from './inputs.ts';
+import { asPublicArea, isRawTpmQuote, readRawTpmQuote, type RawTpmQuote } from './tpm-files.ts';
+
+type Checks = CheckList<QuoteErrorCode>;
+
+/** Firmware extends these and logs it; what is above belongs to the log only if the log mentions it. */
+const LAST_FIRMWARE_PCR = 7;
+
+/**
+ * Judges TPM evidence offline. Our own document with policy and binding is judged exactly as a peer's would be; a raw
+ * quote, or one of which not everything is known, by the checks that can be made.
+ */
+export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
+  const { evidence, policy, binding, endorsements, nowMs } = inputs;
+  if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs);
+  if (policy === 'not-judged' || binding === 'not-judged') {
+    return judgeParts(decodeTpmEvidence(evidence), { ...inputs, binding: 'not-judged' });
+  }
+  const attestationKeys = new Map<string, KnownAttestationKey>(
+    endorsements.flatMap((file) => {
+      const publicArea = asPublicArea(file);
+      return publicArea === undefined ? [] : [[nameOf(publicArea), {}] as const];
+    }),
+  );
+  const collateral = { tpm: { attestationKeys } };
+  return new TpmValidator().validate(evidence, binding, { nowMs, policy, collateral });
+}
+
+function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Verdict {
+  const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
+  const quote = verifyQuote(parts, list, signerOf(parts));
+  checkRawBinding(quote, binding, list);
+  const eventCount = checkLog(parts, list);
+  const measurements = tpmMeasurements(quote.pcrValues);
+  const machineIdentity = identityOf(quote, policy);
+  if (policy !== 'not-judged') {
+    checkRequiredPcrs(quote, policy, list);
+    checkRegisters(measurements, policy, list.checks);
+    checkMachine(machineIdentity, policy, list.checks);
+  }
+  return {
+    variant: 'tpm',
+    accepted: true,
+    checks: list.checks,
+    measurements,
+    machineIdentity,
+    claims: claimsOf(quote, eventCount),
+    warnings: [...warningsOf(list.checks), ...limitsOf(eventCount)],
+    policyVersion: policy === 'not-judged' ? policy : policy.version,
+  };
+}
+
+/** A key of another tool may have any parent, which its Qualified Name covers and nobody else can compute. */
+function signerOf({ attest }: RawTpmQuote): string {
+  return Buffer.from(parseQuoteAttest(attest).qualifiedSigner).toString('hex');
+}
+
+/** Other tools put the nonce into extraData as it is. */
+function checkRawBinding({ statement }: GenuineQuote, binding: ExplainInputs['binding'], list: Checks): void {
+  const actual = Buffer.from(statement.extraData).toString('hex');
+  if (binding === 'not-judged') return list.skip('quote-binding', { actual });
+  const expected = Buffer.from(binding).toString('hex');
+  list.require('quote-binding', actual === expected, { expected, actual });
+}
+
+function checkLog({ eventLog, pcrValues }: RawTpmQuote, list: Checks): number | undefined {
+  if (eventLog.length === 0) {
+    list.skip('quote-eventlog-missing');
+    return undefined;
+  }
+  try {
+    const log = parseEventLog(eventLog, 'tpm');
+    const mentioned = new Set(log.events.map((event) => event.register));
+    const logged = new Map([...pcrValues].filter(([pcr]) => pcr <= LAST_FIRMWARE_PCR || mentioned.has(pcr)));
+    verifyEventLog(log, 'sha256', logged);
+    list.require('quote-eventlog-missing', true, { actual: `leads to PCRs ${[...logged.keys()].join(',')}` });
+    return log.events.length;
+  } catch (error) {
+    if (!(error instanceof EventlogError)) throw error;
+    const { code, message, details } = error;
+    throw new AttestationError(eventlogErrors, code, message, { details, checks: list.checks, cause: error });
+  }
+}
+
+function checkRequiredPcrs({ pcrValues }: GenuineQuote, policy: Policy, list: Checks): void {
+  const required = policy.tpm?.requiredPcrs ?? [];
+  list.require(
+    'quote-pcr-missing',
+    required.every((pcr) => pcrValues.has(pcr)),
+    {
+      expected: required.join(','),
+      actual: [...pcrValues.keys()].join(','),
+    },
+  );
+}
+
+/** A policy that names the key vouches for it. */
+function identityOf({ key }: GenuineQuote, policy: ExplainInputs['policy']): MachineIdentity {
+  const identity = { kind: 'tpm-ak', id: key.nameHex, proof: 'unproved' } as const;
+  const isNamed =
+    policy !== 'not-judged' &&
+    typeof policy.machines !== 'string' &&
+    policy.machines.has(machineIdentityText(identity));
+  return isNamed ? { ...identity, proof: 'pinned' } : identity;
+}
+
+function claimsOf({ key, statement }: GenuineQuote, eventCount: number | undefined): Verdict['claims'] {
+  const { clock } = statement;
+  return {
+    attestationKey: key.nameHex,
+    scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
+    extraData: Buffer.from(statement.extraData).toString('hex'),
+    qualifiedSigner: Buffer.from(statement.qualifiedSigner).toString('hex'),
+    firmwareVersion: `0x${statement.firmwareVersion.toString(16)}`,
+    clockMs: clock.clockMs.toString(),
+    resetCount: clock.resetCount,
+    restartCount: clock.restartCount,
+    safe: clock.safe,
+    ...(eventCount === undefined ? {} : { events: eventCount }),
+  };
+}
+
+function limitsOf(eventCount: number | undefined): string[] {
+  return [
+    'Which machine the key belongs to was not asked: that needs its endorsement key.',
+    ...(eventCount === undefined
+      ? ['There is no event log: what was measured into the registers is not shown.']
+      : []),
+  ];
+}
+
+/** TPM 2.0 Part 1, 16: the Name is the name algorithm (SHA-256) and the hash of the public area. */
+function nameOf(publicArea: Uint8Array): string {
+  return `000b${createHash('sha256').update(publicArea).digest('hex')}`;
+}

@@ -1,0 +1,58 @@
+import type { ExitName } from '../../internal/errors/index.ts';
+import {
+  FIRMWARE_EVENT_LOG,
+  measureMachine,
+  type MachineMeasurement,
+} from '../../internal/attestation/tpm/index.ts';
+import { deviceSource, socketSource, Tpm } from '../../internal/tpm/index.ts';
+import type { CommandContext } from '../app/command.ts';
+
+export interface MeasureOptions {
+  /** A character device or a software TPM’s socket. */
+  readonly tpm: string;
+}
+
+/** Prints the registers and the event log of this machine as reference values. Nothing is signed: run it where you trust. */
+export async function runAttestMeasure(context: CommandContext, options: MeasureOptions): Promise<ExitName> {
+  const { ports, host, signal } = context;
+  const source = options.tpm.startsWith('/dev/')
+    ? deviceSource(options.tpm)
+    : socketSource({ path: options.tpm });
+  await using tpm = new Tpm({ source, clock: ports.clock });
+  const measured = await measureMachine(
+    { tpm, eventLog: { files: ports.files, path: FIRMWARE_EVENT_LOG } },
+    signal,
+  );
+  const reference = { registers: referenceValues(measured) };
+  host.result({ ...reference, values: measured.values, eventLog: measured.eventLog ?? null }, () =>
+    render(measured),
+  );
+  return 'ok';
+}
+
+/** In the form of the attestation policy. */
+function referenceValues(
+  measured: MachineMeasurement,
+): Record<string, { readonly expected: readonly string[] }> {
+  return Object.fromEntries(
+    Object.entries(measured.registers).map(([name, { accepted }]) => [name, { expected: accepted }]),
+  );
+}
+
+function render(measured: MachineMeasurement): string {
+  const registers = Object.entries(measured.registers);
+  const log = measured.eventLog;
+  return [
+    '# Reference values of this machine, for `attestation.registers` of the cluster configuration.',
+    ...(registers.length === 0 ? ['# Nothing has been measured on this machine.'] : []),
+    'registers:',
+    ...registers.map(([name, { accepted }]) => `  ${name}: { expected: ${accepted.join(', ')} }`),
+    ...(log === undefined
+      ? ['# There is no event log: what these values are made of is not shown.']
+      : [`# The event log leads to: ${log.explained.join(', ') || 'none'}`]),
+    ...(log === undefined || log.unexplained.length === 0
+      ? []
+      : [`# It does not lead to: ${log.unexplained.join(', ')}`]),
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,159 @@
+import { z } from 'zod';
+import type { QuoteParts } from '../../internal/attestation/tpm/index.ts';
+import { parseQuoteAttest } from '../../internal/tpm/index.ts';
+import { AttestError } from './errors.ts';
+
+/** A quote as TPM tools leave it: several files, or one JSON object. */
+export interface RawTpmQuote extends QuoteParts {
+  readonly eventLog: Uint8Array;
+}
+
+const ATTEST_MAGIC = 0xff544347;
+const SIGNATURE_ALGORITHMS = [0x0014, 0x0016, 0x0018];
+const KEY_TYPES = [0x0001, 0x0023];
+const LOG_SIGNATURE = 'Spec ID Event03';
+const DIGEST_BYTES = 32;
+
+/** Whether these bytes are a raw quote and not a document of ours. */
+export function isRawTpmQuote(bytes: Uint8Array): boolean {
+  return startsWithMagic(bytes) || isJson(bytes);
+}
+
+/**
+ * Puts a raw quote together. Every file says by its first bytes what it is: the signature (TPMT_SIGNATURE), the key
+ * (TPMT_PUBLIC or TPM2B_PUBLIC), the event log, and the PCR values (JSON by index, one after the other in the order of
+ * the quote, or as tpm2-tools serialize them).
+ */
+export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array[]): RawTpmQuote {
+  if (isJson(evidence)) return fromJson(evidence);
+  const attest = evidence;
+  const attestationKey = files.map(asPublicArea).find((each) => each !== undefined);
+  const eventLog = files.find(isEventLog) ?? new Uint8Array();
+  const signature = files.find((file) => SIGNATURE_ALGORITHMS.includes(u16(file, 0)) && !isEventLog(file));
+  const values = files.filter(
+    (file) => file !== signature && file !== eventLog && asPublicArea(file) === undefined,
+  );
+  const [pcrFile] = values;
+  if (attestationKey === undefined || signature === undefined || pcrFile === undefined) {
+    const missing = { key: attestationKey, signature, 'PCR values': pcrFile };
+    const names = Object.entries(missing).flatMap(([name, found]) => (found === undefined ? [name] : []));
+    throw new AttestError(
+      'attest-evidence-incomplete',
+      `putting a TPM quote together: no ${names.join(', no ')}`,
+    );
+  }
+  return { attest, signature, attestationKey, pcrValues: pcrValuesFrom(pcrFile, attest), eventLog };
+}
+
+const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
+const hexValue = z
+  .string()
+  .regex(/^[0-9a-fA-F]{64}$/)
+  .transform((text) => new Uint8Array(Buffer.from(text, 'hex')));
+const values = z.record(z.string().regex(/^(pcr)?\d{1,2}$/), hexValue);
+
+/** One JSON object: the parts in base64, the PCR values in hex by index. */
+const rawSchema = z.strictObject({
+  quote: base64,
+  signature: base64,
+  attestationKey: base64,
+  pcrs: values,
+  eventLog: base64.exactOptional(),
+});
+
+function fromJson(bytes: Uint8Array): RawTpmQuote {
+  const parsed = rawSchema.safeParse(parseJson(bytes));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new AttestError(
+      'attest-evidence-incomplete',
+      `reading a TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
+    );
+  }
+  const { quote, signature, attestationKey, pcrs, eventLog = new Uint8Array() } = parsed.data;
+  return {
+    attest: quote,
+    signature,
+    attestationKey: asPublicArea(attestationKey) ?? attestationKey,
+    pcrValues: byIndex(pcrs),
+    eventLog,
+  };
+}
+
+function byIndex(pcrs: Readonly<Record<string, Uint8Array>>): ReadonlyMap<number, Uint8Array> {
+  const entries = Object.entries(pcrs).map(
+    ([name, value]) => [Number(name.replace('pcr', '')), value] as const,
+  );
+  return new Map(entries.sort(([a], [b]) => a - b));
+}
+
+function pcrValuesFrom(file: Uint8Array, attest: Uint8Array): ReadonlyMap<number, Uint8Array> {
+  if (isJson(file)) {
+    const parsed = values.safeParse(parseJson(file));
+    if (parsed.success) return byIndex(parsed.data);
+  }
+  const { pcrs } = parseQuoteAttest(attest).selection;
+  const digests = file.length === pcrs.length * DIGEST_BYTES ? inOrder(file) : fromTpm2Tools(file);
+  return new Map(pcrs.flatMap((pcr, index) => (digests[index] === undefined ? [] : [[pcr, digests[index]]])));
+}
+
+function inOrder(file: Uint8Array): readonly Uint8Array[] {
+  return Array.from({ length: file.length / DIGEST_BYTES }, (_, index) =>
+    file.subarray(index * DIGEST_BYTES, (index + 1) * DIGEST_BYTES),
+  );
+}
+
+/**
+ * `tpm2_quote --pcr` writes C structures of this machine: a TPML_PCR_SELECTION (132 bytes), then a count and that many
+ * TPML_DIGEST of 8 × { size u16, buffer[64] } behind a count (532 bytes each), little-endian.
+ */
+function fromTpm2Tools(file: Uint8Array): readonly Uint8Array[] {
+  const SELECTION = 132;
+  const LIST = 532;
+  const ENTRY = 66;
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  if (file.length < SELECTION + 4) return [];
+  const lists = view.getUint32(SELECTION, true);
+  if (file.length !== SELECTION + 4 + lists * LIST) return [];
+  return Array.from({ length: lists }, (_, list) => {
+    const at = SELECTION + 4 + list * LIST;
+    const count = Math.min(view.getUint32(at, true), 8);
+    return Array.from({ length: count }, (_value, index) => {
+      const entry = at + 4 + index * ENTRY;
+      return file.subarray(entry + 2, entry + 2 + Math.min(view.getUint16(entry, true), ENTRY - 2));
+    });
+  }).flat();
+}
+
+/** A TPMT_PUBLIC as it is, or taken out of its TPM2B_PUBLIC. */
+export function asPublicArea(bytes: Uint8Array): Uint8Array | undefined {
+  if (KEY_TYPES.includes(u16(bytes, 0))) return bytes;
+  const isSized = u16(bytes, 0) === bytes.length - 2 && KEY_TYPES.includes(u16(bytes, 2));
+  return isSized ? bytes.subarray(2) : undefined;
+}
+
+function isEventLog(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes.subarray(32, 32 + LOG_SIGNATURE.length)).toString('latin1') === LOG_SIGNATURE;
+}
+
+function startsWithMagic(bytes: Uint8Array): boolean {
+  return bytes.length > 4 && Buffer.from(bytes.subarray(0, 4)).readUInt32BE() === ATTEST_MAGIC;
+}
+
+function isJson(bytes: Uint8Array): boolean {
+  return bytes[0] === 0x7b;
+}
+
+/** Undefined for what is no JSON: no schema accepts it. */
+function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+function u16(bytes: Uint8Array, offset: number): number {
+  return ((bytes[offset] ?? 0xff) << 8) | (bytes[offset + 1] ?? 0xff);
+}

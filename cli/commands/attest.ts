@@ -1,0 +1,69 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+
+interface ExplainFlags {
+  readonly variant: string;
+  readonly endorsements?: readonly string[];
+  readonly collateral?: readonly string[];
+  readonly policy?: string;
+  readonly binding?: string;
+  readonly at?: string;
+}
+
+/** `cluster attest …`: evidence, reference values and collateral, all offline. */
+export function register(program: Command, action: ActionBinder): void {
+  const attest = program
+    .command('attest')
+    .description('look at evidence, reference values and collateral, offline');
+  registerExplain(attest, action);
+  attest
+    .command('measure')
+    .description('print the registers of this machine as reference values; run it on a machine you trust')
+    .option('--tpm <path>', 'device or socket of the TPM', '/dev/tpmrm0')
+    .action(
+      action<{ readonly tpm: string }>(async (context, { tpm }) =>
+        (await import('../attest/index.ts')).runAttestMeasure(context, { tpm }),
+      ),
+    );
+  attest
+    .command('collateral')
+    .description('show how old collateral of AMD and Intel is, and put it into one bundle')
+    .argument('<file...>', 'certificates, CRLs, TCB info, QE identity, quote collateral or a bundle')
+    .option('--out <file>', 'write the bundle here')
+    .action(
+      action<{ readonly out?: string }>(async (context, { out }, ...files) =>
+        (await import('../attest/index.ts')).runAttestCollateral(context, { files: files.flat(), out }),
+      ),
+    );
+}
+
+function registerExplain(attest: Command, action: ActionBinder): void {
+  attest
+    .command('explain')
+    .description('decode and judge evidence, field by field; exit 0 accepted, 4 refused')
+    .argument('<evidence>', 'SNP report, TDX quote, TPM quote, or a document of our own')
+    .requiredOption('--variant <name>', 'tpm, sev-snp or tdx')
+    .option(
+      '--endorsements <file...>',
+      'chip certificates; for a raw TPM quote: signature, key, PCR values, event log',
+    )
+    .option('--collateral <file...>', 'CRLs, TCB info, QE identity, quote collateral or a bundle')
+    .option('--policy <file>', 'attestation policy; without it only authenticity is judged')
+    .option('--binding <hex>', 'what the evidence must be bound to; without it a replay is not noticed')
+    .option('--at <time>', 'judge for this time instead of now, such as 2026-01-31T12:00:00Z')
+    .action(
+      action<ExplainFlags>(async (context, flags, evidence = '') => {
+        const { runAttestExplain } = await import('../attest/index.ts');
+        const { variant, endorsements = [], collateral = [], policy, binding, at } = flags;
+        return runAttestExplain(context, {
+          evidence,
+          variant,
+          endorsements,
+          collateral,
+          policy,
+          binding,
+          at,
+        });
+      }),
+    );
+}
