@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto';
-import { link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
+import { chmod, link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { appendSynced, type AppendPort } from './append.ts';
+import { isTemporary, readAtMost, syncFolder, withTemporary, writeSynced } from './disk-io.ts';
 import { FileError, fileError } from './errors.ts';
 import type { FilePort, FileStat, WriteOptions } from './file-port.ts';
 
@@ -14,24 +14,21 @@ export class DiskFiles implements FilePort, AppendPort {
     return attempt(`reading ${path}`, async () => {
       await using handle = await open(path, 'r').catch(undefinedIfAbsent);
       if (handle === undefined) return undefined;
-      const { size } = await handle.stat();
-      if (size > maxBytes) {
-        throw new FileError('file-too-large', `reading ${path}: ${size} bytes, at most ${maxBytes} expected`);
-      }
-      return new Uint8Array(await handle.readFile());
+      const stat = await handle.stat();
+      const size = stat.isFile() ? stat.size : 0; // a folder has a size too
+      if (size > maxBytes) throw tooLarge(path, maxBytes);
+      const bytes = await readAtMost(handle, size, maxBytes);
+      if (bytes === undefined) throw tooLarge(path, maxBytes);
+      return bytes;
     });
   }
 
   async writeAtomic(path: string, data: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
     await attempt(`writing ${path}`, async () => {
-      const temporary = temporaryName(path);
-      try {
+      await withTemporary(path, async (temporary) => {
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         await rename(temporary, path);
-      } catch (error) {
-        await rm(temporary, { force: true });
-        throw error;
-      }
+      });
       await syncFolder(dirname(path));
     });
   }
@@ -41,10 +38,9 @@ export class DiskFiles implements FilePort, AppendPort {
     data: Uint8Array | string,
     options: WriteOptions = {},
   ): Promise<boolean> {
-    return attempt(`creating ${path}`, async () => {
-      // link(2) of a complete, synced file: a crash can't leave a half-written winner behind.
-      const temporary = temporaryName(path);
-      try {
+    return attempt(`creating ${path}`, () =>
+      withTemporary(path, async (temporary) => {
+        // link(2) of a complete, synced file: a crash can't leave a half-written winner behind.
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         const created = await link(temporary, path).then(
           () => true,
@@ -55,34 +51,46 @@ export class DiskFiles implements FilePort, AppendPort {
         );
         if (created) await syncFolder(dirname(path));
         return created;
-      } finally {
-        await rm(temporary, { force: true });
+      }),
+    );
+  }
+
+  async appendSynced(path: string, data: string): Promise<void> {
+    await appendSynced(path, data);
+  }
+
+  async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {
+    await attempt(`creating folder ${path}`, async () => {
+      const first = await mkdir(path, { recursive: true, mode });
+      if (first === undefined) return;
+      // Each new folder is an entry of its parent; the umask must not widen or narrow what was asked for.
+      for (let made = resolve(path); ; made = dirname(made)) {
+        await chmod(made, mode);
+        await syncFolder(dirname(made));
+        if (made === first || made === '/') return;
       }
     });
   }
 
-  appendSynced(path: string, data: string): Promise<void> {
-    return appendSynced(path, data);
-  }
-
-  async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {
-    await attempt(`creating folder ${path}`, () => mkdir(path, { recursive: true, mode }));
-  }
-
   async remove(path: string): Promise<void> {
-    await attempt(`removing ${path}`, () => rm(path, { recursive: true, force: true }));
+    await attempt(`removing ${path}`, async () => {
+      if ((await lstat(path).catch(undefinedIfAbsent)) === undefined) return;
+      await rm(path, { recursive: true, force: true });
+      await syncFolder(dirname(path));
+    });
   }
 
   async rename(from: string, to: string): Promise<void> {
     await attempt(`renaming ${from} to ${to}`, async () => {
       await rename(from, to);
       await syncFolder(dirname(to));
+      if (dirname(from) !== dirname(to)) await syncFolder(dirname(from));
     });
   }
 
   async list(path: string): Promise<readonly string[]> {
     return attempt(`listing ${path}`, async () =>
-      ((await readdir(path).catch(undefinedIfAbsent)) ?? []).sort(),
+      ((await readdir(path).catch(undefinedIfAbsent)) ?? []).filter((name) => !isTemporary(name)).sort(),
     );
   }
 
@@ -115,18 +123,6 @@ function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
   throw error;
 }
 
-function temporaryName(path: string): string {
-  return join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
-}
-
-async function writeSynced(path: string, data: Uint8Array | string, mode: number): Promise<void> {
-  await using handle = await open(path, 'wx', mode);
-  await handle.chmod(mode); // the umask must not widen or narrow what was asked for
-  await handle.writeFile(data);
-  await handle.sync();
-}
-
-async function syncFolder(path: string): Promise<void> {
-  await using handle = await open(path, 'r');
-  await handle.sync();
+function tooLarge(path: string, maxBytes: number): FileError {
+  return new FileError('file-too-large', `reading ${path}: more than ${maxBytes} bytes`);
 }

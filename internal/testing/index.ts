@@ -10,3 +10,8 @@ export { findFreePort } from './free-port.ts';
 export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';
 export { ProcessUnits } from './process-units.ts';
 export { MemoryEtcd } from './memory-etcd.ts';
+export { everyFault, FaultyFiles, SimulatedCrash, type Fault, type FaultCase } from './faulty-files.ts';
+export { MemoryFiles } from './memory-files.ts';
+export { TestCluster, type TestPeer } from './test-cluster.ts';
+export { FakeCommands, type CommandAnswer } from './fake-commands.ts';
+export { FakeUnits } from './fake-units.ts';

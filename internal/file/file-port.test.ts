@@ -1,0 +1,222 @@
+import { lstat, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { MemoryFiles } from '../testing/index.ts';
+import { DiskFiles, type AppendPort, type FilePort } from './index.ts';
+
+const text = (bytes: Uint8Array | undefined): string | undefined =>
+  bytes === undefined ? undefined : Buffer.from(bytes).toString();
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-file-'));
+});
+afterEach(async () => {
+  await rm(folder, { recursive: true, force: true });
+});
+const at = (...names: string[]): string => join(folder, ...names);
+
+const ports: readonly { name: string; create: () => Promise<FilePort & AppendPort> }[] = [
+  { name: 'DiskFiles', create: async () => new DiskFiles() },
+  {
+    name: 'MemoryFiles',
+    create: async () => {
+      const files = new MemoryFiles();
+      await files.makeDirectory(folder);
+      return files;
+    },
+  },
+];
+
+describe.each(ports)('$name', ({ create }) => {
+  let files: FilePort & AppendPort;
+  beforeEach(async () => {
+    files = await create();
+  });
+
+  test('read() gives undefined for what does not exist, also below a file', async () => {
+    await files.writeAtomic(at('file'), 'x');
+    expect(await files.read(at('none'), 10)).toBeUndefined();
+    expect(await files.read(at('none', 'deeper'), 10)).toBeUndefined();
+    expect(await files.read(at('file', 'below'), 10)).toBeUndefined();
+  });
+
+  test('read() gives exactly what was written', async () => {
+    const bytes = Uint8Array.from({ length: 256 }, (_, index) => index);
+    await files.writeAtomic(at('file'), bytes);
+    expect(await files.read(at('file'), 256)).toEqual(bytes);
+  });
+
+  test('read() gives an empty file as no bytes', async () => {
+    await files.writeAtomic(at('file'), '');
+    expect(await files.read(at('file'), 0)).toEqual(new Uint8Array());
+  });
+
+  test('read() refuses one byte more than the limit', async () => {
+    await files.writeAtomic(at('file'), 'four');
+    expect(text(await files.read(at('file'), 4))).toBe('four');
+    await expect(files.read(at('file'), 3)).rejects.toMatchObject({ code: 'file-too-large' });
+  });
+
+  test('read() of a folder is an error', async () => {
+    await expect(files.read(folder, 10)).rejects.toMatchObject({
+      code: 'file-io',
+      details: { errno: 'EISDIR' },
+    });
+  });
+
+  test('writeAtomic() replaces content and mode', async () => {
+    await files.writeAtomic(at('file'), 'first', { mode: 0o644 });
+    expect((await files.stat(at('file')))?.mode).toBe(0o644);
+    await files.writeAtomic(at('file'), 'second');
+    expect(text(await files.read(at('file'), 99))).toBe('second');
+    expect((await files.stat(at('file')))?.mode).toBe(0o600);
+  });
+
+  test('writeAtomic() into a folder that does not exist fails and makes none', async () => {
+    await expect(files.writeAtomic(at('none', 'file'), 'x')).rejects.toMatchObject({ code: 'file-io' });
+    expect(await files.stat(at('none'))).toBeUndefined();
+  });
+
+  test('writeAtomic() does not replace a folder', async () => {
+    await files.makeDirectory(at('folder'));
+    await expect(files.writeAtomic(at('folder'), 'x')).rejects.toMatchObject({ code: 'file-io' });
+    expect(await files.list(folder)).toEqual(['folder']);
+  });
+
+  test('createExclusive() has one winner among many', async () => {
+    const attempts = Array.from({ length: 20 }, (_, index) => files.createExclusive(at('lock'), `${index}`));
+    const won = await Promise.all(attempts);
+    expect(won.filter(Boolean)).toHaveLength(1);
+    expect(text(await files.read(at('lock'), 99))).toBe(String(won.indexOf(true)));
+    expect(await files.list(folder)).toEqual(['lock']);
+  });
+
+  test('appendSynced() creates and then adds', async () => {
+    await files.appendSynced(at('journal'), 'one\n');
+    await files.appendSynced(at('journal'), 'two\n');
+    expect(text(await files.read(at('journal'), 99))).toBe('one\ntwo\n');
+    expect((await files.stat(at('journal')))?.mode).toBe(0o600);
+  });
+
+  test('makeDirectory() creates parents, for the owner only, and is fine when it exists', async () => {
+    await files.makeDirectory(at('a', 'b', 'c'));
+    await files.makeDirectory(at('a', 'b', 'c'), 0o755);
+    expect(await files.stat(at('a'))).toMatchObject({ kind: 'directory', mode: 0o700 });
+    expect(await files.stat(at('a', 'b', 'c'))).toMatchObject({ kind: 'directory', mode: 0o700 });
+  });
+
+  test('makeDirectory() over a file fails', async () => {
+    await files.writeAtomic(at('file'), 'x');
+    await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-io' });
+  });
+
+  test('remove() takes a file, a whole folder, or nothing at all', async () => {
+    await files.makeDirectory(at('a', 'b'));
+    await files.writeAtomic(at('a', 'b', 'file'), 'x');
+    await files.writeAtomic(at('ab'), 'kept');
+    for (const path of [at('a'), at('a'), at('none', 'deeper')]) await files.remove(path);
+    expect(await files.list(folder)).toEqual(['ab']);
+  });
+
+  test('rename() moves a folder with all that is in it', async () => {
+    await files.makeDirectory(at('from', 'deep'));
+    await files.makeDirectory(at('other'));
+    await files.writeAtomic(at('from', 'deep', 'file'), 'x');
+    await files.rename(at('from'), at('other', 'to'));
+    expect(await files.list(folder)).toEqual(['other']);
+    expect(text(await files.read(at('other', 'to', 'deep', 'file'), 9))).toBe('x');
+  });
+
+  test('rename() of what does not exist fails', async () => {
+    await expect(files.rename(at('none'), at('to'))).rejects.toMatchObject({
+      code: 'file-io',
+      details: { errno: 'ENOENT' },
+    });
+  });
+
+  test('list() is sorted, and empty for what is no folder', async () => {
+    for (const name of ['b', 'a', 'c']) await files.writeAtomic(at(name), '');
+    expect(await files.list(folder)).toEqual(['a', 'b', 'c']);
+    expect(await files.list(at('none'))).toEqual([]);
+    expect(await files.list(at('a'))).toEqual([]);
+  });
+
+  test('stat() tells kind and size, or undefined', async () => {
+    await files.writeAtomic(at('file'), 'four');
+    expect(await files.stat(at('file'))).toMatchObject({ kind: 'file', sizeBytes: 4 });
+    expect(await files.stat(at('none'))).toBeUndefined();
+  });
+});
+
+describe('DiskFiles on a real disk', () => {
+  const files = new DiskFiles();
+
+  test('holds its limit where sizes lie', async () => {
+    expect((await lstat('/proc/self/status')).size).toBe(0);
+    expect(text(await files.read('/proc/self/status', 64 * 1024))).toContain('Name:');
+    await expect(files.read('/proc/self/status', 16)).rejects.toMatchObject({ code: 'file-too-large' });
+    await expect(files.read('/dev/zero', 100_000)).rejects.toMatchObject({ code: 'file-too-large' });
+  });
+
+  test('gives what was asked for whatever the umask', async () => {
+    const old = process.umask(0o077);
+    try {
+      await files.writeAtomic(at('public'), 'x', { mode: 0o644 });
+      await files.makeDirectory(at('open'), 0o755);
+      process.umask(0);
+      await files.writeAtomic(at('secret'), 'x');
+      await files.appendSynced(at('journal'), 'x');
+    } finally {
+      process.umask(old);
+    }
+    const modes = ['public', 'open', 'secret', 'journal'].map(
+      async (name) => (await files.stat(at(name)))?.mode,
+    );
+    expect(await Promise.all(modes)).toEqual([0o644, 0o755, 0o600, 0o600]);
+  });
+
+  test('leaves nothing beside a write that failed', async () => {
+    await files.makeDirectory(at('folder'));
+    await expect(files.writeAtomic(at('folder'), 'x')).rejects.toThrow();
+    expect(await readdir(folder)).toEqual(['folder']);
+  });
+
+  test('does not show what a crash left behind', async () => {
+    await writeFile(at('.state.json.0123456789ab.tmp'), 'half');
+    await writeFile(at('.hidden'), 'mine');
+    expect(await files.list(folder)).toEqual(['.hidden']);
+  });
+
+  test('shows a reader the old or the new content, never a mixture', async () => {
+    const contents = ['a', 'b'].map((letter) => letter.repeat(64 * 1024));
+    await files.writeAtomic(at('state'), contents[0] ?? '');
+    const seen = new Set<string | undefined>();
+    let writing = true;
+    const reader = (async () => {
+      while (writing) seen.add(text(await files.read(at('state'), 1_000_000)));
+    })();
+    for (let round = 0; round < 50; round++) await files.writeAtomic(at('state'), contents[round % 2] ?? '');
+    writing = false;
+    await reader;
+    expect([...seen].every((each) => each !== undefined && contents.includes(each))).toBe(true);
+  });
+
+  test('tells links from what they point to, and does not follow them when it removes', async () => {
+    await mkdir(at('target'));
+    await writeFile(at('target', 'kept'), 'x');
+    await symlink(at('target'), at('link'));
+    expect((await files.stat(at('link')))?.kind).toBe('symlink');
+    await files.remove(at('link'));
+    expect(await files.list(at('target'))).toEqual(['kept']);
+  });
+
+  test.each([
+    { name: 'a read-only file system', path: '/proc/self/x', code: 'file-io' },
+    { name: 'a full device', path: '/dev/full', code: 'file-no-space' },
+  ])('translates $name', async ({ path, code }) => {
+    const attempt = path === '/dev/full' ? files.appendSynced(path, 'x') : files.writeAtomic(path, 'x');
+    await expect(attempt).rejects.toMatchObject({ name: 'FileError', code });
+  });
+});

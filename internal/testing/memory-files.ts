@@ -1,0 +1,127 @@
+import { basename, dirname, resolve } from 'node:path';
+import {
+  FileError,
+  type AppendPort,
+  type FilePort,
+  type FileStat,
+  type WriteOptions,
+} from '../file/index.ts';
+
+interface MemoryFile {
+  readonly kind: 'file';
+  readonly bytes: Uint8Array;
+  readonly mode: number;
+  readonly modifiedMs: number;
+}
+
+interface MemoryFolder {
+  readonly kind: 'directory';
+  readonly mode: number;
+  readonly modifiedMs: number;
+}
+
+/** A disk in memory that behaves as `DiskFiles` does; one test suite proves it of both. */
+export class MemoryFiles implements FilePort, AppendPort {
+  readonly #entries = new Map<string, MemoryFile | MemoryFolder>([['/', folder(0o755)]]);
+
+  async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    const found = this.#entries.get(resolve(path));
+    if (found === undefined) return undefined;
+    if (found.kind === 'directory') throw failure(`reading ${path}`, 'EISDIR');
+    if (found.bytes.length > maxBytes) {
+      throw new FileError('file-too-large', `reading ${path}: more than ${maxBytes} bytes`);
+    }
+    return found.bytes.slice();
+  }
+
+  async writeAtomic(path: string, data: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
+    this.#assertFolder(`writing ${path}`, dirname(resolve(path)));
+    if (this.#entries.get(resolve(path))?.kind === 'directory') throw failure(`writing ${path}`, 'EISDIR');
+    this.#entries.set(resolve(path), file(data, options.mode));
+  }
+
+  async createExclusive(
+    path: string,
+    data: Uint8Array | string,
+    options: WriteOptions = {},
+  ): Promise<boolean> {
+    this.#assertFolder(`creating ${path}`, dirname(resolve(path)));
+    if (this.#entries.has(resolve(path))) return false;
+    this.#entries.set(resolve(path), file(data, options.mode));
+    return true;
+  }
+
+  async appendSynced(path: string, data: string): Promise<void> {
+    const old = this.#entries.get(resolve(path));
+    if (old?.kind === 'directory') throw failure(`appending to ${path}`, 'EISDIR');
+    const before = old?.bytes ?? new Uint8Array();
+    await this.writeAtomic(path, Buffer.concat([before, Buffer.from(data)]), {
+      mode: old?.mode ?? 0o600,
+    });
+  }
+
+  async makeDirectory(path: string, mode = 0o700): Promise<void> {
+    const parts = resolve(path).split('/').filter(Boolean);
+    for (let depth = 1; depth <= parts.length; depth++) {
+      const at = `/${parts.slice(0, depth).join('/')}`;
+      if (this.#entries.get(at)?.kind === 'file') throw failure(`creating folder ${path}`, 'ENOTDIR');
+      if (!this.#entries.has(at)) this.#entries.set(at, folder(mode));
+    }
+  }
+
+  async remove(path: string): Promise<void> {
+    for (const each of this.#below(path)) this.#entries.delete(each);
+  }
+
+  async rename(from: string, to: string): Promise<void> {
+    const doing = `renaming ${from} to ${to}`;
+    if (!this.#entries.has(resolve(from))) throw failure(doing, 'ENOENT');
+    this.#assertFolder(doing, dirname(resolve(to)));
+    const moved = this.#below(from).map((each) => [each, this.#entries.get(each)] as const);
+    for (const [each, entry] of moved) {
+      this.#entries.delete(each);
+      if (entry !== undefined) this.#entries.set(resolve(to) + each.slice(resolve(from).length), entry);
+    }
+  }
+
+  async list(path: string): Promise<readonly string[]> {
+    const parent = resolve(path);
+    const found = this.#entries.get(parent);
+    if (found?.kind === 'file') return [];
+    return [...this.#entries.keys()]
+      .filter((each) => each !== '/' && dirname(each) === parent)
+      .map((each) => basename(each))
+      .sort();
+  }
+
+  async stat(path: string): Promise<FileStat | undefined> {
+    const found = this.#entries.get(resolve(path));
+    if (found === undefined) return undefined;
+    const { kind, mode, modifiedMs } = found;
+    return { kind, mode, modifiedMs, sizeBytes: found.kind === 'file' ? found.bytes.length : 0 };
+  }
+
+  /** The path and everything below it. */
+  #below(path: string): readonly string[] {
+    const top = resolve(path);
+    return [...this.#entries.keys()].filter((each) => each === top || each.startsWith(`${top}/`));
+  }
+
+  #assertFolder(doing: string, path: string): void {
+    const found = this.#entries.get(path);
+    if (found === undefined) throw failure(doing, 'ENOENT');
+    if (found.kind === 'file') throw failure(doing, 'ENOTDIR');
+  }
+}
+
+function file(data: Uint8Array | string, mode = 0o600): MemoryFile {
+  return { kind: 'file', bytes: new Uint8Array(Buffer.from(data)), mode, modifiedMs: 0 };
+}
+
+function folder(mode: number): MemoryFolder {
+  return { kind: 'directory', mode, modifiedMs: 0 };
+}
+
+function failure(doing: string, errno: string): FileError {
+  return new FileError('file-io', doing, { cause: new Error(errno), details: { errno } });
+}
