@@ -1,0 +1,3 @@
+module cluster/e2e/atls-peer
+
+go 1.26

@@ -1,0 +1,135 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import {
+  atlsClientUpgrade,
+  atlsServerUpgrade,
+  FixedKeys,
+  type AttestedPeer,
+  type MutualTrust,
+} from '../../internal/atls/index.ts';
+import { machineIdentityText } from '../../internal/attestation/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { createLogger } from '../../internal/logging/index.ts';
+import { createClient, implement, RpcChannel, RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createTestIdentity, Echo, type TestIdentity } from '../../internal/testing/atls/index.ts';
+
+export const CONTEXT = '00112233445566778899aabbccddeeff/joinservice';
+export const clock = new SystemClock();
+const never = new AbortController().signal;
+
+/** A server of ours that answers each call with who the caller is, and remembers whom it refused and why. */
+export class EchoServer implements AsyncDisposable {
+  readonly identity: TestIdentity;
+  readonly port: number;
+  readonly #rpc: RpcServer<AttestedPeer>;
+  readonly #refusals: string[];
+
+  private constructor(
+    identity: TestIdentity,
+    port: number,
+    rpc: RpcServer<AttestedPeer>,
+    refusals: string[],
+  ) {
+    this.identity = identity;
+    this.port = port;
+    this.#rpc = rpc;
+    this.#refusals = refusals;
+  }
+
+  /** `trust` shows and accepts machine evidence or owner keys; the TLS key is one that a story may steal. */
+  static async start(trust: MutualTrust, context = CONTEXT): Promise<EchoServer> {
+    const identity = await createTestIdentity();
+    const refusals: string[] = [];
+    const log = createLogger({
+      path: 'server',
+      nowMs: () => clock.nowMs(),
+      sink: ({ fields }) => refusals.push(codesOf(fields['error'])),
+    });
+    const rpc = new RpcServer<AttestedPeer>({
+      upgrade: atlsServerUpgrade({ trust, context, keys: keysOf(identity), clock }),
+      services: [
+        implement(Echo, {
+          echo: (_request, { peer }: { readonly peer: AttestedPeer }) =>
+            Promise.resolve({ value: Buffer.from(machineIdentityText(peer.machineIdentity)) }),
+        }),
+      ],
+      disclose: 'chain',
+      log,
+    });
+    return new EchoServer(identity, await rpc.listen('127.0.0.1', 0), rpc, refusals);
+  }
+
+  get address(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  /** Waits for the next refusal and answers its codes, outermost first: "atls-evidence-rejected tpm-nonce". */
+  async refusal(): Promise<string> {
+    const untilMs = clock.monotonicMs() + 25_000;
+    while (this.#refusals.length === 0 && clock.monotonicMs() < untilMs) await clock.sleep(5, never);
+    return this.#refusals.shift() ?? 'nobody was refused';
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#rpc.close(0);
+  }
+}
+
+export function clientUpgrade(
+  trust: MutualTrust,
+  identity: TestIdentity,
+  context = CONTEXT,
+): Upgrade<AttestedPeer> {
+  return atlsClientUpgrade({ trust, context, keys: keysOf(identity), clock });
+}
+
+/** Calls a server of ours or the Go one: who it says we are, and who it proved to be; or the code of the refusal. */
+export async function call(address: string, upgrade: Upgrade<AttestedPeer>): Promise<Answer> {
+  using channel = new RpcChannel<AttestedPeer>({ endpoint: address, upgrade });
+  try {
+    const { value } = await createClient(Echo, channel).echo({}, { signal: never, timeoutMs: 25_000 });
+    const peer = channel.peer === undefined ? '' : machineIdentityText(channel.peer.machineIdentity);
+    return { answer: Buffer.from(value).toString(), peer };
+  } catch (error) {
+    return { refused: codesOf(error) };
+  }
+}
+
+export type Answer = { readonly answer: string; readonly peer: string } | { readonly refused: string };
+
+/** Every coded error of a chain. */
+export function codesOf(error: unknown): string {
+  const codes: string[] = [];
+  for (let at = findCoded(error); at !== undefined; at = findCoded(at.cause)) codes.push(at.code);
+  return codes.join(' ') || String(error);
+}
+
+/** An attacker's place on the network: hands each connection to `meet`. */
+export async function listen(
+  meet: (tcp: Socket) => void,
+): Promise<{ readonly address: string } & Disposable> {
+  const server: Server = createServer({ noDelay: true }, (tcp) => {
+    tcp.on('error', () => undefined);
+    meet(tcp);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    [Symbol.dispose]: () => server.close(),
+  };
+}
+
+export async function dial(address: string): Promise<Socket> {
+  const port = Number(address.split(':')[1]);
+  const tcp = connect({ host: '127.0.0.1', port, noDelay: true });
+  tcp.on('error', () => undefined);
+  await once(tcp, 'connect');
+  return tcp;
+}
+
+function keysOf({ certPem, keyPem }: TestIdentity): FixedKeys {
+  return new FixedKeys({ certPem, keyPem: new Secret(keyPem) });
+}
