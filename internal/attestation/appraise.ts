@@ -30,8 +30,8 @@ export function checkBinding(binding: Uint8Array): void {
 
 /**
  * Compares measured registers with the policy. Appends to `checks`; the first mismatch that counts throws. A policy may
- * speak of several kinds of evidence: registers that this kind does not have at all are skipped, and it is refused if
- * nothing but skipped ones and warnings is left of a policy that has reference values.
+ * speak of several kinds of evidence: registers that this kind does not have at all are skipped, but some must be left,
+ * and under `measured` one of them must be enforced.
  */
 export function checkRegisters(
   measurements: ReadonlyMap<string, Uint8Array>,
@@ -39,25 +39,26 @@ export function checkRegisters(
   checks: Check[],
 ): void {
   const families = new Set([...measurements.keys()].map(registerFamily));
-  let isEnforced = policy.registers.size === 0 && policy.profile !== 'measured';
-  for (const [register, rule] of policy.registers) {
-    if (families.has(registerFamily(register))) {
-      checkRegister(register, rule, { value: measurements.get(register), checks });
-      isEnforced ||= !rule.warnOnly;
-    } else {
-      checks.push({ name: `register-${register}`, outcome: 'skipped', expected: rule.accepted.join(' or ') });
-    }
-  }
-  if (!isEnforced && policy.profile !== 'identity') {
+  const judged = [...policy.registers].filter(([register]) => families.has(registerFamily(register)));
+  const isEnforced = judged.some(([, rule]) => !rule.warnOnly);
+  const isEmpty = policy.registers.size > 0 && judged.length === 0;
+  if ((policy.profile === 'measured' && !isEnforced) || (policy.profile === undefined && isEmpty)) {
     throw new AppraisalError(
       'attestation-register-missing',
-      'judging registers: none of the reference values is for this kind of evidence',
+      'judging registers: no reference value is for this evidence',
       {
         expected: [...policy.registers.keys()].join(', '),
         actual: [...measurements.keys()].join(', '),
         checks,
       },
     );
+  }
+  for (const [register, rule] of policy.registers) {
+    if (families.has(registerFamily(register))) {
+      checkRegister(register, rule, { value: measurements.get(register), checks });
+    } else {
+      checks.push({ name: `register-${register}`, outcome: 'skipped', expected: rule.accepted.join(' or ') });
+    }
   }
 }
 
