@@ -1,0 +1,19 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const curatorUnitErrors = defineErrors({
+  'curatorunit-not-ready': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'The join service runs on this node, but its curator does not serve.',
+    fix: 'See the last error in the message; `journalctl -u cluster-joinservice` on the node shows the log.',
+  },
+});
+
+export type CuratorUnitErrorCode = keyof typeof curatorUnitErrors;
+
+export class CuratorUnitError extends CodedError<CuratorUnitErrorCode> {
+  constructor(code: CuratorUnitErrorCode, message: string, options?: CodedErrorOptions) {
+    super(curatorUnitErrors, code, message, options);
+  }
+}

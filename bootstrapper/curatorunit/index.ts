@@ -1,0 +1,12 @@
+/**
+ * The join service on a control-plane node, seen from the agent: its configuration, its unit, and whether it serves.
+ * Keys reach it as systemd credentials: the agent's files stay root's, and the service sees copies in memory.
+ */
+export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
+export { CuratorUnitError, curatorUnitErrors, type CuratorUnitErrorCode } from './errors.ts';
+export {
+  CURATOR_PORT,
+  JOINSERVICE_UNIT,
+  type JoinserviceFiles,
+  type JoinserviceSettings,
+} from './joinservice-unit.ts';

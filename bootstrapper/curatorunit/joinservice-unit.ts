@@ -1,0 +1,116 @@
+export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
+export const JOINSERVICE_USER = 'cluster-joinservice';
+export const CURATOR_PORT = 9091;
+
+/** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
+const CREDENTIALS = `/run/credentials/${JOINSERVICE_UNIT}`;
+
+export interface JoinserviceSettings {
+  readonly clusterId: string;
+  readonly nodeId: string;
+  readonly listen: { readonly host: string; readonly port: number };
+  /** etcd members, "host:port", the local one first. */
+  readonly etcdEndpoints: readonly [string, ...string[]];
+  readonly metricsUrl: string;
+}
+
+/** The files that the join service needs; the agent's own, which its user can't read where they are. */
+export interface JoinserviceFiles {
+  readonly clusterCaFile: string;
+  readonly nodeCertFile: string;
+  readonly nodeKeyFile: string;
+  readonly etcdCaFile: string;
+  readonly etcdCertFile: string;
+  readonly etcdKeyFile: string;
+}
+
+/** The configuration, with each file where the unit sees it. */
+export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: string = CREDENTIALS): string {
+  const at = (name: string): string => `${folder}/${name}`;
+  const config = {
+    version: 1,
+    clusterId: settings.clusterId,
+    nodeId: settings.nodeId,
+    listen: settings.listen,
+    clusterCaFile: at('cluster-ca.crt'),
+    certFile: at('node.crt'),
+    keyFile: at('node.key'),
+    etcd: {
+      endpoints: settings.etcdEndpoints,
+      caFile: at('etcd-ca.crt'),
+      certFile: at('etcd.crt'),
+      keyFile: at('etcd.key'),
+      metricsUrl: settings.metricsUrl,
+    },
+  };
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+/**
+ * The join service as a unit: a user of its own with no capability, which sees nothing of the cluster's state but the
+ * credentials it is handed. The fingerprint of those is part of the unit, so that new ones restart it.
+ */
+export function buildJoinserviceUnit(options: {
+  /** Program and script. */
+  readonly command: readonly [string, ...string[]];
+  readonly configFile: string;
+  readonly stateDir: string;
+  readonly files: JoinserviceFiles;
+  readonly credentialsSha256: string;
+}): string {
+  const { files } = options;
+  const credentials: readonly (readonly [string, string])[] = [
+    ['config.json', options.configFile],
+    ['cluster-ca.crt', files.clusterCaFile],
+    ['node.crt', files.nodeCertFile],
+    ['node.key', files.nodeKeyFile],
+    ['etcd-ca.crt', files.etcdCaFile],
+    ['etcd.crt', files.etcdCertFile],
+    ['etcd.key', files.etcdKeyFile],
+  ];
+  return `# Credentials: ${options.credentialsSha256}
+[Unit]
+Description=Join service and curator (cluster)
+After=network.target cluster-etcd.service
+
+[Service]
+Type=exec
+User=${JOINSERVICE_USER}
+Group=${JOINSERVICE_USER}
+ExecStart=${options.command.join(' ')} ${CREDENTIALS}/config.json
+Restart=always
+RestartSec=1
+TimeoutStopSec=10
+LimitNOFILE=65536
+OOMScoreAdjust=-500
+UMask=0077
+${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}
+
+InaccessiblePaths=-${options.stateDir} -/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectControlGroups=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectProc=invisible
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+
+[Install]
+WantedBy=multi-user.target
+`;
+}
