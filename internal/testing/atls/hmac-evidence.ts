@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import {
   AppraisalError,
   BINDING_BYTES,
@@ -14,13 +14,15 @@ export interface HmacEvidenceOptions {
   readonly variant: Variant;
   /** Whoever holds it is "the machine". */
   readonly key: Uint8Array;
-  /** One register of the machine, signed along. */
+  /** One register of the machine, signed along; "good" unless said. */
   readonly measurement?: string;
+  /** Which of the machines that share the key it is; its SHA-256 becomes the identity. */
+  readonly name?: string;
 }
 
 /**
- * Evidence at no cost, for tests of what carries evidence: measurement, then an HMAC over it and the binding.
- * It stands in for any variant and is therefore never shipped.
+ * Evidence at no cost, for tests of what carries evidence: an HMAC over the binding and `measurement@name`, then
+ * that text. It stands in for any variant and is therefore never shipped.
  */
 export class FakeIssuer implements Issuer {
   readonly variant: Variant;
@@ -36,8 +38,9 @@ export class FakeIssuer implements Issuer {
   issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     signal.throwIfAborted();
     this.issued++;
-    const measurement = Buffer.from(this.#options.measurement ?? 'good', 'utf8');
-    return Promise.resolve(Buffer.concat([macOf(this.#options.key, binding, measurement), measurement]));
+    const { key, measurement = 'good', name } = this.#options;
+    const said = Buffer.from(name === undefined ? measurement : `${measurement}@${name}`, 'utf8');
+    return Promise.resolve(Buffer.concat([macOf(key, binding, said), said]));
   }
 }
 
@@ -56,12 +59,12 @@ export class FakeValidator implements Validator {
     return Promise.try(() => {
       this.validated++;
       const mac = evidence.subarray(0, BINDING_BYTES);
-      const measurement = evidence.subarray(BINDING_BYTES);
-      const want = macOf(this.#options.key, binding, measurement);
+      const said = evidence.subarray(BINDING_BYTES);
+      const want = macOf(this.#options.key, binding, said);
       if (mac.length !== want.length || !timingSafeEqual(mac, want)) {
         throw new AppraisalError('attestation-machine-unknown', 'judging fake evidence');
       }
-      const actual = Buffer.from(measurement).toString('utf8');
+      const [actual = '', name = ''] = Buffer.from(said).toString('utf8').split('@');
       const expected = this.#options.measurement ?? 'good';
       if (actual !== expected) {
         throw new AppraisalError('attestation-register-mismatch', 'judging fake evidence', {
@@ -69,30 +72,25 @@ export class FakeValidator implements Validator {
           actual,
         });
       }
-      return verdictOf(this.variant, this.#options.key, measurement, context);
+      return verdictOf(this.variant, actual, name, context);
     });
   }
 }
 
-function macOf(key: Uint8Array, binding: Uint8Array, measurement: Uint8Array): Buffer {
+function macOf(key: Uint8Array, binding: Uint8Array, said: Uint8Array): Buffer {
   if (binding.length !== BINDING_BYTES) throw new RangeError(`a binding of ${binding.length} bytes`);
-  return createHmac('sha512', key).update(binding).update(measurement).digest();
+  return createHmac('sha512', key).update(binding).update(said).digest();
 }
 
-function verdictOf(
-  variant: Variant,
-  key: Uint8Array,
-  measurement: Uint8Array,
-  context: ValidationContext,
-): Verdict {
+function verdictOf(variant: Variant, measurement: string, name: string, context: ValidationContext): Verdict {
   return {
     variant,
     accepted: true,
     checks: [{ name: 'mac', outcome: 'pass' }],
-    measurements: new Map([['pcr0', measurement]]),
+    measurements: new Map([['pcr0', Buffer.from(measurement, 'utf8')]]),
     machineIdentity: {
       kind: 'tpm-ak',
-      id: createHmac('sha256', key).update('id').digest('hex'),
+      id: createHash('sha256').update(name).digest('hex'),
       proof: 'pinned',
     },
     claims: {},

@@ -13,3 +13,4 @@ export {
 export { FakeIssuer, FakeValidator, type HmacEvidenceOptions } from './hmac-evidence.ts';
 export { createTestIdentity, type TestIdentity } from './identity.ts';
 export { RawAtls, rawEvidence, rawFrame, rawHello, type RawAtlsOptions, type RawFrame } from './raw-atls.ts';
+export { Echo, type EchoService } from './echo.ts';

@@ -1,0 +1,120 @@
+import { env } from 'node:process';
+import { CodedError } from '../errors/index.ts';
+
+export interface FuzzTarget {
+  /** Well-formed inputs to start from. */
+  readonly seeds: readonly Uint8Array[];
+  readonly parse: (input: Uint8Array) => unknown;
+  /** Beginnings of the error codes that the parser may refuse with; everything else it throws is a defect. */
+  readonly codes: readonly string[];
+}
+
+export interface FuzzResult {
+  readonly seed: number;
+  readonly cases: number;
+  readonly accepted: number;
+  readonly refused: number;
+}
+
+const DEFAULT_SECONDS = 0.5;
+const MAX_CASE_MS = 1000;
+
+/**
+ * Feeds a parser mutated inputs for FUZZ_SECONDS (half a second unless set; minutes on demand), from FUZZ_SEED. Fails on
+ * the first that is answered by anything but a value or a coded error of the parser's own, or that takes too long;
+ * the message repeats it.
+ */
+export function fuzz(target: FuzzTarget): FuzzResult {
+  const seed = Number(env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+  const next = xorshift(seed);
+  const untilMs = performance.now() + Number(env['FUZZ_SECONDS'] ?? DEFAULT_SECONDS) * 1000;
+  let [cases, accepted] = [0, 0];
+  do {
+    const input = mutate(target.seeds, next);
+    cases++;
+    if (isAccepted(target, input, seed)) accepted++;
+  } while (performance.now() < untilMs);
+  return { seed, cases, accepted, refused: cases - accepted };
+}
+
+function isAccepted(target: FuzzTarget, input: Uint8Array, seed: number): boolean {
+  const startMs = performance.now();
+  const accepted = attempt(target, input, seed);
+  const tookMs = performance.now() - startMs;
+  if (tookMs > MAX_CASE_MS) {
+    throw new Error(`the parser took ${Math.round(tookMs)} ms: ${describeCase(input, seed)}`);
+  }
+  return accepted;
+}
+
+function attempt(target: FuzzTarget, input: Uint8Array, seed: number): boolean {
+  try {
+    target.parse(input);
+    return true;
+  } catch (cause) {
+    const code = cause instanceof CodedError ? String(cause.code) : '';
+    if (target.codes.some((each) => code.startsWith(each))) return false;
+    throw new Error(`the parser threw something else: ${describeCase(input, seed)}`, { cause });
+  }
+}
+
+function describeCase(input: Uint8Array, seed: number): string {
+  return `FUZZ_SEED=${seed}, input ${Buffer.from(input).toString('hex').slice(0, 4000)}`;
+}
+
+/** Numbers that sizes, counts and indices break at. */
+const EDGES = [0, 1, 2, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff];
+
+function mutate(seeds: readonly Uint8Array[], next: () => number): Uint8Array {
+  const pick = (): Uint8Array => seeds[next() % seeds.length] ?? new Uint8Array();
+  let bytes = Buffer.from(pick());
+  for (let left = 1 + (next() % 4); left > 0; left--) bytes = mutateOnce(bytes, pick(), next);
+  return new Uint8Array(bytes);
+}
+
+function mutateOnce(bytes: Buffer<ArrayBuffer>, other: Uint8Array, next: () => number): Buffer<ArrayBuffer> {
+  const at = bytes.length === 0 ? 0 : next() % bytes.length;
+  const edge = EDGES[next() % EDGES.length] ?? 0;
+  switch (next() % 8) {
+    case 0: // flip one bit
+      if (bytes.length > 0) bytes.writeUInt8(bytes.readUInt8(at) ^ (1 << (next() % 8)), at);
+      return bytes;
+    case 1:
+      return bytes.subarray(0, at);
+    case 2: // append
+      return Buffer.concat([bytes, Buffer.alloc(next() % 64, next() % 256)]);
+    case 3: // cut out
+      return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at + (next() % 32))]);
+    case 4: // double a part
+      return Buffer.concat([bytes.subarray(0, at), bytes.subarray(at >> 1)]);
+    case 5:
+      return Buffer.concat([bytes.subarray(0, at), other.subarray(at)]);
+    default: // an edge as 1, 2 or 4 bytes, in either order
+      return writeEdge(bytes, at, edge, next() % 5);
+  }
+}
+
+function writeEdge(bytes: Buffer<ArrayBuffer>, at: number, edge: number, form: number): Buffer<ArrayBuffer> {
+  if (form < 1 && bytes.length > at) bytes.writeUInt8(edge & 0xff, at);
+  else if (form < 3 && bytes.length >= at + 4) {
+    if (form === 1) bytes.writeUInt32BE(edge, at);
+    else bytes.writeUInt32LE(edge, at);
+  } else if (bytes.length >= at + 2) {
+    if (form === 3) bytes.writeUInt16BE(edge & 0xffff, at);
+    else bytes.writeUInt16LE(edge & 0xffff, at);
+  }
+  return bytes;
+}
+
+/** Small, fast and the same for the same seed. */
+function xorshift(seed: number): () => number {
+  let state = (seed >>> 0) | 1;
+  return () => {
+    state ^= state << 13;
+    state >>>= 0;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state;
+  };
+}
