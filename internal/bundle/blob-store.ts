@@ -8,8 +8,8 @@ import { KeyedLock } from './keyed-lock.ts';
 
 const READ_ONLY = 0o444;
 
-/** One blob, as a manifest speaks of it. The name is for messages. */
-export type BlobReference = Pick<Component, 'name' | 'sha256' | 'sizeBytes'>;
+/** One blob, as a manifest speaks of it. The name is for messages; without a length, any is right. */
+export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
 
 export interface BlobStoreOptions {
   readonly files: FilePort;
@@ -101,7 +101,7 @@ export class BlobStore {
     const { sha256, name, sizeBytes } = named(blob);
     return this.#locks.run(sha256, async () => {
       const end = offset + bytes.length;
-      if (end > sizeBytes) {
+      if (sizeBytes !== undefined && end > sizeBytes) {
         throw new BundleError(
           'bundle-too-long',
           `receiving ${name}: bytes up to ${end}, it has ${sizeBytes}`,
@@ -215,17 +215,14 @@ export interface PutOptions {
   readonly signal: AbortSignal;
 }
 
-/** A bare hash has no name to show and no length to hold to. */
+/** A bare hash has no name to show. */
 function named(blob: string | BlobReference): BlobReference {
-  return typeof blob === 'string'
-    ? { name: `blob ${blob}`, sha256: blob, sizeBytes: Number.MAX_SAFE_INTEGER }
-    : blob;
+  return typeof blob === 'string' ? { name: `blob ${blob}`, sha256: blob } : blob;
 }
 
 function refuseOther(blob: string | BlobReference, digest: Digest, path: string): void {
   const { name, sha256, sizeBytes } = named(blob);
-  const wrongLength = typeof blob !== 'string' && digest.sizeBytes !== sizeBytes;
-  if (digest.sha256 === sha256 && !wrongLength) return;
+  if (digest.sha256 === sha256 && digest.sizeBytes === (sizeBytes ?? digest.sizeBytes)) return;
   throw new BundleError(
     'bundle-blob-corrupt',
     `checking ${name}: ${path} has SHA-256 ${digest.sha256} and ${digest.sizeBytes} bytes, ${sha256} was promised`,

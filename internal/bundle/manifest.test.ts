@@ -70,7 +70,7 @@ describe('parseManifest()', () => {
       ] as const
     ).map(([name, change]) => ({
       name,
-      given: { ...MANIFEST, components: [{ ...KUBELET, ...change }] } as unknown,
+      given: { ...MANIFEST, components: [{ ...KUBELET, ...change }] },
     })),
     ...(
       [
@@ -81,7 +81,7 @@ describe('parseManifest()', () => {
       ] as const
     ).map(([name, references]) => ({
       name,
-      given: { ...MANIFEST, components: [{ ...PAUSE, references }] } as unknown,
+      given: { ...MANIFEST, components: [{ ...PAUSE, references }] },
     })),
   ];
   test.each(hostile)('refuses $name', ({ given }) => {

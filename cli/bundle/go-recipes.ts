@@ -1,0 +1,153 @@
+import type { BundleVersions } from '../../internal/bundle/index.ts';
+import type { GoModuleRecipe } from './recipe.ts';
+
+const CNI = 'github.com/containernetworking/plugins';
+const CONTAINERD = 'github.com/containerd/containerd/v2';
+const ETCD = 'go.etcd.io/etcd';
+
+const KUBERNETES_PROGRAMS = [
+  'kubeadm',
+  'kubelet',
+  'kubectl',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kube-proxy',
+] as const;
+
+/** Pure Go, linked statically, nothing special. */
+const PURE = { tags: [], ldflags: [], cgo: false } as const;
+
+/** Which modules, packages and flags make which programs. Long builds first: what is left at the end is short. */
+export function goRecipes(versions: BundleVersions): readonly GoModuleRecipe[] {
+  return [
+    kubernetes(versions),
+    coredns(versions),
+    flannel(versions),
+    helm(versions),
+    containerd(versions),
+    etcd(versions),
+    runc(versions),
+    ...cniPlugins(versions),
+    { ...PURE, id: 'own', from: { kind: 'own' }, programs: { pause: 'pause', web: 'web' } },
+  ];
+}
+
+function kubernetes({ kubernetes: version }: BundleVersions): GoModuleRecipe {
+  return {
+    ...PURE,
+    id: 'kubernetes',
+    from: modules(`k8s.io/kubernetes@${version}`),
+    programs: Object.fromEntries(KUBERNETES_PROGRAMS.map((name) => [name, `k8s.io/kubernetes/cmd/${name}`])),
+    ldflags: [
+      stamp('k8s.io/component-base/version.gitVersion', version),
+      stamp('k8s.io/component-base/version.gitMajor', '1'),
+      stamp('k8s.io/component-base/version.gitMinor', version.split('.')[1] ?? ''),
+      stamp('k8s.io/client-go/pkg/version.gitVersion', version),
+    ],
+  };
+}
+
+function coredns({ coredns: version }: BundleVersions): GoModuleRecipe {
+  return {
+    ...PURE,
+    id: 'coredns',
+    from: modules(`github.com/coredns/coredns@${version}`),
+    programs: { coredns: 'github.com/coredns/coredns' },
+    ldflags: [stamp('github.com/coredns/coredns/coremain.GitCommit', 'module')],
+  };
+}
+
+function flannel({ flannel: version }: BundleVersions): GoModuleRecipe {
+  return {
+    id: 'flannel',
+    from: modules(`github.com/flannel-io/flannel@${version}`),
+    programs: { flanneld: 'github.com/flannel-io/flannel' },
+    // Its UDP backend is C, used or not: without cgo it does not compile.
+    cgo: true,
+    tags: ['netgo', 'osusergo'],
+    ldflags: [stamp('github.com/flannel-io/flannel/pkg/version.Version', version)],
+  };
+}
+
+function helm({ helm: version }: BundleVersions): GoModuleRecipe {
+  return {
+    ...PURE,
+    id: 'helm',
+    from: modules(`helm.sh/helm/v3@${version}`),
+    programs: { helm: 'helm.sh/helm/v3/cmd/helm' },
+    ldflags: [stamp('helm.sh/helm/v3/internal/version.version', version)],
+  };
+}
+
+function containerd({ containerd: version }: BundleVersions): GoModuleRecipe {
+  const names = ['containerd', 'containerd-shim-runc-v2', 'ctr'];
+  return {
+    ...PURE,
+    id: 'containerd',
+    from: modules(`${CONTAINERD}@${version}`),
+    programs: Object.fromEntries(names.map((name) => [name, `${CONTAINERD}/cmd/${name}`])),
+    // Snapshotters that need C libraries or kernel features no node of ours uses.
+    tags: ['no_btrfs', 'no_devmapper', 'no_zfs'],
+    ldflags: [stamp(`${CONTAINERD}/version.Version`, version)],
+  };
+}
+
+function etcd({ etcd: version }: BundleVersions): GoModuleRecipe {
+  const packages = {
+    etcd: `${ETCD}/server/v3`,
+    etcdctl: `${ETCD}/etcdctl/v3`,
+    etcdutl: `${ETCD}/etcdutl/v3`,
+  };
+  return {
+    ...PURE,
+    id: 'etcd',
+    from: modules(...Object.values(packages).map((path) => `${path}@${version}`)),
+    programs: packages,
+    ldflags: [stamp(`${ETCD}/api/v3/version.GitSHA`, 'module')],
+  };
+}
+
+function runc({ runc: version }: BundleVersions): GoModuleRecipe {
+  return {
+    id: 'runc',
+    from: modules(`github.com/opencontainers/runc@${version}`),
+    programs: { runc: 'github.com/opencontainers/runc' },
+    cgo: true,
+    // kubeadm's control plane asks for seccompProfile RuntimeDefault.
+    tags: ['seccomp', 'netgo', 'osusergo'],
+    ldflags: [stamp('main.version', version.slice(1))],
+  };
+}
+
+function cniPlugins(versions: BundleVersions): readonly GoModuleRecipe[] {
+  const version = `${CNI}/pkg/utils/buildversion.BuildVersion`;
+  const plugins = { bridge: 'main', loopback: 'main', portmap: 'meta', 'host-local': 'ipam' };
+  return [
+    {
+      ...PURE,
+      id: 'cni-plugins',
+      from: modules(`${CNI}@${versions.cniPlugins}`),
+      programs: Object.fromEntries(
+        Object.entries(plugins).map(([name, kind]) => [name, `${CNI}/plugins/${kind}/${name}`]),
+      ),
+      ldflags: [stamp(version, versions.cniPlugins)],
+    },
+    {
+      ...PURE,
+      id: 'cni-flannel',
+      from: modules(`${CNI}@${versions.flannelCni}`),
+      programs: { flannel: `${CNI}/plugins/meta/flannel` },
+      ldflags: [stamp(version, versions.flannelCni)],
+    },
+  ];
+}
+
+function modules(...names: readonly string[]): GoModuleRecipe['from'] {
+  return { kind: 'modules', modules: names };
+}
+
+/** Sets a variable of the program at link time. */
+function stamp(name: string, value: string): string {
+  return `-X ${name}=${value}`;
+}
