@@ -1,0 +1,127 @@
+import { describe, expect, test } from '@jest/globals';
+import type { FilePort } from '../../internal/file/index.ts';
+import { everyFault, MemoryFiles } from '../../internal/testing/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
+import type { InitSpec } from './spec.ts';
+
+const never = new AbortController().signal;
+const spec: InitSpec = {
+  clusterName: 'blue',
+  clusterId: 'a'.repeat(32),
+  kubernetesVersion: 'v1.35.4',
+  bundleManifest: '{}',
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  apiServerSans: [],
+  nodeName: 'n1',
+  singleNode: true,
+  kubernetesAdminCsrBase64: 'AA==',
+  ownerCsrBase64: 'AA==',
+  clusterUnlockKeyHex: '5e'.repeat(32),
+  configuration: '{}',
+};
+const request: InitRecord = { initId: 'one', spec };
+const outcome = { clusterId: spec.clusterId, epoch: 1 } as InitOutcome;
+
+function createJob(files: FilePort, preflight: () => Promise<void> = () => Promise.resolve()): InitJob {
+  const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
+  const phases = {
+    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
+      work({ say: () => undefined, already: () => undefined }),
+  };
+  return new InitJob({ files, lock, phases, preflight }, '/init');
+}
+
+async function createFiles(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/enrolment');
+  return files;
+}
+
+describe('InitJob', () => {
+  test('accepts the same request as often as it comes, at once or later', async () => {
+    const job = createJob(await createFiles());
+    await Promise.all([job.accept(request, never), job.accept(request, never)]);
+    await job.accept({ ...request }, never);
+    expect(job.accepted.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
+  });
+
+  test('refuses a second init and says which cluster the machine belongs to', async () => {
+    const files = await createFiles();
+    await createJob(files).accept(request, never);
+    for (const job of [createJob(files), createJob(files)]) {
+      await job.restore();
+      const second = job.accept({ initId: 'two', spec: { ...spec, clusterId: 'b'.repeat(32) } }, never);
+      await expect(second).rejects.toMatchObject({
+        code: 'init-other-cluster',
+        details: { clusterId: spec.clusterId },
+      });
+    }
+  });
+
+  test('refuses the same id with another specification', async () => {
+    const job = createJob(await createFiles());
+    await job.accept(request, never);
+    await expect(
+      job.accept({ ...request, spec: { ...spec, podSubnet: '10.0.0.0/16' } }, never),
+    ).rejects.toMatchObject({ code: 'init-spec-changed' });
+  });
+
+  test('leaves the machine unlocked when a check before the lock fails', async () => {
+    const files = await createFiles();
+    const failing = createJob(files, () => Promise.reject(new Error('swap is on'))).accept(request, never);
+    await expect(failing).rejects.toThrow('swap is on');
+    expect(await files.stat('/enrolment/lock.json')).toBeUndefined();
+    await createJob(files).accept({ ...request, initId: 'another' }, never);
+  });
+
+  test('one of two inits in the same instant wins, the other learns of it', async () => {
+    const job = createJob(await createFiles());
+    const outcomes = await Promise.allSettled([
+      job.accept(request, never),
+      job.accept({ ...request, initId: 'two' }, never),
+    ]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+  });
+
+  test('wipes the unlock key with the acknowledgement, and the owner may still attach', async () => {
+    const files = await createFiles();
+    const job = createJob(files);
+    await job.accept(request, never);
+    await job.finish(outcome);
+    await job.acknowledge('c2ln');
+    expect(Buffer.from((await files.read('/init/request.json', 1e6)) ?? []).toString()).not.toContain('5e5e');
+    const next = createJob(files);
+    await next.restore();
+    await next.accept(request, never);
+    expect([next.outcome.peek(), next.acknowledged.peek()]).toEqual([
+      { set: true, value: outcome },
+      { set: true, value: true },
+    ]);
+  });
+
+  test('a crash at any write is understood by the next life: unlocked, or bound to this request', async () => {
+    let cases = 0;
+    const run = async (files: FilePort): Promise<void> => {
+      const job = createJob(files);
+      await job.accept(request, never);
+      await job.finish(outcome);
+    };
+    for await (const { disk } of everyFault({
+      faults: ['crash-before', 'crash-after', 'no-space'],
+      prepare: (files) => files.makeDirectory('/enrolment'),
+      run,
+    })) {
+      const next = createJob(disk);
+      await next.restore();
+      const locked = (await disk.stat('/enrolment/lock.json')) !== undefined;
+      expect(next.accepted.peek().set).toBe(locked);
+      await next.accept(request, never);
+      await next.finish(outcome);
+      expect(next.outcome.peek()).toEqual({ set: true, value: outcome });
+      cases++;
+    }
+    expect(cases).toBeGreaterThanOrEqual(9);
+  });
+});

@@ -1,0 +1,83 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemoryLogger, everyFault, FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { FileEventStore } from './event-store.ts';
+import { PhaseLog } from './phase-log.ts';
+
+const PATH = '/init/events.jsonl';
+
+async function createFiles(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/init');
+  return files;
+}
+
+const open = (files: MemoryFiles): Promise<PhaseLog> =>
+  PhaseLog.open({
+    store: new FileEventStore(files, PATH),
+    clock: new FakeClock(),
+    log: createMemoryLogger().log,
+  });
+
+describe('PhaseLog', () => {
+  test('run() records start, progress and end, and says the same progress only once', async () => {
+    const phases = await open(await createFiles());
+    await phases.run('images', async (progress) => {
+      for (const done of [1, 1, 2]) progress.say('importing', { done, total: 2 });
+      progress.already();
+    });
+    expect(phases.after(0).map(({ event }) => event.kind)).toEqual([
+      'started',
+      'progress',
+      'progress',
+      'finished',
+    ]);
+    expect(phases.after(3)).toMatchObject([{ sequence: 4, event: { phase: 'images', already: true } }]);
+  });
+
+  test('run() keeps the code and fix of a failure and throws it on', async () => {
+    const phases = await open(await createFiles());
+    const failing = phases.run('consensus', () => Promise.reject(new Error('no quorum')));
+    await expect(failing).rejects.toThrow('no quorum');
+    expect(phases.after(1)).toMatchObject([
+      { event: { kind: 'failed', phase: 'consensus', code: 'internal', message: 'no quorum' } },
+    ]);
+  });
+
+  test('a second life goes on counting where the first one ended', async () => {
+    const files = await createFiles();
+    await (await open(files)).run('pki', () => Promise.resolve());
+    const phases = await open(files);
+    await phases.run('node', () => Promise.resolve());
+    expect(phases.after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
+  });
+
+  test('a line that a crash has torn is dropped, and what follows has no gap', async () => {
+    const files = await createFiles();
+    await (await open(files)).run('pki', () => Promise.resolve());
+    await files.appendSynced(PATH, '{"sequence":3,"timeMs":1,"ev');
+    const phases = await open(files);
+    await phases.run('node', () => Promise.resolve());
+    expect((await open(files)).after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
+  });
+
+  test('a disk without space at any write costs events, never the work', async () => {
+    let cases = 0;
+    const work = async (files: ConstructorParameters<typeof FileEventStore>[0]): Promise<number> => {
+      const phases = await PhaseLog.open({
+        store: new FileEventStore(files, PATH),
+        clock: new FakeClock(),
+        log: createMemoryLogger().log,
+      });
+      return phases.run('lock', () => Promise.resolve(42));
+    };
+    for await (const { error } of everyFault({
+      faults: ['no-space'],
+      prepare: (disk) => disk.makeDirectory('/init'),
+      run: work,
+    })) {
+      expect(error).toBeUndefined();
+      cases++;
+    }
+    expect(cases).toBeGreaterThan(1);
+  });
+});

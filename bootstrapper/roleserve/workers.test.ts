@@ -1,0 +1,375 @@
+import { describe, expect, test } from '@jest/globals';
+import { encodeManifest, type Component } from '../../internal/bundle/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  FakeCommands,
+  FakeUnits,
+  MemoryFiles,
+  settle,
+  superviseForTest,
+} from '../../internal/testing/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { Kubeadm, Marks, type EtcdClientFiles, type HostSettings } from '../kubernetes/index.ts';
+import type { PhaseReporter } from '../phases/index.ts';
+import { componentsWorker, planComponents } from './components-worker.ts';
+import {
+  controlPlaneWorker,
+  planControlPlane,
+  type ControlPlaneDriver,
+  type ControlPlaneStart,
+} from './controlplane-worker.ts';
+import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
+import {
+  RoleValues,
+  type BootstrapData,
+  type ClusterSettings,
+  type LocalComponents,
+  type RoleSet,
+} from './values.ts';
+
+const host: HostSettings = { restrictOomScoreAdj: false, failCgroupV1: true };
+const etcd: EtcdClientFiles = {
+  endpoint: 'https://127.0.0.1:2379',
+  caFile: 'ca',
+  certFile: 'crt',
+  keyFile: 'key',
+};
+const component = (name: string, more: Partial<Component>): Component => ({
+  name,
+  version: 'v1',
+  kind: 'binary',
+  sha256: 'ab'.repeat(32),
+  sizeBytes: 1,
+  source: 'test',
+  scope: 'node',
+  ...more,
+});
+const manifest = encodeManifest({
+  version: 1,
+  name: 'kubernetes-v1.35.4-linux-amd64',
+  kubernetesVersion: 'v1.35.4',
+  architecture: 'amd64',
+  components: [
+    component('kubelet', {}),
+    component('pause', { kind: 'image', references: ['registry.k8s.io/pause:3.10.1'] }),
+  ],
+});
+const settings: ClusterSettings = {
+  clusterName: 'blue',
+  kubernetesVersion: 'v1.35.4',
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  apiServerSans: [],
+  bundleManifest: Buffer.from(manifest).toString('utf8'),
+};
+const bootstrap: BootstrapData = {
+  initId: 'i',
+  spec: {
+    ...settings,
+    clusterId: 'a'.repeat(32),
+    nodeName: 'n1',
+    singleNode: true,
+    kubernetesAdminCsrBase64: '',
+    ownerCsrBase64: '',
+    clusterUnlockKeyHex: '',
+    configuration: '{}',
+  },
+};
+const membership: Membership = {
+  clusterId: 'a'.repeat(32),
+  clusterName: 'blue',
+  nodeId: 'node-1',
+  nodeName: 'n1',
+  nodeAddress: '198.18.0.11',
+  nodeCertPem: '',
+  clusterCaPem: '',
+  epoch: 1,
+  directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+};
+const components: LocalComponents = { kubernetesVersion: 'v1.35.4', images: 'imported' };
+const all: RoleSet = new Set(['ConsensusMember', 'KubernetesController', 'KubernetesWorker']);
+const none: RoleSet = new Set();
+
+describe('planControlPlane()', () => {
+  const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };
+  const cases = [
+    {
+      name: 'waits while nothing is known',
+      given: unknown,
+      want: { kind: 'wait', why: 'the roles of this node' },
+    },
+    {
+      name: 'is idle without the role',
+      given: { ...unknown, membership, components, roles: none },
+      want: { kind: 'stop', why: 'idle: role absent' },
+    },
+    {
+      name: 'waits for the programs',
+      given: { ...unknown, roles: all, membership },
+      want: { kind: 'wait', why: 'the components' },
+    },
+    {
+      name: 'waits for the membership',
+      given: { ...unknown, roles: all, components },
+      want: { kind: 'wait', why: 'the membership of this node' },
+    },
+    {
+      name: 'serves as a member',
+      given: { ...unknown, roles: all, membership, components },
+      want: { kind: 'start', config: { kind: 'serve', membership } },
+    },
+    {
+      name: 'creates the cluster',
+      given: { ...unknown, bootstrap, components },
+      want: { kind: 'start', config: { kind: 'bootstrap', data: bootstrap } },
+    },
+  ];
+  test.each(cases)('$name', ({ given, want }) => {
+    expect(planControlPlane(given)).toEqual(want);
+  });
+});
+
+describe('planKubernetes()', () => {
+  const known = { bootstrap: undefined, membership, settings, roles: all, components };
+  const plan = (changes: Partial<typeof known> | object) =>
+    planKubernetes({ ...known, ...changes }, host, () => '198.18.0.99');
+
+  test.each([
+    {
+      name: 'the roles',
+      changes: { roles: undefined },
+      want: { kind: 'wait', why: 'the roles of this node' },
+    },
+    {
+      name: 'the settings',
+      changes: { settings: undefined },
+      want: { kind: 'wait', why: 'the settings of the cluster' },
+    },
+    {
+      name: 'the components',
+      changes: { components: undefined },
+      want: { kind: 'wait', why: 'the components' },
+    },
+    {
+      name: 'nothing without the role',
+      changes: { roles: none },
+      want: { kind: 'stop', why: 'idle: role absent' },
+    },
+  ])('waits for $name', ({ changes, want }) => {
+    expect(plan(changes)).toEqual(want);
+  });
+
+  test('takes networks and version from the cluster, name and address from the membership', () => {
+    expect(plan({})).toMatchObject({
+      kind: 'start',
+      config: {
+        settings: {
+          version: 'v1.35.4',
+          podSubnet: '198.19.0.0/17',
+          nodeName: 'n1',
+          nodeAddress: '198.18.0.11',
+          runsWorkloads: true,
+        },
+      },
+    });
+  });
+
+  test('begins with the specification while the cluster is being created', () => {
+    expect(plan({ membership: undefined, roles: undefined, bootstrap })).toMatchObject({
+      kind: 'start',
+      config: { settings: { nodeName: 'n1', nodeAddress: '198.18.0.99' } },
+    });
+  });
+});
+
+test('planComponents() follows the settings of the cluster', () => {
+  expect(planComponents({ settings: undefined })).toEqual({
+    kind: 'wait',
+    why: 'the settings of the cluster',
+  });
+  expect(planComponents({ settings })).toMatchObject({
+    kind: 'start',
+    config: { kubernetesVersion: 'v1.35.4' },
+  });
+});
+
+/** Phases that only note their names. */
+class NotedPhases implements PhaseReporter {
+  readonly names: string[] = [];
+
+  run<T>(phase: string, work: Parameters<PhaseReporter['run']>[1]): Promise<T> {
+    this.names.push(phase);
+    return work({ say: () => undefined, already: () => undefined }) as Promise<T>;
+  }
+}
+
+class FakeDriver implements ControlPlaneDriver {
+  readonly starts: ControlPlaneStart['kind'][] = [];
+  failures = 0;
+
+  startConsensus(start: ControlPlaneStart): Promise<void> {
+    this.starts.push(start.kind);
+    return this.failures-- > 0 ? Promise.reject(new Error('etcd does not serve')) : Promise.resolve();
+  }
+
+  createCluster(): Promise<{ membership: Membership; roles: RoleSet }> {
+    return Promise.resolve({ membership, roles: all });
+  }
+
+  startCurator(): Promise<{ apiServerEtcd: EtcdClientFiles; curatorEndpoint: string }> {
+    return Promise.resolve({ apiServerEtcd: etcd, curatorEndpoint: '198.18.0.11:9091' });
+  }
+
+  untilStopped(signal: AbortSignal): Promise<never> {
+    return new Promise((_, reject) =>
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
+    );
+  }
+}
+
+function createControlPlane() {
+  const values = new RoleValues();
+  const phases = new NotedPhases();
+  const driver = new FakeDriver();
+  const worker = controlPlaneWorker({
+    reads: values,
+    writes: {
+      bootstrapSpent: () => values.bootstrapData.set(undefined),
+      clusterMembership: values.clusterMembership,
+      localRoles: values.localRoles,
+      localControlPlane: values.localControlPlane,
+    },
+    phases,
+    driver,
+  });
+  return { values, phases, driver, worker };
+}
+
+const now = <T>(value: { peek(): { set: false } | { set: true; value: T } }): T | undefined => {
+  const peeked = value.peek();
+  return peeked.set ? peeked.value : undefined;
+};
+
+describe('the controlplane worker', () => {
+  test('creates the cluster, publishes membership and roles, and spends the bootstrap data without starting again', async () => {
+    const { values, phases, driver, worker } = createControlPlane();
+    await using _tree = superviseForTest(worker);
+    values.bootstrapData.set(bootstrap);
+    values.localComponents.set(components);
+    await settle();
+    expect(phases.names).toEqual(['consensus', 'membership', 'curator']);
+    expect([now(values.clusterMembership), now(values.localRoles), now(values.bootstrapData)]).toEqual([
+      membership,
+      all,
+      undefined,
+    ]);
+    expect(now(values.localControlPlane)?.curatorEndpoint).toBe('198.18.0.11:9091');
+    expect(driver.starts).toEqual(['bootstrap']);
+  });
+
+  test('a later start shows the same phases but the one that makes the cluster', async () => {
+    const { values, phases, worker } = createControlPlane();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    values.localRoles.set(all);
+    values.localComponents.set(components);
+    await settle();
+    expect(phases.names).toEqual(['consensus', 'curator']);
+  });
+
+  test('restarts nothing when membership or components change, and stops when the role goes', async () => {
+    const { values, driver, worker } = createControlPlane();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    values.localRoles.set(all);
+    values.localComponents.set(components);
+    await settle();
+    values.clusterMembership.set({ ...membership, nodeCertPem: 'renewed' });
+    values.localRoles.set(new Set(['ConsensusMember']));
+    await settle();
+    expect(driver.starts).toEqual(['serve']);
+    values.localRoles.set(none);
+    await settle();
+    values.localRoles.set(all);
+    await settle();
+    expect(driver.starts).toEqual(['serve', 'serve']);
+  });
+
+  test('tries again after a failure, with the data it was given', async () => {
+    const { values, driver, worker } = createControlPlane();
+    driver.failures = 2;
+    await using tree = superviseForTest(worker);
+    values.bootstrapData.set(bootstrap);
+    values.localComponents.set(components);
+    await settle();
+    await tree.clock.advance(5000);
+    expect(driver.starts).toEqual(['bootstrap', 'bootstrap', 'bootstrap']);
+    expect(now(values.clusterMembership)).toEqual(membership);
+  });
+});
+
+test('the components worker installs, starts containerd, imports, and says each when it is true', async () => {
+  const values = new RoleValues();
+  const phases = new NotedPhases();
+  const units = new FakeUnits();
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc');
+  const seen: (LocalComponents | undefined)[] = [];
+  const worker = componentsWorker({
+    reads: values,
+    writes: { localComponents: { set: (value) => (seen.push(value), values.localComponents.set(value)) } },
+    phases,
+    host,
+    ports: {
+      files,
+      units,
+      commands: new FakeCommands(),
+      install: () => Promise.resolve('installed'),
+      blob: () => Promise.resolve('/store/pause'),
+    },
+  });
+  await using _tree = superviseForTest(worker);
+  values.clusterSettings.set(settings);
+  await settle();
+  expect(phases.names).toEqual(['components', 'images']);
+  expect(seen.map((value) => value?.images)).toEqual(['importing', 'imported']);
+  expect(units.moves).toEqual(['start cluster-containerd.service']);
+});
+
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves', async () => {
+  const values = new RoleValues();
+  const phases = new NotedPhases();
+  const files = new MemoryFiles();
+  const commands = new FakeCommands();
+  const worker = kubernetesWorker({
+    reads: values,
+    writes: values,
+    phases,
+    host,
+    ownAddress: () => '198.18.0.11',
+    apiServerEtcd: etcd,
+    ports: {
+      files,
+      commands,
+      units: new FakeUnits(),
+      clock: new FakeClock(),
+      kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
+      marks: new Marks(files),
+      probe: () => Promise.resolve(),
+    },
+  });
+  await using tree = superviseForTest(worker);
+  values.clusterSettings.set(settings);
+  values.bootstrapData.set(bootstrap);
+  values.localComponents.set({ ...components, images: 'importing' });
+  await settle();
+  expect(phases.names).toEqual(['pki']);
+  values.localComponents.set(components);
+  await settle();
+  expect(tree.at('root').note).toBe('consensus');
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
+  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
+});
