@@ -15,3 +15,6 @@ export { MemoryFiles } from './memory-files.ts';
 export { TestCluster, type TestPeer } from './test-cluster.ts';
 export { FakeCommands, type CommandAnswer } from './fake-commands.ts';
 export { FakeUnits } from './fake-units.ts';
+export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './fake-tpm.ts';
+export { fuzz, type FuzzResult, type FuzzTarget } from './fuzz.ts';
+export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './swtpm.ts';

@@ -18,6 +18,7 @@ export {
   readEventLog,
   type TpmIssuerOptions,
 } from './issuer.ts';
+export { openKeySecret, resealKeySecret, type KeySecretOptions } from './key-secret.ts';
 export {
   measureMachine,
   type MachineMeasurement,

@@ -1,0 +1,100 @@
+import { describe, expect, test } from '@jest/globals';
+import { respond } from '../testing/fake-tpm.ts';
+import { fuzz } from '../testing/fuzz.ts';
+import { decodeResponse, encodeCommand, password, readResponseCode, type TpmCommand } from './command.ts';
+
+const PLAIN: TpmCommand = { name: 'getRandom', parameters: Uint8Array.of(0, 8) };
+const AUTHORIZED: TpmCommand = { name: 'quote', handles: [0x80000000], authorizations: [password()] };
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+/** A response with bytes at an offset replaced. */
+function patched(message: Uint8Array, at: number, bytes: readonly number[]): Uint8Array {
+  const copy = message.slice();
+  copy.set(bytes, at);
+  return copy;
+}
+
+describe('encodeCommand()', () => {
+  test('writes header, handles, authorization and parameters as Part 1, 18 lays them out', () => {
+    expect(hex(encodeCommand(PLAIN))).toBe('80010000000c0000017b0008');
+    expect(hex(encodeCommand({ ...AUTHORIZED, parameters: Uint8Array.of(1) }))).toBe(
+      '80020000001c00000158' + '80000000' + '00000009' + '40000009' + '0000' + '01' + '0000' + '01',
+    );
+  });
+
+  test('refuses a command larger than any TPM takes', () => {
+    expect(() => encodeCommand({ ...PLAIN, parameters: new Uint8Array(4096) })).toThrow(RangeError);
+  });
+});
+
+describe('decodeResponse()', () => {
+  const parameters = Uint8Array.of(1, 2, 3);
+
+  test('gives handle and parameters', () => {
+    const plain = decodeResponse(respond({ parameters }), PLAIN);
+    expect(plain.parameters.bytes(3, 'all')).toEqual(parameters);
+    const made = decodeResponse(respond({ parameters, handle: 7, sessions: true }), {
+      ...AUTHORIZED,
+      answersHandle: true,
+    });
+    expect([made.handle, made.parameters.remaining]).toEqual([7, 3]);
+  });
+
+  const good = respond({ parameters, sessions: true });
+  const hostile = [
+    { name: 'less than a header', message: good.slice(0, 9), code: 'tpm-malformed' },
+    { name: 'a size that is not the length', message: patched(good, 5, [0xff]), code: 'tpm-malformed' },
+    { name: 'a tag without sessions', message: patched(good, 0, [0x80, 0x01]), code: 'tpm-malformed' },
+    {
+      name: 'parameters beyond the end',
+      message: patched(good, 10, [0xff, 0xff, 0xff, 0xff]),
+      code: 'tpm-malformed',
+    },
+    { name: 'parameters shorter than they are', message: patched(good, 13, [2]), code: 'tpm-malformed' },
+    {
+      name: 'another session attribute',
+      message: patched(good, good.length - 3, [0]),
+      code: 'tpm-malformed',
+    },
+    { name: 'an acknowledgment', message: patched(good, good.length - 1, [1]), code: 'tpm-malformed' },
+    { name: 'a refusal', message: respond({ rc: 0x9a2 }), code: 'tpm-auth-failed' },
+    {
+      name: 'a refusal with a session tag',
+      message: patched(respond({ rc: 0x9a2 }), 0, [0x80, 2]),
+      code: 'tpm-malformed',
+    },
+  ];
+  test.each(hostile)('refuses $name', ({ message, code }) => {
+    expect(() => decodeResponse(message, AUTHORIZED)).toThrow(expect.objectContaining({ code }));
+  });
+
+  const codes = [
+    { rc: 0x101, code: 'tpm-refused' },
+    { rc: 0x18b, code: 'tpm-handle-missing' },
+    { rc: 0x1df, code: 'tpm-credential-rejected' },
+    { rc: 0x902, code: 'tpm-refused' },
+    { rc: 0x921, code: 'tpm-lockout' },
+    { rc: 0x922, code: 'tpm-busy' },
+    { rc: 0x98e, code: 'tpm-auth-failed' },
+    { rc: 0x99d, code: 'tpm-policy-failed' },
+    { rc: 0xa9d, code: 'tpm-policy-failed' },
+  ];
+  test.each(codes)('translates response code $rc to $code', ({ rc, code }) => {
+    expect(() => decodeResponse(respond({ rc }), PLAIN)).toThrow(
+      expect.objectContaining({
+        code,
+        details: { command: 'getRandom', responseCode: `0x${rc.toString(16)}` },
+      }),
+    );
+  });
+
+  test('fuzz: throws nothing but its coded errors', () => {
+    const seeds = [good, respond({ parameters }), respond({ rc: 0x922 }), respond({ handle: 1, parameters })];
+    const parse = (input: Uint8Array): unknown => [
+      readResponseCode(input, 'quote'),
+      decodeResponse(input, AUTHORIZED),
+    ];
+    expect(fuzz({ seeds, parse, codes: ['tpm-'] }).refused).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,111 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock, settle } from '../testing/index.ts';
+import { respond } from '../testing/fake-tpm.ts';
+import { TpmConnection } from './connection.ts';
+import type { Transport } from './transport.ts';
+
+const COMMAND = { name: 'getRandom', parameters: Uint8Array.of(0, 8) } as const;
+const OK = respond({ parameters: Uint8Array.of(0, 1, 9) });
+
+/** Answers in order, the last one for ever; an answer may be a promise that never ends. */
+function connect(answers: readonly (Uint8Array | Promise<Uint8Array>)[]) {
+  const clock = new FakeClock();
+  const sent: string[] = [];
+  let disposed = 0;
+  const transport: Transport = {
+    transmit: async (command) => {
+      sent.push(Buffer.from(command).toString('hex'));
+      return (await answers[Math.min(sent.length, answers.length) - 1]) ?? OK;
+    },
+    [Symbol.asyncDispose]: async () => void disposed++,
+  };
+  const connection = new TpmConnection({ transport, clock, commandTimeLimitMs: 1000 });
+  return { clock, sent, connection, disposals: () => disposed };
+}
+
+const never = new AbortController().signal;
+
+describe('execute()', () => {
+  test.each([0x922, 0x908, 0x90a, 0x920, 0x923])(
+    'sends the command again after response code %i',
+    async (rc) => {
+      const { clock, sent, connection } = connect([respond({ rc }), respond({ rc }), OK]);
+      const answer = connection.execute(COMMAND, never);
+      await clock.advance(10);
+      expect((await answer).parameters.sized('x', 8)).toEqual(Uint8Array.of(9));
+      expect(sent).toHaveLength(3);
+      expect(new Set(sent).size).toBe(1);
+      expect(clock.sleeping).toBe(0);
+    },
+  );
+
+  test('gives up after a bounded number of attempts, and says that the TPM is busy', async () => {
+    const { clock, sent, connection } = connect([respond({ rc: 0x922 })]);
+    const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-busy' });
+    await clock.advance(60_000);
+    await answer;
+    expect(sent).toHaveLength(22);
+    expect(clock.sleeping).toBe(0);
+  });
+
+  test('does not repeat what the TPM refuses', async () => {
+    const { sent, connection } = connect([respond({ rc: 0x9a2 }), OK]);
+    await expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-auth-failed' });
+    expect(sent).toHaveLength(1);
+    expect(connection.broken).toBe(false);
+  });
+
+  test('stops retrying when its signal fires', async () => {
+    const { clock, sent, connection } = connect([respond({ rc: 0x922 })]);
+    const abort = new AbortController();
+    const answer = expect(connection.execute(COMMAND, abort.signal)).rejects.toThrow('enough');
+    await clock.advance(5);
+    abort.abort(new Error('enough'));
+    await answer;
+    expect(sent.length).toBeLessThan(4);
+    expect(clock.sleeping).toBe(0);
+  });
+
+  test('gives the connection up when a command takes too long', async () => {
+    const { clock, connection } = connect([new Promise<Uint8Array>(() => undefined)]);
+    const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-timeout' });
+    await clock.advance(1000);
+    await answer;
+    expect(connection.broken).toBe(true);
+    await expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-connection' });
+  });
+});
+
+describe('owned handles', () => {
+  const flushOf = (handle: number): string => `80010000000e00000165${handle.toString(16).padStart(8, '0')}`;
+
+  test('are flushed once, however often they are disposed', async () => {
+    const { sent, connection } = connect([respond({})]);
+    const loaded = connection.own(0x80000001);
+    await loaded[Symbol.asyncDispose]();
+    await loaded[Symbol.asyncDispose]();
+    await connection[Symbol.asyncDispose]();
+    expect(sent).toEqual([flushOf(0x80000001)]);
+  });
+
+  test('that nobody disposed are flushed when the connection closes', async () => {
+    const { sent, connection, disposals } = connect([respond({})]);
+    connection.own(0x80000001);
+    connection.own(0x03000000);
+    await connection[Symbol.asyncDispose]();
+    expect(sent).toEqual([flushOf(0x80000001), flushOf(0x03000000)]);
+    expect(disposals()).toBe(1);
+  });
+
+  test('are left to the next connection when this one is broken, and the transport is closed all the same', async () => {
+    const { clock, sent, connection, disposals } = connect([new Promise<Uint8Array>(() => undefined)]);
+    connection.own(0x80000001);
+    const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-timeout' });
+    await clock.advance(1000);
+    await answer;
+    await connection[Symbol.asyncDispose]();
+    expect(sent).toHaveLength(1);
+    expect(disposals()).toBe(1);
+    await settle();
+  });
+});

@@ -1,0 +1,28 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from '@jest/globals';
+import { deviceSource } from './device-transport.ts';
+
+const never = new AbortController().signal;
+
+test('deviceSource() says when there is no device', async () => {
+  const source = deviceSource('/nowhere/tpmrm0');
+  expect([source.mayHold, source.address]).toEqual([true, '/nowhere/tpmrm0']);
+  await expect(source.open(never)).rejects.toMatchObject({ code: 'tpm-unavailable' });
+});
+
+test('deviceSource() sends a command in one write and takes the answer in one read', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-device-'));
+  const path = join(folder, 'device');
+  await writeFile(path, Uint8Array.of(0, 0, 0, 7, 8, 9)); // a file reads on where it was written
+  try {
+    await using transport = await deviceSource(path).open(never);
+    expect(await transport.transmit(Uint8Array.of(1, 2, 3), never)).toEqual(Uint8Array.of(7, 8, 9));
+    await expect(transport.transmit(Uint8Array.of(1), never)).rejects.toMatchObject({
+      code: 'tpm-malformed',
+    });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,261 @@
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../testing/fake-tpm.ts';
+import { fuzz } from '../../testing/fuzz.ts';
+import { CURVES } from '../algorithms.ts';
+import { endorsementSecretPolicyDigest } from '../commands/sessions.ts';
+import { parseSealed } from '../seal.ts';
+import { WireReader, WireWriter } from '../wire.ts';
+import { parseNvAttest, parseQuoteAttest } from './attest.ts';
+import { COUNTER_ATTRIBUTES, encodeNvPublic, nvNameOf, parseNvPublic } from './nv-public.ts';
+import { encodePcrSelection, pcrDigest, pcrPolicyDigest, readPcrSelection } from './pcr-selection.ts';
+import { hasAttributes, keyObjectOf, nameOf, parsePublic, qualifiedNameOf } from './public.ts';
+import { canonicalSignature, encodeSignature, isCanonical, isSignedBy, parseSignature } from './signature.ts';
+import { EK_ECC_P256, EK_POLICY_A_SHA256, EK_RSA_2048 } from './templates.ts';
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const malformed = expect.objectContaining({ code: 'tpm-malformed' });
+const soft = createSoftKey();
+const values = new Map([[0, new Uint8Array(32)]]);
+const statement = encodeStatement(soft, {
+  extraData: new Uint8Array(32),
+  body: quoteBody({ hash: 'sha256', pcrs: [0] }, values),
+});
+
+/** The same bytes with some replaced. */
+function patched(bytes: Uint8Array, at: number, by: readonly number[]): Uint8Array {
+  const copy = bytes.slice();
+  copy.set(by, at);
+  return copy;
+}
+
+describe('parsePublic()', () => {
+  test('reads an attestation key and gives its Name', () => {
+    const key = parsePublic(soft.publicArea);
+    expect(hasAttributes(key, ['restricted', 'sign', 'fixedTpm'])).toBe(true);
+    expect(hasAttributes(key, ['decrypt'])).toBe(false);
+    expect(key.scheme).toEqual({ algorithm: 'ecdsa', hash: 'sha256' });
+    expect(hex(nameOf(key))).toMatch(/^000b[0-9a-f]{64}$/);
+    expect(hex(qualifiedNameOf(key, 0x4000000b))).not.toBe(hex(nameOf(key)));
+  });
+
+  test('reads the templates of endorsement keys as far as they have the form of a key', () => {
+    const modulus = Buffer.alloc(256, 0xc1);
+    const rsa = patched(EK_RSA_2048, EK_RSA_2048.length - 256, [...modulus]);
+    expect(parsePublic(rsa)).toMatchObject({ symmetric: { keyBits: 128 }, scheme: undefined });
+    expect(parsePublic(EK_ECC_P256)).toMatchObject({ key: { kind: 'ecc', curve: 'p256' } });
+    expect(() => keyObjectOf(parsePublic(EK_ECC_P256).key)).toThrow(malformed); // zero is no point
+  });
+
+  const hostile = [
+    { name: 'nothing', bytes: new Uint8Array() },
+    { name: 'another type', bytes: patched(soft.publicArea, 0, [0, 8]) },
+    { name: 'a Name by SHA-1', bytes: patched(soft.publicArea, 2, [0, 4]) },
+    { name: 'a reserved attribute', bytes: patched(soft.publicArea, 4, [0x80]) },
+    { name: 'a policy beyond the end', bytes: patched(soft.publicArea, 8, [0, 60]) },
+    { name: 'a symmetric cipher other than AES', bytes: patched(soft.publicArea, 10, [0, 0x13]) },
+    { name: 'the scheme of an RSA key', bytes: patched(soft.publicArea, 12, [0, 0x14]) },
+    { name: 'a scheme with SHA-1', bytes: patched(soft.publicArea, 14, [0, 4]) },
+    { name: 'another curve', bytes: patched(soft.publicArea, 16, [0, 5]) },
+    { name: 'a key derivation', bytes: patched(soft.publicArea, 18, [0, 0x20]) },
+    { name: 'a short coordinate', bytes: patched(soft.publicArea, 20, [0, 31]) },
+    { name: 'trailing bytes', bytes: Buffer.concat([soft.publicArea, Buffer.alloc(1)]) },
+    { name: 'the last byte missing', bytes: soft.publicArea.slice(0, -1) },
+    { name: 'an RSA exponent of 3', bytes: patched(EK_RSA_2048, EK_RSA_2048.length - 262, [0, 0, 0, 3]) },
+    { name: 'an RSA modulus of fewer bits', bytes: EK_RSA_2048 },
+  ];
+  test.each(hostile)('refuses $name', ({ bytes }) => {
+    expect(() => parsePublic(bytes)).toThrow(malformed);
+  });
+
+  test('a point off the curve is refused by keyObjectOf()', () => {
+    const moved = patched(soft.publicArea, soft.publicArea.length - 1, [(soft.publicArea.at(-1) ?? 0) ^ 1]);
+    expect(() => keyObjectOf(parsePublic(moved).key)).toThrow(malformed);
+  });
+
+  test('fuzz: throws nothing but its coded error', () => {
+    const parse = (input: Uint8Array): unknown => keyObjectOf(parsePublic(input).key);
+    expect(
+      fuzz({ seeds: [soft.publicArea, EK_RSA_2048], parse, codes: ['tpm-malformed'] }).refused,
+    ).toBeGreaterThan(100);
+  });
+});
+
+describe('parseQuoteAttest()', () => {
+  test('reads what a TPM signs', () => {
+    expect(parseQuoteAttest(statement)).toMatchObject({
+      selection: { hash: 'sha256', pcrs: [0] },
+      clock: { clockMs: 1000n, resetCount: 1, restartCount: 0, safe: true },
+      pcrDigest: pcrDigest(values, 'sha256'),
+    });
+  });
+
+  const safeAt = 4 + 2 + 36 + 34 + 16;
+  const selectionAt = safeAt + 1 + 8;
+  const hostile = [
+    { name: 'another magic', bytes: patched(statement, 0, [0]), field: 'magic' },
+    { name: 'a certification', bytes: patched(statement, 4, [0x80, 0x17]), field: 'type' },
+    { name: 'an NV certificate', bytes: patched(statement, 4, [0x80, 0x14]), field: 'type' },
+    { name: 'safe = 2', bytes: patched(statement, safeAt, [2]), field: 'safe' },
+    {
+      name: 'two selections',
+      bytes: patched(statement, selectionAt + 3, [2]),
+      field: 'number of PCR selections',
+    },
+    {
+      name: 'no selection',
+      bytes: patched(statement, selectionAt + 3, [0]),
+      field: 'number of PCR selections',
+    },
+    { name: 'the SHA-1 bank', bytes: patched(statement, selectionAt + 4, [0, 4]), field: undefined },
+    {
+      name: 'four octets of selection',
+      bytes: patched(statement, selectionAt + 6, [4]),
+      field: 'octets of PCR selection',
+    },
+    { name: 'trailing bytes', bytes: Buffer.concat([statement, Buffer.alloc(1)]), field: 'the end' },
+  ];
+  test.each(hostile)('refuses $name', ({ bytes, field }) => {
+    const details = field === undefined ? {} : { details: expect.objectContaining({ field }) as unknown };
+    expect(() => parseQuoteAttest(bytes)).toThrow(
+      expect.objectContaining({ code: 'tpm-malformed', ...details }),
+    );
+  });
+
+  test('fuzz: throws nothing but its coded error', () => {
+    expect(
+      fuzz({ seeds: [statement], parse: parseQuoteAttest, codes: ['tpm-malformed'] }).refused,
+    ).toBeGreaterThan(100);
+    expect(
+      fuzz({ seeds: [statement], parse: parseNvAttest, codes: ['tpm-malformed'] }).refused,
+    ).toBeGreaterThan(100);
+  });
+});
+
+describe('signatures', () => {
+  const raw = parseSignature(signStatement(soft, statement));
+  const canonical = canonicalSignature(raw, 'p256');
+  const key = keyObjectOf(parsePublic(soft.publicArea).key);
+
+  test('verify in their canonical form, and not over other bytes', () => {
+    expect(isSignedBy(key, canonical, statement)).toBe(true);
+    expect(isSignedBy(key, canonical, patched(statement, 40, [1]))).toBe(false);
+  });
+
+  test('of both twins (r, s) and (r, n - s) exactly one is canonical, though both verify', () => {
+    if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
+    const s = CURVES.p256.order - BigInt(`0x${hex(canonical.s)}`);
+    const twin = { ...canonical, s: Buffer.from(s.toString(16).padStart(64, '0'), 'hex') };
+    expect(isSignedBy(key, twin, statement)).toBe(true);
+    expect([
+      isCanonical(canonical, parsePublic(soft.publicArea).key),
+      isCanonical(twin, parsePublic(soft.publicArea).key),
+    ]).toEqual([true, false]);
+    expect(encodeSignature(canonicalSignature(twin, 'p256'))).toEqual(encodeSignature(canonical));
+  });
+
+  test('stripped or padded coordinates are brought into form, and not canonical before', () => {
+    if (canonical.algorithm !== 'ecdsa') throw new Error('not ECDSA');
+    const padded = { ...canonical, r: Buffer.concat([Buffer.alloc(1), canonical.r]) };
+    expect(isCanonical(padded, parsePublic(soft.publicArea).key)).toBe(false);
+    expect(encodeSignature(canonicalSignature(padded, 'p256'))).toEqual(encodeSignature(canonical));
+  });
+
+  const order = Buffer.from(CURVES.p256.order.toString(16), 'hex');
+  test.each([
+    { name: 'r = 0', r: Buffer.alloc(32), s: Buffer.alloc(32, 1) },
+    { name: 's = 0', r: Buffer.alloc(32, 1), s: Buffer.alloc(32) },
+    { name: 'r = n', r: order, s: Buffer.alloc(32, 1) },
+    { name: 's = n', r: Buffer.alloc(32, 1), s: order },
+  ])('$name is refused', ({ r, s }) => {
+    expect(() => canonicalSignature({ algorithm: 'ecdsa', hash: 'sha256', r, s }, 'p256')).toThrow(malformed);
+    const key256 = parsePublic(soft.publicArea).key;
+    expect(isCanonical({ algorithm: 'ecdsa', hash: 'sha256', r, s }, key256)).toBe(false);
+  });
+
+  test('RSASSA and RSAPSS verify too, each by its own padding', () => {
+    const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const signature = new Uint8Array(sign('sha256', statement, privateKey));
+    expect(isSignedBy(publicKey, { algorithm: 'rsassa', hash: 'sha256', signature }, statement)).toBe(true);
+    expect(isSignedBy(publicKey, { algorithm: 'rsapss', hash: 'sha256', signature }, statement)).toBe(false);
+  });
+
+  test.each([
+    { name: 'the null signature', bytes: [0x00, 0x10] },
+    { name: 'HMAC', bytes: [0x00, 0x05, 0x00, 0x0b] },
+    { name: 'SHA-1', bytes: [0x00, 0x18, 0x00, 0x04, 0, 1, 1, 0, 1, 1] },
+    { name: 'trailing bytes', bytes: [0x00, 0x18, 0x00, 0x0b, 0, 1, 1, 0, 1, 1, 0] },
+  ])('parseSignature() refuses $name', ({ bytes }) => {
+    expect(() => parseSignature(Uint8Array.from(bytes))).toThrow(malformed);
+  });
+
+  test('fuzz: throws nothing but its coded error', () => {
+    const seeds = [signStatement(soft, statement)];
+    expect(fuzz({ seeds, parse: parseSignature, codes: ['tpm-malformed'] }).refused).toBeGreaterThan(100);
+  });
+});
+
+describe('PCR selections and policies', () => {
+  test('encode one bank and read back, for all PCRs', () => {
+    const selection = { hash: 'sha384' as const, pcrs: [0, 7, 8, 15, 16, 23] };
+    const reader = new WireReader(encodePcrSelection(selection), 'a selection');
+    expect(readPcrSelection(reader)).toEqual(selection);
+    expect(() => encodePcrSelection({ hash: 'sha256', pcrs: [24] })).toThrow(RangeError);
+  });
+
+  test('pcrPolicyDigest() is what TPM2_PolicyPCR makes of a fresh session', () => {
+    // Recorded from swtpm 0.7.1: tpm2_policypcr -l sha256:0,15 with both PCRs at zero.
+    const zero = new Uint8Array(32);
+    const zeroes = new Map([
+      [15, zero],
+      [0, zero],
+    ]);
+    expect(hex(pcrPolicyDigest(zeroes))).toBe(RECORDED_POLICY);
+    expect(() => pcrPolicyDigest(new Map())).toThrow(malformed);
+  });
+
+  test('the policy of the endorsement key templates is PolicySecret(endorsement)', () => {
+    expect(hex(endorsementSecretPolicyDigest())).toBe(hex(EK_POLICY_A_SHA256));
+  });
+});
+
+describe('NV public areas', () => {
+  const counter = {
+    index: 0x01800001,
+    nameHash: 'sha256',
+    attributes: COUNTER_ATTRIBUTES,
+    authPolicy: new Uint8Array(),
+    sizeBytes: 8,
+  } as const;
+
+  test('have the attributes of a counter and read back', () => {
+    expect(COUNTER_ATTRIBUTES).toBe(0x02060016);
+    expect(parseNvPublic(encodeNvPublic(counter))).toEqual(counter);
+  });
+
+  test('have another Name once written', () => {
+    const written = { ...counter, attributes: counter.attributes | (1 << 29) };
+    expect(hex(nvNameOf(written))).not.toBe(hex(nvNameOf(counter)));
+  });
+
+  test('fuzz: throws nothing but its coded error', () => {
+    expect(
+      fuzz({ seeds: [encodeNvPublic(counter)], parse: parseNvPublic, codes: ['tpm-malformed'] }).refused,
+    ).toBeGreaterThan(100);
+  });
+});
+
+test('fuzz: parseSealed() throws nothing but its coded error', () => {
+  const selection = encodePcrSelection({ hash: 'sha256', pcrs: [0, 7] });
+  const sealed = new WireWriter()
+    .u32(0x63545053)
+    .u16(1)
+    .bytes(selection)
+    .sized(new Uint8Array(78))
+    .sized(new Uint8Array(158));
+  const seeds = [sealed.finish()];
+  expect(parseSealed(sealed.finish()).pcrs).toEqual([0, 7]);
+  expect(fuzz({ seeds, parse: parseSealed, codes: ['tpm-malformed'] }).refused).toBeGreaterThan(100);
+});
+
+const RECORDED_POLICY = '889217c6b242062ba6e0026693970fa9df8c6703835f404585d5abbb4f390bbc';
