@@ -45,6 +45,11 @@ export function explainErrors(host: Host, code: string | undefined): void {
   );
 }
 
+/** The exit name of a code of any of the programs. */
+export function exitOfCode(code: string): ExitName | undefined {
+  return Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code]?.exit : undefined;
+}
+
 function exitNumber(spec: Explained): number {
   return EXIT_CODES[spec.exit satisfies ExitName].number;
 }

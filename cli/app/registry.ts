@@ -21,6 +21,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/config.ts'),
   },
   {
+    name: 'init',
+    summary: 'make the first machine a cluster, or go on where it stopped',
+    load: () => import('../commands/init.ts'),
+  },
+  {
     name: 'completion',
     summary: 'print the completion script of a shell',
     load: () => import('../commands/completion.ts'),

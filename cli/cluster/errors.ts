@@ -36,6 +36,13 @@ export const clusterErrors = defineErrors({
     meaning: 'The machine could not be reached for so long that this program gave up. A job on it goes on.',
     fix: 'Check that the machine runs, that its address is still the same (`--node` names a new one) and that nothing filters the port.',
   },
+  'cluster-machine-taken': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The machine belongs to another cluster than the one of this workspace. Nothing was changed.',
+    fix: 'Use the workspace of the cluster named in the message, or put the machine back with `cluster node reset`.',
+  },
   'cluster-config-changed': {
     fault: 'operator',
     exit: 'precondition',

@@ -2,3 +2,5 @@
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config.ts';
 export type { GenerateOptions } from './config.ts';
 export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';
+export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init.ts';
+export { openWorkspace, type OpenWorkspace } from './open-workspace.ts';

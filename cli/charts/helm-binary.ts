@@ -1,0 +1,30 @@
+import { join } from 'node:path';
+import { digestOf } from '../../internal/bundle/index.ts';
+import { DiskStreams, type FilePort } from '../../internal/file/index.ts';
+import type { SourcePorts } from './chart-source.ts';
+
+const EXECUTABLE = 0o755;
+
+/**
+ * The helm of the bundle as a program: blobs are not executable, so it is copied once, and its bytes are checked on every
+ * use. Answers "helm", to be found on the PATH, when the bundle has none.
+ */
+export async function helmBinary(
+  ports: Pick<SourcePorts, 'bundle' | 'signal'> & { readonly files: FilePort },
+  cache: string,
+): Promise<string> {
+  const { bundle, signal, files } = ports;
+  const component = bundle.manifest.components.find(({ name, kind }) => name === 'helm' && kind === 'binary');
+  if (component === undefined || !(await bundle.store.has(component.sha256))) return 'helm';
+  const streams = new DiskStreams();
+  const folder = join(cache, 'bin');
+  const path = join(folder, `helm-${component.sha256.slice(0, 16)}`);
+  if ((await files.stat(path))?.kind === 'file') {
+    if ((await digestOf(streams.readChunks(path, { signal }))).sha256 === component.sha256) return path;
+  }
+  const blob = await bundle.store.verify(component, signal);
+  await files.makeDirectory(folder);
+  await streams.copy(blob, `${path}.new`);
+  await streams.publish(`${path}.new`, path, EXECUTABLE);
+  return path;
+}

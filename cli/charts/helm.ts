@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
+import { ChartError } from './errors.ts';
+
+const ANSWER_MS = 60_000;
+/** helm stops by itself at its own timeout; this is for a helm that does not. */
+const GRACE_MS = 60_000;
+
+const releaseSchema = z.object({
+  name: z.string(),
+  namespace: z.string(),
+  revision: z.coerce.number(),
+  status: z.string(),
+  chart: z.string(),
+});
+
+/** A release, as `helm list` knows it. */
+export type Release = z.output<typeof releaseSchema>;
+
+export interface InstallRequest {
+  readonly name: string;
+  readonly namespace: string;
+  /** The arguments that name the chart. */
+  readonly chart: readonly [string, ...string[]];
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly wait: boolean;
+  readonly timeoutSeconds: number;
+  readonly signal: AbortSignal;
+}
+
+/** The real helm, typed. Arguments carry no secrets: values go through standard input. */
+export class Helm {
+  readonly #binary: string;
+  readonly #commands: CommandRunner;
+  readonly #kubeconfig: string;
+  readonly #env: Readonly<Record<string, string>>;
+
+  constructor(options: {
+    readonly binary: string;
+    readonly commands: CommandRunner;
+    readonly kubeconfig: string;
+    readonly env: Readonly<Record<string, string>>;
+  }) {
+    this.#binary = options.binary;
+    this.#commands = options.commands;
+    this.#kubeconfig = options.kubeconfig;
+    this.#env = options.env;
+  }
+
+  /** All releases of all namespaces, whatever their status. */
+  async list(signal: AbortSignal): Promise<readonly Release[]> {
+    const args = ['list', '--all', '--all-namespaces', '--max', '0', '--output', 'json'];
+    const { stdout } = await this.#run(args, { timeoutMs: ANSWER_MS, signal });
+    const parsed = z.array(releaseSchema).safeParse(JSON.parse(stdout));
+    if (parsed.success) return parsed.data;
+    throw new ChartError('charts-failed', 'listing releases: helm answered in another form');
+  }
+
+  /** Installs, or upgrades what is there to it. */
+  async install(request: InstallRequest): Promise<void> {
+    const { name, namespace, chart, values, wait, timeoutSeconds, signal } = request;
+    const waiting = wait ? ['--wait', '--timeout', `${timeoutSeconds}s`] : [];
+    const args = ['upgrade', name, ...chart, '--install', '--namespace', namespace, '--create-namespace'];
+    await this.#run([...args, '--values', '-', '--history-max', '5', '--output', 'json', ...waiting], {
+      input: JSON.stringify(values),
+      timeoutMs: timeoutSeconds * 1000 + GRACE_MS,
+      signal,
+    });
+  }
+
+  /** Takes away what a release made. */
+  async uninstall(release: Release, signal: AbortSignal): Promise<void> {
+    const args = [
+      'uninstall',
+      release.name,
+      '--namespace',
+      release.namespace,
+      '--ignore-not-found',
+      '--wait',
+    ];
+    await this.#run(args, { timeoutMs: ANSWER_MS * 5, signal });
+  }
+
+  /** Goes back to the last revision that was deployed, which frees a release that an upgrade left pending. */
+  async rollback(release: Release, signal: AbortSignal): Promise<void> {
+    await this.#run(['rollback', release.name, '--namespace', release.namespace, '--wait'], {
+      timeoutMs: ANSWER_MS * 5,
+      signal,
+    });
+  }
+
+  #run(
+    args: readonly string[],
+    options: { readonly input?: string; readonly timeoutMs: number; readonly signal: AbortSignal },
+  ): Promise<{ readonly stdout: string }> {
+    return this.#commands.run({
+      argv: [this.#binary, ...args, '--kubeconfig', this.#kubeconfig],
+      env: this.#env,
+      ...options,
+    });
+  }
+}
+
+/** What helm's last words mean. Its texts are no contract: what is not recognised stays `charts-failed`. */
+export function helmFailure(doing: string, error: unknown): unknown {
+  if (!(error instanceof ExecError)) return error;
+  if (error.code === 'exec-not-found') return new ChartError('charts-helm-missing', doing, { cause: error });
+  const words = lastWords(error.outputTail);
+  const cause = new Error(words);
+  if (
+    error.code === 'exec-timeout' ||
+    /deadline exceeded|timed out waiting|would exceed context deadline/i.test(words)
+  ) {
+    return new ChartError('charts-timeout', doing, { cause });
+  }
+  if (
+    /failed to (download|fetch|do request|resolve)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i.test(
+      words,
+    )
+  ) {
+    return new ChartError('charts-source-unreachable', doing, { cause });
+  }
+  if (
+    /template:|parse error|execution error|values don't meet the specifications|unable to build kubernetes objects|YAML parse|Chart.yaml|validation:|failed to load|not enough arguments/i.test(
+      words,
+    )
+  ) {
+    return new ChartError('charts-invalid', doing, { cause });
+  }
+  return new ChartError('charts-failed', doing, { cause });
+}
+
+/** helm logs before it speaks; what begins with "Error:" is its answer. */
+function lastWords(tail: string): string {
+  const lines = tail.split('\n').filter((line) => line.trim() !== '');
+  const from = lines.findLastIndex((line) => line.startsWith('Error:'));
+  return (from < 0 ? lines.slice(-3) : lines.slice(from))
+    .join(' ')
+    .replace(/^Error: /, '')
+    .slice(0, 1500);
+}

@@ -1,0 +1,59 @@
+import { listEvents, listPods, type KubeClient, type KubePod } from '../../internal/kube/index.ts';
+
+const MAX_PROBLEMS = 5;
+
+/** Why pods of a release are not ready, a line each: image, crash, scheduling, probes. Empty when all are. */
+export async function podProblems(
+  client: KubeClient,
+  release: { readonly name: string; readonly namespace: string },
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const [pods, events] = await Promise.all([
+    listPods(client, { namespace: release.namespace, signal }),
+    listEvents(client, release.namespace, signal),
+  ]);
+  const warnings = events.filter(({ type }) => type === 'Warning');
+  return pods
+    .filter((pod) => isOf(pod, release.name) && !isReady(pod))
+    .slice(0, MAX_PROBLEMS)
+    .map((pod) => {
+      const last = warnings.findLast(({ involvedObject }) => involvedObject.name === pod.metadata.name);
+      const seen = last === undefined ? '' : ` (${last.reason}: ${last.message.slice(0, 200)})`;
+      return `pod ${pod.metadata.name}: ${reasonOf(pod)}${seen}`;
+    });
+}
+
+/** Charts label what they make with their release by convention; others are told by the name. */
+function isOf(pod: KubePod, release: string): boolean {
+  const instance = pod.metadata.labels['app.kubernetes.io/instance'] ?? pod.metadata.labels['release'];
+  return instance === undefined ? pod.metadata.name.startsWith(release) : instance === release;
+}
+
+function isReady(pod: KubePod): boolean {
+  if (pod.status.phase === 'Succeeded') return true;
+  return pod.status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}
+
+function reasonOf({ status }: KubePod): string {
+  for (const container of [...status.initContainerStatuses, ...status.containerStatuses]) {
+    const { waiting, terminated } = container.state;
+    if (waiting?.reason === 'CrashLoopBackOff') {
+      return `container ${container.name} crashes again and again, ${container.restartCount} restarts`;
+    }
+    if (waiting !== undefined && /Image|Pull/.test(waiting.reason)) {
+      return `the image of container ${container.name} is not there: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
+    }
+    if (waiting !== undefined && waiting.reason !== '' && waiting.reason !== 'PodInitializing') {
+      return `container ${container.name} waits: ${waiting.reason} ${waiting.message.slice(0, 200)}`.trim();
+    }
+    if (terminated !== undefined && terminated.exitCode !== 0) {
+      return `container ${container.name} ended with exit code ${terminated.exitCode} ${terminated.reason}`.trim();
+    }
+  }
+  const unscheduled = status.conditions.find(
+    ({ type, status: is }) => type === 'PodScheduled' && is === 'False',
+  );
+  if (unscheduled !== undefined) return `no node takes it: ${unscheduled.message || unscheduled.reason}`;
+  const running = status.containerStatuses.filter(({ ready }) => !ready).map(({ name }) => name);
+  return running.length > 0 ? `${running.join(', ')} not ready yet` : `is ${status.phase || 'not started'}`;
+}

@@ -1,0 +1,112 @@
+import { versionsFor } from '../../internal/bundle/index.ts';
+import type { ClusterConfig } from '../../internal/config/index.ts';
+import { KubeClient } from '../../internal/kube/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { installCharts, planCharts, type ChartSelection } from '../charts/index.ts';
+import { readConfig, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
+import { readBundle, workstationArchitecture } from './bundle.ts';
+import { acknowledge } from './acknowledge.ts';
+import { createOnNode } from './create-on-node.ts';
+import { chooseMachine, type MachineOptions } from './choose-machine.ts';
+import { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
+import { ownerIdentity } from './session.ts';
+import { keepResult, readAccess } from './keep-result.ts';
+import { awaitApi, awaitNode } from './await-cluster.ts';
+
+export interface InitOptions extends MachineOptions {
+  readonly kubernetesVersion?: string | undefined;
+  readonly charts: ChartSelection;
+}
+
+export interface InitSummary {
+  readonly clusterId: string;
+  readonly clusterName: string;
+  readonly nodeName: string;
+  readonly apiServer: string;
+  readonly kubeconfig: string;
+  /** Nothing had to be done. */
+  readonly unchanged: boolean;
+}
+
+/**
+ * Makes the first machine a cluster, or goes on where an earlier run stopped. Each step is saved before the next begins:
+ *
+ *     workspace ─▶ machine ─▶ components ─▶ job on the node ─▶ result on disk ─▶ acknowledged ─▶ API ─▶ charts ─▶ Ready
+ */
+export async function runInit(context: CommandContext, options: InitOptions): Promise<InitSummary> {
+  await using workspace = await openWorkspace(context, 'cluster init');
+  const config = await effectiveConfig(context, workspace, options);
+  const plan = planCharts(config, options.charts);
+  const before = workspace.state.value.init?.stage;
+  if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
+  const access = await readAccess(context.ports.files, workspace.layout);
+  using client = new KubeClient(access, context.ports);
+  await awaitApi(context, client);
+  const { layout, state } = workspace;
+  const bundle = await readBundle(context, config.kubernetesVersion, workstationArchitecture());
+  const charts = await installCharts(context, { plan, layout, state, access, bundle });
+  const nodeName = workspace.state.value.init?.result?.nodeName ?? '';
+  if (charts.network) await awaitNode(context, client, nodeName);
+  return {
+    clusterId: workspace.state.value.init?.result?.clusterId ?? '',
+    clusterName: config.name,
+    nodeName,
+    apiServer: access.server,
+    kubeconfig: workspace.layout.kubeconfig,
+    unchanged: before === 'acknowledged' && charts.installed.length === 0,
+  };
+}
+
+/** `cluster init`. */
+export async function runInitCommand(context: CommandContext, options: InitOptions): Promise<void> {
+  const summary = await runInit(context, options);
+  context.host.result(summary, () => renderSummary(summary, context.paths.workspace));
+}
+
+/** Everything that needs the machine's Init service: from nothing to an acknowledged result. */
+async function createCluster(
+  context: CommandContext,
+  what: { readonly workspace: OpenWorkspace; readonly config: ClusterConfig; readonly options: InitOptions },
+): Promise<void> {
+  const { workspace, config, options } = what;
+  const { files } = context.ports;
+  const ownerKey = await readOwnerKey(files, workspace.layout);
+  const masterSecret = await readMasterSecret(files, workspace.layout);
+  const identity = await ownerIdentity(context.ports, ownerKey);
+  const machine = await chooseMachine(context, {
+    config,
+    options,
+    identity,
+    begun: workspace.state.value.init,
+  });
+  if (workspace.state.value.init?.stage !== 'granted') {
+    await createOnNode(context, { workspace, config, machine, identity, ownerKey, masterSecret });
+  }
+  await keepResult(context.ports.files, workspace, config.name);
+  await acknowledge(context, { workspace, machine, identity, ownerKey });
+}
+
+async function effectiveConfig(
+  context: CommandContext,
+  workspace: OpenWorkspace,
+  options: InitOptions,
+): Promise<ClusterConfig> {
+  const config = await readConfig(context.ports.files, workspace.layout);
+  const { kubernetesVersion = config.kubernetesVersion } = options;
+  versionsFor(kubernetesVersion); // refuses one without a recipe
+  return { ...config, kubernetesVersion };
+}
+
+function renderSummary(summary: InitSummary, workspace: string): string {
+  const { clusterName, clusterId, nodeName, apiServer, kubeconfig, unchanged } = summary;
+  return [
+    unchanged ? `Cluster ${clusterName} exists; nothing was changed.` : `Cluster ${clusterName} runs.`,
+    `  id          ${clusterId}`,
+    `  first node  ${nodeName}`,
+    `  API         ${apiServer}`,
+    `  kubeconfig  ${kubeconfig}`,
+    '',
+    `Next: cluster status --workspace ${workspace}`,
+    `      kubectl --kubeconfig ${kubeconfig} get nodes`,
+  ].join('\n');
+}

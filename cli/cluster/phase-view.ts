@@ -1,0 +1,120 @@
+import type { InitEvent } from '../../initproto/gen/init_pb.js';
+import { printable } from './printable.ts';
+import { formatDuration, type Host, type StepProgress } from '../host/index.ts';
+
+/** Titles of the phases this program knows; a newer agent may have more, which are shown by name. */
+const TITLES: Readonly<Record<string, string>> = {
+  preflight: 'Checking the machine',
+  lock: 'Binding the machine to the cluster',
+  components: 'Installing components',
+  images: 'Importing container images',
+  consensus: 'Starting etcd',
+  membership: 'Creating the cluster',
+  curator: 'Starting the curator',
+  pki: 'Making Kubernetes certificates',
+  'control-plane': 'Starting the Kubernetes control plane',
+  settings: 'Storing the cluster settings',
+  node: 'Registering the node',
+};
+
+function titleOf(phase: string): string {
+  return TITLES[phase] ?? printable(phase);
+}
+
+interface RunningPhase {
+  readonly finish: () => void;
+  readonly fail: (error: unknown) => void;
+  readonly shown: Promise<void>;
+  progress: StepProgress | undefined;
+}
+
+/** The node's phases as steps of the host. Steps are begun and ended by events, several may run at once. */
+export class PhaseView {
+  readonly #host: Host;
+  readonly #running = new Map<string, RunningPhase>();
+  readonly #finished = new Set<string>();
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  show({ event, timeMs }: InitEvent): void {
+    switch (event.case) {
+      case 'phaseStarted':
+        return this.#start(event.value.phase);
+      case 'phaseFinished':
+        return this.#finish(event.value.phase, event.value.already);
+      case 'progress': {
+        const { phase, text, lastError, done, total, sinceMs } = event.value;
+        const waited =
+          sinceMs > 0n && timeMs > sinceMs ? `, ${formatDuration(Number(timeMs - sinceMs))}` : '';
+        const trouble = lastError === '' ? '' : ` – last: ${lastError}`;
+        const share = { of: Number(total), value: Number(done), unit: 'steps' as const };
+        return this.#update(phase, printable(`${text}${waited}${trouble}`), total > 0n ? share : undefined);
+      }
+      case 'heartbeat': {
+        const waited = formatDuration(Math.max(0, Number(timeMs - event.value.sinceMs)));
+        for (const phase of this.#running.keys())
+          this.#update(phase, printable(`${event.value.waitingFor}, ${waited}`));
+        return;
+      }
+      case 'log':
+        if (event.value.level !== 'error' && event.value.level !== 'warn') return;
+        return this.#host.warn('init-node-says', printable(`${event.value.path}: ${event.value.message}`));
+      case 'result':
+      case 'failure':
+      case undefined:
+        return;
+    }
+  }
+
+  /** What the connection does, on every running phase. */
+  note(text: string): void {
+    for (const phase of this.#running.keys()) this.#update(phase, text);
+  }
+
+  /** Ends what is still shown as running. */
+  async close(error?: unknown): Promise<void> {
+    const running = [...this.#running.values()];
+    this.#running.clear();
+    for (const phase of running) {
+      if (error === undefined) phase.finish();
+      else phase.fail(error);
+    }
+    await Promise.all(running.map(({ shown }) => shown));
+  }
+
+  #start(phase: string): void {
+    if (this.#running.has(phase)) return this.#update(phase, 'trying again');
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const running: RunningPhase = {
+      finish: resolve,
+      fail: reject,
+      progress: undefined,
+      shown: Promise.resolve(),
+    };
+    const shown = this.#host
+      .step(`init-phase-${phase}`, titleOf(phase), (progress) => {
+        running.progress = progress;
+        return promise;
+      })
+      .catch(() => undefined); // whoever closed the view with an error reports it
+    this.#running.set(phase, Object.assign(running, { shown }));
+  }
+
+  #finish(phase: string, already: boolean): void {
+    const running = this.#running.get(phase);
+    this.#running.delete(phase);
+    running?.finish();
+    if (already && !this.#finished.has(phase)) {
+      this.#host.say('init-phase-already', `${titleOf(phase)}: was done before and is in order`, {
+        phase,
+      });
+    }
+    this.#finished.add(phase);
+  }
+
+  #update(phase: string, text: string, share?: Parameters<StepProgress['update']>[1]): void {
+    this.#running.get(phase)?.progress?.update(text, share);
+  }
+}
