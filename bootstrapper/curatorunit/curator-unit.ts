@@ -61,7 +61,10 @@ export class CuratorUnit {
       timeoutMs: 20_000,
       signal,
     });
-    const credentialsSha256 = await this.#hashOf([config.configFile, ...Object.values(config.files)]);
+    const credentialsSha256 = await this.#hashOf([
+      config.configFile,
+      ...Object.values<string>({ ...config.files }),
+    ]);
     const changed = await units.install(
       JOINSERVICE_UNIT,
       buildJoinserviceUnit({ ...config, credentialsSha256 }),

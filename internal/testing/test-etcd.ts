@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { SystemClock } from '../clock/index.ts';
 import { EtcdClient } from '../etcd/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import type { TlsIdentity } from '../rpc/index.ts';
 import { findEtcdBinary } from './etcd-binary.ts';
 import { findFreePort } from './free-port.ts';
 
@@ -27,12 +28,16 @@ export interface TestMember {
   freeze(frozen: boolean): void;
 }
 
+interface ClientFiles extends TlsIdentity {
+  readonly caPem: string;
+}
+
 /** A real etcd cluster on the loopback with its own CA, in a folder that goes with it. */
 export class TestEtcd implements AsyncDisposable {
   readonly #folder: string;
   readonly #binary: string;
   readonly #signer: KeySigner;
-  readonly #clients = new Map<string, { readonly certPem: string; readonly keyPem: ReturnType<typeof generateKeyPem> }>();
+  readonly #clients = new Map<string, TlsIdentity>();
   readonly #open: Disposable[] = [];
   readonly #running = new Set<ChildProcess>();
 
@@ -52,20 +57,52 @@ export class TestEtcd implements AsyncDisposable {
   }
 
   /** Starts a member: the first of a new cluster, or one that was added (`others`: peer URLs by name). */
-  async startMember(name: string, others?: { readonly peerUrl: string; readonly members: Record<string, string> }): Promise<TestMember> {
+  async startMember(
+    name: string,
+    others?: { readonly peerUrl: string; readonly members: Record<string, string> },
+  ): Promise<TestMember> {
     const [client, metrics] = [await findFreePort(), await findFreePort()];
     const peerUrl = others?.peerUrl ?? (await this.freePeerUrl());
     const files = await this.#serverFiles(name);
     const argv = [
       ...['--name', name, '--data-dir', join(this.#folder, name)],
-      ...['--listen-client-urls', `https://127.0.0.1:${client}`, '--advertise-client-urls', `https://127.0.0.1:${client}`],
+      ...[
+        '--listen-client-urls',
+        `https://127.0.0.1:${client}`,
+        '--advertise-client-urls',
+        `https://127.0.0.1:${client}`,
+      ],
       ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
       ...['--listen-metrics-urls', `http://127.0.0.1:${metrics}`],
-      ...['--initial-cluster', Object.entries({ ...others?.members, [name]: peerUrl }).map((each) => each.join('=')).join(',')],
+      ...[
+        '--initial-cluster',
+        Object.entries({ ...others?.members, [name]: peerUrl })
+          .map((each) => each.join('='))
+          .join(','),
+      ],
       ...['--initial-cluster-state', others === undefined ? 'new' : 'existing'],
-      ...['--cert-file', files.cert, '--key-file', files.key, '--trusted-ca-file', join(this.#folder, 'ca.crt')],
-      ...['--peer-cert-file', files.cert, '--peer-key-file', files.key, '--peer-trusted-ca-file', join(this.#folder, 'ca.crt')],
-      ...['--client-cert-auth', '--peer-client-cert-auth', '--enable-grpc-gateway=false', '--unsafe-no-fsync'],
+      ...[
+        '--cert-file',
+        files.cert,
+        '--key-file',
+        files.key,
+        '--trusted-ca-file',
+        join(this.#folder, 'ca.crt'),
+      ],
+      ...[
+        '--peer-cert-file',
+        files.cert,
+        '--peer-key-file',
+        files.key,
+        '--peer-trusted-ca-file',
+        join(this.#folder, 'ca.crt'),
+      ],
+      ...[
+        '--client-cert-auth',
+        '--peer-client-cert-auth',
+        '--enable-grpc-gateway=false',
+        '--unsafe-no-fsync',
+      ],
       ...['--heartbeat-interval', '50', '--election-timeout', '500', '--log-level', 'fatal'],
     ];
     let child = this.#spawn(argv);
@@ -87,8 +124,8 @@ export class TestEtcd implements AsyncDisposable {
     return `https://127.0.0.1:${await findFreePort()}`;
   }
 
-  /** A client with a certificate for `user`; closed with this. */
-  async connect(user: string, ...endpoints: [string, ...string[]]): Promise<EtcdClient> {
+  /** A certificate for `user`, always the same. */
+  async clientFiles(user: string): Promise<ClientFiles> {
     const keyPem = generateKeyPem();
     const identity = this.#clients.get(user) ?? {
       keyPem,
@@ -101,7 +138,13 @@ export class TestEtcd implements AsyncDisposable {
       }),
     };
     this.#clients.set(user, identity);
-    const client = new EtcdClient({ endpoints, identity, serverCaPem: this.#signer.caPem, clock: new SystemClock() });
+    return { ...identity, caPem: this.#signer.caPem };
+  }
+
+  /** A client as `user`; closed with this. */
+  async connect(user: string, ...endpoints: [string, ...string[]]): Promise<EtcdClient> {
+    const { caPem, ...identity } = await this.clientFiles(user);
+    const client = new EtcdClient({ endpoints, identity, serverCaPem: caPem, clock: new SystemClock() });
     this.#open.push(client);
     return client;
   }

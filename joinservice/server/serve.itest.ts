@@ -1,0 +1,223 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { Namespace } from '../../internal/etcd/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { verifyNode } from '../../internal/pki/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
+import {
+  createMemoryLogger,
+  TestCluster,
+  TestEtcd,
+  untilServing,
+  type TestMember,
+  type TestPeer,
+} from '../../internal/testing/index.ts';
+import { Curator, NodeHealth, NodeRole, type WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
+import type { JoinserviceConfig } from './config.ts';
+import { serve } from './serve.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
+
+let etcd: TestEtcd;
+let member: TestMember;
+let cluster: TestCluster;
+let first: TestPeer;
+let owner: TestPeer;
+let folder: string;
+const ports: number[] = [];
+const open: (() => void | Promise<void>)[] = [];
+
+/** Two curators of one cluster on one real etcd. */
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-joinservice-'));
+  etcd = await TestEtcd.create();
+  member = await etcd.startMember('one');
+  const root = await etcd.connect('root', member.endpoint);
+  await untilServing(root);
+  cluster = await TestCluster.create(new Namespace(root, CLUSTER_PREFIX), () => clock.nowMs());
+  first = await cluster.addNode('first', { roles: ['ConsensusMember'] });
+  owner = await cluster.addOperator('owner', 'owner');
+  const config = await writeFiles();
+  for (let i = 0; i < 2; i++) {
+    const stop = new AbortController();
+    const listening = Promise.withResolvers<number>();
+    const log = createMemoryLogger().log;
+    const serving = serve(
+      config,
+      { files: new DiskFiles(), clock, log },
+      { signal: stop.signal, onListening: listening.resolve },
+    );
+    serving.catch((error: unknown) => listening.reject(error));
+    ports.push(await listening.promise);
+    open.push(async () => {
+      stop.abort(new Error('the test is over'));
+      await serving.catch(() => undefined);
+    });
+  }
+}, 30_000);
+
+afterAll(async () => {
+  for (const close of open.reverse()) await close();
+  await etcd[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+}, 20_000);
+
+async function writeFiles(): Promise<JoinserviceConfig> {
+  const client = await etcd.clientFiles('curator');
+  const contents = {
+    'ca.crt': cluster.trust.caPem,
+    'node.crt': first.tls.certPem,
+    'node.key': first.tls.keyPem.reveal(),
+    'etcd-ca.crt': client.caPem,
+    'etcd.crt': client.certPem,
+    'etcd.key': client.keyPem.reveal(),
+  };
+  for (const [name, text] of Object.entries(contents))
+    await writeFile(join(folder, name), text, { mode: 0o600 });
+  const at = (name: keyof typeof contents): string => join(folder, name);
+  return {
+    version: 1,
+    clusterId: cluster.clusterId,
+    nodeId: 'first',
+    listen: { host: '127.0.0.1', port: 0 },
+    clusterCaFile: at('ca.crt'),
+    certFile: at('node.crt'),
+    keyFile: at('node.key'),
+    etcd: {
+      endpoints: [member.endpoint],
+      caFile: at('etcd-ca.crt'),
+      certFile: at('etcd.crt'),
+      keyFile: at('etcd.key'),
+      metricsUrl: member.metricsUrl,
+    },
+  };
+}
+
+function dial(peer: Pick<TestPeer, 'tls'>, curator = 0, trust = cluster.trust) {
+  const upgrade = tlsClientUpgrade({
+    identity: peer.tls,
+    accept: (certificate) => verifyNode(certificate, trust),
+  });
+  const channel = new RpcChannel({ endpoint: `127.0.0.1:${ports[curator]}`, upgrade });
+  open.push(() => channel[Symbol.dispose]());
+  return createClient(Curator, channel);
+}
+
+describe('over mTLS, with a real etcd', () => {
+  test('a change at one curator reaches a watch at the other, and info shows etcd', async () => {
+    const node = await cluster.addNode('n1');
+    const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
+    const watch = dial(node, 1).watchNode({ nodeId }, { signal })[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({ relist: true, nodes: [{ nodeId, roles: [] }] });
+    const changed = watch.next();
+    const startedMs = performance.now();
+    await dial(owner, 0).setNodeRoles(
+      { nodeId, roles: [NodeRole.KUBERNETES_WORKER], mutation: mutation() },
+      { signal },
+    );
+    expect((await changed).value).toMatchObject({ nodes: [{ roles: [NodeRole.KUBERNETES_WORKER] }] });
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    await watch.return?.();
+    const info = await dial(owner, 1).getClusterInfo({}, { signal });
+    expect(info.etcd).toMatchObject({
+      hasLeader: true,
+      quotaBytes: 2n ** 31n,
+      members: [{ name: 'one', started: true }],
+    });
+    expect(info.etcd?.dbSizeBytes).toBeGreaterThan(0n);
+    expect(info.certificates.map(({ name }) => name)).toEqual(['curator', 'cluster-ca', 'etcd-client']);
+  });
+
+  test('a node that beats at both curators is healthy on one lease', async () => {
+    const node = await cluster.addNode('n2');
+    async function* beats() {
+      yield {};
+      yield {};
+    }
+    for (const curator of [0, 1, 0]) {
+      let answers = 0;
+      for await (const _ of dial(node, curator).heartbeat(beats(), { signal })) answers++;
+      expect(answers).toBe(2);
+    }
+    expect((await dial(owner).getNode({ node: 'n2' }, { signal })).node?.health).toBe(NodeHealth.HEALTHY);
+  });
+
+  test('200 nodes watch themselves and beat; one change each reaches each', async () => {
+    const nodes = await Promise.all(Array.from({ length: 200 }, (_, i) => cluster.addNode(`many-${i}`)));
+    const client = dial(first, 0);
+    const admin = dial(owner, 1);
+    await Promise.all(
+      nodes.map(async ({ identity }) => {
+        const nodeId = identity.kind === 'node' ? identity.nodeId : '';
+        const seen = client.watchNode({ nodeId }, { signal })[Symbol.asyncIterator]();
+        await seen.next();
+        await admin.updateNodeLabels({ nodeId, set: { seen: 'yes' }, mutation: mutation() }, { signal });
+        const told = (await seen.next()).value as WatchNodesResponse;
+        expect(told.nodes).toMatchObject([{ nodeId, labels: { seen: 'yes' } }]);
+        await seen.return?.();
+      }),
+    );
+  }, 30_000);
+
+  test('a stranger, a certificate of another cluster and a deleted node are refused; the deleted one at once', async () => {
+    const node = await cluster.addNode('n3');
+    const client = dial(node, 0);
+    await client.checkHealth({}, { signal });
+    const watch = dial(node, 1).watchNodes({}, { signal })[Symbol.asyncIterator]();
+    await watch.next();
+    await cluster.forget(node);
+    await expect(client.checkHealth({}, { signal })).rejects.toEqual(coded('curator-not-member'));
+    await expect(
+      (async () => {
+        for (;;) await watch.next();
+      })(),
+    ).rejects.toEqual(coded('curator-not-member'));
+
+    const root = await etcd.connect('root', member.endpoint);
+    const foreign = await TestCluster.create(new Namespace(root, '/foreign/'), () => clock.nowMs());
+    const eve = await foreign.addOperator('owner', 'owner');
+    await expect(dial(eve).checkHealth({}, { signal })).rejects.toEqual(coded('rpc-unreachable'));
+    // And the other way round: a member does not speak to a curator of another CA.
+    await expect(dial(owner, 0, foreign.trust).checkHealth({}, { signal })).rejects.toEqual(
+      coded('pki-untrusted'),
+    );
+  });
+
+  test('while etcd is away everybody is refused, watches end and say why; afterwards all goes on', async () => {
+    const client = dial(owner, 0);
+    const watch = client.watchNodes({}, { signal })[Symbol.asyncIterator]();
+    const position = ((await watch.next()).value as WatchNodesResponse).position;
+    await member.kill();
+    await expect(
+      (async () => {
+        for (;;) await watch.next();
+      })(),
+    ).rejects.toEqual(coded('etcd-unavailable'));
+    await expect(client.checkHealth({}, { signal })).rejects.toEqual(coded('etcd-unavailable'));
+    await member.restart();
+    await untilServing(await etcd.connect('root', member.endpoint));
+    const deadline = AbortSignal.timeout(10_000);
+    for (;;) {
+      const healthy = await client.checkHealth({}, { signal }).then(
+        () => true,
+        () => false,
+      );
+      if (healthy) break;
+      deadline.throwIfAborted();
+    }
+    const added = await cluster.addNode('after');
+    const again = dial(owner, 1).watchNodes(position === undefined ? {} : { after: position }, { signal });
+    for await (const told of again) {
+      expect(told.relist && position === undefined).toBe(false);
+      if (told.nodes.some(({ name }) => name === 'after')) break;
+    }
+    expect(added.identity.kind).toBe('node');
+  }, 30_000);
+});
