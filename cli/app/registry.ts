@@ -16,6 +16,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/attest.ts'),
   },
   {
+    name: 'bundle',
+    summary: 'everything that nodes are made of, as verified files',
+    load: () => import('../commands/bundle.ts'),
+  },
+  {
     name: 'config',
     summary: 'make and check the configuration of a cluster',
     load: () => import('../commands/config.ts'),
