@@ -6,7 +6,10 @@ interface NameFlag {
 }
 
 interface UpFlags extends NameFlag {
+  readonly kubernetesVersion?: string;
   readonly nodesOnly?: true;
+  readonly build?: true;
+  readonly demo?: true;
   readonly emptyStore?: true;
   readonly agent?: string;
 }
@@ -21,14 +24,24 @@ export function register(program: Command, action: ActionBinder): void {
   const verb = (name: string, description: string): Command =>
     mini.command(name).description(description).option('--name <name>', 'name of the local cluster', 'mini');
   verb('up', 'make the cluster, or go on where it was interrupted')
+    .option('--kubernetes-version <version>', 'default: the newest one that is supported')
     .option('--nodes-only', 'make and start the machines, put no cluster on them')
-    .option('--empty-store', 'let machines start without components; `init` uploads them')
+    .option('--build', 'make the bundle of components first when it is not there')
+    .option('--demo', 'with a sample chart that answers')
+    .option('--empty-store', 'let machines start without components; they are sent what they need')
     .option('--agent <file>', 'Debian package of the agent; default: the newest one that was built')
     .action(
-      action<UpFlags>(async (context, { name, nodesOnly, emptyStore, agent }) => {
+      action<UpFlags>(async (context, flags) => {
         const { runMiniUp } = await import('../mini/index.ts');
-        const options = { name, nodesOnly: nodesOnly === true, emptyStore: emptyStore === true, agent };
-        return runMiniUp(context, options);
+        return runMiniUp(context, {
+          name: flags.name,
+          kubernetesVersion: flags.kubernetesVersion,
+          nodesOnly: flags.nodesOnly === true,
+          emptyStore: flags.emptyStore === true,
+          build: flags.build === true,
+          demo: flags.demo === true,
+          agent: flags.agent,
+        });
       }),
     );
   verb('down', 'remove the cluster and everything of it on this machine').action(

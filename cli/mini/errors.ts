@@ -8,6 +8,21 @@ export const miniErrors = defineErrors({
     meaning: 'The Debian package of the on-node agent is not there, so no local machine can be made.',
     fix: 'In a checkout run `npm run build`; otherwise name the package with --agent FILE.',
   },
+  'mini-agent-silent': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning:
+      'The agent of a local machine did not show its fingerprint; the end of its journal is in the message.',
+    fix: 'Read all of it with `cluster mini exec NODE -- journalctl -u bootstrapper`.',
+  },
+  'mini-demo-silent': {
+    fault: 'system',
+    exit: 'unhealthy',
+    retryable: true,
+    meaning: 'The cluster runs, but the sample chart does not answer.',
+    fix: 'Look at its pods with `cluster mini exec NODE -- kubectl get pods -A`. A cluster that was made without --demo has no sample chart: add it to its cluster.yaml or make the cluster anew.',
+  },
 });
 
 export type MiniErrorCode = keyof typeof miniErrors;

@@ -1,49 +1,49 @@
-import {
-  createCluster,
-  ensureAgentLayer,
-  ensureRootfs,
-  hostRequirements,
-  requireHost,
-  type LocalCluster,
-  type LocalNode,
-  type MachineHost,
-} from '../../internal/machines/index.ts';
+import type { LocalCluster, LocalNode } from '../../internal/machines/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { debianArchitecture, findAgentPackage, packageFolders } from './agent-package.ts';
-import { machineHostFrom, placesFrom } from './places.ts';
+import { askDemo, demoChart } from './demo.ts';
+import { awaitAgent, checkHost, claimCluster, prepareLayers, startNode } from './machines.ts';
+import { machineHostFrom } from './places.ts';
 
 export interface MiniUpOptions {
   readonly name: string;
+  readonly kubernetesVersion: string | undefined;
   /** Machines only, no cluster on them. */
   readonly nodesOnly: boolean;
   /** Machines start with an empty store and are given what they need by the CLI. */
   readonly emptyStore: boolean;
+  /** Make the bundle when it is not there. */
+  readonly build: boolean;
+  /** With the sample chart, and ask it. */
+  readonly demo: boolean;
+  /** The agent's Debian package instead of the one that was built. */
   readonly agent: string | undefined;
 }
 
-/** Machines of a local cluster, made or found, switched on. */
+const FIRST_NODE = 'n1';
+const INIT_PORT = 9000;
+
+/**
+ * A whole cluster on this machine, or what is missing of it: machines in containers, then the very
+ * same `init` that bare machines get. Run again it goes on, or finds that all is there.
+ */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
-  const { signal } = context;
   const machines = machineHostFrom(context);
   await checkHost(context, machines);
-  const layers = await prepareLayers(context, machines, options);
-  const { root } = placesFrom(context);
-  const cluster = await createCluster(machines, { root, name: options.name, signal });
+  if (!options.nodesOnly) await prepareBundle(context, options);
+  const layers = await prepareLayers(context, machines, options.agent);
+  const cluster = await claimCluster(context, machines, options.name);
   await using _lock = await cluster.lock();
-  const ownerKeys = await ownerKeysOf(inWorkspaceOf(context, cluster), options);
-  const node = await startNode(context, cluster, { layers, options, ownerKeys });
-  const answer = {
-    cluster: cluster.name,
-    workspace: cluster.paths.workspace,
-    node: node.name,
-    address: node.address,
-  };
-  context.host.result(answer, () =>
-    [
-      `Machine ${node.name} of local cluster ${cluster.name} runs at ${node.address}.`,
-      `Next: cluster mini exec${nameFlag(cluster.name)} ${node.name} -- bash`,
-    ].join('\n'),
-  );
+  const own = inWorkspaceOf(context, cluster);
+  const ownerKeys = await prepareWorkspace(own, options);
+  const { emptyStore } = options;
+  const node = await startNode(context, cluster, { name: FIRST_NODE, layers, ownerKeys, emptyStore });
+  if (options.nodesOnly) tellMachines(context, cluster, node);
+  else await makeCluster(own, { cluster, node, options });
+}
+
+/** `--name` where it is not the default one. */
+function nameFlag({ name }: LocalCluster): string {
+  return name === 'mini' ? '' : ` --name ${name}`;
 }
 
 /** The same run with the local cluster's own workspace. */
@@ -51,72 +51,67 @@ function inWorkspaceOf(context: CommandContext, cluster: LocalCluster): CommandC
   return { ...context, paths: { ...context.paths, workspace: cluster.paths.workspace } };
 }
 
+/** Before anything is made: a cluster without its components ends nowhere. */
+async function prepareBundle(context: CommandContext, options: MiniUpOptions): Promise<void> {
+  const { buildBundle, bundleContext, readBundle } = await import('../bundle/index.ts');
+  const { DEFAULT_KUBERNETES_VERSION } = await import('../../internal/bundle/index.ts');
+  const kubernetesVersion = options.kubernetesVersion ?? DEFAULT_KUBERNETES_VERSION;
+  const bundle = bundleContext(context);
+  if (options.build) await buildBundle(bundle, { kubernetesVersion });
+  else await readBundle(bundle, kubernetesVersion);
+}
+
 /** The workspace comes before the machines: they are provisioned with its owner key. */
-async function ownerKeysOf(context: CommandContext, options: MiniUpOptions): Promise<readonly [string]> {
+async function prepareWorkspace(context: CommandContext, options: MiniUpOptions): Promise<readonly [string]> {
   return context.host.step('mini-workspace', 'Preparing the workspace', async () => {
     const { generateWorkspace } = await import('../cluster/index.ts');
-    const { ownerKey } = await generateWorkspace(context, { name: options.name, local: true });
+    const { ownerKey } = await generateWorkspace(context, {
+      name: options.name,
+      kubernetesVersion: options.kubernetesVersion,
+      local: true,
+      charts: options.demo ? [demoChart] : [],
+    });
     return [ownerKey.pubKeyBase64];
   });
 }
 
-/** `--name` where it is not the default one. */
-export function nameFlag(name: string): string {
-  return name === 'mini' ? '' : ` --name ${name}`;
-}
-
-async function checkHost(context: CommandContext, machines: MachineHost): Promise<void> {
-  await context.host.step('mini-preflight', 'Checking this machine', () =>
-    requireHost(machines, {
-      requirements: hostRequirements,
-      folders: [context.paths.data, context.paths.cache],
-      signal: context.signal,
-    }),
-  );
-}
-
-/** Lower folders of the machines, top first. */
-async function prepareLayers(
+async function makeCluster(
   context: CommandContext,
-  machines: MachineHost,
-  options: MiniUpOptions,
-): Promise<readonly string[]> {
-  const { host, signal } = context;
-  const places = placesFrom(context);
-  const packagePath = await findAgentPackage(context, {
-    named: options.agent,
-    architecture: await debianArchitecture(context),
-    folders: packageFolders(import.meta.dirname),
+  made: { readonly cluster: LocalCluster; readonly node: LocalNode; readonly options: MiniUpOptions },
+): Promise<void> {
+  const { cluster, node, options } = made;
+  const fingerprint = await awaitAgent(context, node);
+  const { runInit } = await import('../cluster/index.ts');
+  const summary = await runInit(context, {
+    node: `${node.address}:${INIT_PORT}`,
+    fingerprint,
+    kubernetesVersion: options.kubernetesVersion,
+    charts: { kind: 'all' },
   });
-  const rootfs = await host.step('mini-rootfs', 'Preparing the root file system', (progress) =>
-    ensureRootfs(machines, { folder: places.rootfs, onProgress: (line) => progress.update(line), signal }),
+  const demo = options.demo ? await askDemo(context, node.address) : undefined;
+  const { workspace } = cluster.paths;
+  context.host.result({ ...summary, workspace, node: node.name, address: node.address, demo }, () =>
+    [
+      summary.unchanged
+        ? `Local cluster ${cluster.name} is there; nothing was changed.`
+        : `Local cluster ${cluster.name} runs.`,
+      `  machine     ${node.name} at ${node.address}`,
+      `  API         ${summary.apiServer}`,
+      `  workspace   ${workspace}`,
+      `  kubeconfig  ${summary.kubeconfig}`,
+      ...(demo === undefined ? [] : [`  sample      ${demo.url} says: ${demo.answer}`]),
+      '',
+      `Next: cluster mini exec${nameFlag(cluster)} ${node.name} -- kubectl get pods -A`,
+    ].join('\n'),
   );
-  const layer = await host.step('mini-agent', 'Installing the agent package', () =>
-    ensureAgentLayer(machines, { folder: places.layers, rootfs, packagePath, signal }),
-  );
-  return [layer, rootfs];
 }
 
-async function startNode(
-  context: CommandContext,
-  cluster: LocalCluster,
-  what: {
-    readonly layers: readonly string[];
-    readonly options: MiniUpOptions;
-    readonly ownerKeys: readonly [string];
-  },
-): Promise<LocalNode> {
-  const name = 'n1';
-  return context.host.step('mini-node', `Starting machine ${name}`, async () => {
-    const node =
-      (await cluster.findNode(name)) ??
-      (await cluster.addNode({
-        name,
-        layers: what.layers,
-        ownerKeys: what.ownerKeys,
-        ...(what.options.emptyStore ? {} : { seedFolder: placesFrom(context).blobs }),
-      }));
-    await node.start(context.signal);
-    return node;
-  });
+function tellMachines(context: CommandContext, cluster: LocalCluster, node: LocalNode): void {
+  const { workspace } = cluster.paths;
+  context.host.result({ cluster: cluster.name, workspace, node: node.name, address: node.address }, () =>
+    [
+      `Machine ${node.name} of local cluster ${cluster.name} runs at ${node.address}.`,
+      `Next: cluster mini exec${nameFlag(cluster)} ${node.name} -- bash`,
+    ].join('\n'),
+  );
 }
