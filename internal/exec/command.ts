@@ -7,7 +7,7 @@ export interface Command {
   readonly cwd?: string;
   /** Standard input; empty unless said. */
   readonly input?: string | Uint8Array;
-  /** Each line of stdout and stderr as it comes. */
+  /** Each line of stdout and stderr as it comes. What it throws becomes the failure of the run, at its end. */
   readonly onLine?: (line: string, stream: 'stdout' | 'stderr') => void;
   readonly timeoutMs?: number;
   /** Exit codes that are an answer and not a failure; [0] unless said. */
@@ -17,12 +17,15 @@ export interface Command {
 
 export interface CommandResult {
   readonly exitCode: number;
-  /** At most 8 MiB; the rest is cut. */
+  /** At most 8 Mi characters; the rest is cut. */
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** Programs as a port. Rejects with an `ExecError`, or with the signal's reason when it fired. */
+/**
+ * Programs as a port. Rejects with an `ExecError`, or with the signal's reason when it fired; not before the
+ * program has ended. Programs that it left behind in the background are not waited for.
+ */
 export interface CommandRunner {
   run(command: Command): Promise<CommandResult>;
 }

@@ -1,12 +1,14 @@
 import { execa } from 'execa';
+import { SystemClock } from '../clock/index.ts';
 import type { Command, CommandResult, CommandRunner } from './command.ts';
 import { ExecError } from './errors.ts';
+import { Output } from './output.ts';
 
-const MAX_OUTPUT_BYTES = 8 * 1024 * 1024;
-const TAIL_CHARACTERS = 2000;
 const GRACE_MS = 5000;
+/** How long output is waited for after the end of the program itself. */
+const DRAIN_MS = 500;
 
-/** Runs real programs: SIGTERM on abort, SIGKILL after a grace. */
+/** Runs real programs, each in a process group of its own: SIGTERM to all of it on abort, SIGKILL after a grace. */
 export class ExecaRunner implements CommandRunner {
   readonly #path: string;
 
@@ -18,46 +20,84 @@ export class ExecaRunner implements CommandRunner {
   async run(command: Command): Promise<CommandResult> {
     command.signal.throwIfAborted();
     const [program, ...args] = command.argv;
-    const result = await execa(program, args, {
+    const subprocess = execa(program, args, {
       env: { PATH: this.#path, ...command.env },
       extendEnv: false,
       cancelSignal: command.signal,
+      killDescendants: true,
       forceKillAfterDelay: GRACE_MS,
-      maxBuffer: MAX_OUTPUT_BYTES,
+      buffer: false,
       reject: false,
-      stripFinalNewline: false,
       ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
       ...(command.timeoutMs === undefined ? {} : { timeout: command.timeoutMs }),
       ...(command.input === undefined ? { stdin: 'ignore' as const } : { input: command.input }),
-      ...(command.onLine === undefined ? {} : lineListeners(command.onLine)),
     });
+    const listener = new LineListener(command.onLine);
+    const stdout = new Output(subprocess.stdout, (line) => listener.hear(line, 'stdout'));
+    const stderr = new Output(subprocess.stderr, (line) => listener.hear(line, 'stderr'));
+    // What the program has started may hold its output open for ever. We wait for the program, not for those.
+    const ended = new AbortController();
+    subprocess.nodeChildProcess.once('exit', () => {
+      void drained(ended.signal).then(() =>
+        [subprocess.stdout, subprocess.stderr].forEach((each) => each.destroy()),
+      );
+    });
+    const result = await subprocess;
+    ended.abort();
+    for (const output of [stdout, stderr]) output.end();
     command.signal.throwIfAborted();
-    const stdout = asText(result.stdout);
-    const stderr = asText(result.stderr);
-    const ok = command.okExitCodes ?? [0];
-    if (result.exitCode !== undefined && ok.includes(result.exitCode))
-      return { exitCode: result.exitCode, stdout, stderr };
-    const outputTail = (stderr.trim() === '' ? stdout : stderr).trim().slice(-TAIL_CHARACTERS);
-    const what = { argv: command.argv, exitCode: result.exitCode, outputTail };
-    if (result.timedOut) throw new ExecError('exec-timeout', what, { cause: result });
-    if ('code' in result && result.code === 'ENOENT') throw new ExecError('exec-not-found', what);
-    throw new ExecError('exec-failed', what, result.exitCode === undefined ? { cause: result } : {});
+    listener.throwIfFailed();
+    const okExitCodes = command.okExitCodes ?? [0];
+    if (result.exitCode !== undefined && okExitCodes.includes(result.exitCode)) {
+      return { exitCode: result.exitCode, stdout: stdout.text, stderr: stderr.text };
+    }
+    throw failure(command, result, stderr.tail === '' ? stdout.tail : stderr.tail);
   }
 }
 
-function asText(output: unknown): string {
-  return typeof output === 'string' ? output : '';
+/** Keeps what a caller's listener throws away from the stream it would crash. */
+class LineListener {
+  readonly #onLine: Command['onLine'];
+  readonly #errors: unknown[] = [];
+
+  constructor(onLine: Command['onLine']) {
+    this.#onLine = onLine;
+  }
+
+  hear(line: string, stream: 'stdout' | 'stderr'): void {
+    try {
+      if (this.#errors.length === 0) this.#onLine?.(line, stream);
+    } catch (error) {
+      this.#errors.push(error);
+    }
+  }
+
+  throwIfFailed(): void {
+    if (this.#errors.length > 0) throw this.#errors[0];
+  }
 }
 
-/** execa takes a generator per stream; ours looks at each line and passes it on. */
-function lineListeners(onLine: NonNullable<Command['onLine']>): {
-  stdout: (line: unknown) => Generator<unknown>;
-  stderr: (line: unknown) => Generator<unknown>;
-} {
-  const listener = (stream: 'stdout' | 'stderr') =>
-    function* (line: unknown): Generator<unknown> {
-      onLine(String(line), stream);
-      yield line;
-    };
-  return { stdout: listener('stdout'), stderr: listener('stderr') };
+/** Resolves when all has ended, or when it has been waited for long enough. */
+async function drained(ended: AbortSignal): Promise<void> {
+  await Promise.allSettled([new SystemClock().sleep(DRAIN_MS, ended)]);
+}
+
+/** As much of execa's result as a failure needs. */
+interface Ended {
+  readonly exitCode?: number | undefined;
+  readonly timedOut: boolean;
+  readonly code?: string | undefined;
+  readonly message?: string | undefined;
+}
+
+function failure(command: Command, result: Ended, outputTail: string): ExecError {
+  const what = { argv: command.argv, exitCode: result.exitCode, outputTail };
+  if (result.timedOut) return new ExecError('exec-timeout', what, { cause: result });
+  if (result.code !== 'ENOENT') {
+    return new ExecError('exec-failed', what, result.exitCode === undefined ? { cause: result } : {});
+  }
+  // The system has one word for a missing program and a missing working folder.
+  const noFolder = command.cwd !== undefined && result.message?.includes('"cwd" option is invalid') === true;
+  if (!noFolder) return new ExecError('exec-not-found', what);
+  return new ExecError('exec-failed', { ...what, outputTail: `there is no folder ${command.cwd}` });
 }

@@ -1,0 +1,235 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, test } from '@jest/globals';
+import { SystemClock } from '../clock/index.ts';
+import { ExecaRunner, type Command } from './index.ts';
+
+const clock = new SystemClock();
+const runner = new ExecaRunner({ path: '/usr/sbin:/usr/bin:/sbin:/bin' });
+const never = new AbortController().signal;
+const sh = (script: string, options: Partial<Command> = {}) =>
+  runner.run({ argv: ['sh', '-c', script], signal: never, ...options });
+
+/** A controller that fires as soon as the program says something. */
+function abortAtFirstLine(reason = new Error('enough')) {
+  const controller = new AbortController();
+  return { reason, signal: controller.signal, onLine: () => controller.abort(reason) };
+}
+
+/** Whether there is such a process; one that has ended and only waits to be collected is none. */
+async function runs(pid: string): Promise<boolean> {
+  const { exitCode } = await sh(`grep -q '^State:.[^Z]' /proc/${pid}/status`, { okExitCodes: [0, 1, 2] });
+  return exitCode === 0;
+}
+
+describe('run()', () => {
+  test('gives exit code and both outputs', async () => {
+    expect(await sh('echo out; echo err >&2')).toEqual({ exitCode: 0, stdout: 'out\n', stderr: 'err\n' });
+  });
+
+  test('hands arguments on as they are: there is no shell', async () => {
+    const strange = ['$HOME', 'a b', '*', ';', '"', "'", '\n', 'ä'];
+    const { stdout } = await runner.run({ argv: ['printf', '%s|', ...strange], signal: never });
+    expect(stdout).toBe(`${strange.join('|')}|`);
+  });
+
+  test('inherits nothing but PATH', async () => {
+    process.env['LEAK'] = 'leaked';
+    try {
+      const { stdout } = await runner.run({ argv: ['env'], signal: never });
+      expect(stdout).toBe('PATH=/usr/sbin:/usr/bin:/sbin:/bin\n');
+    } finally {
+      delete process.env['LEAK'];
+    }
+  });
+
+  test('gives the environment that was asked for', async () => {
+    expect((await sh('echo $GREETING', { env: { GREETING: 'hello' } })).stdout).toBe('hello\n');
+  });
+
+  test('runs in the folder that was asked for', async () => {
+    expect((await sh('pwd', { cwd: '/usr' })).stdout).toBe('/usr\n');
+  });
+
+  test('feeds its input, and survives a program that does not read it', async () => {
+    expect((await runner.run({ argv: ['cat'], input: 'abc', signal: never })).stdout).toBe('abc');
+    expect(
+      (await runner.run({ argv: ['true'], input: 'x'.repeat(10_000_000), signal: never })).exitCode,
+    ).toBe(0);
+  });
+
+  test('gives an empty input unless said', async () => {
+    expect((await runner.run({ argv: ['cat'], signal: never })).stdout).toBe('');
+  });
+
+  test('takes the exit codes that are an answer', async () => {
+    expect((await sh('exit 3', { okExitCodes: [0, 3] })).exitCode).toBe(3);
+  });
+
+  test('does not wait for what the program left behind in the background', async () => {
+    const startedMs = clock.monotonicMs();
+    const { stdout } = await sh('sleep 30 & echo $!');
+    expect(clock.monotonicMs() - startedMs).toBeLessThan(10_000);
+    await sh(`kill ${stdout}`);
+  });
+});
+
+describe('onLine', () => {
+  test('hears each line as it comes, the last one without a line break too', async () => {
+    const lines: string[] = [];
+    await sh('printf "a\\r\\nb\\n\\nc"; printf "x\\n" >&2', {
+      onLine: (line, stream) => lines.push(`${stream} ${line}`),
+    });
+    expect(lines.filter((line) => line.startsWith('stdout'))).toEqual([
+      'stdout a',
+      'stdout b',
+      'stdout ',
+      'stdout c',
+    ]);
+    expect(lines).toContain('stderr x');
+  });
+
+  test('hears a line without end in pieces', async () => {
+    let longest = 0;
+    let total = 0;
+    await sh('head -c 1000000 /dev/zero | tr "\\0" a', {
+      onLine: (line) => {
+        longest = Math.max(longest, line.length);
+        total += line.length;
+      },
+    });
+    expect(total).toBe(1_000_000);
+    expect(longest).toBeLessThan(200_000);
+  });
+
+  test('does not break characters that come in two parts', async () => {
+    const lines: string[] = [];
+    await sh('printf "\\303"; sleep 0.05; printf "\\244\\n"', { onLine: (line) => lines.push(line) });
+    expect(lines).toEqual(['ä']);
+  });
+
+  test('that throws fails the run, after the program has ended', async () => {
+    let heard = 0;
+    const onLine = (): never => {
+      heard++;
+      throw new Error('bad line');
+    };
+    await expect(sh('echo a; echo b', { onLine })).rejects.toThrow('bad line');
+    expect(heard).toBe(1);
+  });
+});
+
+describe('failure', () => {
+  test('keeps argv, exit code and the tail of what was said', async () => {
+    await expect(sh('echo out; echo why >&2; exit 3')).rejects.toMatchObject({
+      name: 'ExecError',
+      code: 'exec-failed',
+      exitCode: 3,
+      outputTail: 'why',
+      argv: ['sh', '-c', 'echo out; echo why >&2; exit 3'],
+    });
+  });
+
+  test('takes the tail of stdout when stderr is silent', async () => {
+    await expect(sh('seq 1 100000; exit 1')).rejects.toMatchObject({
+      outputTail: expect.stringMatching(/\n99999\n100000$/),
+    });
+  });
+
+  test('of a program that ends by a signal has no exit code', async () => {
+    await expect(sh('kill -9 $$')).rejects.toMatchObject({ code: 'exec-failed', exitCode: undefined });
+  });
+
+  test.each<{ name: string; command: Command; code: string; message: string }>([
+    {
+      name: 'a missing program',
+      command: { argv: ['no-such-program-at-all'], signal: never },
+      code: 'exec-not-found',
+      message: 'running no-such-program-at-all',
+    },
+    {
+      name: 'a missing working folder',
+      command: { argv: ['true'], cwd: '/no/such/folder', signal: never },
+      code: 'exec-failed',
+      message: 'there is no folder /no/such/folder',
+    },
+    {
+      name: 'a file that is no program',
+      command: { argv: ['/etc/passwd'], signal: never },
+      code: 'exec-failed',
+      message: 'running /etc/passwd',
+    },
+  ])('names $name', async ({ command, code, message }) => {
+    await expect(runner.run(command)).rejects.toMatchObject({
+      code,
+      message: expect.stringContaining(message),
+    });
+  });
+
+  test('more output than is kept is cut and no failure', async () => {
+    const { stdout } = await sh('head -c 20000000 /dev/zero | tr "\\0" a');
+    expect(stdout).toHaveLength(8 * 1024 * 1024);
+  });
+});
+
+describe('the end', () => {
+  test('of its time is said as such', async () => {
+    await expect(sh('echo waiting for godot; sleep 30', { timeoutMs: 200 })).rejects.toMatchObject({
+      code: 'exec-timeout',
+      outputTail: 'waiting for godot',
+    });
+  });
+
+  test('does not start when the signal has fired', async () => {
+    const reason = new Error('enough');
+    await expect(sh('true', { signal: AbortSignal.abort(reason) })).rejects.toBe(reason);
+  });
+
+  test('by its signal takes the whole process group along', async () => {
+    const { reason, signal, onLine } = abortAtFirstLine();
+    let pids: string[] = [];
+    const heard = (line: string): void => {
+      pids = line.split(' ');
+      onLine();
+    };
+    await expect(sh('sleep 30 & echo $$ $!; wait', { signal, onLine: heard })).rejects.toBe(reason);
+    expect(pids).toHaveLength(2);
+    expect(await Promise.all(pids.map(runs))).toEqual([false, false]);
+  });
+
+  test('by its signal lets a program clean up', async () => {
+    const { signal, onLine } = abortAtFirstLine();
+    const lines: string[] = [];
+    const script = 'trap "echo cleaned; exit 0" TERM; echo ready; while :; do sleep 0.05; done';
+    const heard = (line: string): void => {
+      lines.push(line);
+      if (line === 'ready') onLine();
+    };
+    await expect(sh(script, { signal, onLine: heard })).rejects.toThrow('enough');
+    expect(lines).toContain('cleaned');
+  });
+
+  test('by its signal is forced after the grace', async () => {
+    const { reason, signal, onLine } = abortAtFirstLine();
+    const startedMs = clock.monotonicMs();
+    const script = 'trap "" TERM; echo ready; while :; do sleep 0.05; done';
+    await expect(sh(script, { signal, onLine })).rejects.toBe(reason);
+    expect(clock.monotonicMs() - startedMs).toBeGreaterThan(4500);
+  }, 15_000);
+
+  test('leaves no listener on the signal, whichever way it comes', async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const outcomes = [
+      sh('true', { signal }),
+      sh('exit 1', { signal }),
+      sh('sleep 30', { signal, timeoutMs: 50 }),
+    ];
+    await Promise.allSettled(outcomes);
+    await Promise.allSettled([runner.run({ argv: ['no-such-program-at-all'], signal })]);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    const aborted = sh('sleep 30', { signal });
+    controller.abort();
+    await expect(aborted).rejects.toThrow();
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+});
