@@ -10,13 +10,15 @@ import {
   type NamedKey,
   type RunningConsensus,
 } from '../consensus/index.ts';
+import { CURATOR_PORT, CuratorUnit } from '../curatorunit/index.ts';
+import type { Membership } from '../enrolment/index.ts';
 import type { ControlPlaneDriver } from '../roleserve/index.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
 import { giveBirth } from './cluster-birth.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
-import { CURATOR_PORT, PLACES } from './places.ts';
+import { PLACES } from './places.ts';
 
 export interface DriverPorts {
   readonly files: FilePort;
@@ -78,16 +80,48 @@ export function createControlPlaneDriver(ports: DriverPorts, options: DriverOpti
       await state.membership.save(born.membership);
       return { membership: born.membership, roles: new Set(born.roles) };
     },
-    startCurator: async (membership) => {
+    startCurator: async (membership, signal) => {
       if (running === undefined) throw new TypeError('a curator serves beside a running etcd');
-      return {
-        apiServerEtcd: running.apiServer,
-        curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}`,
-      };
+      const { certFile, caFile } = await writeCredentials(files, membership);
+      const { curator } = running;
+      const curatorEndpoint = await new CuratorUnit(ports).start(
+        {
+          clusterId: membership.clusterId,
+          nodeId: membership.nodeId,
+          listen: { host: '0.0.0.0', port: CURATOR_PORT },
+          etcdEndpoints: [running.endpoint],
+          metricsUrl: running.metricsUrl,
+          command: ['/usr/lib/cluster/node', '--max-semi-space-size=1', '/usr/lib/cluster/joinservice.mjs'],
+          configFile: '/etc/cluster/joinservice.json',
+          stateDir: PLACES.state,
+          files: {
+            clusterCaFile: caFile,
+            nodeCertFile: certFile,
+            nodeKeyFile: PLACES.machineKey,
+            etcdCaFile: curator.caFile,
+            etcdCertFile: curator.certFile,
+            etcdKeyFile: curator.keyFile,
+          },
+        },
+        signal,
+      );
+      return { apiServerEtcd: running.apiServer, curatorEndpoint };
     },
     untilStopped: (signal) =>
       new Promise<never>((_, reject) => {
         signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
       }),
   };
+}
+
+/** The membership as the PEM files that other programs read. The membership itself stays the truth. */
+async function writeCredentials(
+  files: FilePort,
+  membership: Membership,
+): Promise<{ readonly certFile: string; readonly caFile: string }> {
+  await files.makeDirectory(PLACES.credentials);
+  const [certFile, caFile] = [`${PLACES.credentials}/node.crt`, `${PLACES.credentials}/ca.crt`];
+  await files.writeAtomic(certFile, membership.nodeCertPem);
+  await files.writeAtomic(caFile, membership.clusterCaPem);
+  return { certFile, caFile };
 }

@@ -4,7 +4,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
 import { API_PORT, PATHS } from '../kubernetes/index.ts';
-import { CURATOR_PORT } from './places.ts';
+import { CURATOR_PORT } from '../curatorunit/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const ADMIN_DAYS = 365;

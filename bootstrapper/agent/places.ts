@@ -12,6 +12,7 @@ export const PLACES = {
   membership: `${STATE}/membership/membership.json`,
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
+  credentials: `${STATE}/credentials`,
   ca: `${STATE}/ca`,
   etcdData: `${STATE}/etcd/data/member`,
   store: `${STATE}/store`,
@@ -19,4 +20,3 @@ export const PLACES = {
 } as const;
 
 export const INIT_PORT = 9000;
-export const CURATOR_PORT = 9091;

@@ -150,7 +150,7 @@ export class Consensus {
     if (active === 'active' && (changed || unitChanged)) {
       log.info('restarting etcd with a new configuration');
       await units.restart(ETCD_UNIT, signal);
-    } else if (active !== 'active') await units.start(ETCD_UNIT, signal, { enable: true });
+    } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
   }
 
   async #connect(config: ConsensusConfig, layout: ConsensusLayout): Promise<EtcdClient> {
@@ -211,7 +211,7 @@ function clientFiles(
 /** What consensus needs of systemd; `internal/platform` has it. */
 export interface ConsensusUnits {
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
+  start(unit: string, signal: AbortSignal): Promise<void>;
   restart(unit: string, signal: AbortSignal): Promise<void>;
   stop(unit: string, signal: AbortSignal): Promise<void>;
   status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;

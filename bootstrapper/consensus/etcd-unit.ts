@@ -83,7 +83,8 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
 /**
  * etcd as a unit: its own user, no capability, and of the cluster's state only its own folder. Type=exec although etcd
  * could report READY: it would do so only with a quorum, and nodes that are switched on one by one must not hold up
- * each other's agents. Whether it serves is asked by a read.
+ * each other's agents. Whether it serves is asked by a read. Not enabled for the boot either: the agent starts it, after
+ * it has looked at the disk and renewed what ran out.
  */
 export function buildEtcdUnit(options: {
   readonly etcdBinary: string;
@@ -134,8 +135,5 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
-
-[Install]
-WantedBy=multi-user.target
 `;
 }

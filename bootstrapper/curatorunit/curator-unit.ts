@@ -72,7 +72,7 @@ export class CuratorUnit {
     );
     const { active } = await units.status(JOINSERVICE_UNIT, signal);
     if (active === 'active' && changed) await units.restart(JOINSERVICE_UNIT, signal);
-    else if (active !== 'active') await units.start(JOINSERVICE_UNIT, signal, { enable: true });
+    else if (active !== 'active') await units.start(JOINSERVICE_UNIT, signal);
     const endpoint = `127.0.0.1:${config.listen.port}`;
     await this.#waitUntilServing(endpoint, config, signal);
     return endpoint;
@@ -129,7 +129,7 @@ export class CuratorUnit {
 /** What the curator's unit needs of systemd; `internal/platform` has it. */
 export interface CuratorUnits {
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
+  start(unit: string, signal: AbortSignal): Promise<void>;
   restart(unit: string, signal: AbortSignal): Promise<void>;
   stop(unit: string, signal: AbortSignal): Promise<void>;
   status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;

@@ -109,8 +109,5 @@ SystemCallArchitectures=native
 SystemCallFilter=@system-service
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM
-
-[Install]
-WantedBy=multi-user.target
 `;
 }

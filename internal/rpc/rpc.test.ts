@@ -177,3 +177,37 @@ describe('a session that is not proved', () => {
     expect((await dial(client, server.fingerprint).describe({}, { signal: never })).hostname).toBe('alive');
   });
 });
+
+describe('closing', () => {
+  test('lets the call that asked for it have its answer', async () => {
+    const bed = await start({
+      acknowledge: async () => {
+        setImmediate(() => void bed.rpc.close(2000));
+        return {};
+      },
+    });
+    const client = bed.dial(bed.client, bed.server.fingerprint);
+    await expect(client.acknowledge({}, { signal: never, timeoutMs: 4000 })).resolves.toBeDefined();
+  });
+
+  test('ends streams that would go on for ever', async () => {
+    const bed = await start({
+      init: async function* (_request, call) {
+        yield { sequence: 1n };
+        await new Promise((_, reject) =>
+          call.signal.addEventListener('abort', () => reject(call.signal.reason as Error)),
+        );
+      },
+    });
+    const stream = bed.dial(bed.client, bed.server.fingerprint).init({}, { signal: never });
+    const seen: bigint[] = [];
+    const reading = (async () => {
+      for await (const event of stream) {
+        seen.push(event.sequence);
+        void bed.rpc.close(500);
+      }
+    })();
+    await expect(reading).rejects.toBeInstanceOf(CodedError);
+    expect(seen).toEqual([1n]);
+  });
+});

@@ -119,14 +119,17 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#net.close();
     this.#closing.abort(new Error('the server is closing'));
     this.#injector.drain(graceMs);
-    const drained = new Promise<void>((resolve) => this.#grpc.tryShutdown(() => resolve()));
+    this.#grpc.tryShutdown(() => undefined);
+    // A drained session closes its socket after the last answer; grpc's own shutdown does not wait for that.
+    const closed = Promise.all(
+      [...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
+    );
     const force = setTimeout(() => {
       this.#grpc.forceShutdown();
       for (const socket of this.#sockets) socket.destroy();
     }, graceMs);
-    await drained;
+    await closed;
     clearTimeout(force);
-    for (const socket of this.#sockets) socket.destroy();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
