@@ -139,7 +139,9 @@ export function etcdError(doing: string, error: unknown): unknown {
   const said = coded.cause instanceof Error ? coded.cause.message : '';
   const code = codeFromSaying(said);
   if (code !== undefined) return new EtcdError(code, doing, { cause: coded.cause });
-  switch (coded.code) {
+  // A member that is told to stop ends its streams without a status.
+  const isCutOff = /RST_STREAM|without gRPC status/.test(said);
+  switch (isCutOff ? 'rpc-unreachable' : coded.code) {
     case 'rpc-unreachable':
     case 'rpc-timeout':
       return new EtcdError('etcd-unavailable', doing, { cause: coded });

@@ -147,29 +147,34 @@ describe('watches', () => {
     await expect(next).rejects.toThrow('enough');
   });
 
-  test('watch() says that it was interrupted, and goes on where it was when the member is back', async () => {
-    const seen = follow(root.watch('w5/', { signal }));
-    await seen.next();
-    await root.commit({ when: [], then: [put('w5/a', bytes('1'))] }, { signal });
-    expect(await seen.next()).toMatchObject({ kind: 'changes' });
-    const interrupted = seen.next();
-    await member.kill();
-    expect(await interrupted).toMatchObject({ kind: 'interrupted', error: { code: 'etcd-unavailable' } });
-    await expect(root.get('w5/a', { signal })).rejects.toMatchObject({ code: 'etcd-unavailable' });
-    await member.restart();
-    await untilServing(root);
-    await root.commit({ when: [], then: [put('w5/a', bytes('2'))] }, { signal });
-    for (;;) {
-      const event = await seen.next();
-      if (event.kind === 'interrupted') continue;
-      expect(event).toMatchObject({
-        kind: 'changes',
-        changes: [{ kind: 'put', entry: { value: bytes('2') } }],
-      });
-      break;
-    }
-    await seen.end();
-  }, 20_000);
+  test.each(['kill', 'stop'] as const)(
+    'watch() goes on where it was after a %s of the member, and says so',
+    async (how) => {
+      await root.commit({ when: [], then: [remove('w5/a')] }, { signal });
+      const seen = follow(root.watch('w5/', { signal }));
+      await seen.next();
+      await root.commit({ when: [], then: [put('w5/a', bytes('1'))] }, { signal });
+      expect(await seen.next()).toMatchObject({ kind: 'changes' });
+      const interrupted = seen.next();
+      await member[how]();
+      expect(await interrupted).toMatchObject({ kind: 'interrupted', error: { code: 'etcd-unavailable' } });
+      await expect(root.get('w5/a', { signal })).rejects.toMatchObject({ code: 'etcd-unavailable' });
+      await member.restart();
+      await untilServing(root);
+      await root.commit({ when: [], then: [put('w5/a', bytes('2'))] }, { signal });
+      for (;;) {
+        const event = await seen.next();
+        if (event.kind === 'interrupted') continue;
+        expect(event).toMatchObject({
+          kind: 'changes',
+          changes: [{ kind: 'put', entry: { value: bytes('2') } }],
+        });
+        break;
+      }
+      await seen.end();
+    },
+    20_000,
+  );
 });
 
 describe('leases', () => {

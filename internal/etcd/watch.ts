@@ -45,7 +45,8 @@ export async function* watchPrefix(
         after = undefined;
         continue;
       }
-      if (!translated.retryable) throw translated;
+      // Only a refusal can't pass by itself; a watch outlives whatever else a member may say.
+      if (translated.code === 'etcd-denied') throw translated;
       source.connection.leave(channel);
       yield { kind: 'interrupted', error: translated };
       await source.connection.clock.sleep(pauseMs, options.signal);

@@ -22,6 +22,8 @@ export interface TestMember {
   readonly metricsUrl: string;
   /** SIGKILL, as a power cut. */
   kill(): Promise<void>;
+  /** SIGTERM: an orderly end. */
+  stop(): Promise<void>;
   /** The same member again, from its data. */
   restart(): Promise<void>;
   /** SIGSTOP and SIGCONT: a member that is there and answers nothing. */
@@ -112,6 +114,7 @@ export class TestEtcd implements AsyncDisposable {
       peerUrl,
       metricsUrl: `http://127.0.0.1:${metrics}/metrics`,
       kill: () => this.#end(child, 'SIGKILL'),
+      stop: () => this.#end(child, 'SIGTERM'),
       restart: async () => {
         await this.#end(child, 'SIGKILL');
         child = this.#spawn(argv);
