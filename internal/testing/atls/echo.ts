@@ -1,7 +1,7 @@
 import { create, createFileRegistry } from '@bufbuild/protobuf';
 import type { GenService } from '@bufbuild/protobuf/codegenv2';
 import {
-  BytesValueSchema,
+  type BytesValueSchema,
   file_google_protobuf_wrappers,
   FileDescriptorProtoSchema,
 } from '@bufbuild/protobuf/wkt';

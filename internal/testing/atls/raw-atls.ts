@@ -30,6 +30,7 @@ export class RawAtls implements Disposable {
   readonly #role: 'client' | 'server';
   #received = Buffer.alloc(0);
   #ended = false;
+  #spki: { readonly own: Buffer; readonly peer: Buffer } | undefined;
 
   private constructor(tls: TLSSocket, role: 'client' | 'server') {
     this.tls = tls;
@@ -96,6 +97,20 @@ export class RawAtls implements Disposable {
     }
   }
 
+  /** Passes on all that has come and will come. */
+  forwardTo(other: RawAtls): void {
+    if (this.#received.length > 0) other.tls.write(this.#received);
+    this.#received = Buffer.alloc(0);
+    this.tls.removeAllListeners('data').pipe(other.tls);
+  }
+
+  /** Asked for once: a client that asks Node for the peer's certificate a second time gets nothing. */
+  #keys(): { readonly own: Buffer; readonly peer: Buffer } {
+    const { tls } = this;
+    this.#spki ??= { own: spkiOf(tls.getX509Certificate()), peer: spkiOf(tls.getPeerX509Certificate()) };
+    return this.#spki;
+  }
+
   /** What evidence of `role` must be bound to in this session. */
   binding(
     role: 'client' | 'server',
@@ -105,8 +120,7 @@ export class RawAtls implements Disposable {
   ): Buffer {
     const transcript = sha256(Buffer.concat([clientHello, serverHello]));
     const ekm = this.tls.exportKeyingMaterial(32, 'EXPERIMENTAL-aTLS/1 attestation binder', transcript);
-    const own = spkiOf(this.tls.getX509Certificate());
-    const peer = spkiOf(this.tls.getPeerX509Certificate());
+    const { own, peer } = this.#keys();
     const [server, client] = this.#role === 'server' ? [own, peer] : [peer, own];
     return createHash('sha512')
       .update(`aTLS/1 ${role} evidence\0`)

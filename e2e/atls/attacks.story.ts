@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { test } from 'node:test';
+import type { MutualTrust, Rules } from '../../internal/atls/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
+import {
+  createTestIdentity,
+  RawAtls,
+  rawEvidence,
+  rawFrame,
+  rawHello,
+} from '../../internal/testing/atls/index.ts';
+import { createSwtpmFactory } from '../../internal/testing/swtpm.ts';
+import { extendPcr } from '../../internal/tpm/index.ts';
+import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './ends.ts';
+
+/**
+ * What an attacker who owns the network, both TLS keys and a machine of their own can't do, with real TPM quotes.
+ * Mallory's machine is an accepted one: only the binding to the session stands between her and another's evidence.
+ */
+const TPM = 2;
+const READY = rawFrame(3, new Uint8Array(0));
+const never = new AbortController().signal;
+/** Not the quote is wrong (it is genuine), but what it is about. */
+const REFUSED = 'atls-evidence-rejected quote-binding';
+const TOLD = 'atls-alert-evidence-rejected';
+
+const rules = (): Rules => ({
+  policy: {
+    version: '1',
+    registers: new Map([['pcr10', { accepted: ['00'.repeat(32)], warnOnly: false }]]),
+    machines: 'any',
+    tpm: {
+      attestationKeys: 'enrolling',
+      requiredPcrs: [10],
+      requireSafeClock: false,
+      eventLog: 'optional',
+      loggedPcrs: [],
+    },
+  },
+  collateral: { tpm: { attestationKeys: new Map() } },
+});
+
+await using stack = new AsyncDisposableStack();
+
+async function startMachine(): Promise<Issuer> {
+  const factory = stack.use(await createSwtpmFactory());
+  const tpm = stack.use(stack.use(await factory.start()).open());
+  return createTpmIssuer({ tpm, pcrs: [10] });
+}
+
+const [serverMachine, clientMachine, mallory] = [
+  await startMachine(),
+  await startMachine(),
+  await startMachine(),
+];
+const trustOf = (machine: Issuer): MutualTrust => ({
+  trust: 'mutual',
+  shows: [machine],
+  accepts: [new TpmValidator()],
+  rules,
+});
+const server = stack.use(await EchoServer.start(trustOf(serverMachine)));
+const clientIdentity = await createTestIdentity();
+const malloryIdentity = await createTestIdentity();
+const connectHonest = (address: string) =>
+  call(address, clientUpgrade(trustOf(clientMachine), clientIdentity));
+
+await test('honest machines meet', async () => {
+  const said = await connectHonest(server.address);
+  assert.ok('answer' in said, JSON.stringify(said));
+  assert.match(said.answer, /^tpm-ak:[0-9a-f]{64,}$/);
+  assert.match(said.peer, /^tpm-ak:[0-9a-f]{64,}$/);
+  assert.notEqual(said.answer, said.peer);
+});
+
+await test('Mallory’s own machine is accepted, as hers', async () => {
+  const raw = await openAsMallory();
+  const { binding } = await greet(raw);
+  raw.send(rawEvidence(TPM, await mallory.issue(binding, never)));
+  assert.equal((await raw.receive())?.type, 2);
+  raw.tls.destroy();
+  assert.match(await server.refusal(), /^atls-(truncated|connection)$/); // it waited for READY
+});
+
+await test('a relay that passes every frame on is refused by the server', async (t) => {
+  for (const { name, near, far } of [
+    { name: 'with keys of its own', near: malloryIdentity, far: await createTestIdentity() },
+    { name: 'with the key of the server', near: server.identity, far: malloryIdentity },
+    { name: 'with the keys of both', near: server.identity, far: clientIdentity },
+  ]) {
+    await t.test(name, async () => {
+      using relay = await listen((tcp) => void pass(tcp));
+      assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
+      assert.equal(await server.refusal(), REFUSED);
+
+      async function pass(tcp: Socket): Promise<void> {
+        const toServer = dial(server.address).then((socket) =>
+          RawAtls.open(socket, { role: 'client', identity: far }),
+        );
+        const toClient = RawAtls.open(tcp, { role: 'server', identity: near });
+        splice(await toClient, await toServer);
+      }
+    });
+  }
+});
+
+await test('a relay that is an accepted machine itself, and has both keys and equal nonces', async (t) => {
+  await t.test('gets the server’s evidence, and the client refuses it', async () => {
+    using relay = await listen((tcp) => void divert(tcp));
+    assert.deepEqual(await connectHonest(relay.address), { refused: REFUSED });
+    assert.equal(await server.refusal(), 'atls-truncated'); // it accepted her, and waited for her READY
+
+    async function divert(tcp: Socket): Promise<void> {
+      const { toClient, toServer, clientHello, serverHello } = await between(tcp);
+      const binding = toServer.binding('client', CONTEXT, clientHello, serverHello);
+      toServer.send(rawEvidence(TPM, await mallory.issue(binding, never)));
+      await toClient.receive();
+      const evidence = await toServer.receive();
+      toClient.send(evidence!.bytes, READY);
+      toServer.tls.destroy();
+    }
+  });
+
+  await t.test('gets the client’s evidence, and the server refuses it', async () => {
+    using relay = await listen((tcp) => void divert(tcp));
+    assert.deepEqual(await connectHonest(relay.address), { refused: 'atls-truncated' });
+    assert.equal(await server.refusal(), REFUSED);
+
+    async function divert(tcp: Socket): Promise<void> {
+      const { toClient, toServer } = await between(tcp);
+      toServer.send((await toClient.receive())!.bytes);
+      assert.equal(await toServer.farewell(), 4);
+      toClient.tls.destroy();
+    }
+  });
+
+  /** Both sessions see the same two hellos: only the exporter differs. */
+  async function between(tcp: Socket) {
+    const toServer = await RawAtls.open(await dial(server.address), {
+      role: 'client',
+      identity: clientIdentity,
+    });
+    const toClient = await RawAtls.open(tcp, { role: 'server', identity: server.identity });
+    const [clientHello, serverHello] = [await toClient.receive(), await toServer.receive()];
+    toServer.send(clientHello!.bytes);
+    toClient.send(serverHello!.bytes);
+    return { toClient, toServer, clientHello: clientHello!.bytes, serverHello: serverHello!.bytes };
+  }
+});
+
+await test('a relay that shortens the list of formats is refused: both hellos are bound', async () => {
+  using relay = await listen((tcp) => void shorten(tcp));
+  assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
+  assert.equal(await server.refusal(), REFUSED);
+
+  async function shorten(tcp: Socket): Promise<void> {
+    const toServer = await RawAtls.open(await dial(server.address), {
+      role: 'client',
+      identity: clientIdentity,
+    });
+    const toClient = await RawAtls.open(tcp, { role: 'server', identity: server.identity });
+    const hello = (await toClient.receive())!;
+    toServer.send(rawHello([1, TPM], hello.body.subarray(-32)));
+    splice(toClient, toServer);
+  }
+});
+
+await test('a replay is refused', async (t) => {
+  const first = await openAsMallory();
+  const { own, binding } = await greet(first);
+  const evidence = rawEvidence(TPM, await mallory.issue(binding, never));
+  first.send(evidence);
+  await first.receive();
+  await first.receive();
+  first.send(READY);
+  await t.test('of a whole accepted session', async () => {
+    const again = await openAsMallory();
+    again.send(own, evidence);
+    assert.equal(await again.farewell(), 4);
+    assert.equal(await server.refusal(), REFUSED);
+  });
+  await t.test('of evidence alone, by the same machine with the same TLS key', async () => {
+    const again = await openAsMallory();
+    await greet(again);
+    again.send(evidence);
+    assert.equal(await again.farewell(), 4);
+    assert.equal(await server.refusal(), REFUSED);
+  });
+  first.tls.destroy();
+});
+
+await test('reflection is refused', async (t) => {
+  await t.test('of the server’s hello', async () => {
+    const raw = await openAsMallory();
+    raw.send((await raw.receive())!.bytes);
+    assert.equal(await raw.farewell(), 1);
+    assert.equal(await server.refusal(), 'atls-reflection');
+  });
+  await t.test('of the server’s TLS key', async () => {
+    const raw = await RawAtls.open(await dial(server.address), { role: 'client', identity: server.identity });
+    assert.equal(await raw.farewell(), 'closed');
+    assert.equal(await server.refusal(), 'atls-reflection');
+  });
+  await t.test('of the evidence that the server made for this very session', async () => {
+    const raw = await openAsMallory();
+    const { own, serverHello } = await greet(raw);
+    // Mallory has the server's machine make its evidence over the role of the server, as it would here.
+    const binding = raw.binding('server', CONTEXT, own, serverHello);
+    raw.send(rawEvidence(TPM, await serverMachine.issue(binding, never)));
+    assert.equal(await raw.farewell(), 4);
+    assert.equal(await server.refusal(), REFUSED);
+  });
+});
+
+await test('a downgrade is refused', async (t) => {
+  const cases = [
+    { name: 'TLS 1.2', options: { maxVersion: 'TLSv1.2' }, want: 'atls-tls-version' },
+    { name: 'no ALPN', options: { alpn: [] }, want: 'atls-tls-alpn' },
+    { name: 'plain gRPC', options: { alpn: ['h2'] }, want: 'atls-tls-alpn' },
+  ] as const;
+  for (const { name, options, want } of cases) {
+    await t.test(name, async () => {
+      const tcp = await dial(server.address);
+      await RawAtls.open(tcp, { role: 'client', identity: malloryIdentity, ...options }).catch(
+        () => undefined,
+      );
+      assert.equal(await server.refusal(), want);
+    });
+  }
+  await t.test('no client certificate', async () => {
+    await RawAtls.open(await dial(server.address), { role: 'client' }).catch(() => undefined);
+    assert.equal(await server.refusal(), 'atls-tls-certificate');
+  });
+  await t.test('frames of another version', async () => {
+    const raw = await openAsMallory();
+    raw.send(rawFrame(1, Buffer.alloc(36), 2));
+    assert.equal(await raw.farewell(), 1);
+    assert.equal(await server.refusal(), 'atls-frame-version');
+  });
+});
+
+await test('a session is not resumed: the second proves itself like the first', async () => {
+  const first = await openAsMallory();
+  const session = await new Promise<Buffer>((resolve) => first.tls.once('session', resolve));
+  first.tls.destroy();
+  await server.refusal();
+  const tcp = await dial(server.address);
+  const again = await RawAtls.open(tcp, { role: 'client', identity: malloryIdentity, session });
+  assert.equal(again.tls.isSessionReused(), false);
+  again.send(rawFrame(3, new Uint8Array(0)));
+  assert.equal(await again.farewell(), 1);
+  assert.equal(await server.refusal(), 'atls-frame-order');
+});
+
+await test('hellos that race on one TPM', async (t) => {
+  await t.test('share quotes and are each answered with their own', async () => {
+    const said = await Promise.all(Array.from({ length: 12 }, () => connectHonest(server.address)));
+    assert.ok(
+      said.every((each) => 'answer' in each),
+      JSON.stringify(said),
+    );
+  });
+  await t.test('can’t trade the evidence that one quote made for two of them', async () => {
+    const [a, b] = [await openAsMallory(), await openAsMallory()];
+    const [helloA, helloB] = [await greet(a), await greet(b)];
+    const [forA, forB] = await Promise.all([
+      mallory.issue(helloA.binding, never),
+      mallory.issue(helloB.binding, never),
+    ]);
+    const { claims } = await new TpmValidator().validate(forA, helloA.binding, { ...rules(), nowMs: 0 });
+    assert.equal(claims['batchSize'], 2); // one quote, two leaves
+    a.send(rawEvidence(TPM, forB));
+    assert.equal(await a.farewell(), 4);
+    assert.equal(await server.refusal(), REFUSED);
+    b.send(rawEvidence(TPM, forB));
+    assert.equal((await b.receive())?.type, 2);
+    b.tls.destroy();
+    await server.refusal();
+  });
+});
+
+await test('evidence for another service of the same cluster is refused', async () => {
+  const upgrade = clientUpgrade(
+    trustOf(clientMachine),
+    clientIdentity,
+    CONTEXT.replace('joinservice', 'curator'),
+  );
+  assert.deepEqual(await call(server.address, upgrade), { refused: TOLD });
+  assert.equal(await server.refusal(), REFUSED);
+});
+
+await test('other software is refused by its register, and the peer learns no more than that', async () => {
+  const factory = stack.use(await createSwtpmFactory());
+  const tpm = stack.use(stack.use(await factory.start()).open());
+  await tpm.use(never, (connection, signal) =>
+    extendPcr(connection, { pcr: 10, hash: 'sha256', digest: Buffer.alloc(32, 1) }, signal),
+  );
+  const trust = trustOf(createTpmIssuer({ tpm, pcrs: [10] }));
+  assert.deepEqual(await call(server.address, clientUpgrade(trust, clientIdentity)), { refused: TOLD });
+  assert.equal(await server.refusal(), 'atls-evidence-rejected attestation-register-mismatch');
+});
+
+await test('and the server still serves', async () => {
+  assert.ok('answer' in (await connectHonest(server.address)));
+});
+
+async function openAsMallory(): Promise<RawAtls> {
+  return RawAtls.open(await dial(server.address), { role: 'client', identity: malloryIdentity });
+}
+
+/** Exchanges hellos and answers what evidence must be bound to. */
+async function greet(raw: RawAtls) {
+  const own = rawHello([TPM], randomBytes(32));
+  raw.send(own);
+  const serverHello = (await raw.receive())!.bytes;
+  return { own, serverHello, binding: raw.binding('client', CONTEXT, own, serverHello) };
+}
+
+function splice(toClient: RawAtls, toServer: RawAtls): void {
+  toClient.forwardTo(toServer);
+  toServer.forwardTo(toClient);
+}
