@@ -1,0 +1,605 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { fuzz } from '../../testing/fuzz.ts';
+import {
+  der,
+  generateKey,
+  issueCertificate,
+  issueCrl,
+  signatureAlgorithm,
+  TEST_NOW_MS,
+  toPem,
+  type TestCertificate,
+  type TestCertificateOptions,
+  type TestKey,
+} from '../../testing/pki/index.ts';
+import { readFixture } from '../../testing/evidence/index.ts';
+import { AMD_AUTHORITIES } from '../snp/amd-authorities.ts';
+import {
+  buildChain,
+  CertificateCache,
+  checkNotRevoked,
+  decodeBase64,
+  parseCertificate,
+  parseCrl,
+  parsePem,
+  parsePublicKey,
+  verifyCrl,
+  verifyPath,
+  X509Error,
+  type Certificate,
+} from './index.ts';
+
+const DAY_MS = 86_400_000;
+const CA = { ca: {}, keyUsage: [5, 6] } as const;
+
+let keys: { readonly root: TestKey; readonly middle: TestKey; readonly leaf: TestKey };
+let root: TestCertificate;
+let middle: TestCertificate;
+
+beforeAll(() => {
+  keys = { root: generateKey('p384'), middle: generateKey('p256'), leaf: generateKey('p256') };
+  root = issueCertificate({ name: [['CN', 'root']], key: keys.root, ...CA });
+  middle = issueCertificate({ name: [['CN', 'middle']], key: keys.middle, issuer: root, ...CA });
+});
+
+function leafWith(options: Partial<TestCertificateOptions> = {}): TestCertificate {
+  return issueCertificate({
+    name: [['CN', 'leaf']],
+    key: keys.leaf,
+    issuer: middle,
+    keyUsage: [0],
+    ...options,
+  });
+}
+
+function verify(
+  chain: readonly Uint8Array[],
+  options: { readonly atMs?: number; readonly leafCritical?: string[] } = {},
+): void {
+  const pinned = parseCertificate(root.der).fingerprint;
+  verifyPath({
+    chain: chain.map(parseCertificate),
+    isPinned: (each) => each.fingerprint === pinned,
+    atMs: options.atMs ?? TEST_NOW_MS,
+    ...(options.leafCritical && { leafCritical: options.leafCritical }),
+  });
+}
+
+const refusedWith = (code: string): unknown => expect.objectContaining({ code });
+
+describe('a path', () => {
+  test('from a leaf over an authority to a pinned root is accepted', () => {
+    expect(() => verify([leafWith().der, middle.der, root.der])).not.toThrow();
+  });
+
+  test('of every key kind is accepted', () => {
+    for (const kind of ['rsa', 'p256', 'p384', 'ed25519'] as const) {
+      const top = issueCertificate({ name: [['CN', kind]], key: generateKey(kind), ...CA });
+      const leaf = leafWith({ issuer: top });
+      const chain = [leaf.der, top.der].map(parseCertificate);
+      expect(() => verifyPath({ chain, isPinned: () => true, atMs: TEST_NOW_MS })).not.toThrow();
+    }
+  });
+
+  test('with a critical extension that the caller knows is accepted', () => {
+    const extensions = [{ oid: '2.5.29.17', critical: true, value: der.sequence() }];
+    const leaf = leafWith({ extensions });
+    expect(() => verify([leaf.der, middle.der, root.der], { leafCritical: ['2.5.29.17'] })).not.toThrow();
+  });
+
+  const cases: readonly { name: string; given: () => readonly Uint8Array[]; atMs?: number; want: string }[] =
+    [
+      { name: 'of nothing', given: () => [], want: 'x509-chain-length' },
+      {
+        name: 'of nine certificates',
+        given: () => Array.from({ length: 9 }, () => root.der),
+        want: 'x509-chain-length',
+      },
+      { name: 'without its root', given: () => [leafWith().der, middle.der], want: 'x509-root-untrusted' },
+      {
+        name: 'to a root of the right name and another key',
+        given: () => [
+          leafWith().der,
+          middle.der,
+          issueCertificate({ name: [['CN', 'root']], key: generateKey('p384'), ...CA }).der,
+        ],
+        want: 'x509-root-untrusted',
+      },
+      {
+        name: 'that leaves the authority out',
+        given: () => [leafWith().der, root.der],
+        want: 'x509-issuer-mismatch',
+      },
+      {
+        name: 'whose authority has the right name and another key',
+        given: () => [
+          leafWith().der,
+          issueCertificate({ name: [['CN', 'middle']], key: keys.leaf, issuer: root, ...CA }).der,
+          root.der,
+        ],
+        want: 'x509-signature',
+      },
+      {
+        name: 'whose key ids do not fit',
+        given: () => [
+          leafWith({
+            extensions: [{ oid: '2.5.29.35', value: der.sequence(der.tlv(0x80, Uint8Array.of(1))) }],
+          }).der,
+          issueCertificate({
+            name: [['CN', 'middle']],
+            key: keys.middle,
+            issuer: root,
+            ...CA,
+            extensions: [{ oid: '2.5.29.14', value: der.octets(Uint8Array.of(2)) }],
+          }).der,
+          root.der,
+        ],
+        want: 'x509-issuer-mismatch',
+      },
+      {
+        name: 'through an issuer that is no authority',
+        given: () => {
+          const plain = issueCertificate({
+            name: [['CN', 'plain']],
+            key: keys.middle,
+            issuer: root,
+            keyUsage: [0],
+          });
+          return [leafWith({ issuer: plain }).der, plain.der, root.der];
+        },
+        want: 'x509-not-a-ca',
+      },
+      {
+        name: 'whose leaf is an authority',
+        given: () => [leafWith(CA).der, middle.der, root.der],
+        want: 'x509-not-a-ca',
+      },
+      {
+        name: 'longer than its root allows',
+        given: () => {
+          const short = issueCertificate({
+            name: [['CN', 'root']],
+            key: keys.root,
+            ca: { pathLength: 0 },
+            keyUsage: [5],
+          });
+          return [leafWith().der, middle.der, short.der];
+        },
+        want: 'x509-root-untrusted',
+      },
+      {
+        name: 'longer than an authority allows',
+        given: () => {
+          const short = issueCertificate({
+            name: [['CN', 'short']],
+            key: keys.middle,
+            issuer: root,
+            ca: { pathLength: 0 },
+            keyUsage: [5],
+          });
+          const below = issueCertificate({ name: [['CN', 'below']], key: keys.leaf, issuer: short, ...CA });
+          return [leafWith({ issuer: below }).der, below.der, short.der, root.der];
+        },
+        want: 'x509-path-length',
+      },
+      {
+        name: 'through an authority that may not sign certificates',
+        given: () => {
+          const mute = issueCertificate({
+            name: [['CN', 'mute']],
+            key: keys.middle,
+            issuer: root,
+            ca: {},
+            keyUsage: [0, 6],
+          });
+          return [leafWith({ issuer: mute }).der, mute.der, root.der];
+        },
+        want: 'x509-key-usage',
+      },
+      {
+        name: 'with a leaf from the future',
+        given: () => [leafWith({ notBeforeMs: TEST_NOW_MS + DAY_MS }).der, middle.der, root.der],
+        want: 'x509-not-yet-valid',
+      },
+      {
+        name: 'with an expired leaf',
+        given: () => [leafWith({ notAfterMs: TEST_NOW_MS - DAY_MS }).der, middle.der, root.der],
+        want: 'x509-expired',
+      },
+      {
+        name: 'with an expired authority',
+        given: () => {
+          const old = issueCertificate({
+            name: [['CN', 'old']],
+            key: keys.middle,
+            issuer: root,
+            ...CA,
+            notAfterMs: TEST_NOW_MS - DAY_MS,
+          });
+          return [leafWith({ issuer: old }).der, old.der, root.der];
+        },
+        want: 'x509-expired',
+      },
+      {
+        name: 'with a critical extension that nobody knows',
+        given: () => [
+          leafWith({ extensions: [{ oid: '1.2.3', critical: true, value: der.nothing() }] }).der,
+          middle.der,
+          root.der,
+        ],
+        want: 'x509-extension-critical',
+      },
+      {
+        name: 'with name constraints in an authority',
+        given: () => {
+          const bound = issueCertificate({
+            name: [['CN', 'bound']],
+            key: keys.middle,
+            issuer: root,
+            ...CA,
+            extensions: [{ oid: '2.5.29.30', critical: true, value: der.sequence() }],
+          });
+          return [leafWith({ issuer: bound }).der, bound.der, root.der];
+        },
+        want: 'x509-extension-critical',
+      },
+    ];
+  test.each(cases)('$name is refused', ({ given, want }) => {
+    expect(() => verify(given())).toThrow(refusedWith(want));
+  });
+
+  test('longer than its pinned root allows is refused', () => {
+    const top = issueCertificate({
+      name: [['CN', 'top']],
+      key: keys.root,
+      ca: { pathLength: 0 },
+      keyUsage: [5],
+    });
+    const below = issueCertificate({ name: [['CN', 'below']], key: keys.middle, issuer: top, ...CA });
+    const chain = [leafWith({ issuer: below }).der, below.der, top.der].map(parseCertificate);
+    expect(() => verifyPath({ chain, isPinned: () => true, atMs: TEST_NOW_MS })).toThrow(
+      refusedWith('x509-path-length'),
+    );
+  });
+
+  test('is judged by date also when its signatures are remembered', () => {
+    const cache = new CertificateCache();
+    const chain = [leafWith().der, middle.der, root.der].map((each) => cache.parse(each));
+    verifyPath({ chain, isPinned: () => true, atMs: TEST_NOW_MS, cache });
+    const later = { chain, isPinned: () => true, atMs: TEST_NOW_MS + 1000 * DAY_MS, cache };
+    expect(() => verifyPath(later)).toThrow(refusedWith('x509-expired'));
+  });
+});
+
+describe('a certificate', () => {
+  const broken: readonly { name: string; given: () => Uint8Array; want: string }[] = [
+    {
+      name: 'with a byte after it',
+      given: () => Buffer.concat([root.der, Buffer.of(0)]),
+      want: 'x509-malformed',
+    },
+    { name: 'larger than 16 KiB', given: () => new Uint8Array(17 << 10), want: 'x509-malformed' },
+    {
+      name: 'whose outer algorithm is another',
+      given: () => leafWith({ outerAlgorithm: signatureAlgorithm('p384') }).der,
+      want: 'x509-algorithm-mismatch',
+    },
+    {
+      name: 'with an extension twice',
+      given: () =>
+        leafWith({
+          extensions: [
+            { oid: '1.2.3', value: der.nothing() },
+            { oid: '1.2.3', value: der.nothing() },
+          ],
+        }).der,
+      want: 'x509-extension-duplicate',
+    },
+    {
+      name: 'without extensions',
+      given: () => issueCertificate({ name: [['CN', 'x']], key: keys.leaf }).der,
+      want: 'x509-malformed',
+    },
+    {
+      name: 'with a path length and no authority',
+      given: () => leafWith({ extensions: [{ oid: '2.5.29.19', value: der.sequence(der.integer(0)) }] }).der,
+      want: 'x509-malformed',
+    },
+    {
+      name: 'with a byte after its key usage',
+      given: () =>
+        leafWith({ extensions: [{ oid: '2.5.29.37', value: Buffer.concat([der.sequence(), Buffer.of(0)]) }] })
+          .der,
+      want: 'x509-malformed',
+    },
+    {
+      name: 'signed with SHA-1',
+      given: () => leafWith({ outerAlgorithm: der.sequence(der.oid('1.2.840.10045.4.1')) }).der,
+      want: 'x509-algorithm-mismatch',
+    },
+  ];
+  test.each(broken)('$name is refused', ({ given, want }) => {
+    expect(() => parseCertificate(new Uint8Array(given()))).toThrow(refusedWith(want));
+  });
+
+  const weak: readonly { name: string; given: () => Uint8Array; want: string }[] = [
+    {
+      name: 'RSA below 2048 bits',
+      given: () => rsaSpki(2n ** 1024n + 1n, 65537n),
+      want: 'x509-algorithm-unsupported',
+    },
+    {
+      name: 'RSA with exponent 3',
+      given: () => rsaSpki(2n ** 2047n + 1n, 3n),
+      want: 'x509-algorithm-unsupported',
+    },
+    {
+      name: 'a curve of no standard here',
+      given: () => ecSpki('1.3.132.0.35', 133),
+      want: 'x509-algorithm-unsupported',
+    },
+    { name: 'a compressed point', given: () => ecSpki('1.2.840.10045.3.1.7', 33), want: 'x509-malformed' },
+    { name: 'a point off its curve', given: () => ecSpki('1.2.840.10045.3.1.7', 65), want: 'x509-malformed' },
+    {
+      name: 'another algorithm',
+      given: () => der.sequence(der.sequence(der.oid('1.2.840.113549.1.1.10')), der.bits(Uint8Array.of(0))),
+      want: 'x509-algorithm-unsupported',
+    },
+  ];
+  test.each(weak)('a key that is $name is refused', ({ given, want }) => {
+    expect(() => parsePublicKey(given())).toThrow(refusedWith(want));
+  });
+
+  test.each([
+    ['made up', () => [leafWith().der, middle.der, root.der]],
+    ['of AMD', () => amdChain()],
+  ])('of a chain that is %s loses its trust with any byte changed', (_, chainOf) => {
+    const cache = new CertificateCache();
+    const ders = chainOf();
+    const good = ders.map((each) => cache.parse(each));
+    const trusted = good.at(-1)?.fingerprint;
+    const atMs = TEST_NOW_MS;
+    const verifyAll = (chain: readonly Certificate[]): void =>
+      verifyPath({ chain, isPinned: (each) => each.fingerprint === trusted, atMs, cache });
+    verifyAll(good);
+    let cases = 0;
+    for (const [index, original] of ders.entries()) {
+      for (let at = 0; at < original.length; at++, cases++) {
+        const changed = Uint8Array.from(original);
+        changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8));
+        if (passes(() => verifyAll(good.with(index, parseCertificate(changed))))) {
+          throw new Error(`accepted: certificate ${index}, byte ${at}`);
+        }
+      }
+    }
+    expect(cases).toBeGreaterThan(1000);
+  });
+
+  test('is read or refused by code, whatever the bytes are', () => {
+    const codes = ['x509-'];
+    const seeds = [root.der, middle.der, leafWith().der];
+    expect(fuzz({ seeds, parse: parseCertificate, codes }).refused).toBeGreaterThan(0);
+    expect(
+      fuzz({ seeds: [issueCrl({ issuer: middle, revoked: [1n, 2n] })], parse: parseCrl, codes }).refused,
+    ).toBeGreaterThan(0);
+  });
+});
+
+describe('a chain out of order', () => {
+  test('is put in order from the leaf up', () => {
+    const [leaf, m, r] = [leafWith().der, middle.der, root.der].map(parseCertificate) as [
+      Certificate,
+      Certificate,
+      Certificate,
+    ];
+    expect(buildChain(leaf, [r, leaf, m])).toEqual([leaf, m, r]);
+  });
+
+  test('takes the issuer whose key signed, not the first of that name', () => {
+    const impostor = issueCertificate({
+      name: [['CN', 'middle']],
+      key: generateKey('p256'),
+      issuer: root,
+      ...CA,
+    });
+    const leaf = parseCertificate(leafWith().der);
+    const right = parseCertificate(middle.der);
+    expect(buildChain(leaf, [parseCertificate(impostor.der), right])[1]).toBe(right);
+  });
+
+  test('ends where an issuer is missing, and in a circle it ends too', () => {
+    const a = issueCertificate({
+      name: [['CN', 'a']],
+      key: keys.root,
+      issuer: { ...root, name: leafWith({ name: [['CN', 'b']] }).name },
+      ...CA,
+    });
+    const b = issueCertificate({ name: [['CN', 'b']], key: keys.middle, issuer: a, ...CA });
+    expect(buildChain(parseCertificate(leafWith().der), [])).toHaveLength(1);
+    expect(
+      buildChain(parseCertificate(a.der), [parseCertificate(a.der), parseCertificate(b.der)]).length,
+    ).toBeLessThanOrEqual(8);
+  });
+});
+
+describe('a CRL', () => {
+  const issuerOf = (certificate: TestCertificate): Certificate => parseCertificate(certificate.der);
+
+  test('names what is revoked and leaves the others alone', () => {
+    const [bad, good] = [leafWith(), leafWith()];
+    const crl = parseCrl(issueCrl({ issuer: middle, revoked: [bad.serial] }));
+    verifyCrl(crl, issuerOf(middle), TEST_NOW_MS);
+    expect(() => checkNotRevoked(parseCertificate(bad.der), crl)).toThrow(refusedWith('x509-revoked'));
+    expect(() => checkNotRevoked(parseCertificate(good.der), crl)).not.toThrow();
+  });
+
+  const cases: readonly { name: string; given: () => unknown; want: string }[] = [
+    {
+      name: 'of another authority',
+      given: () => verifyCrl(parseCrl(issueCrl({ issuer: root })), issuerOf(middle), TEST_NOW_MS),
+      want: 'x509-crl-issuer',
+    },
+    {
+      name: 'used for a certificate of another authority',
+      given: () => checkNotRevoked(parseCertificate(middle.der), parseCrl(issueCrl({ issuer: middle }))),
+      want: 'x509-crl-issuer',
+    },
+    {
+      name: 'from the future',
+      given: () =>
+        verifyCrl(
+          parseCrl(issueCrl({ issuer: middle, thisUpdateMs: TEST_NOW_MS + DAY_MS })),
+          issuerOf(middle),
+          TEST_NOW_MS,
+        ),
+      want: 'x509-crl-not-yet-valid',
+    },
+    {
+      name: 'past its next update',
+      given: () =>
+        verifyCrl(
+          parseCrl(issueCrl({ issuer: middle, nextUpdateMs: TEST_NOW_MS - 1000 })),
+          issuerOf(middle),
+          TEST_NOW_MS,
+        ),
+      want: 'x509-crl-expired',
+    },
+    {
+      name: 'signed by another key',
+      given: () =>
+        verifyCrl(
+          parseCrl(issueCrl({ issuer: { ...middle, key: generateKey('p256') } })),
+          issuerOf(middle),
+          TEST_NOW_MS,
+        ),
+      want: 'x509-signature',
+    },
+    {
+      name: 'signed by an authority that may not',
+      given: () => {
+        const mute = issueCertificate({
+          name: [['CN', 'mute']],
+          key: keys.middle,
+          issuer: root,
+          ca: {},
+          keyUsage: [5],
+        });
+        verifyCrl(parseCrl(issueCrl({ issuer: mute })), issuerOf(mute), TEST_NOW_MS);
+      },
+      want: 'x509-key-usage',
+    },
+    {
+      name: 'that is only a delta',
+      given: () =>
+        parseCrl(
+          issueCrl({
+            issuer: middle,
+            extensions: [{ oid: '2.5.29.27', critical: true, value: der.integer(1) }],
+          }),
+        ),
+      want: 'x509-extension-critical',
+    },
+    {
+      name: 'with a byte after it',
+      given: () => parseCrl(new Uint8Array(Buffer.concat([issueCrl({ issuer: middle }), Buffer.of(0)]))),
+      want: 'x509-malformed',
+    },
+  ];
+  test.each(cases)('$name is refused', ({ given, want }) => {
+    expect(given).toThrow(refusedWith(want));
+  });
+
+  test('is refused with any byte changed', () => {
+    const original = issueCrl({ issuer: middle, revoked: [77n] });
+    const issuer = issuerOf(middle);
+    for (let at = 0; at < original.length; at++) {
+      const changed = Uint8Array.from(original);
+      changed[at] = (changed[at] ?? 0) ^ 0x01;
+      if (passes(() => verifyCrl(parseCrl(changed), issuer, TEST_NOW_MS)))
+        throw new Error(`accepted: byte ${at}`);
+    }
+  });
+});
+
+describe('a PEM text', () => {
+  const options = { label: 'CERTIFICATE', maxBlocks: 3 } as const;
+
+  test('gives back what was written, with both kinds of line ends', () => {
+    const pem = toPem(root.der) + toPem(middle.der);
+    expect(parsePem(pem, options)).toEqual([root.der, middle.der]);
+    expect(parsePem(pem.replaceAll('\n', '\r\n'), options)).toEqual([root.der, middle.der]);
+    expect(parsePem(pem.trimEnd(), options)).toEqual([root.der, middle.der]);
+  });
+
+  const cases: readonly { name: string; given: () => string }[] = [
+    { name: 'that is empty', given: () => '' },
+    { name: 'with text before', given: () => `hello\n${toPem(root.der)}` },
+    { name: 'with text between blocks', given: () => `${toPem(root.der)}hello\n${toPem(root.der)}` },
+    { name: 'with an empty line between blocks', given: () => `${toPem(root.der)}\n${toPem(root.der)}` },
+    { name: 'with text after', given: () => `${toPem(root.der)}hello` },
+    { name: 'with two line ends at its end', given: () => `${toPem(root.der)}\n` },
+    { name: 'with mixed line ends', given: () => toPem(root.der).replace('\n', '\r\n') },
+    { name: 'with a header', given: () => toPem(root.der).replace('-----\n', '-----\nProc-Type: 4\n\n') },
+    { name: 'of another label', given: () => toPem(root.der, 'X509 CRL') },
+    { name: 'without end', given: () => toPem(root.der).replace(/-----END.*/, '') },
+    { name: 'with a space in a line', given: () => toPem(root.der).replace('MII', 'MI I') },
+    {
+      name: 'with a short line in the middle',
+      given: () => toPem(root.der).replace(/(.{60})(.{4})\n/, '$1\n$2'),
+    },
+    {
+      name: 'with spare bits in its base64',
+      given: () => '-----BEGIN CERTIFICATE-----\nAB==\n-----END CERTIFICATE-----\n',
+    },
+    { name: 'without padding', given: () => '-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n' },
+    { name: 'with an empty block', given: () => '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n' },
+    { name: 'of too many blocks', given: () => toPem(root.der).repeat(4) },
+    { name: 'larger than a megabyte', given: () => 'A'.repeat(2 << 20) },
+  ];
+  test.each(cases)('$name is refused', ({ given }) => {
+    expect(() => parsePem(given(), options)).toThrow(refusedWith('x509-pem-malformed'));
+  });
+
+  test('base64 has exactly one form', () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), fc.nat(), fc.nat(), (content, at, code) => {
+        const text = Buffer.from(content).toString('base64');
+        expect(decodeBase64(text)).toEqual(content);
+        const changed =
+          text.slice(0, at % (text.length + 1)) +
+          String.fromCharCode(code % 128) +
+          text.slice((at % (text.length + 1)) + 1);
+        const decoded = decodeBase64(changed);
+        return changed === text || decoded === undefined || Buffer.compare(decoded, content) !== 0;
+      }),
+    );
+  });
+});
+
+function passes(work: () => void): boolean {
+  try {
+    work();
+    return true;
+  } catch (error) {
+    if (error instanceof X509Error) return false;
+    throw error;
+  }
+}
+
+/** The authority of Milan as leaf would be refused for being one, so a chip certificate of AMD stands below it. */
+function amdChain(): Uint8Array[] {
+  const [ark, ask] = AMD_AUTHORITIES.Milan.map((each) => new Uint8Array(Buffer.from(each, 'base64')));
+  return [readFixture('snp', 'milan.vcek'), ask ?? new Uint8Array(), ark ?? new Uint8Array()];
+}
+
+function rsaSpki(modulus: bigint, exponent: bigint): Uint8Array {
+  const key = der.sequence(der.integer(modulus), der.integer(exponent));
+  return der.sequence(der.sequence(der.oid('1.2.840.113549.1.1.1'), der.nothing()), der.bits(key));
+}
+
+function ecSpki(curve: string, length: number): Uint8Array {
+  const point = new Uint8Array(length).fill(5);
+  point[0] = length % 2 === 1 && length > 40 ? 4 : 2;
+  return der.sequence(der.sequence(der.oid('1.2.840.10045.2.1'), der.oid(curve)), der.bits(point));
+}

@@ -1,0 +1,2 @@
+/** Evidence for tests: the real one of `fixtures`, and made-up processors that sign whatever a case needs. */
+export { readFixture } from './fixture.ts';

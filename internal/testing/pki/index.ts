@@ -1,0 +1,18 @@
+/** A public key infrastructure for tests: certificates and CRLs of any form, also of those that must be refused. */
+export * as der from './der.ts';
+export {
+  encodeName,
+  generateKey,
+  issueCertificate,
+  issueCrl,
+  signatureAlgorithm,
+  signWith,
+  TEST_NOW_MS,
+  toPem,
+  type TestCertificate,
+  type TestCertificateOptions,
+  type TestCrlOptions,
+  type TestExtension,
+  type TestKey,
+  type TestKeyKind,
+} from './certificate.ts';
