@@ -1,0 +1,364 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import {
+  buildLog,
+  sha256,
+  startupLocality,
+  type BuiltEvent,
+  type BuiltHeader,
+} from '../../testing/event-log.ts';
+import { fuzz } from '../../testing/fuzz.ts';
+import { EventlogError } from './errors.ts';
+import { MAX_LOG_BYTES, parseEventLog, type EventLog } from './parse.ts';
+import { isDataMeasured, replayEventLog, verifyEventLog } from './replay.ts';
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const fixture = (name: string): Uint8Array =>
+  new Uint8Array(readFileSync(new URL(`fixtures/${name}`, import.meta.url)));
+const text = (value: string): Uint8Array => new Uint8Array(Buffer.from(value));
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+const EVENTS: readonly BuiltEvent[] = [
+  { register: 0, type: 0x80000008, data: text('firmware'), digest: sha256(text('the blob itself')) },
+  { register: 4, type: 0x04, data: text('\0\0\0\0') },
+  { register: 4, type: 0x0d, data: text('kernel') },
+];
+
+/** What TPM2_PCR_Extend does, written once more. */
+function extended(...digests: readonly Uint8Array[]): Uint8Array {
+  return digests.reduce((value, digest) => sha256(Buffer.concat([value, digest])), new Uint8Array(32));
+}
+
+const QUOTED: ReadonlyMap<number, Uint8Array> = new Map([
+  [0, extended(sha256(text('the blob itself')))],
+  [4, extended(sha256(text('\0\0\0\0')), sha256(text('kernel')))],
+  [7, new Uint8Array(32)],
+]);
+
+describe('logs of real machines', () => {
+  const known = [
+    {
+      name: 'arch-linux-workstation.bin',
+      kind: 'tpm',
+      hash: 'sha256',
+      registers: {
+        0: '758b773d94feabf52ef5a4c00a7ad2c80d8d6e6d9d58756150be9bc973da9087',
+        4: '925d453d3dfef4ac0c72c957402163d45fa95d05e6d53f047263a3a60b598325',
+        7: '3b4a4db44b7a872524055364e62e897ae678e0d47ab0809f65c3a4ed77f66ab9',
+        8: '47591b43af431963eaeb5238a5c42eda1eb0014c27f7de7ae483066a2d2a2e61',
+      },
+    },
+    {
+      name: 'cos-85-amd-sev.bin',
+      kind: 'tpm',
+      hash: 'sha256',
+      registers: {
+        0: '0f35c214608d93c7a6e68ae7359b4a8be5a0e99eea9107ece427c4dea4e439cf',
+        4: 'd690bdac2aa8b73a1d718cb91990df07d0747b07ea57b3b2d0f0d511f0d90491',
+        7: '3365d7fa2b024c852913c06e04ffbfa6ea5289f743bbf1a76f7ffdf21ed84793',
+        9: 'f4f2d92d6d54f6c41f2706fd98091317642e0680a7902c72893d41e3464a93b7',
+      },
+    },
+    {
+      name: 'cos-113-tdx.ccel',
+      kind: 'ccel',
+      hash: 'sha384',
+      registers: {
+        1: 'a4de2df23e9611299123ba4359c42a5e578b0f8488bf1bba8ef5606d9ea5d81c97c064b482a5eac537d166bd0f0f752d',
+        2: '0ee9366c928a77092f55e9e114c7394181fd264699155f0df77d23577618d5f650568a17d379355a07bd846e552f4e20',
+        3: '4969684dc87381fc3b3134176c8d8806eaf0a901859f5f70cfae8d17714b46c10a8de219048c9fc09f11f381a6fbe7c1',
+      },
+    },
+  ] as const;
+
+  test.each(known)('$name leads to its published registers', ({ name, kind, hash, registers }) => {
+    const log = parseEventLog(fixture(name), kind);
+    const quoted = new Map(
+      Object.entries(registers).map(([register, value]) => [Number(register), Buffer.from(value, 'hex')]),
+    );
+    verifyEventLog(log, hash, quoted);
+    expect(quoted.size).toBeGreaterThan(2);
+  });
+
+  test('a CCEL padded with 0xff to its area is the same log', () => {
+    const bytes = fixture('cos-113-tdx.ccel');
+    const padded = Buffer.concat([bytes, Buffer.alloc(65_536 - bytes.length, 0xff)]);
+    expect(parseEventLog(padded, 'ccel').events).toHaveLength(parseEventLog(bytes, 'ccel').events.length);
+  });
+
+  test.each([
+    { name: 'debian-10.bin', why: 'it is in the old format without Spec ID' },
+    { name: 'short-no-action.bin', why: 'its header is cut off' },
+  ])('$name is refused because $why', ({ name }) => {
+    expect(() => parseEventLog(fixture(name), 'tpm')).toThrow(coded('eventlog-header'));
+  });
+
+  test('no byte that a digest covers can change unseen; only data whose digest is not H(data) can', () => {
+    const bytes = fixture('arch-linux-workstation.bin');
+    const log = parseEventLog(bytes, 'tpm');
+    const before = replayEventLog(log, 'sha256');
+    const trusted = new Set(trustedData(log));
+    let unseen = 0;
+    for (let at = 0; at < bytes.length; at += 7) {
+      const copy = bytes.slice();
+      copy[at] = (copy[at] ?? 0) ^ (1 << (at % 8));
+      try {
+        const altered = parseEventLog(copy, 'tpm');
+        verifyEventLog(altered, 'sha256', before);
+        unseen++;
+        expect(trustedData(altered).filter((each) => !trusted.has(each))).toEqual([]);
+      } catch (error) {
+        expect(error).toBeInstanceOf(EventlogError);
+      }
+    }
+    expect(unseen).toBeGreaterThan(0); // a log is not signed: evidence covers its hash
+  });
+
+  function trustedData(log: EventLog): string[] {
+    const measured = log.events.filter((event) => isDataMeasured(event, 'sha256'));
+    return measured.map((event) => `${event.register}:${hex(event.data)}`);
+  }
+});
+
+describe('verifyEventLog()', () => {
+  test('accepts a log that leads to the quoted registers, and a register at zero without events', () => {
+    verifyEventLog(parseEventLog(buildLog(EVENTS), 'tpm'), 'sha256', QUOTED);
+  });
+
+  const [first, second, third] = EVENTS as [BuiltEvent, BuiltEvent, BuiltEvent];
+  const hostile = [
+    { name: 'events in another order', events: [first, third, second] },
+    {
+      name: 'an event that was appended',
+      events: [...EVENTS, { register: 4, type: 0x0d, data: text('more') }],
+    },
+    {
+      name: 'an event in a register that holds zero',
+      events: [...EVENTS, { register: 7, type: 4, data: text('x') }],
+    },
+    { name: 'an event left out', events: [first, second] },
+    { name: 'all events of a register left out', events: [first] },
+    {
+      name: 'an event of another boot',
+      events: [first, second, { register: 4, type: 0x0d, data: text('other kernel') }],
+    },
+    { name: 'an event moved to another register', events: [first, second, { ...third, register: 5 }] },
+    { name: 'an event hidden as no-action', events: [first, second, { ...third, type: 3 }] },
+  ];
+  test.each(hostile)('refuses $name', ({ events }) => {
+    const log = parseEventLog(buildLog(events), 'tpm');
+    expect(() => verifyEventLog(log, 'sha256', QUOTED)).toThrow(coded('eventlog-replay'));
+  });
+
+  test('names the register, what was expected and what was found', () => {
+    const log = parseEventLog(buildLog([]), 'tpm');
+    const quoted = new Map([[4, Buffer.alloc(32, 1)]]);
+    expect(() => verifyEventLog(log, 'sha256', quoted)).toThrow(
+      expect.objectContaining({
+        details: { register: 4, expected: '00'.repeat(32), actual: '01'.repeat(32) },
+      }),
+    );
+  });
+
+  test('refuses a log without the bank that was quoted', () => {
+    const log = parseEventLog(buildLog([], { algorithms: [[0x04, 20]] }), 'tpm');
+    expect(() => verifyEventLog(log, 'sha256', QUOTED)).toThrow(coded('eventlog-bank-missing'));
+  });
+
+  test('a log whose data lies replays all the same; isDataMeasured() tells which data may be believed', () => {
+    const lying = parseEventLog(buildLog([{ ...first, data: text('fine firmware') }, second, third]), 'tpm');
+    verifyEventLog(lying, 'sha256', QUOTED);
+    expect(lying.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false, true, true]);
+    const forged = parseEventLog(
+      buildLog([first, second, { ...third, data: text('fine kernel'), digest: sha256(text('kernel')) }]),
+      'tpm',
+    );
+    verifyEventLog(forged, 'sha256', QUOTED);
+    expect(forged.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false, true, false]);
+  });
+
+  test('data of a no-action event is never believed', () => {
+    const log = parseEventLog(buildLog([{ register: 0, type: 3, data: text('trust me') }]), 'tpm');
+    expect(log.events.map((event) => isDataMeasured(event, 'sha256'))).toEqual([false]);
+  });
+
+  test('replay is the fold of extend, for all sequences of events', () => {
+    const digests = fc.array(fc.uint8Array({ minLength: 32, maxLength: 32 }), { maxLength: 12 });
+    fc.assert(
+      fc.property(digests, (all) => {
+        const log = parseEventLog(buildLog(all.map((digest) => ({ register: 9, type: 6, digest }))), 'tpm');
+        const value = replayEventLog(log, 'sha256').get(9) ?? new Uint8Array(32);
+        expect(hex(value)).toBe(hex(extended(...all)));
+      }),
+    );
+  });
+});
+
+describe('the startup locality', () => {
+  const replayed = (events: readonly BuiltEvent[]): string =>
+    hex(replayEventLog(parseEventLog(buildLog(events), 'tpm'), 'sha256').get(0) ?? new Uint8Array());
+  const event: BuiltEvent = { register: 0, type: 8, data: text('version') };
+
+  test('is the last byte of the start value of PCR 0', () => {
+    const start = new Uint8Array(32);
+    start[31] = 3;
+    const expected = sha256(Buffer.concat([start, sha256(text('version'))]));
+    expect(replayed([startupLocality(3), event])).toBe(hex(expected));
+  });
+
+  const hostile = [
+    { name: 'is refused twice', events: [startupLocality(3), startupLocality(3), event] },
+    { name: 'is refused after PCR 0 was extended', events: [event, startupLocality(3)] },
+    { name: 'is refused when it is none that can start a TPM', events: [startupLocality(2), event] },
+    {
+      name: 'is refused with more data',
+      events: [{ ...startupLocality(3), data: text('StartupLocality\0\u0003\u0003') }, event],
+    },
+    {
+      name: 'is refused without data',
+      events: [{ ...startupLocality(3), data: text('StartupLocality\0') }, event],
+    },
+  ];
+  test.each(hostile)('$name', ({ events }) => {
+    expect(() => replayed(events)).toThrow(coded('eventlog-locality'));
+  });
+});
+
+describe('parseEventLog()', () => {
+  const event: BuiltEvent = { register: 4, type: 4, data: text('x') };
+  const sha1 = [0x04, new Uint8Array(20)] as const;
+  const sha256Digest = [0x0b, new Uint8Array(32)] as const;
+  const hostileEvents: readonly {
+    readonly name: string;
+    readonly event: BuiltEvent;
+    readonly code: string;
+  }[] = [
+    { name: 'PCR 24', event: { ...event, register: 24 }, code: 'eventlog-register' },
+    { name: 'PCR 2^32 - 2', event: { ...event, register: 0xfffffffe }, code: 'eventlog-register' },
+    {
+      name: 'more digests than the header says',
+      event: { ...event, digests: [sha256Digest, sha1] },
+      code: 'eventlog-digests',
+    },
+    {
+      name: 'a digest count beyond the log',
+      event: { ...event, digestCount: 0xffffffff },
+      code: 'eventlog-digests',
+    },
+    { name: 'no digest', event: { ...event, digests: [] }, code: 'eventlog-digests' },
+    { name: 'a digest of another algorithm', event: { ...event, digests: [sha1] }, code: 'eventlog-digests' },
+    {
+      name: 'a digest of no algorithm',
+      event: { ...event, digests: [[0xffff, new Uint8Array(32)]] },
+      code: 'eventlog-digests',
+    },
+    {
+      name: 'a data size of 2^32 - 1',
+      event: { ...event, dataSize: 0xffffffff },
+      code: 'eventlog-truncated',
+    },
+    { name: 'a data size of one more', event: { ...event, dataSize: 2 }, code: 'eventlog-truncated' },
+  ];
+  test.each(hostileEvents)('refuses an event with $name', ({ event: hostile, code }) => {
+    expect(() => parseEventLog(buildLog([event, hostile]), 'tpm')).toThrow(coded(code));
+  });
+
+  test('refuses one algorithm twice in an event', () => {
+    const twice: BuiltEvent = { ...event, digests: [sha256Digest, sha256Digest] };
+    const header: BuiltHeader = {
+      algorithms: [
+        [0x0b, 32],
+        [0x04, 20],
+      ],
+    };
+    expect(() => parseEventLog(buildLog([twice], header), 'tpm')).toThrow(coded('eventlog-digests'));
+  });
+
+  const hostileHeaders: readonly {
+    readonly name: string;
+    readonly header: BuiltHeader;
+    readonly code: string;
+  }[] = [
+    { name: 'another register', header: { register: 2 }, code: 'eventlog-header' },
+    { name: 'another type', header: { type: 4 }, code: 'eventlog-header' },
+    { name: 'another signature', header: { signature: 'Spec ID Event02' }, code: 'eventlog-header' },
+    { name: 'another major version', header: { majorVersion: 1 }, code: 'eventlog-header' },
+    { name: 'bytes after its end', header: { trailing: 1 }, code: 'eventlog-header' },
+    { name: 'no algorithm', header: { algorithms: [] }, code: 'eventlog-algorithms' },
+    {
+      name: 'an algorithm twice',
+      header: {
+        algorithms: [
+          [0x0b, 32],
+          [0x0b, 32],
+        ],
+      },
+      code: 'eventlog-algorithms',
+    },
+    { name: 'a digest of a wrong size', header: { algorithms: [[0x0b, 20]] }, code: 'eventlog-algorithms' },
+    { name: 'an unknown algorithm', header: { algorithms: [[0x99, 32]] }, code: 'eventlog-algorithms' },
+    { name: '2^32 - 1 algorithms', header: { algorithmCount: 0xffffffff }, code: 'eventlog-algorithms' },
+    { name: 'more algorithms than it has', header: { algorithmCount: 3 }, code: 'eventlog-truncated' },
+    { name: 'a size beyond the log', header: { size: 0xffffffff }, code: 'eventlog-truncated' },
+  ];
+  test.each(hostileHeaders)('refuses a header with $name', ({ header, code }) => {
+    expect(() => parseEventLog(buildLog([], header), 'tpm')).toThrow(coded(code));
+  });
+
+  test('refuses every truncation within an event', () => {
+    const [whole, header] = [buildLog(EVENTS), buildLog([])];
+    const ends = new Set(
+      EVENTS.map((_, index) => buildLog(EVENTS.slice(0, index)).length).concat(whole.length),
+    );
+    for (let length = header.length; length < whole.length; length++) {
+      if (ends.has(length)) continue;
+      expect(() => parseEventLog(whole.slice(0, length), 'tpm')).toThrow(coded('eventlog-truncated'));
+    }
+  });
+
+  test('refuses more than any log has, before it reads', () => {
+    expect(() => parseEventLog(new Uint8Array(MAX_LOG_BYTES + 1), 'tpm')).toThrow(
+      coded('eventlog-too-large'),
+    );
+  });
+
+  const log = buildLog(EVENTS);
+  test.each([
+    { name: 'zeros', padding: Buffer.alloc(100) },
+    { name: '0xff', padding: Buffer.alloc(100, 0xff) },
+  ])('takes padding of $name', ({ padding }) => {
+    expect(parseEventLog(Buffer.concat([log, padding]), 'tpm').events).toHaveLength(3);
+  });
+
+  test.each([
+    {
+      name: 'zeros with something in them',
+      padding: Buffer.concat([Buffer.alloc(50), Buffer.of(1), Buffer.alloc(50)]),
+    },
+    { name: '0xff with something in it', padding: Buffer.concat([Buffer.alloc(50, 0xff), Buffer.of(1)]) },
+    { name: 'zeros, then 0xff', padding: Buffer.concat([Buffer.alloc(50), Buffer.alloc(50, 0xff)]) },
+  ])('refuses padding of $name', ({ padding }) => {
+    expect(() => parseEventLog(Buffer.concat([log, padding]), 'tpm')).toThrow(coded('eventlog-padding'));
+  });
+
+  test('a CCEL has registers 0 to 4', () => {
+    const ccel = (register: number) => () =>
+      parseEventLog(buildLog([{ ...event, register }], { register: 1 }), 'ccel');
+    expect(ccel(4)().events).toHaveLength(1);
+    expect(ccel(5)).toThrow(coded('eventlog-register'));
+  });
+
+  test('fuzz: throws nothing but its coded error, and replays what it reads', () => {
+    const seeds = [
+      fixture('arch-linux-workstation.bin').slice(0, 3000),
+      fixture('cos-113-tdx.ccel').slice(0, 3000),
+      buildLog(EVENTS),
+    ];
+    const parse = (input: Uint8Array): unknown => [
+      replayEventLog(parseEventLog(input, 'tpm'), 'sha256'),
+      replayEventLog(parseEventLog(input, 'ccel'), 'sha384'),
+    ];
+    expect(fuzz({ seeds, parse, codes: ['eventlog-'] }).refused).toBeGreaterThan(100);
+  });
+});
