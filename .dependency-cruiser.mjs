@@ -8,6 +8,9 @@ const PROGRAMS = 'cli|bootstrapper|joinservice';
 /** The folders that programs share, and all that may be entered of them. */
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';
 
+/** Code that is never shipped, beside the code it tests. Shared doubles are in internal/testing. */
+const TEST = '\\.i?test\\.ts$|/(fake|stub)-[^/]+\\.ts$';
+
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
 
 /** R1 once per program: `to` can't exclude what `from` matched when a contract lies inside a program. */
@@ -26,25 +29,25 @@ export default {
     rule(
       'R2-internal-never-looks-up',
       'internal/ knows no program and no contract: take what you need as a parameter of your own type.',
-      { path: '^internal/', pathNot: '\\.i?test\\.ts$' },
+      { path: '^internal/', pathNot: TEST },
       { path: `^(${PROGRAMS}|initproto|e2e)/` },
     ),
     rule(
       'R2-tests-of-internal-see-contracts-only',
       'A test of internal/ may use a contract as its sample, and nothing else from above.',
-      { path: '^internal/.*\\.i?test\\.ts$' },
+      { path: `^internal/.*(${TEST})` },
       { path: `^(${PROGRAMS}|initproto|e2e)/`, pathNot: `^${CONTRACTS}` },
     ),
     rule(
       'R2-ground-stands-on-ground',
       'errors, secret, clock, cleanup, logging, event and supervisor import nothing but one another.',
-      { path: `^internal/(${GROUND})/`, pathNot: '\\.i?test\\.ts$' },
+      { path: `^internal/(${GROUND})/`, pathNot: TEST },
       { path: '^internal/', pathNot: `^internal/(${GROUND})/` },
     ),
     rule(
       'R2-ports-know-no-domain',
       'A port translates one outside thing and imports ground and ports only: the domain calls it, not the reverse.',
-      { path: `^internal/(${PORTS})/`, pathNot: '\\.i?test\\.ts$' },
+      { path: `^internal/(${PORTS})/`, pathNot: TEST },
       { path: '^internal/', pathNot: `^internal/(${GROUND}|${PORTS})/` },
     ),
     rule(
@@ -66,6 +69,8 @@ export default {
           // The app finds commands by their verb, and commands are written against the app: a door between
           // the two would close a cycle.
           '^cli/(app|commands)/[^/]+\\.ts$',
+          // A test takes the one double it needs: all of them together load every port there is.
+          '^internal/testing/',
         ],
       },
     ),
@@ -78,7 +83,7 @@ export default {
     rule(
       'R5-nobody-uses-the-own-door',
       'A file of a folder imports its neighbours by name: through its own door every change is a cycle.',
-      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: '\\.i?test\\.ts$' },
+      { path: '^((?:internal|cli|bootstrapper|joinservice)/[^/]+)/.+', pathNot: TEST },
       { path: '^$1/index\\.ts$' },
     ),
     rule(
@@ -89,12 +94,12 @@ export default {
     ),
     rule(
       'R7-shipped-code-knows-no-test',
-      'internal/testing and *.test.ts are for tests only and never shipped.',
+      'internal/testing, *.test.ts and fake-*.ts are for tests only and never shipped.',
       {
         path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
-        pathNot: ['\\.i?test\\.ts$', '^internal/testing/'],
+        pathNot: [TEST, '^internal/testing/'],
       },
-      { path: ['\\.i?test\\.ts$', '^internal/testing/', '^e2e/'] },
+      { path: [TEST, '^internal/testing/', '^e2e/'] },
     ),
     rule(
       'R7-stories-see-only-what-is-shipped',
@@ -119,7 +124,7 @@ export default {
       'Programs run without the development dependencies.',
       {
         path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
-        pathNot: ['\\.i?test\\.ts$', '^internal/testing/'],
+        pathNot: [TEST, '^internal/testing/'],
       },
       { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'], pathNot: 'node_modules/@types/' },
     ),
