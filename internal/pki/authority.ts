@@ -107,9 +107,7 @@ export class KeySigner implements Signer {
           new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
           await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
           await AuthorityKeyIdentifierExtension.create(ca, false, webcrypto),
-          ...(spec.names.length === 0
-            ? []
-            : [new SubjectAlternativeNameExtension([...spec.names])]),
+          ...(spec.names.length === 0 ? [] : [new SubjectAlternativeNameExtension([...spec.names])]),
         ],
       },
       webcrypto,

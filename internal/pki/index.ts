@@ -3,7 +3,6 @@
  * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`.
  */
 export {
-  CLOCK_TOLERANCE_MS,
   createAuthorityPem,
   KeySigner,
   type LeafSpec,

@@ -30,7 +30,6 @@ export {
   type RecordKind,
 } from './kinds.ts';
 export {
-  OPERATOR_ROLES,
   type AuditRecord,
   type ClusterRecord,
   type ConfigurationRecord,

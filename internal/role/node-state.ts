@@ -19,10 +19,6 @@ const MOVES: Readonly<Record<NodeState, readonly NodeState[]>> = {
   DECOMMISSIONED: [],
 };
 
-export function isNodeState(name: string): name is NodeState {
-  return (NODE_STATES as readonly string[]).includes(name);
-}
-
 /** Whether a record moves: `false` when it is there already; throws `role-state-move` on a move that is not in the table. */
 export function checkNodeMove(from: NodeState, to: NodeState): boolean {
   if (from === to) return false;

@@ -23,7 +23,7 @@ export function parseRoles(names: readonly string[]): readonly Role[] {
   return roles;
 }
 
-export function isRole(name: string): name is Role {
+function isRole(name: string): name is Role {
   return (ROLES as readonly string[]).includes(name);
 }
 

@@ -1,0 +1,232 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { FakeClock } from '../../internal/testing/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { ACCESS } from './access.ts';
+import { mayCreateAuthorities, type DiskFacts } from './disk-state.ts';
+import { ensureAuthority, ensureLeaf } from './etcd-pki.ts';
+import { buildEtcdConfig, buildEtcdUnit, ETCD_PORTS, urlOf, type EtcdSettings } from './etcd-unit.ts';
+import { consensusLayout } from './layout.ts';
+
+const layout = consensusLayout('/var/lib/cluster');
+const settings: EtcdSettings = {
+  nodeId: 'node-1',
+  address: '192.0.2.1',
+  clusterId: 'c0ffee',
+  ports: ETCD_PORTS,
+  quotaBytes: 1024,
+  origin: { kind: 'first' },
+};
+
+describe('mayCreateAuthorities()', () => {
+  const ca = layout.clientsCa.certFile;
+  const cases: readonly { name: string; given: DiskFacts; want: boolean | string }[] = [
+    { name: 'a fresh disk', given: { hasData: false, wasFormed: false, missing: [ca] }, want: true },
+    {
+      name: 'a crash before etcd ran',
+      given: { hasData: false, wasFormed: false, missing: [] },
+      want: false,
+    },
+    { name: 'a member', given: { hasData: true, wasFormed: true, missing: [] }, want: false },
+    {
+      name: 'a crash in the first start of etcd',
+      given: { hasData: true, wasFormed: false, missing: [] },
+      want: false,
+    },
+    {
+      name: 'data without its PKI',
+      given: { hasData: true, wasFormed: false, missing: [ca] },
+      want: 'consensus-pki-missing',
+    },
+    {
+      name: 'a former member without PKI and data',
+      given: { hasData: false, wasFormed: true, missing: [ca] },
+      want: 'consensus-pki-missing',
+    },
+    {
+      name: 'a former member without data',
+      given: { hasData: false, wasFormed: true, missing: [] },
+      want: 'consensus-data-missing',
+    },
+  ];
+  test.each(cases)('$name: $want', ({ given, want }) => {
+    if (typeof want === 'boolean') expect(mayCreateAuthorities(given, layout)).toBe(want);
+    else expect(() => mayCreateAuthorities(given, layout)).toThrow(expect.objectContaining({ code: want }));
+  });
+});
+
+describe('buildEtcdConfig()', () => {
+  const configOf = (over: Partial<EtcdSettings> = {}) =>
+    JSON.parse(buildEtcdConfig({ ...settings, ...over }, layout)) as Record<string, unknown>;
+
+  test('listens for clients on the loopback and the address, for peers on the address alone, always with certificates', () => {
+    expect(configOf()).toMatchObject({
+      'listen-client-urls': 'https://127.0.0.1:2379,https://192.0.2.1:2379',
+      'listen-peer-urls': 'https://192.0.2.1:2380',
+      'client-transport-security': { 'client-cert-auth': true, 'trusted-ca-file': layout.trustedClientsCa },
+      'peer-transport-security': { 'client-cert-auth': true, 'trusted-ca-file': layout.trustedPeersCa },
+      'enable-grpc-gateway': false,
+    });
+  });
+
+  test('a client certificate is no peer certificate: the authorities are two', () => {
+    expect(layout.trustedClientsCa).not.toBe(layout.trustedPeersCa);
+    expect(layout.clientsCa.keyFile).not.toBe(layout.peersCa.keyFile);
+  });
+
+  test('writes IPv6 addresses in brackets', () => {
+    expect(urlOf('2001:db8::1', 2380)).toBe('https://[2001:db8::1]:2380');
+    expect(configOf({ address: '2001:db8::1' })['initial-cluster']).toBe('node-1=https://[2001:db8::1]:2380');
+  });
+
+  test('a member that was added names all of them and joins what is there', () => {
+    const members = { 'node-1': 'https://192.0.2.1:2380', 'node-2': 'https://192.0.2.2:2380' };
+    expect(configOf({ origin: { kind: 'added', members } })).toMatchObject({
+      'initial-cluster': 'node-1=https://192.0.2.1:2380,node-2=https://192.0.2.2:2380',
+      'initial-cluster-state': 'existing',
+    });
+  });
+});
+
+test('the unit has no root, no capability, and sees of the state only its own folder', () => {
+  const unit = buildEtcdUnit({ etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout });
+  const value = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
+  expect(value('User')).toBe('cluster-etcd');
+  expect(value('CapabilityBoundingSet')).toBe('');
+  expect(value('NoNewPrivileges')).toBe('yes');
+  expect(value('TemporaryFileSystem')).toBe('/var/lib/cluster:ro');
+  expect(value('BindPaths')).toBe('/var/lib/cluster/etcd');
+  expect(value('ReadWritePaths')).toBe('/var/lib/cluster/etcd/data');
+  for (const secret of [layout.clientsCa.keyFile, layout.peersCa.keyFile, layout.user('root').keyFile])
+    expect(secret.startsWith(`${layout.etcdHome}/`)).toBe(false);
+});
+
+test('each user may touch its own keys; nobody but root has more than named', () => {
+  expect(Object.fromEntries(ACCESS.map(({ name, grants }) => [name, grants]))).toEqual({
+    root: [],
+    curator: [{ kind: 'prefix', prefix: '/cluster/' }],
+    apiserver: [
+      { kind: 'prefix', prefix: '/registry/' },
+      { kind: 'key', key: 'compact_rev_key' },
+    ],
+  });
+});
+
+describe('certificates', () => {
+  const DAY_MS = 86_400_000;
+  const wish = {
+    commonName: 'node-1',
+    usages: ['server'],
+    names: [
+      { type: 'ip', value: '192.0.2.1' },
+      { type: 'dns', value: 'localhost' },
+    ],
+  } as const;
+
+  async function createPki() {
+    const clock = new FakeClock();
+    const kept = new Map<string, string>();
+    const ports = { files: memoryFiles(kept), nowMs: () => clock.nowMs() };
+    const signer = await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    const ensure = (over: Partial<typeof wish> = {}) =>
+      ensureLeaf(ports, layout.server, { signer, wish: { ...wish, ...over } });
+    return { clock, kept, ports, signer, ensure };
+  }
+
+  test('an authority is made once, also after a crash between its two files', async () => {
+    const { kept, ports, signer } = await createPki();
+    const again = await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    expect(again.caPem).toBe(signer.caPem);
+    const key = kept.get(layout.clientsCa.keyFile);
+    kept.delete(layout.clientsCa.certFile);
+    await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    expect(kept.get(layout.clientsCa.keyFile)).toBe(key);
+  });
+
+  test.each([
+    {
+      name: 'whose key is another one',
+      damage: (kept: Map<string, string>, other: string) => kept.set(layout.clientsCa.keyFile, other),
+    },
+    {
+      name: 'that is garbage',
+      damage: (kept: Map<string, string>) => kept.set(layout.clientsCa.certFile, 'x'),
+    },
+    { name: 'that is empty', damage: (kept: Map<string, string>) => kept.set(layout.clientsCa.certFile, '') },
+  ])('an authority $name is refused by name and left alone', async ({ damage }) => {
+    const { kept, ports } = await createPki();
+    const other = await createPki();
+    damage(kept, other.kept.get(layout.clientsCa.keyFile) ?? '');
+    const before = new Map(kept);
+    await expect(
+      ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: false }),
+    ).rejects.toMatchObject({
+      code: 'consensus-pki-damaged',
+      details: { path: layout.clientsCa.certFile },
+    });
+    expect(kept).toEqual(before);
+  });
+
+  test('a leaf is kept while it is right', async () => {
+    const { clock, kept, ensure } = await createPki();
+    expect(await ensure()).toBe(true);
+    const before = new Map(kept);
+    await clock.advance(240 * DAY_MS);
+    expect(await ensure()).toBe(false);
+    expect(kept).toEqual(before);
+  });
+
+  test.each([
+    {
+      name: 'less than a third of its year is left',
+      change: async ({ clock }: Pki) => clock.advance(250 * DAY_MS),
+    },
+    { name: 'the address is another one', over: { names: [{ type: 'ip', value: '192.0.2.2' }] } },
+    { name: 'the name is another one', over: { commonName: 'node-2' } },
+    {
+      name: 'a crash left a new key beside the old certificate',
+      change: async ({ kept }: Pki) =>
+        void kept.set(layout.server.keyFile, kept.get(layout.clientsCa.keyFile) ?? ''),
+    },
+    {
+      name: 'the certificate is gone',
+      change: async ({ kept }: Pki) => void kept.delete(layout.server.certFile),
+    },
+    {
+      name: 'the certificate is garbage',
+      change: async ({ kept }: Pki) => void kept.set(layout.server.certFile, '-----'),
+    },
+  ] as readonly LeafCase[])('a leaf is made anew when $name', async ({ change, over }) => {
+    const pki = await createPki();
+    await pki.ensure();
+    await change?.(pki);
+    expect(await pki.ensure(over as Partial<typeof wish>)).toBe(true);
+    expect(await pki.ensure(over as Partial<typeof wish>)).toBe(false);
+    const certificate = new X509Certificate(pki.kept.get(layout.server.certFile) ?? '');
+    expect(certificate.verify(new X509Certificate(pki.signer.caPem).publicKey)).toBe(true);
+  });
+
+  type Pki = Awaited<ReturnType<typeof createPki>>;
+  interface LeafCase {
+    readonly name: string;
+    readonly change?: (pki: Pki) => Promise<void>;
+    readonly over?: object;
+  }
+});
+
+/** The part of a disk that keys need. */
+function memoryFiles(kept: Map<string, string>): FilePort {
+  const files: Pick<FilePort, 'read' | 'writeAtomic' | 'createExclusive'> = {
+    read: async (path) => {
+      const text = kept.get(path);
+      return text === undefined ? undefined : new TextEncoder().encode(text);
+    },
+    writeAtomic: async (path, data) => void kept.set(path, data as string),
+    createExclusive: async (path, data) => {
+      if (kept.has(path)) return false;
+      kept.set(path, data as string);
+      return true;
+    },
+  };
+  return files as FilePort;
+}

@@ -1,0 +1,54 @@
+import { expect, test } from '@jest/globals';
+import {
+  buildJoinserviceConfig,
+  buildJoinserviceUnit,
+  type JoinserviceSettings,
+} from './joinservice-unit.ts';
+
+const settings: JoinserviceSettings = {
+  clusterId: 'c0ffee',
+  nodeId: 'node-1',
+  listen: { host: '0.0.0.0', port: 9091 },
+  etcdEndpoints: ['127.0.0.1:2379'],
+  metricsUrl: 'http://127.0.0.1:2381/metrics',
+};
+const files = {
+  clusterCaFile: '/s/ca.crt',
+  nodeCertFile: '/s/node.crt',
+  nodeKeyFile: '/s/node.key',
+  etcdCaFile: '/s/etcd-ca.crt',
+  etcdCertFile: '/s/etcd.crt',
+  etcdKeyFile: '/s/etcd.key',
+};
+const unitOf = (credentialsSha256: string): string =>
+  buildJoinserviceUnit({
+    command: ['/usr/lib/cluster/node', '/usr/lib/cluster/joinservice.mjs'],
+    configFile: '/etc/cluster/joinservice.json',
+    stateDir: '/var/lib/cluster',
+    files,
+    credentialsSha256,
+  });
+
+test('every file that the configuration names is a credential that the unit loads', () => {
+  const config = buildJoinserviceConfig(settings);
+  const named = [...config.matchAll(/"\/run\/credentials\/cluster-joinservice\.service\/([^"]+)"/g)].map(
+    ([, name]) => name,
+  );
+  const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):(.+)$/gm)];
+  expect(named).toHaveLength(6);
+  expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
+  expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
+});
+
+test('the unit is not root, has no capability and can not see the state of the agent', () => {
+  const unit = unitOf('x');
+  expect(unit).toMatch(/^User=cluster-joinservice$/m);
+  expect(unit).toMatch(/^CapabilityBoundingSet=$/m);
+  expect(unit).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);
+  expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
+});
+
+test('new credentials make another unit, so that it is restarted with them', () => {
+  expect(unitOf('one')).toBe(unitOf('one'));
+  expect(unitOf('one')).not.toBe(unitOf('two'));
+});
