@@ -20,24 +20,33 @@ export async function ensureToolchain(context: BundleContext, progress: StepProg
   // The folder appears by a rename when all of it was checked and written.
   if ((await files.stat(goroot))?.kind === 'directory') return goroot;
   const archive = await download(context, architecture, progress);
-  const all = [...readZip(archive)];
-  const hash = hash1(all);
-  if (hash !== GO_TOOLCHAIN.hashes[architecture]) {
-    throw new BundleMakingError(
-      'bundle-toolchain',
-      `checking Go ${GO_TOOLCHAIN.version}: ${hash}, ${GO_TOOLCHAIN.hashes[architecture]} is locked`,
-    );
-  }
-  progress.update(`unpacking ${all.length} files`);
-  await unpack(context, all, goroot);
+  progress.update('checking and unpacking');
+  await installToolchain(context, archive, { goroot, hash: GO_TOOLCHAIN.hashes[architecture] });
   return goroot;
 }
 
+/** Unpacks the module zip of a toolchain when its hash is the one that is locked. */
+export async function installToolchain(
+  context: Pick<BundleContext, 'ports' | 'signal'>,
+  archive: Uint8Array,
+  to: { readonly goroot: string; readonly hash: string },
+): Promise<void> {
+  // Two passes over the archive instead of all its content in memory at once.
+  const hash = hash1(readZip(archive));
+  if (hash !== to.hash) {
+    const message = `checking Go toolchain ${basename(to.goroot)}: ${hash}, ${to.hash} is locked`;
+    throw new BundleMakingError('bundle-toolchain', message);
+  }
+  await unpack(context, readZip(archive), to.goroot);
+}
+
 /** dirhash.Hash1 of golang.org/x/mod: the hash of the sorted list of the files' hashes. */
-export function hash1(files: readonly ZipFile[]): string {
-  const lines = [...files]
-    .sort((a, b) => Buffer.compare(Buffer.from(a.path), Buffer.from(b.path)))
-    .map((file) => `${createHash('sha256').update(file.bytes).digest('hex')}  ${file.path}\n`);
+export function hash1(files: Iterable<ZipFile>): string {
+  const hashed = Array.from(files, ({ path, bytes }) => ({
+    path: Buffer.from(path),
+    line: `${createHash('sha256').update(bytes).digest('hex')}  ${path}\n`,
+  }));
+  const lines = hashed.sort((a, b) => Buffer.compare(a.path, b.path)).map((each) => each.line);
   return `h1:${createHash('sha256').update(lines.join('')).digest('base64')}`;
 }
 
@@ -72,7 +81,11 @@ async function download(
   return Buffer.concat(chunks);
 }
 
-async function unpack(context: BundleContext, all: readonly ZipFile[], goroot: string): Promise<void> {
+async function unpack(
+  context: Pick<BundleContext, 'ports' | 'signal'>,
+  all: Iterable<ZipFile>,
+  goroot: string,
+): Promise<void> {
   const { files, streams, commands } = context.ports;
   const incoming = join(dirname(goroot), `.incoming-${randomUUID()}`);
   const prefix = `golang.org/toolchain@${basename(goroot)}/`;

@@ -48,9 +48,14 @@ export class Records {
   }
 }
 
-/** A name for a recipe: the hash of everything that decides about its bytes. */
+/** A name for a recipe: the hash of everything that decides about its bytes, whatever the order of fields. */
 export function recipeKey(parts: unknown): string {
-  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+  return createHash('sha256').update(JSON.stringify(parts, sortingFields)).digest('hex');
+}
+
+function sortingFields(_key: string, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 function parseJson(bytes: Uint8Array): unknown {

@@ -18,3 +18,7 @@ export { FakeUnits } from './fake-units.ts';
 export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './fake-tpm.ts';
 export { fuzz, type FuzzResult, type FuzzTarget } from './fuzz.ts';
 export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './swtpm.ts';
+export { elfFile, type ElfFixture } from './elf-file.ts';
+export { fakeProgram, FakeWorkshop } from './fake-workshop.ts';
+export { temporaryFolder } from './temporary-folder.ts';
+export { zipArchive } from './zip-archive.ts';

@@ -1,0 +1,64 @@
+import { expect, test } from '@jest/globals';
+import { join } from 'node:path';
+import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import type { BundleContext } from './context.ts';
+import { FetchHttp } from './http.ts';
+import { makeNetbase } from './netbase.ts';
+
+const signal = new AbortController().signal;
+
+test('makeNetbase() takes programs, modules and links from packages and says which', async () => {
+  await using folder = await temporaryFolder();
+  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  const { entries, source } = await makeNetbase(context, join(folder.path, 'packages'));
+  const paths = entries.map((each) => each.path);
+  expect(paths).toEqual(expect.arrayContaining(['usr/sbin/xtables-nft-multi', 'bin/ip', 'bin/busybox']));
+  expect(paths).toContain('usr/lib/x86_64-linux-gnu/xtables/libxt_comment.so');
+  expect(entries.find((each) => each.path === 'usr/sbin/iptables')).toEqual({
+    type: 'symlink',
+    path: 'usr/sbin/iptables',
+    target: 'xtables-nft-multi',
+  });
+  expect(source).toBe(
+    'busybox-static 1:1.35.0-4, conntrack 1:1.4.7-1, iproute2 6.1.0-3, iptables 1.8.9-2, nftables 1.0.6-2',
+  );
+});
+
+test('makeNetbase() lets apt work on a system of its own and never on the host', async () => {
+  await using folder = await temporaryFolder();
+  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await makeNetbase(contextOf(workshop), join(folder.path, 'packages'));
+  const runs = workshop.argumentsOf('apt-get');
+  expect(runs).toHaveLength(2);
+  for (const args of runs) {
+    for (const setting of ['Dir::State::status', 'Dir::State::lists', 'Dir::Cache::archives']) {
+      expect(args.join(' ')).toContain(`${setting}=${folder.path}/packages/`);
+    }
+  }
+  expect(runs[1]).toEqual(expect.arrayContaining(['install', '--download-only', '--no-install-recommends']));
+});
+
+test('makeNetbase() names a library that no package brings', async () => {
+  await using folder = await temporaryFolder();
+  const elf = elfFile({ libraries: ['libgone.so.1'] });
+  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf }));
+  await expect(makeNetbase(context, join(folder.path, 'packages'))).rejects.toMatchObject({
+    code: 'bundle-packages',
+    message: expect.stringContaining('libgone.so.1'),
+  });
+});
+
+function contextOf(workshop: FakeWorkshop): BundleContext {
+  const { ports, cache, machine, env } = workshop;
+  const resources = { charts: '/absent', programs: '/absent' };
+  return {
+    host: new RecordingHost(),
+    ports: { ...ports, http: new FetchHttp() },
+    cache,
+    resources,
+    machine,
+    env,
+    signal,
+  };
+}

@@ -1,0 +1,61 @@
+import { expect, test } from '@jest/globals';
+import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import type { BundleContext } from './context.ts';
+import { FetchHttp } from './http.ts';
+import { bundleBuildRequirements, checkRequirements } from './requirements.ts';
+
+const signal = new AbortController().signal;
+const ALL = { cgo: true, packages: true };
+
+test('checkRequirements() is content when everything is there', async () => {
+  await using folder = await temporaryFolder();
+  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  await expect(checkRequirements(context, ALL)).resolves.toBeUndefined();
+});
+
+test('checkRequirements() names everything that is missing and one command that brings it', async () => {
+  await using folder = await temporaryFolder();
+  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  for (const each of ['gcc', 'libseccomp.a', 'dpkg-deb']) workshop.lacks.add(each);
+  await expect(checkRequirements(contextOf(workshop), ALL)).rejects.toMatchObject({
+    code: 'bundle-requirements',
+    exit: 'preflight',
+    message: expect.stringMatching(/gcc .*libseccomp\.a .*dpkg-deb /),
+    fix: expect.stringContaining('apt-get install dpkg gcc libseccomp-dev'),
+    details: { packages: ['dpkg', 'gcc', 'libseccomp-dev'] },
+  });
+});
+
+test('checkRequirements() asks for no compiler where nothing is compiled', async () => {
+  await using folder = await temporaryFolder();
+  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);
+  await expect(
+    checkRequirements(contextOf(workshop), { cgo: false, packages: false }),
+  ).resolves.toBeUndefined();
+});
+
+test.each(['amd64', 'arm64'] as const)(
+  'every requirement of %s says which package brings it and why',
+  (architecture) => {
+    for (const each of bundleBuildRequirements(architecture)) {
+      expect(each.debianPackage).toMatch(/^[a-z0-9.+-]+$/);
+      expect(each.why).not.toBe('');
+    }
+  },
+);
+
+function contextOf(workshop: FakeWorkshop): BundleContext {
+  const { ports, cache, machine, env } = workshop;
+  const resources = { charts: '/absent', programs: '/absent' };
+  return {
+    host: new RecordingHost(),
+    ports: { ...ports, http: new FetchHttp() },
+    cache,
+    resources,
+    machine,
+    env,
+    signal,
+  };
+}
