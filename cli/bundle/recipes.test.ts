@@ -1,0 +1,43 @@
+import { expect, test } from '@jest/globals';
+import { KUBERNETES_VERSIONS, versionsFor } from '../../internal/bundle/index.ts';
+import { programsOf } from './plan.ts';
+import { bundleRecipe } from './recipes.ts';
+
+const NAMES = [
+  ...[
+    'bridge',
+    'containerd',
+    'containerd-shim-runc-v2',
+    'coredns',
+    'ctr',
+    'etcd',
+    'etcd-image',
+    'etcdctl',
+    'etcdutl',
+  ],
+  ...['flannel', 'flannel-chart', 'flannel-image', 'hello', 'helm', 'host-local', 'kube-apiserver'],
+  ...['kube-controller-manager', 'kube-proxy', 'kube-scheduler', 'kubeadm', 'kubectl', 'kubelet', 'loopback'],
+  ...['pause', 'portmap', 'runc', 'web-image'],
+];
+
+test.each(KUBERNETES_VERSIONS)(
+  'the recipe of %s makes every component that nodes and charts ask for',
+  (version) => {
+    const { components, modules } = bundleRecipe(versionsFor(version));
+    expect(components.map((each) => each.name).sort()).toEqual(NAMES);
+    const built = new Set(modules.flatMap((each) => Object.keys(each.programs)));
+    for (const program of components.flatMap(programsOf)) expect(built).toContain(program);
+  },
+);
+
+test('the recipe builds Kubernetes stamped with its version', () => {
+  const kubernetes = bundleRecipe(versionsFor('v1.34.4')).modules.find((each) => each.id === 'kubernetes');
+  expect(kubernetes?.from).toEqual({ kind: 'modules', modules: ['k8s.io/kubernetes@v1.34.4'] });
+  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitVersion=v1.34.4');
+  expect(kubernetes?.ldflags).toContain('-X k8s.io/component-base/version.gitMinor=34');
+});
+
+test('the recipe compiles system call filters into runc, which kubeadm’s control plane needs', () => {
+  const runc = bundleRecipe(versionsFor('v1.35.4')).modules.find((each) => each.id === 'runc');
+  expect(runc).toMatchObject({ cgo: true, tags: expect.arrayContaining(['seccomp']) });
+});
