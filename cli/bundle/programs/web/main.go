@@ -40,11 +40,12 @@ func main() {
 func handler() http.Handler {
 	pod, _ := os.Hostname()
 	node := os.Getenv("NODE_NAME")
+	// Patterns without a method: those mean something only to modules of go 1.22 and later, and 404 to others.
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		fmt.Fprintf(w, "pod=%s node=%s address=%v client=%s\n", pod, node, local, r.RemoteAddr)
 	})
