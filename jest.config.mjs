@@ -6,7 +6,7 @@ const common = {
   transform: { '\\.ts$': '<rootDir>/.ci/jest-transform.mjs' },
   modulePathIgnorePatterns: ['<rootDir>/dist'],
 };
-const programs = '<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e}';
+const programs = '<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e,.ci}';
 
 export default {
   maxWorkers: 2,

@@ -7,7 +7,7 @@ import { buildExecutable } from './build/executable.ts';
 import { bundledPackages, licenseText } from './build/licenses.ts';
 import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
 import { agentPackage, cliPackage } from './build/packages.ts';
-import { bundleProgram, exists, PROGRAMS } from './build/programs.ts';
+import { bundleProgram, PROGRAMS } from './build/programs.ts';
 
 const HELP = `Builds what is shipped, into dist/:
 
@@ -66,12 +66,8 @@ function isArchitecture(name: string): name is Architecture {
 
 async function main({ architecture, onlyPrograms, sea }: Options): Promise<void> {
   mkdirSync(DIST, { recursive: true });
-  const missing = PROGRAMS.filter((program) => !exists(ROOT, program));
-  for (const { entry } of missing) say(`${entry} does not exist yet`);
-  const programs = PROGRAMS.filter((program) => !missing.includes(program));
-
   const packages = new Set<string>();
-  for (const program of programs) {
+  for (const program of PROGRAMS) {
     const metafile = await step(resolve(DIST, `${program.name}.mjs`), () =>
       bundleProgram(ROOT, DIST, program),
     );
@@ -88,7 +84,7 @@ async function main({ architecture, onlyPrograms, sea }: Options): Promise<void>
     await step(target, () => buildDebianPackage(DIST, epochSeconds, content));
   }
   if (!sea) return;
-  for (const program of programs.filter(({ name }) => name === 'cluster' || name === 'bootstrapper')) {
+  for (const program of PROGRAMS.filter(({ name }) => name === 'cluster' || name === 'bootstrapper')) {
     await step(resolve(DIST, `${program.name}-linux-${architecture}`), () =>
       buildExecutable(ROOT, DIST, architecture, program),
     );

@@ -67,7 +67,7 @@ export function buildDebianPackage(dist: string, epochSeconds: number, options: 
     for (const [name, from] of Object.entries(options.scripts ?? {})) {
       place(stage, { kind: 'copy', path: `/DEBIAN/${name}`, mode: 0o755, from });
     }
-    chmodSync(stage, 0o755);
+    setModes(stage, options.entries);
     setTimes(stage, epochSeconds);
     const target = resolve(dist, `${options.name}_${options.version}_${options.architecture}.deb`);
     const compression = ['-Zzstd', '-z3', '--uniform-compression'];
@@ -83,10 +83,16 @@ export function buildDebianPackage(dist: string, epochSeconds: number, options: 
 
 function place(stage: string, entry: Entry): void {
   const target = join(stage, entry.path);
-  mkdirSync(entry.kind === 'folder' ? target : dirname(target), { recursive: true, mode: 0o755 });
+  mkdirSync(entry.kind === 'folder' ? target : dirname(target), { recursive: true });
   if (entry.kind === 'copy') copyFileSync(entry.from, target);
   if (entry.kind === 'text') writeFileSync(target, entry.text);
-  chmodSync(target, entry.mode); // the umask has no say
+  chmodSync(target, entry.mode);
+}
+
+/** The umask has no say: folders are 0755 unless the package says otherwise. */
+function setModes(stage: string, entries: readonly Entry[]): void {
+  for (const path of walk(stage)) if (statSync(path).isDirectory()) chmodSync(path, 0o755);
+  for (const { path, mode } of entries) chmodSync(join(stage, path), mode);
 }
 
 function* walk(folder: string): Generator<string> {

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { DebianPackage, Entry } from './debian.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
@@ -31,9 +30,9 @@ export function agentPackage(options: PackageOptions): DebianPackage {
     entries: [
       { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
       copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
-      ...['bootstrapper', 'joinservice', 'apilb']
-        .filter((name) => existsSync(resolve(dist, `${name}.mjs`)))
-        .map((name) => copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`)),
+      ...['bootstrapper', 'joinservice', 'apilb'].map((name) =>
+        copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
+      ),
       copy(file('bootstrapper.service'), '/lib/systemd/system/bootstrapper.service'),
       ...documents('cluster-agent', options),
     ],

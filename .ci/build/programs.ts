@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { build, type BuildOptions, type Metafile } from 'esbuild';
 
@@ -44,8 +43,4 @@ export async function bundleProgram(root: string, dist: string, program: Program
     outfile: resolve(dist, `${program.name}.mjs`),
   });
   return metafile as Metafile;
-}
-
-export function exists(root: string, program: Program): boolean {
-  return existsSync(resolve(root, program.entry));
 }

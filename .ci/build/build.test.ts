@@ -1,0 +1,144 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
+import { wrapBody } from './executable.ts';
+import { bundledPackages, licenseText } from './licenses.ts';
+import { bundleProgram } from './programs.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'cluster-build-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function source(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+describe('bundleProgram()', () => {
+  test('makes one file that runs alone, CommonJS packages, lazy imports and JSON included', async () => {
+    mkdirSync(join(folder, 'node_modules/old'), { recursive: true });
+    source('node_modules/old/package.json', '{"name":"old","version":"1.2.3","main":"index.js"}');
+    source('node_modules/old/index.js', 'module.exports = require("node:path").basename;');
+    source('data.json', '{"greeting":"hello"}');
+    source('lazy.ts', `export const name: string = 'lazy';`);
+    source(
+      'main.ts',
+      `import basename from 'old';
+       import data from './data.json' with { type: 'json' };
+       class NamedError extends Error { readonly code = 'x'; }
+       const { name } = await import('./lazy.ts');
+       process.stdout.write([data.greeting, basename('/a/b'), name, NamedError.name].join());`,
+    );
+    const metafile = await bundleProgram(folder, join(folder, 'dist'), { name: 'p', entry: 'main.ts' });
+    rmSync(join(folder, 'node_modules'), { recursive: true });
+    rmSync(join(folder, 'lazy.ts'));
+    expect(execFileSync(process.execPath, [join(folder, 'dist/p.mjs')]).toString()).toBe(
+      'hello,b,lazy,NamedError',
+    );
+    expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
+  });
+});
+
+describe('licenses', () => {
+  test('packages are named once, scoped and nested ones too', () => {
+    const inputs = [
+      'cli/main.ts',
+      'node_modules/a/x.js',
+      'node_modules/a/y.js',
+      'node_modules/@s/b/node_modules/c/z.js',
+    ];
+    const metafile = {
+      outputs: {},
+      inputs: Object.fromEntries(inputs.map((path) => [path, { bytes: 0, imports: [] }])),
+    };
+    expect(bundledPackages(metafile)).toEqual(['node_modules/@s/b/node_modules/c', 'node_modules/a']);
+  });
+
+  test('tells name, version, license and text', () => {
+    source('package.json', '{"name":"a","version":"1.0.0","license":"MIT"}');
+    source('LICENSE.md', 'Do what you like.\n');
+    expect(licenseText(folder, ['.'])).toBe('a 1.0.0 (MIT)\n\nDo what you like.\n');
+  });
+
+  test('refuses a package that names no license', () => {
+    source('package.json', '{"name":"a","version":"1.0.0"}');
+    expect(() => licenseText(folder, ['.'])).toThrow('bundling a: it names no license');
+  });
+});
+
+describe('wrapBody()', () => {
+  test('keeps the imports and moves the rest into an async function', () => {
+    const wrapped = wrapBody('#!/usr/bin/env node\nimport a from "a";\nimport "b";\nawait a();\n');
+    expect(wrapped).toBe('import a from "a";\nimport "b";\n(async () => {\nawait a();\n\n})();\n');
+  });
+
+  test.each(['await a();\nimport b from "b";', 'a();\nexport const b = 1;'])('refuses %j', (code) => {
+    expect(() => wrapBody(code)).toThrow('after its first statement');
+  });
+});
+
+describe('Debian packages', () => {
+  const content = (from: string): DebianPackage => ({
+    name: 'tea',
+    version: '1.0.0',
+    architecture: 'all',
+    summary: 'tea',
+    description: 'Hot.',
+    depends: ['water', 'cup (>= 2)'],
+    entries: [
+      { kind: 'folder', path: '/etc/tea', mode: 0o700 },
+      { kind: 'copy', path: '/usr/bin/tea', mode: 0o755, from },
+      { kind: 'text', path: '/usr/share/doc/tea/readme', mode: 0o644, text: 'drink' },
+    ],
+    scripts: { postinst: from },
+  });
+
+  test('controlText() leaves out what was not said', () => {
+    const { entries: _entries, scripts: _scripts, ...options } = content('');
+    expect(controlText(options, 7)).toMatch(
+      /^Package: tea\nVersion: 1\.0\.0\n.*Installed-Size: 7\nDepends: water, cup /s,
+    );
+    expect(controlText(options, 7)).not.toContain('Recommends');
+    expect(controlText({ ...options, recommends: ['milk'] }, 7)).toContain('Recommends: milk\n');
+  });
+
+  test('belong to root, have the modes that were asked for, and one time', () => {
+    const target = buildDebianPackage(folder, 0, content(source('tea', '#!/bin/sh\n')));
+    expect(target).toBe(resolve(folder, 'tea_1.0.0_all.deb'));
+    const listed = execFileSync('dpkg-deb', ['--contents', target], {
+      env: { ...process.env, TZ: 'UTC' },
+    }).toString();
+    const lines = listed
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/\s+/));
+    expect(new Set(lines.map(([, owner]) => owner))).toEqual(new Set(['root/root']));
+    expect(new Set(lines.map(([, , , date]) => date))).toEqual(new Set(['1970-01-01']));
+    const modes = lines.map(([mode, , , , , path]) => `${mode} ${path}`);
+    for (const wanted of [
+      'drwx------ ./etc/tea/',
+      'drwxr-xr-x ./usr/',
+      '-rwxr-xr-x ./usr/bin/tea',
+      '-rw-r--r-- ./usr/share/doc/tea/readme',
+    ]) {
+      expect(modes).toContain(wanted);
+    }
+  });
+
+  test('of the same content are the same bytes, whatever the umask and the times of the sources', () => {
+    const from = source('tea', '#!/bin/sh\n');
+    const first = readFileSync(buildDebianPackage(folder, 1000, content(from)));
+    utimesSync(from, 1, 1);
+    const umask = process.umask(0o077);
+    try {
+      expect(readFileSync(buildDebianPackage(folder, 1000, content(from)))).toEqual(first);
+    } finally {
+      process.umask(umask);
+    }
+  });
+});
