@@ -80,8 +80,9 @@ async function* watched(
       yield next.value;
     }
   } catch (error) {
-    if (error instanceof TimeoutError) throw new RpcError('rpc-timeout', error.message);
-    throw error;
+    if (!(error instanceof TimeoutError)) throw error;
+    session.renew(); // the next attempt must not use the same dead connection
+    throw new RpcError('rpc-timeout', error.message);
   } finally {
     call.abort(new Error('the stream is left'));
     // Not awaited: a generator that is stuck in `next` returns only when that ends.

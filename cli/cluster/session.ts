@@ -27,21 +27,24 @@ export interface Machine {
 /** A session with the machine: TLS 1.3, the owner key on our side, the machine's fingerprint on the other. */
 export class InitSession implements Disposable {
   readonly machine: Machine;
-  readonly client: Client<typeof InitApi>;
-  readonly #channel: RpcChannel<string>;
-  readonly #proved: { count: number };
+  readonly #upgrade: Upgrade<string>;
+  #channel: RpcChannel<string>;
+  #handshakes = 0;
 
   constructor(machine: Machine, identity: TlsIdentity) {
     this.machine = machine;
-    this.#proved = { count: 0 };
-    this.#channel = new RpcChannel({
-      endpoint: machine.endpoint,
-      upgrade: counted(
-        tlsClientUpgrade({ identity, accept: (shown) => accept(shown, machine) }),
-        this.#proved,
-      ),
-    });
-    this.client = createClient(InitApi, this.#channel);
+    const upgrade = tlsClientUpgrade({ identity, accept: (shown) => accept(shown, machine) });
+    this.#upgrade = async (socket, signal) => {
+      const upgraded = await upgrade(socket, signal);
+      this.#handshakes += 1;
+      return upgraded;
+    };
+    this.#channel = this.#connect();
+  }
+
+  /** Calls go over one connection, made when it is needed. */
+  get client(): Client<typeof InitApi> {
+    return createClient(InitApi, this.#channel);
   }
 
   /**
@@ -49,11 +52,21 @@ export class InitSession implements Disposable {
    * handshake is complete on our side and then the connection ends.
    */
   get handshakes(): number {
-    return this.#proved.count;
+    return this.#handshakes;
+  }
+
+  /** Lets go of a connection that is dead and does not know it; the next call makes another. */
+  renew(): void {
+    this.#channel[Symbol.dispose]();
+    this.#channel = this.#connect();
   }
 
   [Symbol.dispose](): void {
     this.#channel[Symbol.dispose]();
+  }
+
+  #connect(): RpcChannel<string> {
+    return new RpcChannel({ endpoint: this.machine.endpoint, upgrade: this.#upgrade });
   }
 }
 
@@ -100,12 +113,4 @@ function accept(certificate: X509Certificate, machine: Machine): string {
     `connecting to ${machine.endpoint}: it shows ${shown}, expected is ${machine.fingerprint}`,
     { details: { endpoint: machine.endpoint, shown, expected: machine.fingerprint } },
   );
-}
-
-function counted<P>(upgrade: Upgrade<P>, proved: { count: number }): Upgrade<P> {
-  return async (socket, signal) => {
-    const upgraded = await upgrade(socket, signal);
-    proved.count += 1;
-    return upgraded;
-  };
 }
