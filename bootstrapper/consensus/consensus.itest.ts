@@ -121,6 +121,24 @@ describe('start()', () => {
     await events.return?.();
   }, 20_000);
 
+  test('lets both keep leases of their own, and neither revoke what lives on the other’s', async () => {
+    const { start } = await createNode();
+    const running = await start();
+    const [apiServer, curator] = [await connect(running.apiServer), await connect(running.curator)];
+    for (const [own, other, key] of [
+      [apiServer, curator, '/registry/events/a'],
+      [curator, apiServer, '/cluster/nodes/a/heartbeat'],
+    ] as const) {
+      const lease = await own.grantLease(60, { signal });
+      await own.commit({ when: [], then: [put(key, bytes('x'), lease)] }, { signal });
+      expect(await own.keepLeaseAlive(lease, { signal })).toBe(60);
+      await expect(other.revokeLease(lease, { signal })).rejects.toEqual(denied);
+      await own.revokeLease(lease, { signal });
+      expect(await own.get(key, { signal })).toBeUndefined();
+    }
+    expect(await curator.members.list({ signal })).toHaveLength(1);
+  }, 20_000);
+
   test('changes nothing the second time, and heals after a power cut with all data', async () => {
     const { start, units, ran, config } = await createNode();
     const first = await start();

@@ -35,6 +35,7 @@ export class Curator {
     this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
     this.#feed = new NodeFeed({
       etcd,
+      clock,
       log: log.child('feed'),
       onTouched: (nodeIds) => this.#memberships.checkNodes(nodeIds),
     });

@@ -1,5 +1,6 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
-import type { Change, Entry, KeySpace } from '../../internal/etcd/index.ts';
+import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { EtcdError, type Change, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { NODES_PREFIX, parseNodeKey, records, type NodePart } from '../../internal/records/index.ts';
 import { FeedSubscription } from './subscription.ts';
@@ -7,6 +8,8 @@ import type { NodeView } from './wire.ts';
 
 /** Deletions that are remembered, for watches that resume; older ones make a watch re-list. */
 const MAX_TOMBSTONES = 4096;
+/** How far a curator may lag behind another one until a watch that comes from there is told everything anew. */
+const LAG_MS = 2_000;
 
 interface Parts {
   record?: Entry;
@@ -24,6 +27,7 @@ interface Parts {
  */
 export class NodeFeed {
   readonly #etcd: KeySpace;
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #nodes = new Map<string, Parts>();
   /** The revision of the last change of each node; of deleted ones too, while they are remembered. */
@@ -35,17 +39,20 @@ export class NodeFeed {
   #revision = 0n;
   /** Everything that happened after this revision is known. */
   #knownSince = 0n;
-  #listed = Promise.withResolvers<void>();
+  #moved = Promise.withResolvers<void>();
   #isListed = false;
+  #isInterrupted = false;
 
   /** `onTouched` is told which nodes changed, before their watchers are. */
   constructor(options: {
     readonly etcd: KeySpace;
+    readonly clock: Clock;
     readonly log: Logger;
     readonly onTouched: (nodeIds: Iterable<string>) => void;
   }) {
     this.#onTouched = options.onTouched;
     this.#etcd = options.etcd;
+    this.#clock = options.clock;
     this.#log = options.log;
   }
 
@@ -59,8 +66,9 @@ export class NodeFeed {
       for await (const event of this.#etcd.watch(NODES_PREFIX, { signal })) {
         if (event.kind === 'relist') this.#relist(event.entries, event.revision);
         else if (event.kind === 'changes') this.#apply(event.changes, event.revision);
-        else if (event.kind === 'interrupted') this.#interrupt(event.error);
-        else this.#revision = event.revision;
+        else if (event.kind === 'progress') this.#revision = event.revision;
+        if (event.kind === 'interrupted') this.#interrupt(event.error);
+        else this.#isInterrupted = false;
       }
     } finally {
       for (const each of this.#everybody()) each.fail(signal.reason);
@@ -69,14 +77,14 @@ export class NodeFeed {
 
   /**
    * Starts to follow: everything first, or only what came after a revision that is still known. Waits until the feed
-   * has listed once.
+   * has listed once, and for a revision that was seen at a faster curator: nobody is shown the past again.
    */
   async subscribe(
     options: { readonly nodeId?: string | undefined; readonly afterRevision?: bigint | undefined },
     signal: AbortSignal,
   ): Promise<FeedSubscription> {
-    if (!this.#isListed) await untilListed(this.#listed.promise, signal);
     const after = options.afterRevision;
+    await this.#reach(after ?? 0n, signal);
     const resumes = after !== undefined && after >= this.#knownSince && after <= this.#revision;
     const changed = [...this.#changedAt].filter(([, at]) => !resumes || at > after).map(([nodeId]) => nodeId);
     const group = this.#groupOf(options.nodeId);
@@ -100,6 +108,25 @@ export class NodeFeed {
     return viewFromParts(this.#nodes.get(nodeId) ?? {});
   }
 
+  async #reach(revision: bigint, signal: AbortSignal): Promise<void> {
+    const isThere = (): boolean => this.#isListed && this.#revision >= revision;
+    if (isThere()) return;
+    try {
+      await withTimeout({ what: 'following etcd', ms: LAG_MS, clock: this.#clock, signal }, async (child) => {
+        while (!isThere() && !child.aborted) await this.#moved.promise;
+      });
+    } catch (error) {
+      // A position that nobody gave out is told everything anew; a feed that knows nothing yet has nothing to tell.
+      if (!(error instanceof TimeoutError)) throw error;
+      if (!this.#isListed) throw new EtcdError('etcd-unavailable', 'listing all nodes', { cause: error });
+    }
+  }
+
+  #wake(): void {
+    this.#moved.resolve();
+    this.#moved = Promise.withResolvers();
+  }
+
   #relist(entries: readonly Entry[], revision: bigint): void {
     this.#nodes.clear();
     this.#changedAt.clear();
@@ -108,7 +135,7 @@ export class NodeFeed {
     this.#knownSince = revision;
     this.#log.info('listed all nodes', { nodes: this.#nodes.size, revision });
     this.#isListed = true;
-    this.#listed.resolve();
+    this.#wake();
     this.#onTouched(this.#nodes.keys());
     for (const each of this.#everybody()) each.relist(this.#nodes.keys());
   }
@@ -121,6 +148,7 @@ export class NodeFeed {
       if (nodeId !== undefined) touched.add(nodeId);
     }
     this.#revision = revision;
+    this.#wake();
     this.#forgetOldTombstones();
     this.#onTouched(touched);
     for (const each of this.#subscriptions) each.mark(touched);
@@ -130,7 +158,9 @@ export class NodeFeed {
   /** Callers must not wait at a curator whose etcd is gone: their watches end, and they go on at another one. */
   #interrupt(error: unknown): void {
     const watches = this.#everybody();
-    this.#log.warn('etcd does not answer: all watches end', { error, watches: watches.length });
+    if (!this.#isInterrupted)
+      this.#log.warn('etcd does not answer: all watches end', { error, watches: watches.length });
+    this.#isInterrupted = true;
     for (const each of watches) each.fail(error);
   }
 
@@ -193,12 +223,4 @@ export function viewFromParts(parts: Readonly<Partial<Record<NodePart, Entry>>>)
     status: status === undefined ? undefined : records.status.decode(status.key, status.value),
     isBeating: heartbeat !== undefined,
   };
-}
-
-async function untilListed(listed: Promise<void>, signal: AbortSignal): Promise<void> {
-  using child = childSignal(signal);
-  const aborted = Promise.withResolvers<never>();
-  child.signal.addEventListener('abort', () => aborted.reject(signal.reason), { once: true });
-  signal.throwIfAborted();
-  await Promise.race([listed, aborted.promise]);
 }

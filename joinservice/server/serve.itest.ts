@@ -149,8 +149,8 @@ describe('over mTLS, with a real etcd', () => {
     expect((await dial(owner).getNode({ node: 'n2' }, { signal })).node?.health).toBe(NodeHealth.HEALTHY);
   });
 
-  test('200 nodes watch themselves and beat; one change each reaches each', async () => {
-    const nodes = await Promise.all(Array.from({ length: 200 }, (_, i) => cluster.addNode(`many-${i}`)));
+  test('60 nodes watch themselves and beat; one change each reaches each', async () => {
+    const nodes = await Promise.all(Array.from({ length: 60 }, (_, i) => cluster.addNode(`many-${i}`)));
     const client = dial(first, 0);
     const admin = dial(owner, 1);
     await Promise.all(
