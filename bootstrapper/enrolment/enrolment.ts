@@ -1,4 +1,4 @@
-import { CodedError, findCoded } from '../../internal/errors/index.ts';
+import { type CodedError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { EnrolmentError } from './errors.ts';

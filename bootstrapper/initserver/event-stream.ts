@@ -38,11 +38,15 @@ export async function* streamJob(
       if (recorded.event.kind !== 'failed' || recorded.sequence <= attachedAt) continue;
       const times = (failures.get(recorded.event.phase) ?? 0) + 1;
       failures.set(recorded.event.phase, times);
-      if (times >= FAILURES_TO_REPORT || !recorded.event.retryable)
-        return yield failureEvent(recorded.timeMs, recorded.event);
+      if (times < FAILURES_TO_REPORT && recorded.event.retryable) continue;
+      yield failureEvent(recorded.timeMs, recorded.event);
+      return;
     }
     const outcome = job.outcome.peek();
-    if (outcome.set && outcome.value !== undefined) return yield resultEvent(clock.nowMs(), outcome.value);
+    if (outcome.set && outcome.value !== undefined) {
+      yield resultEvent(clock.nowMs(), outcome.value);
+      return;
+    }
     if (!(await changed(changes, clock, signal))) yield heartbeatEvent(clock.nowMs(), phases);
   }
 }

@@ -33,7 +33,7 @@ export interface InitJobPorts {
   readonly lock: NodeLock;
   readonly phases: PhaseReporter;
   /** The checks before anything changes; rejects with the reason. */
-  preflight(spec: InitSpec, signal: AbortSignal): Promise<void>;
+  readonly preflight: (spec: InitSpec, signal: AbortSignal) => Promise<void>;
 }
 
 /**

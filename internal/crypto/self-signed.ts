@@ -29,7 +29,7 @@ export async function selfSignedCertificate(options: {
         publicKey: await webKey(createPublicKey(privKey), 'spki', ['verify']),
       },
     },
-    webcrypto as never,
+    webcrypto,
   );
   return certificate.toString('pem');
 

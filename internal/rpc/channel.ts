@@ -1,4 +1,4 @@
-import { ChannelCredentials, Client as GrpcClient, experimental, CallCredentials } from '@grpc/grpc-js';
+import { ChannelCredentials, Client as GrpcClient, type experimental, CallCredentials } from '@grpc/grpc-js';
 import type { Socket } from 'node:net';
 import { CodedError } from '../errors/index.ts';
 import type { Upgrade } from './upgrade.ts';
@@ -98,7 +98,7 @@ class UpgradeCredentials<P> extends ChannelCredentials {
     } catch (error) {
       socket.destroy();
       this.connectError = error;
-      throw error instanceof CodedError ? new Error(error.code) : error;
+      throw error instanceof CodedError ? new Error(String(error.code)) : error;
     }
   }
 }

@@ -16,6 +16,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { once } from 'node:events';
+import { SystemClock } from '../clock/index.ts';
 import { CodedError } from '../errors/index.ts';
 import type { RpcChannel } from './channel.ts';
 import { methodDefinition } from './codec.ts';
@@ -134,7 +135,7 @@ function single(
     const onAbort = (): void => call.cancel();
     const call = start((error, value) => {
       signal.removeEventListener('abort', onAbort);
-      if (error !== null || value === undefined) reject(fail(error, signal) as Error);
+      if (error !== null || value === undefined) reject(fail(error, signal));
       else resolve(value);
     });
     signal.addEventListener('abort', onAbort, { once: true });
@@ -170,7 +171,7 @@ async function sendAlong(
 ): Promise<Message> {
   const sent = sendAll(call, requests).catch((error: unknown) => {
     call.cancel();
-    return Promise.reject(error as Error);
+    return Promise.reject(error);
   });
   const [answered, sending] = await Promise.allSettled([answer, sent]);
   // The peer's own word explains more than the broken pipe that it causes.
@@ -217,7 +218,7 @@ function metadataOf(options: CallOptions): Metadata {
 }
 
 function deadlineAfter(timeoutMs: number): number {
-  return Date.now() + timeoutMs;
+  return new SystemClock().nowMs() + timeoutMs; // gRPC deadlines are dates
 }
 
 /** Abort is not failure; a refused handshake explains more than "unavailable". */

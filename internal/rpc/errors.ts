@@ -153,6 +153,5 @@ function parseWireError(raw: unknown): WireError | undefined {
 
 /** A peer's text must not steer the operator's terminal. */
 function printable(text: string): string {
-  // eslint-disable-next-line no-control-regex -- the range is the point
   return text.slice(0, MAX_TEXT).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '?');
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { connect } from 'node:net';
 import { once } from 'node:events';
-import { selfSignedCertificate } from '../crypto/self-signed.ts';
+import { selfSignedCertificate } from '../crypto/index.ts';
 import { CodedError, defineErrors } from '../errors/index.ts';
 import { Secret } from '../secret/index.ts';
 import { createMemoryLogger } from '../testing/index.ts';

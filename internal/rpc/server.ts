@@ -20,6 +20,7 @@ import {
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
+import { SystemClock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
 import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
@@ -57,7 +58,7 @@ export interface Implementation<P> {
 }
 
 export function implement<S extends DescService, P>(service: S, handlers: Handlers<S, P>): Implementation<P> {
-  return { service, handlers: handlers as Readonly<Record<string, unknown>> };
+  return { service, handlers };
 }
 
 export interface RpcServerOptions<P> {
@@ -124,12 +125,17 @@ export class RpcServer<P> implements AsyncDisposable {
     const closed = Promise.all(
       [...this.#sockets].map((socket) => new Promise((resolve) => socket.once('close', resolve))),
     );
-    const force = setTimeout(() => {
-      this.#grpc.forceShutdown();
-      for (const socket of this.#sockets) socket.destroy();
-    }, graceMs);
+    const inTime = new AbortController();
+    const force = new SystemClock().sleep(graceMs, inTime.signal).then(
+      () => {
+        this.#grpc.forceShutdown();
+        for (const socket of this.#sockets) socket.destroy();
+      },
+      () => undefined,
+    );
     await closed;
-    clearTimeout(force);
+    inTime.abort();
+    await force;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,7 +1,8 @@
-import { createHash, X509Certificate } from 'node:crypto';
+import { createHash, type X509Certificate } from 'node:crypto';
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, TLSSocket } from 'node:tls';
+import { SystemClock } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { RpcError } from './errors.ts';
 import type { Upgrade, Upgraded } from './upgrade.ts';
@@ -76,8 +77,9 @@ function handshake<P>(
 ): Promise<Upgraded<P>> {
   return new Promise((resolve, reject) => {
     const { secured, ready } = start();
+    const settled = new AbortController();
     const settle = (finish: () => void): void => {
-      clearTimeout(timer);
+      settled.abort();
       signal.removeEventListener('abort', onAbort);
       socket.off('close', onClose);
       secured.off('error', onError).off('close', onClose);
@@ -88,16 +90,16 @@ function handshake<P>(
         secured.on('error', () => undefined); // destroying may report once more
         secured.destroy();
         socket.destroy();
-        reject(error as Error);
+        reject(error);
       });
     const onAbort = (): void => fail(signal.reason);
     const onError = (error: Error): void => fail(handshakeError(error));
     const onClose = (): void =>
       fail(new RpcError('rpc-unreachable', 'securing the connection: the peer closed it'));
-    const timer = setTimeout(
+    void new SystemClock().sleep(HANDSHAKE_MS, settled.signal).then(
       () =>
         fail(new RpcError('rpc-timeout', `securing the connection: no handshake within ${HANDSHAKE_MS} ms`)),
-      HANDSHAKE_MS,
+      () => undefined,
     );
     signal.addEventListener('abort', onAbort, { once: true });
     socket.once('close', onClose);
