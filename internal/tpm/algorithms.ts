@@ -31,7 +31,7 @@ const HASHES: readonly { readonly id: number; readonly name: HashName; readonly 
 
 export function hashName(id: number, field: string): HashName {
   const found = HASHES.find((each) => each.id === id);
-  if (found === undefined) throw malformed(`${field}: hash algorithm ${hex(id)} is not accepted`);
+  if (found === undefined) throw notAccepted(field, 'SHA-256, SHA-384 or SHA-512', id);
   return found.name;
 }
 
@@ -71,5 +71,9 @@ export const CURVES: Readonly<
 export function curveName(id: number, field: string): CurveName {
   if (id === CURVES.p256.id) return 'p256';
   if (id === CURVES.p384.id) return 'p384';
-  throw malformed(`${field}: curve ${hex(id)} is not accepted`);
+  throw notAccepted(field, 'P-256 or P-384', id);
+}
+
+function notAccepted(field: string, expected: string, id: number): Error {
+  return malformed(`${field}: ${hex(id)} is not accepted`, { field, expected, actual: hex(id) });
 }

@@ -124,6 +124,7 @@ export class BatchQuoter {
     const known = this.#keys.get(connection);
     if (known !== undefined) return known;
     const key = await createAttestationKey(connection, this.#options.attestationKeySecret, signal);
+    connection.keep(key);
     this.#keys.set(connection, key);
     return key;
   }

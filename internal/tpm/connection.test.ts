@@ -88,6 +88,16 @@ describe('owned handles', () => {
     expect(sent).toEqual([flushOf(0x80000001)]);
   });
 
+  test('that nobody disposed are flushed when the task ends, but for those that are kept', async () => {
+    const { sent, connection } = connect([respond({})]);
+    connection.own(0x80000001);
+    connection.keep(connection.own(0x80000002));
+    await connection.endTask();
+    expect(sent).toEqual([flushOf(0x80000001)]);
+    await connection[Symbol.asyncDispose]();
+    expect(sent).toEqual([flushOf(0x80000001), flushOf(0x80000002)]);
+  });
+
   test('that nobody disposed are flushed when the connection closes', async () => {
     const { sent, connection, disposals } = connect([respond({})]);
     connection.own(0x80000001);

@@ -32,6 +32,7 @@ export interface ConnectionOptions {
 export class TpmConnection implements AsyncDisposable {
   readonly #options: ConnectionOptions;
   readonly #loaded = new Set<number>();
+  readonly #kept = new Set<number>();
   #broken = false;
 
   constructor(options: ConnectionOptions) {
@@ -57,10 +58,20 @@ export class TpmConnection implements AsyncDisposable {
     }
   }
 
-  /** Takes charge of a transient object or session until it is flushed. */
+  /** Takes charge of a transient object or session until it is flushed; the end of the task flushes it at the latest. */
   own(handle: number): LoadedHandle {
     this.#loaded.add(handle);
     return { handle, [Symbol.asyncDispose]: () => this.#flush(handle) };
+  }
+
+  /** Keeps an object beyond its task, for as long as the connection is open: a key that is costly to derive. */
+  keep({ handle }: LoadedHandle): void {
+    this.#kept.add(handle);
+  }
+
+  /** Flushes what a task loaded and did not keep, also what it left behind by failing or by being aborted. */
+  async endTask(): Promise<void> {
+    for (const handle of [...this.#loaded]) if (!this.#kept.has(handle)) await this.#flush(handle);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -77,6 +88,7 @@ export class TpmConnection implements AsyncDisposable {
    * broken connection there is nothing to say: the next one flushes what this one left.
    */
   async #flush(handle: number): Promise<void> {
+    this.#kept.delete(handle);
     if (!this.#loaded.delete(handle) || this.#broken) return;
     const parameters = new WireWriter().u32(handle).finish();
     const command: TpmCommand = { name: 'flushContext', parameters };

@@ -67,9 +67,16 @@ export class Tpm implements AsyncDisposable {
     return task(this.#connection, signal);
   }
 
+  /** Runs whatever became of the task. A connection that can't be tidied is given up; the next one tidies. */
   async #afterTurn(): Promise<void> {
     this.#waiting--;
-    if (this.#waiting === 0 && !this.#options.source.mayHold) await this.#disconnect();
+    const isIdle = this.#waiting === 0 && !this.#options.source.mayHold;
+    try {
+      if (!isIdle) await this.#connection?.endTask();
+    } catch {
+      return this.#disconnect();
+    }
+    if (isIdle) await this.#disconnect();
   }
 
   async #connect(signal: AbortSignal): Promise<TpmConnection> {

@@ -50,10 +50,9 @@ export function compareSightings(last: Sighting, now: Sighting): readonly Findin
   return findings;
 }
 
-/** The record to keep: the newest sighting, with the clock that was furthest. */
+/** The record to keep: the one whose clock is furthest, so that a copy that stays behind is found each time. */
 export function nextSighting(last: Sighting | undefined, now: Sighting): Sighting {
-  if (last === undefined || isClockForward(last.clock, now.clock)) return now;
-  return { ...now, clock: last.clock };
+  return last === undefined || isClockForward(last.clock, now.clock) ? now : last;
 }
 
 function isAhead(last: Sighting, now: Sighting): boolean {

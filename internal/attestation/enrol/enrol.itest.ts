@@ -1,0 +1,295 @@
+import { X509Certificate } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Secret } from '../../secret/index.ts';
+import { DiskFiles } from '../../file/index.ts';
+import { createSoftKey, createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../testing/index.ts';
+import {
+  activateCredential,
+  createAttestationKey,
+  ENDORSEMENT_KEY_KINDS,
+  openEndorsementKey,
+  readEndorsementCertificate,
+  withEndorsementAuth,
+  type EndorsementKeyKind,
+  type Tpm,
+} from '../../tpm/index.ts';
+import {
+  clockOfVerdict,
+  createTpmIssuer,
+  openKeySecret,
+  resealKeySecret,
+  TpmValidator,
+} from '../tpm/index.ts';
+import { CertificateCache, parsePem } from '../x509/index.ts';
+import {
+  Activations,
+  answerChallenge,
+  compareSightings,
+  makeCredential,
+  readEnrolmentRequest,
+  verifyEndorsement,
+  type EndorsementOptions,
+  type EndorsementTrust,
+  type EnrolmentRequest,
+} from './index.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const never = new AbortController().signal;
+const session = new Uint8Array(64).fill(1);
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const derOf = (pem: string): Uint8Array =>
+  parsePem(pem, { label: 'CERTIFICATE', maxBlocks: 1, allowBlankLines: true })[0] ?? new Uint8Array();
+const fingerprintOf = (pem: string): string =>
+  new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
+
+describe('enrolment of a software TPM', () => {
+  let factory: SwtpmFactory;
+  let swtpm: Swtpm;
+  let tpm: Tpm;
+  let request: EnrolmentRequest;
+  let trust: EndorsementTrust;
+  const nowMs = Date.now() + 60_000; // the certificates are made a moment from now
+  const optionsOf = (change: Partial<EndorsementTrust> = {}, atMs = nowMs): EndorsementOptions => ({
+    trust: { ...trust, ...change },
+    cache: new CertificateCache(),
+    nowMs: atMs,
+  });
+
+  beforeAll(async () => {
+    factory = await createSwtpmFactory();
+    swtpm = await factory.start();
+    tpm = swtpm.open();
+    request = await readEnrolmentRequest({ tpm }, never);
+    trust = {
+      roots: new Set([fingerprintOf(factory.rootPem)]),
+      authorities: [derOf(factory.issuerPem), derOf(factory.rootPem)],
+      pinnedKeys: new Set(),
+    };
+  }, 60_000);
+
+  afterAll(async () => {
+    await tpm[Symbol.asyncDispose]();
+    await swtpm[Symbol.asyncDispose]();
+    await factory[Symbol.asyncDispose]();
+  });
+
+  test('ties the attestation key to the machine, so that its quotes are endorsed', async () => {
+    const activations = new Activations();
+    const challenge = activations.challenge(verifyEndorsement(request, optionsOf()), nowMs);
+    const answer = await answerChallenge({ tpm }, challenge, session, never);
+    const endorsed = activations.redeem({ id: challenge.id, answer, session }, nowMs);
+    expect(endorsed.hardware).toMatchObject({ manufacturer: 'id:00001014', model: 'swtpm' });
+    const evidence = await createTpmIssuer({ tpm, pcrs: [0, 15] }).issue(session, never);
+    const verdict = await judge(evidence, endorsed.attestationKeyNameHex, endorsed.endorsementKeyId);
+    expect(verdict.machineIdentity).toEqual({
+      kind: 'tpm-ek',
+      id: endorsed.endorsementKeyId,
+      proof: 'endorsed',
+    });
+  });
+
+  async function judge(evidence: Uint8Array, nameHex: string, endorsementKeyId: string) {
+    return new TpmValidator().validate(evidence, session, {
+      nowMs,
+      policy: {
+        version: '1',
+        registers: new Map(),
+        machines: new Set([`tpm-ek:${endorsementKeyId}`]),
+        tpm: {
+          attestationKeys: 'enrolled',
+          requiredPcrs: [0, 15],
+          loggedPcrs: [],
+          requireSafeClock: false,
+          eventLog: 'optional',
+        },
+      },
+      collateral: { tpm: { attestationKeys: new Map([[nameHex, { endorsementKeyId }]]) } },
+    });
+  }
+
+  test('takes a pinned endorsement key without a certificate', () => {
+    const { endorsementKeyId } = verifyEndorsement(request, optionsOf());
+    const { endorsementKey, attestationKey } = request;
+    const pinned = optionsOf({ roots: new Set(), pinnedKeys: new Set([endorsementKeyId]) });
+    expect(verifyEndorsement({ endorsementKey, attestationKey }, pinned)).toMatchObject({
+      endorsementKeyId,
+      hardware: {},
+    });
+    const other = optionsOf({ roots: new Set(), pinnedKeys: new Set(['00']) });
+    expect(() => verifyEndorsement({ endorsementKey, attestationKey }, other)).toThrow(
+      coded('enrol-certificate-missing'),
+    );
+  });
+
+  const platformCertificate = 0x01c08000;
+  const hostile: readonly {
+    readonly name: string;
+    readonly request?: () => Promise<Partial<EnrolmentRequest>>;
+    readonly options?: () => EndorsementOptions;
+    readonly code: string;
+  }[] = [
+    { name: 'no trust at all', options: () => optionsOf({ roots: new Set() }), code: 'enrol-trust-missing' },
+    {
+      name: 'a certificate of an unknown authority',
+      options: () => optionsOf({ roots: new Set(['00'.repeat(32)]) }),
+      code: 'x509-root-untrusted',
+    },
+    {
+      name: 'a certificate without its issuer',
+      options: () => optionsOf({ authorities: [] }),
+      code: 'x509-root-untrusted',
+    },
+    { name: 'a certificate of the future', options: () => optionsOf({}, 0), code: 'x509-not-yet-valid' },
+    {
+      name: 'an authority in place of the certificate',
+      request: async () => ({ endorsementCertificate: derOf(factory.issuerPem) }),
+      code: 'x509-not-a-ca',
+    },
+    {
+      name: 'the certificate of the other endorsement key',
+      request: async () => ({ endorsementCertificate: await certificateOf('rsa-2048') }),
+      code: 'enrol-certificate-key',
+    },
+    {
+      name: 'the certificate of the platform',
+      request: async () => ({ endorsementCertificate: await readIndex(platformCertificate) }),
+      code: 'x509-',
+    },
+    {
+      name: 'an attestation key in place of the endorsement key',
+      request: async () => ({ endorsementKey: request.attestationKey }),
+      code: 'enrol-endorsement-key',
+    },
+    {
+      name: 'an endorsement key in place of the attestation key',
+      request: async () => ({ attestationKey: request.endorsementKey }),
+      code: 'quote-key-attributes',
+    },
+    {
+      name: 'an attestation key that signs what it is given',
+      request: async () => ({ attestationKey: createSoftKey(0x00040472).publicArea }),
+      code: 'quote-key-attributes',
+    },
+    {
+      name: 'an endorsement key that is none',
+      request: async () => ({ endorsementKey: new Uint8Array(3) }),
+      code: 'enrol-endorsement-key',
+    },
+    {
+      name: 'a certificate that is none',
+      request: async () => ({ endorsementCertificate: new Uint8Array(30) }),
+      code: 'x509-malformed',
+    },
+  ];
+  test.each(hostile)('refuses $name', async ({ request: change, options, code }) => {
+    const asked = { ...request, ...(await change?.()) };
+    const attempt = (): unknown => verifyEndorsement(asked, options?.() ?? optionsOf());
+    const matcher = code.endsWith('-')
+      ? expect.stringMatching(new RegExp(`^(enrol-certificate-usage|${code})`))
+      : code;
+    expect(attempt).toThrow(expect.objectContaining({ code: matcher }));
+  });
+
+  test('no bit of the certificate can change', () => {
+    const certificate = request.endorsementCertificate ?? new Uint8Array();
+    expect(certificate.length).toBeGreaterThan(500);
+    for (let at = 0; at < certificate.length; at++) {
+      const altered = certificate.slice();
+      altered[at] = (altered[at] ?? 0) ^ (1 << (at % 8));
+      expect(() => verifyEndorsement({ ...request, endorsementCertificate: altered }, optionsOf())).toThrow(
+        expect.objectContaining({ code: expect.stringMatching(/^(x509|enrol)-/) }),
+      );
+    }
+  });
+
+  test.each(ENDORSEMENT_KEY_KINDS)(
+    'a credential opens with endorsement key %s and the right Name only',
+    async (kind) => {
+      await tpm.use(never, async (connection, signal) => {
+        await using endorsementKey = await openEndorsementKey(connection, kind, signal);
+        await using attestationKey = await createAttestationKey(connection, undefined, signal);
+        const open = (name: Uint8Array) =>
+          withEndorsementAuth(connection, endorsementKey, signal, (auth) =>
+            activateCredential(
+              connection,
+              {
+                attestationKey,
+                endorsementKey: { handle: endorsementKey.handle, auth },
+                ...makeCredential(endorsementKey.publicArea, name, Buffer.from('secret')),
+              },
+              signal,
+            ),
+          );
+        expect(Buffer.from(await open(attestationKey.name)).toString()).toBe('secret');
+        const other = attestationKey.name.map((byte, index) => (index > 1 ? byte ^ 1 : byte));
+        await expect(open(other)).rejects.toMatchObject({ code: 'tpm-credential-rejected' });
+      });
+    },
+  );
+
+  test('a copy of the TPM answers like the original, and shows up by its clock', async () => {
+    const { attestationKeyNameHex, endorsementKeyId } = verifyEndorsement(request, optionsOf());
+    await tpm[Symbol.asyncDispose]();
+    const sightingOf = async (of: Tpm, seenAtMs: number) => {
+      const evidence = await createTpmIssuer({ tpm: of, pcrs: [0, 15] }).issue(session, never);
+      const clock = clockOfVerdict(await judge(evidence, attestationKeyNameHex, endorsementKeyId));
+      if (clock === undefined) throw new Error('no clock');
+      return { attestationKeyNameHex, nodeKeyId: 'node', clock, seenAtMs };
+    };
+    await swtpm[Symbol.asyncDispose]();
+    const copy = await factory.start({ copy: 'stolen' });
+    swtpm = await factory.start(); // both start from the same state: the same reset count and clock
+    tpm = swtpm.open();
+    await using stolen = copy.open();
+    const behind = await sightingOf(stolen, 0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const ahead = await sightingOf(tpm, 60_000);
+    expect(compareSightings(behind, ahead)).toEqual([]);
+    const [before, again] = behind.clock.clockMs < ahead.clock.clockMs ? [ahead, behind] : [behind, ahead];
+    expect(compareSightings(before, again).map((each) => each.kind)).toContain('clock-behind');
+    await stolen[Symbol.asyncDispose]();
+    await copy[Symbol.asyncDispose]();
+  });
+
+  test('the secret of an attestation key opens for the software it was sealed to', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'cluster-key-secret-'));
+    const options = { tpm, files: new DiskFiles(), path: join(folder, 'ak-secret'), pcrs: [12] };
+    try {
+      const secret = await openKeySecret(options, never);
+      expect(Buffer.compare((await openKeySecret(options, never)).reveal(), secret.reveal())).toBe(0);
+      const other = new Map([[12, new Uint8Array(32).fill(7)]]);
+      await resealKeySecret(options, secret, other, never);
+      await expect(openKeySecret(options, never)).rejects.toMatchObject({ code: 'tpm-policy-failed' });
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
+  test('an attestation key behind a secret is enrolled like any other', async () => {
+    const machine = { tpm, attestationKeySecret: new Secret<Uint8Array>(new Uint8Array(32).fill(4)) };
+    const activations = new Activations();
+    const endorsement = verifyEndorsement(await readEnrolmentRequest(machine, never), optionsOf());
+    const challenge = activations.challenge(endorsement, nowMs);
+    const answer = await answerChallenge(machine, challenge, session, never);
+    expect(activations.redeem({ id: challenge.id, answer, session }, nowMs)).toBe(endorsement);
+    const stranger = activations.challenge(endorsement, nowMs);
+    await expect(answerChallenge({ tpm }, stranger, session, never)).rejects.toMatchObject({
+      code: 'tpm-credential-rejected',
+    });
+  });
+
+  async function certificateOf(kind: EndorsementKeyKind): Promise<Uint8Array> {
+    const found = await tpm.use(never, (connection, signal) =>
+      readEndorsementCertificate(connection, kind, signal),
+    );
+    return found ?? new Uint8Array();
+  }
+
+  async function readIndex(index: number): Promise<Uint8Array> {
+    const { readNv } = await import('../../tpm/index.ts');
+    const bytes = await tpm.use(never, (connection, signal) => readNv(connection, index, signal));
+    return bytes;
+  }
+});

@@ -1,0 +1,315 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { Secret } from '../secret/index.ts';
+import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../testing/index.ts';
+import {
+  BatchQuoter,
+  certifyNv,
+  createAttestationKey,
+  createPrimary,
+  defineCounter,
+  defineNv,
+  ENDORSEMENT_KEY_KINDS,
+  eventPcr,
+  extendPcr,
+  getRandom,
+  HIERARCHY,
+  incrementCounter,
+  listHandles,
+  NV_ATTRIBUTE,
+  nvNameOf,
+  openEndorsementKey,
+  parseNvAttest,
+  parseQuoteAttest,
+  password,
+  pcrDigest,
+  qualifiedNameOf,
+  quote,
+  readCounter,
+  readEndorsementCertificate,
+  readNv,
+  readNvPublic,
+  readPcrs,
+  readProperty,
+  readPublic,
+  sealSecret,
+  shutdown,
+  TRANSIENT_HANDLES,
+  undefineNv,
+  unsealSecret,
+  writeNv,
+  type Tpm,
+  type TpmTask,
+} from './index.ts';
+import { attestationKeyTemplate } from './structures/templates.ts';
+
+const never = new AbortController().signal;
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const FAST_QUOTE_MS = 3;
+
+describe('a software TPM', () => {
+  let factory: SwtpmFactory;
+  let swtpm: Swtpm;
+  let tpm: Tpm;
+  const use = <T>(task: TpmTask<T>): Promise<T> => tpm.use(never, task);
+
+  beforeAll(async () => {
+    factory = await createSwtpmFactory();
+    swtpm = await factory.start();
+    tpm = swtpm.open();
+  }, 60_000);
+
+  afterAll(async () => {
+    await tpm[Symbol.asyncDispose]();
+    await swtpm[Symbol.asyncDispose]();
+    await factory[Symbol.asyncDispose]();
+  });
+
+  test('gives random bytes and says who made it', async () => {
+    const [bytes, manufacturer] = await use(async (connection, signal) => [
+      await getRandom(connection, 100, signal),
+      await readProperty(connection, 0x105, signal),
+    ]);
+    expect(bytes).toHaveLength(100);
+    expect(manufacturer).toBe(0x49424d00); // "IBM"
+  });
+
+  test('reads 24 PCRs as one state, and extends them', async () => {
+    const all = Array.from({ length: 24 }, (_, pcr) => pcr);
+    const values = await use((connection, signal) =>
+      readPcrs(connection, { hash: 'sha256', pcrs: all }, signal),
+    );
+    expect([...values.keys()]).toEqual(all);
+    const after = await use(async (connection, signal) => {
+      await extendPcr(connection, { pcr: 23, hash: 'sha256', digest: new Uint8Array(32).fill(1) }, signal);
+      await eventPcr(connection, 16, Buffer.from('event'), signal);
+      return readPcrs(connection, { hash: 'sha256', pcrs: [16, 23] }, signal);
+    });
+    expect(hex(after.get(23) ?? new Uint8Array())).not.toBe('00'.repeat(32));
+    expect(hex(after.get(16) ?? new Uint8Array())).not.toBe('00'.repeat(32));
+  });
+
+  test.each(ENDORSEMENT_KEY_KINDS)('opens its endorsement key %s', async (kind) => {
+    const opened = await use(async (connection, signal) => {
+      await using key = await openEndorsementKey(connection, kind, signal);
+      const certificate = await readEndorsementCertificate(connection, kind, signal);
+      return { attributes: key.publicArea.attributes, certificate };
+    });
+    expect(opened.attributes & 0x30000).toBe(0x30000); // restricted, decrypt
+    // swtpm 0.7.1 writes certificates for RSA-2048 and P-384.
+    expect(opened.certificate === undefined).toBe(kind === 'ecc-p256');
+  });
+
+  test('derives the same attestation key each time, and another one for each secret', async () => {
+    const nameWith = (secret: Secret<Uint8Array> | undefined) =>
+      use(async (connection, signal) => {
+        await using key = await createAttestationKey(connection, secret, signal);
+        const again = await readPublic(connection, key.handle, signal);
+        expect(hex(again.name)).toBe(hex(key.name));
+        return hex(key.name);
+      });
+    const secretOf = (fill: number) => new Secret<Uint8Array>(new Uint8Array(32).fill(fill));
+    const names = [await nameWith(undefined), await nameWith(secretOf(1)), await nameWith(secretOf(2))];
+    expect(new Set(names).size).toBe(3);
+    expect([await nameWith(undefined), await nameWith(secretOf(1))]).toEqual(names.slice(0, 2));
+  });
+
+  test('an attestation key with a secret signs only for who knows it', async () => {
+    const secret = new Secret<Uint8Array>(new Uint8Array(32).fill(3));
+    const attempt = use(async (connection, signal) => {
+      await using key = await createAttestationKey(connection, secret, signal);
+      const stolen = { handle: key.handle, auth: password() };
+      const selection = { hash: 'sha256', pcrs: [0] } as const;
+      return await quote(connection, { key: stolen, extraData: new Uint8Array(32), selection }, signal);
+    });
+    await expect(attempt).rejects.toMatchObject({ code: 'tpm-auth-failed' });
+  });
+
+  test('quotes what was asked for, by the key as a primary of the endorsement hierarchy', async () => {
+    const { statement, signer, values } = await use(async (connection, signal) => {
+      await using key = await createAttestationKey(connection, undefined, signal);
+      const selection = { hash: 'sha256', pcrs: [0, 7, 23] } as const;
+      const { attest } = await quote(connection, { key, extraData: Buffer.from('nonce'), selection }, signal);
+      return {
+        statement: parseQuoteAttest(attest),
+        signer: qualifiedNameOf(key.publicArea, HIERARCHY.endorsement),
+        values: await readPcrs(connection, selection, signal),
+      };
+    });
+    expect(hex(statement.qualifiedSigner)).toBe(hex(signer));
+    expect(Buffer.from(statement.extraData).toString()).toBe('nonce');
+    expect(hex(statement.pcrDigest)).toBe(hex(pcrDigest(values, 'sha256')));
+  });
+
+  test('quotes in less than 3 ms, queue, PCRs and key included', async () => {
+    const quoter = new BatchQuoter({ tpm, pcrs: [0, 1, 2, 3, 4, 5, 6, 7] });
+    const times: number[] = [];
+    for (let round = 0; round < 100; round++) {
+      const startMs = performance.now();
+      await quoter.quote(Uint8Array.of(round), never);
+      times.push(performance.now() - startMs);
+    }
+    expect(times.sort((a, b) => a - b)[50]).toBeLessThan(FAST_QUOTE_MS);
+  });
+
+  test('seals to the values of now, and unseals while they hold', async () => {
+    const opened = await use(async (connection, signal) => {
+      const values = await readPcrs(connection, { hash: 'sha256', pcrs: [0, 23] }, signal);
+      const sealed = await sealSecret(connection, new Secret<Uint8Array>(Buffer.from('key')), values, signal);
+      return unsealSecret(connection, sealed, signal);
+    });
+    expect(Buffer.from(opened.reveal()).toString()).toBe('key');
+  });
+
+  test('seals to values that PCRs will have only later, and keeps shut before and after', async () => {
+    const PCR = 13;
+    await use(async (connection, signal) => {
+      const digest = new Uint8Array(32).fill(9);
+      const { extended } = await futureValue(connection, signal, digest);
+      const sealed = await sealSecret(
+        connection,
+        new Secret<Uint8Array>(Buffer.from('later')),
+        extended,
+        signal,
+      );
+      await expect(unsealSecret(connection, sealed, signal)).rejects.toMatchObject({
+        code: 'tpm-policy-failed',
+      });
+      await extendPcr(connection, { pcr: PCR, hash: 'sha256', digest }, signal);
+      expect(Buffer.from((await unsealSecret(connection, sealed, signal)).reveal()).toString()).toBe('later');
+      await extendPcr(connection, { pcr: PCR, hash: 'sha256', digest }, signal);
+      await expect(unsealSecret(connection, sealed, signal)).rejects.toMatchObject({
+        code: 'tpm-policy-failed',
+      });
+    });
+
+    async function futureValue(...[connection, signal, digest]: [...Parameters<TpmTask<void>>, Uint8Array]) {
+      const values = await readPcrs(connection, { hash: 'sha256', pcrs: [PCR] }, signal);
+      const { createHash } = await import('node:crypto');
+      const before = values.get(PCR) ?? new Uint8Array(32);
+      const next = new Uint8Array(createHash('sha256').update(before).update(digest).digest());
+      return { extended: new Map([[PCR, next]]) };
+    }
+  });
+
+  test('refuses a sealed secret with any byte altered', async () => {
+    const values = new Map([[0, new Uint8Array(32)]]);
+    const secret = new Secret<Uint8Array>(Buffer.from('key'));
+    const sealed = await use((connection, signal) => sealSecret(connection, secret, values, signal));
+    let refused = 0;
+    for (let at = 0; at < sealed.length; at += 5) {
+      const altered = sealed.slice();
+      altered[at] = (altered[at] ?? 0) ^ 0x10;
+      const attempt = use((connection, signal) => unsealSecret(connection, altered, signal));
+      await expect(attempt).rejects.toMatchObject({ code: expect.stringMatching(/^tpm-/) as unknown });
+      refused++;
+    }
+    expect(refused).toBeGreaterThan(40);
+  });
+
+  const INDEX = 0x01800101;
+  const auth = new Uint8Array(Buffer.from('counter-auth'));
+
+  test('keeps a counter that never goes back, not even when it is defined anew', async () => {
+    const read = () => use((connection, signal) => readCounter(connection, INDEX, password(auth), signal));
+    await use((connection, signal) => defineCounter(connection, INDEX, auth, signal));
+    const first = await read();
+    await use((connection, signal) => incrementCounter(connection, INDEX, password(auth), signal));
+    const second = await read();
+    expect(second).toBe(first + 1n);
+    await use(async (connection, signal) => {
+      await undefineNv(connection, INDEX, signal);
+      await defineCounter(connection, INDEX, auth, signal);
+    });
+    expect(await read()).toBeGreaterThan(second);
+  });
+
+  test('certifies the counter with the attestation key', async () => {
+    const { statement, name } = await use(async (connection, signal) => {
+      await using key = await createAttestationKey(connection, undefined, signal);
+      const options = { key, index: INDEX, indexAuth: password(auth), sizeBytes: 8, offset: 0 };
+      const certified = await certifyNv(connection, { ...options, extraData: new Uint8Array(32) }, signal);
+      const nv = await readNvPublic(connection, INDEX, signal);
+      return { statement: parseNvAttest(certified.attest), name: nv === undefined ? '' : hex(nvNameOf(nv)) };
+    });
+    expect(hex(statement.indexName)).toBe(name);
+    expect(statement.contents).toHaveLength(8);
+  });
+
+  test('refuses a wrong authorization value of an index', async () => {
+    const attempt = use((connection, signal) => incrementCounter(connection, INDEX, password(), signal));
+    await expect(attempt).rejects.toMatchObject({ code: 'tpm-auth-failed' });
+  });
+
+  test('writes and reads an index larger than one command takes, and forgets it', async () => {
+    const index = 0x01800102;
+    const data = new Uint8Array(1200).map((_, at) => at);
+    const attributes = NV_ATTRIBUTE.authRead | NV_ATTRIBUTE.authWrite | NV_ATTRIBUTE.noDa;
+    const nv = {
+      index,
+      nameHash: 'sha256',
+      attributes,
+      authPolicy: new Uint8Array(),
+      sizeBytes: data.length,
+    } as const;
+    await use(async (connection, signal) => {
+      await defineNv(connection, nv, auth, signal);
+      await writeNv(connection, { index, auth: password(auth), data }, signal);
+      expect(await readNv(connection, index, signal, password(auth))).toEqual(data);
+      await undefineNv(connection, index, signal);
+      expect(await readNvPublic(connection, index, signal)).toBeUndefined();
+    });
+    const attempt = use((connection, signal) => readNv(connection, index, signal));
+    await expect(attempt).rejects.toMatchObject({ code: 'tpm-handle-missing' });
+  });
+
+  test('has nothing loaded after tasks that leave, fail or are aborted half-way', async () => {
+    const template = attestationKeyTemplate();
+    const load: TpmTask<unknown> = (connection, signal) =>
+      createPrimary(connection, { hierarchy: HIERARCHY.endorsement, template }, signal);
+    await use(load);
+    await expect(
+      use((...task) => load(...task).then(() => Promise.reject(new Error('mine')))),
+    ).rejects.toThrow('mine');
+    const abort = new AbortController();
+    const aborted = tpm.use(abort.signal, async (...task) => {
+      await load(...task);
+      abort.abort(new Error('enough'));
+      return load(...task);
+    });
+    await expect(aborted).rejects.toThrow('enough');
+    expect(await use((connection, signal) => listHandles(connection, TRANSIENT_HANDLES, signal))).toEqual([]);
+  });
+
+  test('lets another program in between tasks', async () => {
+    await using other = swtpm.open();
+    const answers = await Promise.all([
+      use((connection, signal) => getRandom(connection, 8, signal)),
+      other.use(never, (connection, signal) => getRandom(connection, 8, signal)),
+    ]);
+    expect(answers.map((answer) => answer.length)).toEqual([8, 8]);
+  });
+
+  test('counts restarts; its clock is safe after an orderly shutdown, and not without', async () => {
+    const clock = () =>
+      use(async (connection, signal) => {
+        await using key = await createAttestationKey(connection, undefined, signal);
+        const selection = { hash: 'sha256', pcrs: [0] } as const;
+        const { attest } = await quote(connection, { key, extraData: new Uint8Array(32), selection }, signal);
+        return parseQuoteAttest(attest).clock;
+      });
+    const restart = async (): Promise<void> => {
+      await tpm[Symbol.asyncDispose]();
+      await swtpm[Symbol.asyncDispose]();
+      swtpm = await factory.start();
+      tpm = swtpm.open();
+    };
+    const first = await clock();
+    await use(shutdown);
+    await restart();
+    const second = await clock();
+    await restart();
+    const third = await clock();
+    expect([second.resetCount - first.resetCount, third.resetCount - second.resetCount]).toEqual([1, 1]);
+    expect([second.safe, third.safe]).toEqual([true, false]);
+  });
+});
