@@ -1,6 +1,6 @@
 import { createGunzip } from 'node:zlib';
 import { basename, join } from 'node:path';
-import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { versionsFor, type BlobStore } from '../../internal/bundle/index.ts';
 import { formatBytes } from '../host/index.ts';
 import { BuildRun } from './build-run.ts';
@@ -120,14 +120,17 @@ async function unpackPrograms(
 ): Promise<ReadonlyMap<string, string>> {
   const wanted = new Map(Object.entries(from.members).map(([program, path]) => [normalized(path), program]));
   const found = new Map<string, string>();
-  const packed = Readable.from(store.read(from.sha256, { signal: context.signal }));
   try {
-    for await (const member of readTar(packed.pipe(createGunzip()) as AsyncIterable<Uint8Array>)) {
-      const program = wanted.get(normalized(member.path));
-      if (program === undefined || member.type !== 'file') continue;
-      const { sha256 } = await store.put(member.content, context);
-      found.set(program, await store.path(sha256));
-    }
+    const packed = store.read(from.sha256, { signal: context.signal });
+    // pipeline() ends every part when one of them fails; a bare pipe would leave the file open.
+    await pipeline(packed, createGunzip(), async (unpacked: AsyncIterable<Uint8Array>) => {
+      for await (const member of readTar(unpacked)) {
+        const program = wanted.get(normalized(member.path));
+        if (program === undefined || member.type !== 'file') continue;
+        const { sha256 } = await store.put(member.content, context);
+        found.set(program, await store.path(sha256));
+      }
+    });
   } catch (cause) {
     context.signal.throwIfAborted();
     throw new BundleMakingError('bundle-archive', `unpacking ${from.file.url}`, { cause });

@@ -15,42 +15,62 @@ export interface TarMember {
 
 /** Reads an archive (ustar, pax and GNU long names) member by member. Content not read is skipped. */
 export async function* readTar(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<TarMember> {
-  const source = new BlockReader(chunks);
-  let longPath: string | undefined;
-  let longTarget: string | undefined;
+  await using source = new BlockReader(chunks);
+  let long: LongNames = {};
   for (;;) {
     const block = await source.take(BLOCK);
-    if (block === undefined || block.every((byte) => byte === 0)) return;
+    if (block === undefined || block.every((byte) => byte === 0)) {
+      await source.finish();
+      return;
+    }
     checkSum(block);
     const sizeBytes = parseSize(block);
     const typeflag = String.fromCharCode(block[156] ?? 0);
-    if ('xgLK'.includes(typeflag) && typeflag !== '\u0000') {
-      if (sizeBytes > MAX_PAX_BYTES) throw new TarError(`an attribute header of ${sizeBytes} bytes`);
-      const body = await source.take(sizeBytes + padding(sizeBytes));
-      if (body === undefined) throw new TarError('it ends inside a header');
-      const text = body.subarray(0, sizeBytes).toString('utf8');
-      if (typeflag === 'L') longPath = text.replace(/\u0000+$/, '');
-      if (typeflag === 'K') longTarget = text.replace(/\u0000+$/, '');
-      if (typeflag === 'x') {
-        longPath = /(?:^|\n)\d+ path=([^\n]*)\n/.exec(text)?.[1] ?? longPath;
-        longTarget = /(?:^|\n)\d+ linkpath=([^\n]*)\n/.exec(text)?.[1] ?? longTarget;
-      }
+    if (ATTRIBUTE_HEADERS.has(typeflag)) {
+      long = { ...long, ...(await readLongNames(source, typeflag, sizeBytes)) };
       continue;
     }
-    const prefix = text(block, 345, 155);
-    const short = text(block, 0, 100);
-    const isUstar = text(block, 257, 5) === 'ustar' && block[262] === 0;
     yield {
-      path: longPath ?? (isUstar && prefix !== '' ? `${prefix}/${short}` : short),
+      path: long.path ?? shortPath(block),
       type: memberType(typeflag),
       mode: Number.parseInt(text(block, 100, 8).trim() || '0', 8),
       sizeBytes,
-      target: longTarget ?? text(block, 157, 100),
+      target: long.target ?? text(block, 157, 100),
       content: source.stream(sizeBytes),
     };
     await source.skip(padding(sizeBytes));
-    longPath = longTarget = undefined;
+    long = {};
   }
+}
+
+/** What a header before the member's own says of it. */
+interface LongNames {
+  readonly path?: string;
+  readonly target?: string;
+}
+
+/** pax for one member and for all, GNU long name and long link. */
+const ATTRIBUTE_HEADERS: ReadonlySet<string> = new Set(['x', 'g', 'L', 'K']);
+
+async function readLongNames(source: BlockReader, typeflag: string, sizeBytes: number): Promise<LongNames> {
+  if (sizeBytes > MAX_PAX_BYTES) throw new TarError(`an attribute header of ${sizeBytes} bytes`);
+  const body = await source.take(sizeBytes + padding(sizeBytes));
+  if (body === undefined) throw new TarError('it ends inside a header');
+  const value = body.subarray(0, sizeBytes).toString('utf8');
+  if (typeflag === 'L') return { path: value.replace(/\u0000+$/, '') };
+  if (typeflag === 'K') return { target: value.replace(/\u0000+$/, '') };
+  if (typeflag === 'g') return {};
+  const path = /(?:^|\n)\d+ path=([^\n]*)\n/.exec(value)?.[1];
+  const target = /(?:^|\n)\d+ linkpath=([^\n]*)\n/.exec(value)?.[1];
+  return { ...(path === undefined ? {} : { path }), ...(target === undefined ? {} : { target }) };
+}
+
+function shortPath(block: Buffer): string {
+  const prefix = text(block, 345, 155);
+  const path = text(block, 0, 100);
+  // GNU archives use the place of the prefix for other things; their magic has no zero behind it.
+  const isUstar = text(block, 257, 5) === 'ustar' && block[262] === 0;
+  return isUstar && prefix !== '' ? `${prefix}/${path}` : path;
 }
 
 /** An archive that is not one. */
@@ -86,13 +106,23 @@ function checkSum(block: Buffer): void {
 }
 
 /** Cuts a stream of chunks of any size into what the reader asks for. */
-class BlockReader {
+class BlockReader implements AsyncDisposable {
   readonly #chunks: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array();
   #unread = 0;
 
   constructor(chunks: AsyncIterable<Uint8Array>) {
     this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** Lets go of the source, also when the archive was not read to its end. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#chunks.return?.();
+  }
+
+  /** Reads to the end of the source: what is packed is only proved whole by its last bytes. */
+  async finish(): Promise<void> {
+    while ((await this.#chunks.next()).done !== true);
   }
 
   /** Exactly `length` bytes; undefined at the end of the stream. */

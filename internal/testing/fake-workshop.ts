@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { chmod, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
   ExecaRunner,
@@ -6,7 +8,7 @@ import {
   type CommandResult,
   type CommandRunner,
 } from '../exec/index.ts';
-import { DiskFiles, DiskStreams, type FileStat } from '../file/index.ts';
+import { DiskFiles, DiskStreams, type FileStat, type WriteOptions } from '../file/index.ts';
 import { FakeClock } from './fake-clock.ts';
 
 /** What `go build` of the fake makes: distinct for each program and its flags. */
@@ -44,7 +46,7 @@ export class FakeWorkshop implements CommandRunner {
   constructor(options: { readonly folder: string; readonly elf: Uint8Array }) {
     this.#elf = options.elf;
     this.cache = join(options.folder, 'cache');
-    this.ports = { files: this.#files, streams: new DiskStreams(), commands: this, clock: this.clock };
+    this.ports = { files: this.#files, streams: new UnsyncedStreams(), commands: this, clock: this.clock };
   }
 
   /** The toolchain as if it had been brought. */
@@ -134,7 +136,7 @@ const PACKAGES = new Map([
   ['libc6_2.36-9_amd64.deb', []],
 ]);
 
-/** Real files, but for the programs and libraries of the machine itself. */
+/** Real files, but for the programs and libraries of the machine itself; never waits for the disk. */
 class WorkshopFiles extends DiskFiles {
   readonly #lacks: ReadonlySet<string>;
 
@@ -143,10 +145,28 @@ class WorkshopFiles extends DiskFiles {
     this.#lacks = lacks;
   }
 
+  override async writeAtomic(
+    path: string,
+    data: Uint8Array | string,
+    options: WriteOptions = {},
+  ): Promise<void> {
+    const temporary = `${path}.${randomUUID()}`;
+    await writeFile(temporary, data, { mode: options.mode ?? 0o600 });
+    await rename(temporary, path);
+  }
+
   override async stat(path: string): Promise<FileStat | undefined> {
     if (!path.startsWith('/workshop/bin/') && !path.startsWith('/usr/lib')) return super.stat(path);
     const isLacking = [...this.#lacks].some((each) => path.endsWith(`/${each}`));
     return isLacking ? undefined : { kind: 'file', sizeBytes: 1, mode: 0o755, modifiedMs: 0 };
+  }
+}
+
+/** A test has no use for what survives a power cut. */
+class UnsyncedStreams extends DiskStreams {
+  override async publish(from: string, to: string, mode: number): Promise<void> {
+    await chmod(from, mode);
+    await rename(from, to);
   }
 }
 

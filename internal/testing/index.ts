@@ -22,3 +22,4 @@ export { elfFile, type ElfFixture } from './elf-file.ts';
 export { fakeProgram, FakeWorkshop } from './fake-workshop.ts';
 export { temporaryFolder } from './temporary-folder.ts';
 export { zipArchive } from './zip-archive.ts';
+export { FileServer } from './file-server.ts';

@@ -1,0 +1,40 @@
+import { expect, test } from '@jest/globals';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { temporaryFolder } from '../../internal/testing/index.ts';
+import { LockFile } from './lock.ts';
+
+const URL = 'https://dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
+const A = 'a'.repeat(64);
+const B = 'b'.repeat(64);
+
+test('a lock file holds to the hash that it saw first', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'bundle.lock.json');
+  const first = await LockFile.open(new DiskFiles(), path);
+  first.check(URL, A);
+  await first.add(URL, A);
+  const later = await LockFile.open(new DiskFiles(), path);
+  expect(later.get(URL)).toBe(A);
+  later.check(URL, A);
+  expect(() => later.check(URL, B)).toThrow(
+    expect.objectContaining({
+      code: 'bundle-source-changed',
+      details: { url: URL, published: B, locked: A },
+    }),
+  );
+});
+
+test.each([
+  '',
+  '[]',
+  '{"version":2,"files":{}}',
+  `{"version":1,"files":{"${URL}":"abc"}}`,
+  '{"version":1,"files":{"x":1}}',
+])('a lock file with %j is refused', async (text) => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'bundle.lock.json');
+  await writeFile(path, text);
+  await expect(LockFile.open(new DiskFiles(), path)).rejects.toMatchObject({ code: 'bundle-lock-invalid' });
+});
