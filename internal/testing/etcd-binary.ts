@@ -14,7 +14,9 @@ export async function findEtcdBinary(folder: string): Promise<string> {
   const named = process.env['CLUSTER_ETCD'];
   if (named !== undefined) return named;
   const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
-  const bundles = (await readdir(join(cache, 'bundles')).catch(() => [])).filter((name) => name.endsWith('.json'));
+  const bundles = (await readdir(join(cache, 'bundles')).catch(() => [])).filter((name) =>
+    name.endsWith('.json'),
+  );
   for (const name of bundles.sort().reverse()) {
     const manifest = JSON.parse(await readFile(join(cache, 'bundles', name), 'utf8')) as Manifest;
     const etcd = manifest.components.find((each) => each.name === 'etcd' && each.kind === 'binary');
