@@ -4,3 +4,5 @@ export type { GenerateOptions } from './config.ts';
 export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init.ts';
 export { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
+export { runKubeconfig } from './kubeconfig.ts';
+export { runNodeList, runStatus, type StatusOptions } from './status.ts';
