@@ -1,10 +1,10 @@
 /** Evidence for tests: the real one of `fixtures`, and made-up processors that sign whatever a case needs. */
 export { readFixture } from './fixture.ts';
 export {
-  signReport,
   TestAmd,
   type TestChipOptions,
   type TestProduct,
   type TestReportOptions,
   type TestTcb,
 } from './amd.ts';
+export { TestIntel, type TestQuoteOptions, type TestSignedJson } from './intel.ts';
