@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
-import { FakeClock, settle, untilAborted } from '../testing/index.ts';
+import { FakeClock, settle } from '../testing/fake-clock.ts';
+import { untilAborted } from '../testing/until-aborted.ts';
 import { childSignal, TimeoutError, withTimeout } from './index.ts';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
-import { settle } from '../testing/index.ts';
+import { settle } from '../testing/fake-clock.ts';
 import { combine, EventValue, follow, map, when, type Readable } from './index.ts';
 
 const never = new AbortController().signal;
@@ -138,7 +138,7 @@ describe('Watcher', () => {
     }
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
     expect(value.waiting).toBe(0);
-  });
+  }, 60_000);
 
   test('an aborted wait leaves no listener on the signal and none on the value', async () => {
     const controller = new AbortController();

@@ -2,7 +2,7 @@ import { lstat, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { MemoryFiles } from '../testing/index.ts';
+import { MemoryFiles } from '../testing/memory-files.ts';
 import { DiskFiles, type AppendPort, type FilePort } from './index.ts';
 
 const text = (bytes: Uint8Array | undefined): string | undefined =>

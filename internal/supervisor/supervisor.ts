@@ -37,6 +37,9 @@ export function supervise(options: SupervisorOptions): Supervision {
   return { finished: supervisor.finished, tree: () => supervisor.tree() };
 }
 
+/** One reason for all: an error with a stack for each life is the costliest part of a life. */
+const ENDED = 'ended';
+
 /** The one writer of the tree. Its moves are synchronous; only lives, pauses and grace take time. */
 class Supervisor implements ScopeHost {
   readonly finished: Promise<void>;
@@ -99,7 +102,7 @@ class Supervisor implements ScopeHost {
       result = { kind: 'threw', error };
     }
     life.running = false;
-    life.ended.abort();
+    life.ended.abort(ENDED);
     this.#bury(node, life, outcomeOf({ signal, saidDone: life.saidDone, result }));
   }
 

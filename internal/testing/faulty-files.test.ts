@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { everyFault, FaultyFiles, MemoryFiles, SimulatedCrash } from './index.ts';
+import { everyFault, FaultyFiles, SimulatedCrash } from './faulty-files.ts';
+import { MemoryFiles } from './memory-files.ts';
 
 const names = async (cases: AsyncIterable<{ readonly name: string }>): Promise<string[]> => {
   const all: string[] = [];

@@ -1,0 +1,88 @@
+import { describe, expect, test } from '@jest/globals';
+import { settle } from '../testing/fake-clock.ts';
+import { superviseForTest } from '../testing/supervised.ts';
+import { untilAborted } from '../testing/until-aborted.ts';
+import { good, parentOf, puppet } from './fake-runnables.ts';
+import type { RunnableState, Scope } from './index.ts';
+
+describe('misuse', () => {
+  const misuses: readonly { name: string; run: (scope: Scope) => void; error: string }[] = [
+    {
+      name: 'healthy() twice',
+      run: (scope) => (scope.healthy(), scope.healthy()),
+      error: 'healthy() called twice: root.child',
+    },
+    {
+      name: 'done() before healthy()',
+      run: (scope) => scope.done(),
+      error: 'done() called before healthy()',
+    },
+    {
+      name: 'done() twice',
+      run: (scope) => (scope.healthy(), scope.done(), scope.done()),
+      error: 'done() called twice: root.child',
+    },
+    {
+      name: 'run() after healthy()',
+      run: (scope) => (scope.healthy(), scope.run('late', good)),
+      error: 'run() called after healthy(): root.child',
+    },
+    { name: 'an empty group', run: (scope) => scope.runGroup({}), error: 'without a runnable: root.child' },
+    {
+      name: 'a name taken',
+      run: (scope) => (scope.run('same', good), scope.runGroup({ other: good, same: good })),
+      error: 'adding child "same" to root.child: it has a child of this name already',
+    },
+    {
+      name: 'a reserved name',
+      run: (scope) => scope.run('root', good),
+      error: '"root" to root.child: this name is reserved',
+    },
+    ...['', 'Upper', 'a.b', 'a b', '-a', 'a-', 'a--b', '1a', 'a\n', 'a'.repeat(64)].map((name) => ({
+      name: `the name ${JSON.stringify(name)}`,
+      run: (scope: Scope) => scope.run(name, good),
+      error: 'a name is lower-case words joined by single dashes',
+    })),
+  ];
+  test.each(misuses)('$name fails loudly and names the path', async ({ run, error }) => {
+    await using tree = superviseForTest(
+      parentOf({
+        child: async (scope) => {
+          run(scope);
+          await untilAborted(scope.signal);
+        },
+      }),
+    );
+    await settle();
+    expect(tree.at('root.child').state).toBe('dead');
+    expect(tree.at('root.child').lastError).toContain(error);
+  });
+
+  test.each<{ name: string; call: (scope: Scope) => void }>([
+    { name: 'healthy()', call: (scope) => scope.healthy() },
+    { name: 'done()', call: (scope) => scope.done() },
+    { name: 'waiting()', call: (scope) => scope.waiting('x') },
+    { name: 'run()', call: (scope) => scope.run('late', good) },
+    { name: 'restart()', call: (scope) => scope.restart('x') },
+  ])('$name after the end of its life fails loudly', async ({ name, call }) => {
+    const child = puppet();
+    await using tree = superviseForTest(parentOf({ child: child.run }));
+    await settle();
+    child.fail();
+    await tree.clock.advance(500);
+    const [first] = child.lives;
+    expect(() => call(first as Scope)).toThrow(`${name} called after the end of this life: root.child`);
+  });
+
+  test('a child added while the parent is being stopped never runs', async () => {
+    const states: RunnableState[] = [];
+    const tree = superviseForTest(async (scope) => {
+      await untilAborted(scope.signal).catch(() => scope.run('late', async () => void states.push('new')));
+    });
+    await settle();
+    tree.stop();
+    await tree.finished;
+    expect(states).toEqual([]);
+    expect(tree.at('root.late').state).toBe('canceled');
+  });
+});

@@ -1,0 +1,97 @@
+import { describe, expect, test } from '@jest/globals';
+import { settle } from '../testing/fake-clock.ts';
+import { superviseForTest } from '../testing/supervised.ts';
+import { untilAborted } from '../testing/until-aborted.ts';
+import { good, parentOf, puppet } from './fake-runnables.ts';
+import type { Runnable, Scope } from './index.ts';
+
+describe('a runnable that ignores its signal', () => {
+  /** Ends when the test says so, whatever its signal says. */
+  function deaf(): { readonly run: Runnable; lives: number; end(): void } {
+    const ends: (() => void)[] = [];
+    const it = {
+      lives: 0,
+      run: async ({ healthy }: Scope) => {
+        it.lives++;
+        healthy();
+        await new Promise<void>((resolve) => ends.push(resolve));
+      },
+      end: () => ends.forEach((end) => end()),
+    };
+    return it;
+  }
+
+  test('is named, and finished rejects with its path', async () => {
+    const child = deaf();
+    const tree = superviseForTest(parentOf({ child: child.run, sibling: good }), { graceMs: 2000 });
+    await settle();
+    tree.stop();
+    await tree.clock.advance(1999);
+    expect(tree.records).toEqual([]);
+    await tree.clock.advance(1);
+    await expect(tree.finished).rejects.toMatchObject({
+      code: 'supervisor-straggler',
+      details: { paths: ['root.child'] },
+    });
+    expect(tree.records).toMatchObject([
+      { level: 'error', path: 'root.child', message: 'still running after it was asked to stop' },
+    ]);
+    child.end();
+  });
+
+  test('that ends within the grace period is fine', async () => {
+    const child = deaf();
+    const tree = superviseForTest(parentOf({ child: child.run }), { graceMs: 2000 });
+    await settle();
+    tree.stop();
+    await tree.clock.advance(1999);
+    child.end();
+    await tree.finished;
+    expect(tree.clock.sleeping).toBe(0);
+    expect(tree.records).toEqual([]);
+  });
+
+  test('holds up the restart of its group, so that nothing runs twice, and ends the tree', async () => {
+    const [a, b, other] = [puppet(), deaf(), puppet()];
+    const tree = superviseForTest(
+      async (scope) => {
+        scope.runGroup({ a: a.run, b: b.run });
+        scope.run('other', other.run);
+        scope.healthy();
+        await untilAborted(scope.signal);
+      },
+      { graceMs: 2000 },
+    );
+    await settle();
+    a.fail();
+    await tree.clock.advance(1999);
+    expect([a.lives.length, b.lives, other.lives[0]?.signal.aborted]).toEqual([1, 1, false]);
+    await tree.clock.advance(1);
+    await expect(tree.finished).rejects.toMatchObject({ details: { paths: ['root.b'] } });
+    expect(tree.at('root.other').state).toBe('canceled');
+    expect([a.lives.length, b.lives]).toEqual([1, 1]);
+    b.end();
+  });
+
+  test('deep below a fallen parent holds up the whole subtree until it has ended', async () => {
+    const leaf = deaf();
+    const top = puppet();
+    await using tree = superviseForTest(
+      parentOf({
+        top: (scope) => {
+          scope.run('middle', parentOf({ leaf: leaf.run }));
+          return top.run(scope);
+        },
+      }),
+    );
+    await settle();
+    top.fail();
+    await tree.clock.advance(1000);
+    expect(top.lives).toHaveLength(1);
+    leaf.end();
+    await tree.clock.advance(500);
+    expect(top.lives).toHaveLength(2);
+    tree.stop();
+    leaf.end();
+  });
+});
