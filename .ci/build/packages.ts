@@ -1,3 +1,4 @@
+import { globSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { DebianPackage, Entry } from './debian.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
@@ -54,9 +55,18 @@ export function cliPackage(options: PackageOptions): DebianPackage {
       copy(nodeBinary(root, architecture), '/usr/lib/cluster-cli/node', 0o755),
       copy(resolve(dist, 'cluster.mjs'), '/usr/lib/cluster-cli/cluster.mjs'),
       copy(resolve(root, '.ci/package/cluster'), '/usr/bin/cluster', 0o755),
+      ...bundleSources(root),
       ...documents('cluster', options),
     ],
   };
+}
+
+/** Charts and programs of ours that `cluster bundle build` makes components of: beside the program. */
+function bundleSources(root: string): readonly Entry[] {
+  const files = ['cli/charts/{flannel,hello}/**/*.{yaml,json}', 'cli/bundle/programs/**/*.go'];
+  return globSync(files, { cwd: root })
+    .sort()
+    .map((path) => copy(resolve(root, path), path.replace(/^cli\/(bundle\/)?/, '/usr/lib/cluster-cli/')));
 }
 
 function copy(from: string, path: string, mode = 0o644): Entry {

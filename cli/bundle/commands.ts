@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url';
+import { dirname, join } from 'node:path';
 import type { BundleManifest } from '../../internal/bundle/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
@@ -18,15 +18,18 @@ export function bundleContext(context: CommandContext): BundleContext {
     host: context.host,
     ports: { ...context.ports, streams: new DiskStreams(), http: new FetchHttp() },
     cache: context.paths.cache,
-    // Beside this file in a checkout; the packaged program carries both folders with it.
-    resources: {
-      charts: fileURLToPath(new URL('../charts', import.meta.url)),
-      programs: fileURLToPath(new URL('programs', import.meta.url)),
-    },
+    resources: ownSources(import.meta.filename),
     machine: thisMachine(),
     env: context.env,
     signal: context.signal,
   };
+}
+
+/** Where our charts and programs lie: in a checkout beside this file, in a package beside the one file that all is in. */
+export function ownSources(thisFile: string): BundleContext['resources'] {
+  const folder = dirname(thisFile);
+  const isPackaged = !thisFile.endsWith('.ts');
+  return { charts: join(folder, isPackaged ? 'charts' : '../charts'), programs: join(folder, 'programs') };
 }
 
 export async function runBundleBuild(

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hostRequirements } from '../../internal/machines/index.ts';
-import { bundleBuildRequirements } from '../bundle/requirements.ts';
+import { bundleBuildRequirements } from '../bundle/index.ts';
 
 test('the set-up script installs exactly what local clusters and bundle builds ask for', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');

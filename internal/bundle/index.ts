@@ -16,7 +16,6 @@ export { BlobStore, type BlobReference, type BlobStoreOptions, type PutOptions }
 export {
   ARCHITECTURES,
   bundleName,
-  COMPONENT_SCOPES,
   type Architecture,
   type BundleManifest,
   type Component,

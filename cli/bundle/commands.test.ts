@@ -1,0 +1,106 @@
+import { describe, expect, test } from '@jest/globals';
+import { buildBundle } from './build.ts';
+import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
+import { manifestPath, openStore, type BundleContext } from './context.ts';
+import { join } from 'node:path';
+import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { RecordingHost } from '../host/index.ts';
+import { FetchHttp } from './http.ts';
+import { thisMachine } from './machine.ts';
+
+const signal = new AbortController().signal;
+const VERSION = { kubernetesVersion: 'v1.35.4' };
+
+describe('ownSources()', () => {
+  test.each([
+    {
+      name: 'a checkout',
+      given: '/src/cli/bundle/commands.ts',
+      want: { charts: '/src/cli/charts', programs: '/src/cli/bundle/programs' },
+    },
+    {
+      name: 'a package',
+      given: '/usr/lib/cluster-cli/cluster.mjs',
+      want: { charts: '/usr/lib/cluster-cli/charts', programs: '/usr/lib/cluster-cli/programs' },
+    },
+  ])('finds charts and programs in $name', ({ given, want }) => {
+    expect(ownSources(given)).toEqual(want);
+  });
+});
+
+describe('bundle verify', () => {
+  test('is content with a whole bundle', async () => {
+    await using place = await startPlace();
+    expect(await runBundleVerify(place.command, VERSION)).toBe('ok');
+    expect(place.host.answered).toMatchObject({ components: 27, findings: [] });
+  });
+
+  test('names a flipped file and ends unhealthy', async () => {
+    await using place = await startPlace();
+    await place.context.ports.files.writeAtomic(await place.pathOf('kubelet'), 'flipped');
+    expect(await runBundleVerify(place.command, VERSION)).toBe('unhealthy');
+    expect(place.host.answered).toMatchObject({
+      findings: [{ name: 'kubelet', code: 'bundle-blob-corrupt' }],
+    });
+  });
+
+  test('says that there is nothing to verify', async () => {
+    await using place = await startPlace();
+    await place.context.ports.files.remove(manifestPath(place.context, 'v1.35.4'));
+    await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-absent' });
+  });
+});
+
+describe('bundle ls', () => {
+  test('shows every bundle and what it lacks', async () => {
+    await using place = await startPlace();
+    await place.context.ports.files.remove(await place.pathOf('helm'));
+    await runBundleList(place.command, { kubernetesVersion: undefined });
+    expect(place.text()).toMatch(/^kubernetes-v1\.35\.4-linux-amd64 +27 .*lacks helm$/m);
+  });
+
+  test('shows the components of one with version, scope and size', async () => {
+    await using place = await startPlace();
+    await runBundleList(place.command, VERSION);
+    expect(place.text()).toMatch(/^etcd +v3\.6\.6 +binary +controlplane +\d+ B +[0-9a-f]{12}$/m);
+    expect(place.text()).toMatch(/^total /m);
+  });
+
+  test('says how to make one where there is none', async () => {
+    await using place = await startPlace();
+    await place.context.ports.files.remove(manifestPath(place.context, 'v1.35.4'));
+    await runBundleList(place.command, { kubernetesVersion: undefined });
+    expect(place.text()).toContain('cluster bundle build');
+  });
+});
+
+/** A machine with a whole bundle, and the context of a command that looks at it. */
+async function startPlace() {
+  const folder = await temporaryFolder();
+  const fake = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await fake.installToolchain();
+  const { ports, cache, env } = fake;
+  const host = new RecordingHost();
+  const context: BundleContext = {
+    host,
+    ports: { ...ports, http: new FetchHttp() },
+    cache,
+    resources: ownSources(join(import.meta.dirname, 'commands.ts')),
+    machine: thisMachine(),
+    env,
+    signal,
+  };
+  const { manifest } = await buildBundle(context, VERSION);
+  const paths = { cache, data: folder.path, config: folder.path, workspace: folder.path };
+  const command: CommandContext = { host, ports, paths, env, signal };
+  return {
+    host,
+    context,
+    command,
+    pathOf: (name: string) =>
+      openStore(context).path(manifest.components.find((each) => each.name === name)?.sha256 ?? ''),
+    text: () => host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : [])).join('\n'),
+    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
+  };
+}
