@@ -24,6 +24,18 @@ const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const)
   process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
 
+/** sd_notify(3): the unit counts as started from here on. Not under systemd there is nobody to tell. */
+async function tellSystemd(): Promise<void> {
+  const socket = process.env['NOTIFY_SOCKET'];
+  if (socket === undefined) return;
+  await commands.run({
+    argv: ['systemd-notify', '--ready'],
+    env: { NOTIFY_SOCKET: socket },
+    timeoutMs: 5_000,
+    signal: stop.signal,
+  });
+}
+
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
@@ -38,7 +50,7 @@ try {
       log,
       random: Math.random,
     },
-    { provisioning, version: VERSION, signal: stop.signal },
+    { provisioning, version: VERSION, onReady: tellSystemd, signal: stop.signal },
   );
 } catch (error) {
   const coded = findCoded(error);

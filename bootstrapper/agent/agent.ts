@@ -9,15 +9,25 @@ import type { AppendPort, FilePort, StreamPort } from '../../internal/file/index
 import type { Logger } from '../../internal/logging/index.ts';
 import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
-import { supervise, type Runnable } from '../../internal/supervisor/index.ts';
+import { supervise, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS, type NamedKey } from '../consensus/index.ts';
+import { createCuratorDialer } from '../curatorclient/index.ts';
+import { CURATOR_PORT } from '../curatorunit/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { createInitServer, InitJob, type InitSpec } from '../initserver/index.ts';
 import { Kubeadm, Marks, PATHS, probeReadyz, type HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { runPreflight } from '../preflight/index.ts';
-import { componentsWorker, controlPlaneWorker, kubernetesWorker, RoleValues } from '../roleserve/index.ts';
+import {
+  componentsWorker,
+  controlPlaneWorker,
+  kubernetesWorker,
+  roleFetchWorker,
+  RoleValues,
+  statusPushWorker,
+} from '../roleserve/index.ts';
+import { listCertificates } from './certificates.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
 import { createControlPlaneDriver } from './controlplane-driver.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
@@ -48,28 +58,35 @@ export interface AgentPorts {
 export interface AgentOptions {
   readonly provisioning: Provisioning;
   readonly version: string;
+  /** The tree is up: whoever waits for the agent may go on. */
+  readonly onReady: () => Promise<void>;
   readonly signal: AbortSignal;
 }
 
 /** The agent: enrolment once, then the roles of this machine for its whole life. Resolves when its signal fired. */
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
-  const agent = await assemble(ports, options);
+  const tree = { of: (): TreeSnapshot => [] };
+  const agent = await assemble(ports, options, () => tree.of());
   const { log, clock, random } = ports;
   const root: Runnable = async (scope) => {
     for (const [name, runnable] of Object.entries(agent)) scope.run(name, runnable);
     scope.healthy();
+    await options.onReady();
     await new Promise<void>((resolve) =>
       scope.signal.addEventListener('abort', () => resolve(), { once: true }),
     );
     scope.signal.throwIfAborted();
   };
-  await supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: options.signal }).finished;
+  const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: options.signal });
+  tree.of = () => supervision.tree();
+  await supervision.finished;
 }
 
 /** Everything is wired here and nowhere else: values, their one writer each, and who reads them. */
 async function assemble(
   ports: AgentPorts,
   { provisioning, version, signal }: AgentOptions,
+  tree: () => TreeSnapshot,
 ): Promise<Readonly<Record<string, Runnable>>> {
   const { files, streams, clock, log, machine, units, commands } = ports;
   const nowMs = (): number => clock.nowMs();
@@ -115,6 +132,7 @@ async function assemble(
   );
   const sources = createComponentSource({ store, files, streams, signal });
   const reads = values;
+  const curators = createCuratorDialer({ keyPem: identity.keyPem, clock, port: CURATOR_PORT });
   return {
     initserver: initServerRunnable(),
     enrolment: async (scope) => {
@@ -138,6 +156,23 @@ async function assemble(
       }
       scope.done();
     },
+    rolefetch: roleFetchWorker({
+      reads,
+      writes: values,
+      curators,
+      saveRoles: (roles) => state.roles.save(roles),
+    }),
+    statuspush: statusPushWorker({
+      reads,
+      curators,
+      clock,
+      facts: {
+        agentVersion: version,
+        bootId: () => machine.bootId(),
+        tree,
+        certificates: () => listCertificates(files),
+      },
+    }),
     components: componentsWorker({
       reads,
       writes: values,

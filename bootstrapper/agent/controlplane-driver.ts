@@ -84,7 +84,7 @@ export function createControlPlaneDriver(ports: DriverPorts, options: DriverOpti
       if (running === undefined) throw new TypeError('a curator serves beside a running etcd');
       const { certFile, caFile } = await writeCredentials(files, membership);
       const { curator } = running;
-      const curatorEndpoint = await new CuratorUnit(ports).start(
+      await new CuratorUnit(ports).start(
         {
           clusterId: membership.clusterId,
           nodeId: membership.nodeId,
@@ -105,7 +105,10 @@ export function createControlPlaneDriver(ports: DriverPorts, options: DriverOpti
         },
         signal,
       );
-      return { apiServerEtcd: running.apiServer, curatorEndpoint };
+      return {
+        apiServerEtcd: running.apiServer,
+        curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}`,
+      };
     },
     untilStopped: (signal) =>
       new Promise<never>((_, reject) => {

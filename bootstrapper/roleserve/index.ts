@@ -27,3 +27,5 @@ export {
   type LocalControlPlane,
   type RoleSet,
 } from './values.ts';
+export { planRoleFetch, roleFetchWorker, type RoleFetchOptions } from './rolefetch-worker.ts';
+export { statusPushWorker, type StatusFacts, type StatusPushOptions } from './statuspush-worker.ts';

@@ -1,0 +1,48 @@
+import { X509Certificate } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import { PATHS } from '../kubernetes/index.ts';
+import { PLACES } from './places.ts';
+
+const MAX_BYTES = 256 * 1024;
+const KUBECONFIGS = ['admin.conf', 'controller-manager.conf', 'kubelet.conf', 'scheduler.conf'];
+const FOLDERS = [PLACES.credentials, `${PLACES.state}/etcd/pki`, PATHS.pki];
+
+export interface CertificateExpiry {
+  /** Its file, so that an operator finds it. */
+  readonly name: string;
+  readonly notAfterMs: number;
+}
+
+/** Every certificate that this node works with, and how long each lasts. What can't be read is left out. */
+export async function listCertificates(files: FilePort): Promise<readonly CertificateExpiry[]> {
+  const found = await Promise.all([
+    ...FOLDERS.map(async (folder) => {
+      const names = (await files.list(folder)).filter((name) => name.endsWith('.crt'));
+      return (
+        await Promise.all(names.map((name) => expiryOf(files, `${folder}/${name}`, (text) => text)))
+      ).flat();
+    }),
+    ...KUBECONFIGS.map((name) => expiryOf(files, `/etc/kubernetes/${name}`, embeddedCertificate)),
+  ]);
+  return found.flat();
+}
+
+async function expiryOf(
+  files: FilePort,
+  path: string,
+  pemFrom: (text: string) => string,
+): Promise<readonly CertificateExpiry[]> {
+  const raw = await files.read(path, MAX_BYTES);
+  if (raw === undefined) return [];
+  try {
+    const { validTo } = new X509Certificate(pemFrom(Buffer.from(raw).toString('utf8')));
+    return [{ name: path, notAfterMs: Date.parse(validTo) }];
+  } catch {
+    return []; // whoever uses it says what is wrong with it
+  }
+}
+
+function embeddedCertificate(kubeconfig: string): string {
+  const data = /client-certificate-data:\s*(\S+)/.exec(kubeconfig)?.[1] ?? '';
+  return Buffer.from(data, 'base64').toString('utf8');
+}

@@ -1,0 +1,77 @@
+import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { parseRoles, type Role } from '../../internal/role/index.ts';
+import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { NodeRole, type Node, type WatchPosition } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CuratorDialer } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { RoleSet } from './values.ts';
+
+export interface RoleFetchOptions {
+  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly writes: { readonly localRoles: Settable<RoleSet | undefined> };
+  readonly curators: CuratorDialer;
+  /** Keeps the roles for a start with nobody to ask; durable when it resolves. */
+  readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
+}
+
+export function planRoleFetch(membership: Membership | undefined): Plan<Membership> {
+  return membership === undefined
+    ? { kind: 'wait', why: 'the membership of this node' }
+    : { kind: 'start', config: membership };
+}
+
+/** Follows what the cluster says that this node is to run. */
+export function roleFetchWorker(options: RoleFetchOptions): Runnable {
+  let attempt = 0;
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
+    plan: ({ membership }) => planRoleFetch(membership),
+    start: (scope, membership) => {
+      scope.run('watch', (watch) => follow(options, membership, attempt++, watch));
+      return Promise.resolve();
+    },
+  });
+}
+
+async function follow(
+  { curators, saveRoles, writes }: RoleFetchOptions,
+  membership: Membership,
+  attempt: number,
+  scope: Scope,
+): Promise<void> {
+  using connection = curators.dial(membership, attempt);
+  let known: string | undefined;
+  let after: WatchPosition | undefined;
+  scope.waiting(`the first answer of ${connection.endpoint}`);
+  const request = { nodeId: membership.nodeId, ...(after === undefined ? {} : { after }) };
+  for await (const message of connection.client.watchNode(request, { signal: scope.signal })) {
+    after = message.position;
+    // A watch may carry other nodes; they are none of this node's business.
+    const own = message.nodes.find(({ nodeId }) => nodeId === membership.nodeId);
+    if (known === undefined) scope.healthy();
+    scope.waiting(undefined);
+    if (own === undefined) {
+      known ??= '';
+      continue;
+    }
+    const roles = rolesFromNode(own);
+    if (roles.join() === known) continue;
+    known = roles.join();
+    await saveRoles(roles);
+    scope.log.info('the cluster assigns roles', { roles });
+    writes.localRoles.set(new Set(roles));
+  }
+  throw new Error(`the watch at ${connection.endpoint} ended`);
+}
+
+const ROLE_NAMES: Readonly<Record<NodeRole, Role | undefined>> = {
+  [NodeRole.UNSPECIFIED]: undefined,
+  [NodeRole.CONSENSUS_MEMBER]: 'ConsensusMember',
+  [NodeRole.KUBERNETES_CONTROLLER]: 'KubernetesController',
+  [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
+};
+
+/** A role that this version does not know refuses the whole update: the last known roles stay in force. */
+function rolesFromNode(node: Node): readonly Role[] {
+  return parseRoles(node.roles.map((role) => ROLE_NAMES[role] ?? `role ${role}`));
+}
