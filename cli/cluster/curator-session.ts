@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { verifyNode } from '../../internal/pki/index.ts';
 import {

@@ -1,0 +1,232 @@
+import { describe, expect, test } from '@jest/globals';
+import type { Command } from 'commander';
+import { execFileSync } from 'node:child_process';
+import { PassThrough } from 'node:stream';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { CodedError, EXIT_CODES, type ExitName } from '../../internal/errors/index.ts';
+import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import { Interruption, RecordingHost } from '../host/index.ts';
+import type { ActionBinder, CommandContext } from './command.ts';
+import { COMMANDS, runApp, type CommandEntry } from './index.ts';
+
+interface Run {
+  readonly code: number;
+  readonly out: string;
+  readonly host: RecordingHost;
+  readonly loaded: readonly string[];
+}
+
+type Handler = (context: CommandContext, options: unknown, ...args: string[]) => Promise<ExitName | void>;
+
+/** One command `probe` with a subcommand, a flag and an argument; what is loaded is remembered. */
+async function run(
+  args: readonly string[],
+  handler: Handler = async () => undefined,
+  signal = new AbortController().signal,
+): Promise<Run> {
+  const loaded: string[] = [];
+  const host = new RecordingHost();
+  const out = new PassThrough();
+  const probe: CommandEntry = {
+    name: 'probe',
+    summary: 'for tests',
+    load: async () => {
+      loaded.push('probe');
+      return {
+        register: (program: Command, action: ActionBinder) => {
+          const command = program.command('probe').description('for tests');
+          command.command('one').argument('[name]').option('--flag').action(action(handler));
+        },
+      };
+    },
+  };
+  const code = await runApp({
+    args,
+    env: { XDG_CACHE_HOME: '/xdg/cache', XDG_DATA_HOME: 'relative' },
+    home: '/home/me',
+    cwd: '/here',
+    streams: { in: new PassThrough(), out, err: new PassThrough() },
+    clock: new SystemClock(),
+    signal,
+    entries: [probe, ...COMMANDS],
+    createHost: () => host,
+    createPorts: async () => {
+      loaded.push('ports');
+      return { files: new MemoryFiles(), commands: new FakeCommands(), clock: new SystemClock() };
+    },
+  });
+  return { code, out: String(out.read() ?? ''), host, loaded };
+}
+
+const failing =
+  (exit: ExitName): Handler =>
+  async () => {
+    const spec = { fault: 'operator', exit, retryable: false, meaning: '', fix: 'fix it' } as const;
+    throw new CodedError({ 'probe-failed': spec }, 'probe-failed', 'probing', {
+      cause: new Error('because'),
+    });
+  };
+
+describe('runApp()', () => {
+  test('gives a handler its flags, its arguments and the paths of the user', async () => {
+    const seen: unknown[] = [];
+    const { code } = await run(['probe', 'one', 'x', '--flag', '-w', 'sub'], async (context, ...rest) => {
+      seen.push(context.paths, ...rest);
+    });
+    expect(code).toBe(0);
+    expect(seen).toEqual([
+      {
+        cache: '/xdg/cache/cluster',
+        data: '/home/me/.local/share/cluster',
+        config: '/home/me/.config/cluster',
+        workspace: '/here/sub',
+      },
+      { flag: true },
+      'x',
+    ]);
+  });
+
+  test('takes global flags before the command as well', async () => {
+    let workspace = '';
+    await run(['--workspace=/w', 'probe', 'one'], async ({ paths }) => void (workspace = paths.workspace));
+    expect(workspace).toBe('/w');
+  });
+
+  test('loads no command and no port for --help, --version and a usage error', async () => {
+    for (const args of [['--help'], ['--version'], [], ['nonsense'], ['-h']]) {
+      expect((await run(args)).loaded).toEqual([]);
+    }
+  });
+
+  test('shows its help on stdout and ends with 0, and so do commands', async () => {
+    const top = await run(['--help']);
+    expect(top.code).toBe(0);
+    for (const { name } of COMMANDS) expect(top.out).toContain(`  ${name}`);
+    const one = await run(['probe', 'one', '--help']);
+    expect({ code: one.code, flag: one.out.includes('--flag') }).toEqual({ code: 0, flag: true });
+  });
+
+  const usage = [
+    { name: 'an unknown command', args: ['nonsense'] },
+    { name: 'an unknown flag', args: ['probe', 'one', '--nonsense'] },
+    { name: 'too many arguments', args: ['probe', 'one', 'a', 'b'] },
+    { name: 'an unknown output format', args: ['-o', 'xml', 'probe', 'one'] },
+  ];
+  test.each(usage)('refuses $name as a usage error', async ({ args }) => {
+    const { code, host } = await run(args);
+    expect(code).toBe(EXIT_CODES.usage.number);
+    expect(host.records).toMatchObject([{ kind: 'fail', report: { code: 'app-usage', exit: 'usage' } }]);
+  });
+
+  const exits = Object.keys(EXIT_CODES) as ExitName[];
+  test.each(exits.filter((exit) => exit !== 'ok'))(
+    'ends with the number of %s when a command throws an error with it',
+    async (exit) => {
+      const { code, host } = await run(['probe', 'one'], failing(exit));
+      expect(code).toBe(EXIT_CODES[exit].number);
+      expect(host.records).toMatchObject([
+        { kind: 'fail', report: { code: 'probe-failed', message: 'probing: because', fix: 'fix it', exit } },
+      ]);
+    },
+  );
+
+  test.each(exits)('ends with the number of %s when a command answers it', async (exit) => {
+    expect((await run(['probe', 'one'], async () => exit)).code).toBe(EXIT_CODES[exit].number);
+  });
+
+  test('calls an error that nobody coded a defect, with its stack', async () => {
+    const { code, host } = await run(['probe', 'one'], () => Promise.reject(new TypeError('x is undefined')));
+    expect(code).toBe(EXIT_CODES.internal.number);
+    expect(host.records).toMatchObject([
+      { report: { code: 'app-defect', stack: expect.stringContaining('TypeError') } },
+    ]);
+  });
+
+  const signals = [
+    { exit: 'interrupted', number: 130 },
+    { exit: 'terminated', number: 143 },
+  ] as const;
+  test.each(signals)(
+    'is not a failure when it was $exit, and ends with $number',
+    async ({ exit, number }) => {
+      const stopping = new AbortController();
+      const { code, host } = await run(
+        ['probe', 'one'],
+        async ({ signal }) => {
+          stopping.abort(new Interruption(exit));
+          signal.throwIfAborted();
+        },
+        stopping.signal,
+      );
+      expect(code).toBe(number);
+      expect(host.codes).toEqual(['app-stopping']);
+    },
+  );
+});
+
+describe('commands', () => {
+  test.each(COMMANDS.map((entry) => ({ entry, name: entry.name })))(
+    '$name registers itself under the name and summary of the list',
+    async ({ entry }) => {
+      const { Command } = await import('commander');
+      const program = new Command();
+      (await entry.load()).register(program, () => async () => undefined);
+      expect(program.commands.map((command) => [command.name(), command.description()])).toEqual([
+        [entry.name, entry.summary],
+      ]);
+    },
+  );
+});
+
+describe('help', () => {
+  test('prints every exit code', async () => {
+    const { host } = await run(['help', 'exit-codes']);
+    expect(host.answered).toEqual(EXIT_CODES);
+  });
+
+  test('explains one error code', async () => {
+    const { host } = await run(['help', 'errors', 'workspace-locked']);
+    expect(host.answered).toMatchObject({ code: 'workspace-locked', exit: 'locked' });
+  });
+
+  test('refuses an unknown code and names those that begin alike', async () => {
+    const { code, host } = await run(['help', 'errors', 'workspace-nonsense']);
+    expect(code).toBe(EXIT_CODES.usage.number);
+    expect(host.records).toMatchObject([{ report: { fix: expect.stringContaining('workspace-locked') } }]);
+  });
+
+  test('explains a command', async () => {
+    expect((await run(['help', 'init'])).out).toContain('--fingerprint');
+  });
+});
+
+describe('error catalogue', () => {
+  test('holds what the sources say, each code once', () => {
+    const root = new URL('../..', import.meta.url).pathname;
+    expect(() =>
+      execFileSync(process.execPath, ['.ci/collect-errors.ts', '--check'], { cwd: root, stdio: 'pipe' }),
+    ).not.toThrow();
+  });
+});
+
+describe('completion', () => {
+  /** What bash offers after the words. */
+  const complete = (script: string, ...words: string[]): string[] => {
+    const line = `${script}\nCOMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _cluster; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return execFileSync('bash', ['-c', line], { encoding: 'utf8' }).trim().split('\n');
+  };
+
+  test('bash is offered commands, subcommands, choices and flags', async () => {
+    const script = (await run(['completion', 'bash'])).host.answered as { script: string };
+    expect(complete(script.script, 'cluster', 'in')).toEqual(['init']);
+    expect(complete(script.script, 'cluster', 'config', '')).toEqual(['generate', 'validate', 'schema']);
+    expect(complete(script.script, 'cluster', 'completion', 'z')).toEqual(['zsh']);
+    expect(complete(script.script, 'cluster', 'init', '--fin')).toEqual(['--fingerprint']);
+    expect(complete(script.script, 'cluster', '--work')).toEqual(['--workspace']);
+  });
+
+  test.each(['bash', 'zsh', 'fish'])('the script for %s names every command', async (shell) => {
+    const { script } = (await run(['completion', shell])).host.answered as { script: string };
+    for (const { name } of COMMANDS) expect(script).toContain(name);
+  });
+});

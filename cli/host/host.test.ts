@@ -1,0 +1,212 @@
+import { describe, expect, test } from '@jest/globals';
+import { PassThrough } from 'node:stream';
+import { FakeClock, settle } from '../../internal/testing/index.ts';
+import type { AppHost, HostFlags } from './app-host.ts';
+import {
+  createHost,
+  formatAge,
+  formatBytes,
+  formatDuration,
+  formatShare,
+  formatTable,
+  RecordingHost,
+} from './index.ts';
+import { TerminalHost } from './terminal-host.ts';
+
+const report = {
+  code: 'x-failed',
+  message: 'doing: because',
+  fix: 'repair it',
+  retryable: true,
+  exit: 'partial',
+  details: { a: 1 },
+  stack: 'Error\n    at x',
+} as const;
+
+function start(
+  flags: Partial<HostFlags> = {},
+  options: { readonly terminal?: boolean; readonly env?: Record<string, string> } = {},
+) {
+  const clock = new FakeClock(Date.UTC(2026, 0, 1));
+  const tty = options.terminal === true ? { isTTY: true } : {};
+  const streams = {
+    in: Object.assign(new PassThrough(), tty),
+    out: Object.assign(new PassThrough(), tty),
+    err: Object.assign(new PassThrough(), tty, {
+      cursorTo: () => true,
+      clearLine: () => true,
+      moveCursor: () => true,
+    }),
+  };
+  const read = (stream: PassThrough): string => String(stream.read() ?? '');
+  const signal = new AbortController().signal;
+  const host: AppHost = createHost(
+    { output: 'human', input: true, verbose: false, ...flags },
+    { streams, clock, env: options.env ?? {}, signal },
+  );
+  return { host, clock, streams, out: () => read(streams.out), err: () => read(streams.err) };
+}
+
+describe('a host for a pipe', () => {
+  test('talks on stderr and answers on stdout', () => {
+    const { host, out, err } = start();
+    host.say('a', 'hello', { n: 1 });
+    host.warn('b', 'careful');
+    host.result({ x: 1 }, () => 'answer');
+    expect({ out: out(), err: err() }).toEqual({ out: 'answer\n', err: 'hello\nwarning: careful\n' });
+  });
+
+  test('shows steps as lines with their duration and long ones at most every ten seconds', async () => {
+    const { host, clock, err } = start();
+    await host.step('s', 'Working', async ({ update }) => {
+      update('one');
+      await clock.advance(11_000);
+      update('two', { of: 4096, value: 2048, unit: 'bytes' });
+      update('three');
+    });
+    expect(err()).toBe('Working …\n  Working: two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11.0 s\n');
+  });
+
+  test('says that a step stopped, and hands its error on', async () => {
+    const { host, err } = start();
+    await expect(host.step('s', 'Working', () => Promise.reject(new Error('x')))).rejects.toThrow('x');
+    expect(err()).toContain('Working: stopped after 0 ms');
+  });
+
+  test('asks nothing', async () => {
+    const { host } = start();
+    expect(host.interactive).toBe(false);
+    expect(await host.confirm('Sure?', false)).toBe(false);
+    expect(await host.confirm('Sure?', true)).toBe(true);
+  });
+
+  test('shows an error with what to do, whether to repeat it, and where to read more', () => {
+    const { host, err } = start();
+    host.fail(report);
+    const shown = err();
+    for (const part of ['doing: because', 'repair it', 'safe to repeat', 'cluster help errors x-failed'])
+      expect(shown).toContain(part);
+    expect(shown).not.toContain('at x');
+  });
+
+  test('shows codes, facts and stacks with --verbose', () => {
+    const { host, err } = start({ verbose: true });
+    host.say('a-code', 'hello', { n: 1 });
+    host.fail(report);
+    const shown = err();
+    for (const part of ['[a-code]', '{"n":1}', 'at x']) expect(shown).toContain(part);
+  });
+});
+
+describe('a host for programs', () => {
+  test('writes one JSON object per line on stdout and nothing else', async () => {
+    const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
+    host.say('a', 'hello', { n: 1 });
+    await host.step('s', 'Working', async ({ update }) => {
+      update('half', { of: 2, value: 1, unit: 'steps' });
+      await clock.advance(1500);
+    });
+    host.result({ x: 1 }, () => 'not shown');
+    host.fail(report);
+    const lines = out()
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+    expect(lines.map(({ type, code }) => [type, code])).toEqual([
+      ['message', 'a'],
+      ['step-started', 's'],
+      ['step-progress', 's'],
+      ['step-finished', 's'],
+      ['result', undefined],
+      ['error', 'x-failed'],
+    ]);
+    expect(lines[3]).toMatchObject({ durationMs: 1500 });
+    expect(lines[5]).not.toHaveProperty('stack');
+    expect(err()).toBe('');
+    expect(host.interactive).toBe(false);
+  });
+});
+
+describe('a host for a terminal', () => {
+  // eslint-disable-next-line no-control-regex -- colours and cursor moves are what is looked for
+  const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '');
+
+  test('leaves a line with the duration of each step, nested ones indented', async () => {
+    const { host, err, clock } = start({}, { terminal: true });
+    expect(host).toBeInstanceOf(TerminalHost);
+    await host.step('outer', 'Outer', () => host.step('inner', 'Inner', () => clock.advance(2000)));
+    const lines = plain(err())
+      .split('\n')
+      .map((line) => line.replace(/^.*(?= {2}✔|^✔)/, ''));
+    expect(lines.some((line) => line.includes('  ✔ Inner 2.0 s'))).toBe(true);
+    expect(lines.some((line) => line.includes('✔ Outer 2.0 s'))).toBe(true);
+  });
+
+  test('uses no colour with NO_COLOR', () => {
+    const coloured = start({}, { terminal: true });
+    coloured.host.fail(report);
+    expect(coloured.err()).toContain('\u001b[');
+    const plainHost = start({}, { terminal: true, env: { NO_COLOR: '1' } });
+    plainHost.host.fail(report);
+    expect(plainHost.err()).not.toContain('\u001b[3');
+  });
+
+  test('takes the default answer with --no-input', async () => {
+    const { host } = start({ input: false }, { terminal: true });
+    expect(host.interactive).toBe(false);
+    expect(await host.confirm('Sure?', true)).toBe(true);
+  });
+
+  test('takes an answer from the keyboard', async () => {
+    const { host, streams } = start({}, { terminal: true });
+    const asked = Promise.withResolvers<void>();
+    streams.err.on('data', (text: Buffer) => String(text).includes('Sure?') && asked.resolve());
+    const answer = host.confirm('Sure?', false);
+    await asked.promise;
+    streams.in.write('y');
+    await settle();
+    streams.in.write('\r');
+    expect(await answer).toBe(true);
+  });
+});
+
+describe('formats', () => {
+  test.each([
+    { ms: 0, want: '0 ms' },
+    { ms: 999, want: '999 ms' },
+    { ms: 3210, want: '3.2 s' },
+    { ms: 125_000, want: '2 min 5 s' },
+    { ms: 120_000, want: '2 min' },
+    { ms: 11_220_000, want: '3 h 7 min' },
+    { ms: 5 * 86_400_000 + 2 * 3_600_000, want: '5 d 2 h' },
+  ])('a duration of $ms ms is $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
+
+  test.each([
+    { ms: 12_000, want: '12s' },
+    { ms: 300_000, want: '5m' },
+    { ms: 3 * 3_600_000, want: '3h' },
+    { ms: 9 * 86_400_000, want: '9d' },
+    { ms: -5, want: '0s' },
+  ])('an age of $ms ms is $want', ({ ms, want }) => expect(formatAge(ms)).toBe(want));
+
+  test('bytes have binary units, shares a percentage', () => {
+    expect([0, 1023, 1024, 97_622_000].map(formatBytes)).toEqual(['0 B', '1023 B', '1.0 KiB', '93.1 MiB']);
+    expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100 %');
+    expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
+  });
+
+  test('a table pads columns and trims line ends', () => {
+    expect(formatTable(['A', 'LONG'], [['xyz', '1']])).toBe('A    LONG\nxyz  1');
+  });
+});
+
+test('a recording host remembers in order and answers as told', async () => {
+  const host = new RecordingHost({ answer: (question) => question === 'A?' });
+  host.say('a', 'text');
+  await host.step('s', 't', async () => undefined);
+  expect(await host.confirm('A?', false)).toBe(true);
+  expect(await host.confirm('B?', true)).toBe(false);
+  host.result({ x: 1 }, () => 'x');
+  expect(host.codes).toEqual(['a', 's']);
+  expect(host.answered).toEqual({ x: 1 });
+});
