@@ -57,7 +57,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
 
 function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Verdict {
   const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
-  const quote = verifyQuote(parts, list, signerOf(parts));
+  const quote = verifyQuote(parts, list, { qualifiedNameHex: signerOf(parts) });
   checkRawBinding(quote, binding, list);
   const eventCount = checkLog(parts, list);
   const measurements = tpmMeasurements(quote.pcrValues);

@@ -1,10 +1,8 @@
 import {
   hasAttributes,
   HIERARCHY,
-  keyObjectOf,
   nameOf,
   OBJECT_ATTRIBUTE,
-  parsePublic,
   qualifiedNameOf,
   TpmError,
   type ObjectAttribute,
@@ -15,6 +13,7 @@ import type { KeyObject } from 'node:crypto';
 import { toHex } from '../bytes.ts';
 import type { CheckList } from '../check-list.ts';
 import type { QuoteErrorCode } from './errors.ts';
+import { parseKey, type ParsedKey } from './key-cache.ts';
 
 /** An attestation key whose form is right. Whose it is, its Name decides. */
 export interface AttestationKey {
@@ -40,8 +39,12 @@ const FORBIDDEN: readonly ObjectAttribute[] = ['decrypt', 'encryptedDuplication'
  * Reads the key and judges its attributes. They are not covered by any quote, only by the key's Name: pin the Name, or
  * have it proved by credential activation, before trusting them.
  */
-export function checkAttestationKey(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): AttestationKey {
-  const publicArea = readKey(bytes, checks);
+export function checkAttestationKey(
+  bytes: Uint8Array,
+  checks: CheckList<QuoteErrorCode>,
+  parse: KeyParser = parseKey,
+): AttestationKey {
+  const { publicArea, keyObject } = readKey(bytes, parse, checks);
   const missing = REQUIRED.filter((name) => !hasAttributes(publicArea, [name]));
   const forbidden = FORBIDDEN.filter((name) => hasAttributes(publicArea, [name]));
   checks.require('quote-key-attributes', missing.length + forbidden.length === 0, {
@@ -57,32 +60,22 @@ export function checkAttestationKey(bytes: Uint8Array, checks: CheckList<QuoteEr
     scheme,
     nameHex: toHex(nameOf(publicArea)),
     qualifiedNameHex: toHex(qualifiedNameOf(publicArea, HIERARCHY.endorsement)),
-    keyObject: keyObject(publicArea, checks),
+    keyObject,
   };
 }
 
-function readKey(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): TpmPublic {
+function readKey(bytes: Uint8Array, parse: KeyParser, checks: CheckList<QuoteErrorCode>): ParsedKey {
   try {
-    return parsePublic(bytes);
+    return parse(bytes);
   } catch (error) {
-    throw malformedKey(error, checks);
+    if (!(error instanceof TpmError)) throw error;
+    throw checks.refusal('quote-key-malformed', { actual: error.message }, { cause: error });
   }
-}
-
-function keyObject(publicArea: TpmPublic, checks: CheckList<QuoteErrorCode>): KeyObject {
-  try {
-    return keyObjectOf(publicArea.key);
-  } catch (error) {
-    throw malformedKey(error, checks);
-  }
-}
-
-function malformedKey(error: unknown, checks: CheckList<QuoteErrorCode>): unknown {
-  if (!(error instanceof TpmError)) return error;
-  return checks.refusal('quote-key-malformed', { actual: error.message }, { cause: error });
 }
 
 function describeAttributes(publicArea: TpmPublic): string {
   const names = Object.keys(OBJECT_ATTRIBUTE) as ObjectAttribute[];
   return names.filter((name) => hasAttributes(publicArea, [name])).join(', ');
 }
+
+export type KeyParser = (bytes: Uint8Array) => ParsedKey;

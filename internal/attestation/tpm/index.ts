@@ -7,7 +7,7 @@
  *
  * `verifyTpmEvidence` alone is for callers with their own policy; `verifyQuote` for quotes of other tools.
  */
-export { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
+export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
 export { isClockForward, laterClock } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
@@ -27,7 +27,8 @@ export {
   type MeasureOptions,
 } from './measure.ts';
 export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
-export { RESETTABLE_PCRS, verifyQuote, type GenuineQuote } from './quote.ts';
+export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
+export { RESETTABLE_PCRS, verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
 export { checkRules, verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';

@@ -10,7 +10,7 @@ import {
 } from '../../tpm/index.ts';
 import { equalBytes, toHex } from '../bytes.ts';
 import type { CheckList } from '../check-list.ts';
-import { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
+import { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
 import type { QuoteErrorCode } from './errors.ts';
 import type { QuoteParts } from './evidence.ts';
 
@@ -24,16 +24,20 @@ export interface GenuineQuote {
 /** Any software resets these (PFP 3.3.4): what they hold proves nothing. */
 export const RESETTABLE_PCRS: readonly number[] = [16, 23];
 
-/**
- * Verifies form, key, signature, signer and PCR values of a quote. `qualifiedNameHex` is for keys that are no primary
- * of the endorsement hierarchy.
- */
+export interface QuoteOptions {
+  /** The Qualified Name of a key that is no primary of the endorsement hierarchy; computed from the key otherwise. */
+  readonly qualifiedNameHex?: string | undefined;
+  /** A cache's; parses each time unless said. */
+  readonly parseKey?: KeyParser | undefined;
+}
+
+/** Verifies form, key, signature, signer and PCR values of a quote. */
 export function verifyQuote(
   parts: QuoteParts,
   checks: CheckList<QuoteErrorCode>,
-  qualifiedNameHex?: string,
+  { qualifiedNameHex, parseKey }: QuoteOptions = {},
 ): GenuineQuote {
-  const key = checkAttestationKey(parts.attestationKey, checks);
+  const key = checkAttestationKey(parts.attestationKey, checks, parseKey);
   const statement = readStatement(parts.attest, checks);
   verifyStatementSignature(key, parts, checks);
   checks.require(

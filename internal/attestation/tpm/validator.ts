@@ -3,11 +3,13 @@ import { isZero } from '../bytes.ts';
 import { AppraisalError } from '../errors.ts';
 import type { TpmClock } from './rules.ts';
 import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
+import { AttestationKeyCache } from './key-cache.ts';
 import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify.ts';
 
 /** Judges TPM evidence: genuine and bound to this session first, then registers and machine as the policy wants. */
 export class TpmValidator implements Validator {
   readonly variant = 'tpm';
+  readonly #keys = new AttestationKeyCache();
 
   async validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
     const { policy, collateral } = context;
@@ -21,6 +23,7 @@ export class TpmValidator implements Validator {
     const verified = verifyTpmEvidence(evidence, binding, {
       rules: policy.tpm,
       endorsements: collateral.tpm,
+      parseKey: (bytes) => this.#keys.parse(bytes),
     });
     const { checks } = verified.checks;
     const measurements = tpmMeasurements(verified.pcrValues);

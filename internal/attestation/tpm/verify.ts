@@ -6,6 +6,7 @@ import { CheckList } from '../check-list.ts';
 import { AppraisalError } from '../errors.ts';
 import type { Policy } from '../rules.ts';
 import type { MachineIdentity } from '../verdict.ts';
+import type { KeyParser } from './attestation-key.ts';
 import { checkClock } from './clock.ts';
 import { quoteErrors, type QuoteErrorCode } from './errors.ts';
 import { decodeTpmEvidence, type TpmEvidence } from './evidence.ts';
@@ -16,6 +17,8 @@ import type { KnownAttestationKey, TpmEndorsements, TpmRules } from './rules.ts'
 export interface TpmVerifyOptions {
   readonly rules: TpmRules;
   readonly endorsements: TpmEndorsements;
+  /** A cache's; parses each time unless said. */
+  readonly parseKey?: KeyParser;
 }
 
 /** A quote for this session by a key that may sign. Register values and machines are the common policy's to judge. */
@@ -37,7 +40,7 @@ export interface VerifiedTpmEvidence extends GenuineQuote {
 export function verifyTpmEvidence(
   evidence: Uint8Array,
   binding: Uint8Array,
-  { rules, endorsements }: TpmVerifyOptions,
+  { rules, endorsements, parseKey }: TpmVerifyOptions,
 ): VerifiedTpmEvidence {
   checkSizes(evidence, binding);
   checkRules(rules);
@@ -45,7 +48,7 @@ export function verifyTpmEvidence(
   const document = decodeTpmEvidence(evidence);
   const nameHex = nameOfBytes(document.attestationKey);
   const known = endorsements.attestationKeys.get(nameHex);
-  const quote = verifyQuote(document, checks, known?.qualifiedName);
+  const quote = verifyQuote(document, checks, { qualifiedNameHex: known?.qualifiedName, parseKey });
   const machineIdentity = identify(quote.key.nameHex, known, rules, checks);
   checkBound(document, binding, quote, checks);
   const missing = rules.requiredPcrs.filter((pcr) => !quote.pcrValues.has(pcr));

@@ -68,15 +68,26 @@ export function isCanonical(signature: TpmSignature, key: TpmKey): boolean {
 
 /** Whether this key signed these bytes. Pure arithmetic: what the bytes mean is the caller's to check. */
 export function isSignedBy(key: KeyObject, signature: TpmSignature, signed: Uint8Array): boolean {
-  if (signature.algorithm === 'ecdsa') {
-    const p1363 = Buffer.concat([signature.r, signature.s]);
-    return verify(signature.hash, signed, { key, dsaEncoding: 'ieee-p1363' }, p1363);
-  }
+  // As DER and with the bare key: node takes a third longer for the same signature in IEEE P1363 form.
+  if (signature.algorithm === 'ecdsa') return verify(signature.hash, signed, key, derOf(signature));
   const padding =
     signature.algorithm === 'rsassa'
       ? { padding: constants.RSA_PKCS1_PADDING }
       : { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: constants.RSA_PSS_SALTLEN_AUTO };
   return verify(signature.hash, signed, { key, ...padding }, signature.signature);
+}
+
+/** ECDSA-Sig-Value (RFC 3279 §2.2.3): both numbers in their shortest form, below 128 bytes together. */
+function derOf({ r, s }: { readonly r: Uint8Array; readonly s: Uint8Array }): Uint8Array {
+  const numbers = Buffer.concat([derInteger(r), derInteger(s)]);
+  return Buffer.concat([Buffer.of(0x30, numbers.length), numbers]);
+}
+
+function derInteger(value: Uint8Array): Uint8Array {
+  const first = value.findIndex((byte) => byte !== 0);
+  const short = first < 0 ? Buffer.alloc(1) : value.subarray(first);
+  const sign = (short[0] ?? 0) < 0x80 ? [] : [0];
+  return Buffer.concat([Buffer.of(0x02, short.length + sign.length, ...sign), short]);
 }
 
 function bigintOf(bytes: Uint8Array): bigint {
