@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { MachineHost } from './host.ts';
 import { acquireLock } from './lock.ts';
+import { pruneCache } from './prune.ts';
 import { launchScript } from './scripts.ts';
 
 const MAX_PACKAGE_BYTES = 1024 * 1024 * 1024;
@@ -43,6 +44,7 @@ export async function ensureAgentLayer(
   });
   await host.files.rename(`${partial}/upper`, target);
   await host.files.remove(partial);
+  await pruneCache(host, { folder, keep: target });
   return target;
 }
 

@@ -46,7 +46,8 @@ export async function releaseNumber(host: MachineHost, network: NodeNetwork): Pr
   if ((await host.files.list(NUMBERS_FOLDER)).length === 0) await host.files.remove(NUMBERS_FOLDER);
 }
 
-async function readClaims(host: MachineHost): Promise<ReadonlyMap<number, string>> {
+/** The data folder of each number's holder. */
+export async function readClaims(host: MachineHost): Promise<ReadonlyMap<number, string>> {
   const claims = new Map<number, string>();
   for (const name of await host.files.list(NUMBERS_FOLDER)) {
     const number = /^clu(\d+)$/.exec(name)?.[1];

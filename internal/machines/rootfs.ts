@@ -3,6 +3,7 @@ import { sourcesFor } from './apt-sources.ts';
 import type { MachineHost } from './host.ts';
 import { output, readText } from './host.ts';
 import { acquireLock } from './lock.ts';
+import { pruneCache } from './prune.ts';
 
 /** How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. */
 export const rootfsRecipe = {
@@ -80,6 +81,7 @@ export async function ensureRootfs(host: MachineHost, options: RootfsOptions): P
       signal: options.signal,
     });
     await host.files.rename(partial, target);
+    await pruneCache(host, { folder: options.folder, keep: target });
   } finally {
     if (sources !== undefined) await host.files.remove(sources);
   }
