@@ -1,37 +1,11 @@
-import {
-  AttestationError,
-  machineIdentityText,
-  type Check,
-  type Claim,
-  type Verdict,
-} from '../../internal/attestation/index.ts';
+import { AttestationError, machineIdentityText, type Verdict } from '../../internal/attestation/index.ts';
 import { type CodedError, describeError, findCoded, type ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import type { Explanation } from './explanation.ts';
 import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
 import { explainTpm } from './judge-tpm.ts';
 import { renderExplanation } from './render.ts';
-
-/** The answer of `cluster attest explain`, as `--output json` prints it. */
-export interface Explanation {
-  readonly verdict: 'accepted' | 'refused';
-  readonly variant: ExplainedVariant;
-  /** Of the check that refused. */
-  readonly code?: string;
-  readonly reason?: string;
-  readonly expected?: string;
-  readonly actual?: string;
-  readonly checks: readonly Check[];
-  readonly measurements: Readonly<Record<string, string>>;
-  readonly tcb: Readonly<Record<string, Claim>>;
-  readonly machineIdentity?: string;
-  readonly claims: Readonly<Record<string, Claim>>;
-  readonly warnings: readonly string[];
-  /** The version of the policy that decided, or null when there was none. */
-  readonly policy: string | null;
-  /** The time the judgement was made for. */
-  readonly at: string;
-}
 
 const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
   tpm: explainTpm,

@@ -4,6 +4,7 @@
  */
 export { runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
-export { runAttestExplain, type Explanation } from './explain.ts';
+export { runAttestExplain } from './explain.ts';
+export type { Explanation } from './explanation.ts';
 export type { ExplainOptions } from './inputs.ts';
 export { runAttestMeasure, type MeasureOptions } from './measure.ts';

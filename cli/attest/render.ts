@@ -1,5 +1,5 @@
 import type { Check } from '../../internal/attestation/index.ts';
-import type { Explanation } from './explain.ts';
+import type { Explanation } from './explanation.ts';
 
 const MARKS: Readonly<Record<Check['outcome'], string>> = { pass: '✓', fail: '✗', warn: '!', skipped: '–' };
 const MAX_VALUE = 100;
