@@ -44,7 +44,13 @@ function start(
     { output: 'human', input: true, verbose: false, ...flags },
     { streams, clock, env: options.env ?? {}, signal },
   );
-  return { host, clock, streams, out: () => read(streams.out), err: () => read(streams.err) };
+  return {
+    host,
+    clock,
+    streams,
+    out: (): string => read(streams.out),
+    err: (): string => read(streams.err),
+  };
 }
 
 describe('a host for a pipe', () => {
@@ -128,7 +134,6 @@ describe('a host for programs', () => {
 });
 
 describe('a host for a terminal', () => {
-  // eslint-disable-next-line no-control-regex -- colours and cursor moves are what is looked for
   const plain = (text: string): string => text.replace(/\u001b\[[0-9;?]*[A-Za-z]/g, '');
 
   test('leaves a line with the duration of each step, nested ones indented', async () => {

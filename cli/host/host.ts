@@ -15,8 +15,8 @@ export interface Host {
 
 export interface StepProgress {
   /** What happens now; with `done` as a share of the whole. */
-  update(
+  readonly update: (
     text: string,
     done?: { readonly of: number; readonly value: number; readonly unit: 'bytes' | 'steps' },
-  ): void;
+  ) => void;
 }

@@ -1,0 +1,284 @@
+import { describe, expect, test } from '@jest/globals';
+import { everyFault, FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  createWorkspace,
+  layoutOf,
+  lockWorkspace,
+  readConfig,
+  readMasterSecret,
+  readOwnerKey,
+  StateFile,
+} from './index.ts';
+
+const layout = layoutOf('/work');
+const CONFIG = 'version: 1\nname: prod\n';
+const options = { programVersion: '0.1.0' };
+
+async function createDisk(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  await prepare(files);
+  return files;
+}
+
+async function prepare(files: MemoryFiles): Promise<void> {
+  await files.makeDirectory('/work');
+  await asProcess(files, { pid: 7, startTicks: 100, bootId: 'boot-1' });
+}
+
+/** Makes the kernel's files say that we are this process; the one before is gone. */
+async function asProcess(
+  files: MemoryFiles,
+  is: { readonly pid: number; readonly startTicks: number; readonly bootId: string },
+  keep = false,
+): Promise<void> {
+  for (const folder of ['/proc/sys/kernel/random', '/proc/self', `/proc/${is.pid}`, '/etc'])
+    await files.makeDirectory(folder);
+  if (!keep) await files.remove('/proc/7');
+  await files.makeDirectory(`/proc/${is.pid}`);
+  const stat = `${is.pid} (a (strange) name) S ${Array(18).fill(0).join(' ')} ${is.startTicks} 0\n`;
+  await files.writeAtomic('/proc/self/stat', stat);
+  await files.writeAtomic(`/proc/${is.pid}/stat`, stat);
+  await files.writeAtomic('/proc/sys/kernel/random/boot_id', `${is.bootId}\n`);
+  await files.writeAtomic('/etc/machine-id', 'machine-1\n');
+}
+
+const create = async (files: FilePort) =>
+  createWorkspace(files, layout, { configText: CONFIG, state: await StateFile.read(files, layout, options) });
+
+const lock = (files: FilePort, clock = new FakeClock()) =>
+  lockWorkspace(layout, { files, clock, command: 'cluster init', user: 'me' });
+
+const init = {
+  id: '6b0f3f5e-7d0c-4b0a-9d0e-1f2a3b4c5d6e',
+  endpoint: '192.0.2.1:9000',
+  fingerprint: 'sha256:00',
+  requestHash: '00',
+  startedMs: 1,
+  stage: 'requested' as const,
+};
+
+describe('createWorkspace()', () => {
+  test('makes keys that only their owner can read, and nothing twice', async () => {
+    const files = await createDisk();
+    const first = await create(files);
+    expect(first.created).toEqual([layout.ownerKey, layout.masterSecret, layout.config]);
+    for (const path of [layout.ownerKey, layout.masterSecret])
+      expect((await files.stat(path))?.mode).toBe(0o600);
+    const second = await create(files);
+    expect(second).toMatchObject({ created: [], ownerKey: { pubKeyBase64: first.ownerKey.pubKeyBase64 } });
+    expect(await readConfig(files, layout)).toMatchObject({ name: 'prod' });
+  });
+
+  test('goes on after a crash before or after every write, and after a full disk', async () => {
+    const names: string[] = [];
+    for await (const { disk, name } of everyFault({
+      faults: ['crash-before', 'crash-after', 'no-space'],
+      prepare,
+      run: create,
+    })) {
+      await create(disk);
+      await readOwnerKey(disk, layout);
+      await readMasterSecret(disk, layout);
+      expect({ name, config: await readConfig(disk, layout) }).toMatchObject({
+        name,
+        config: { name: 'prod' },
+      });
+      names.push(name);
+    }
+    expect(names).toHaveLength(12);
+  });
+
+  test('makes no new keys for a cluster that exists', async () => {
+    const files = await createDisk();
+    await create(files);
+    await (await StateFile.read(files, layout, options)).update((state) => ({ ...state, init }));
+    await files.remove(layout.masterSecret);
+    await expect(create(files)).rejects.toMatchObject({ code: 'workspace-key-lost' });
+    expect(await files.stat(layout.masterSecret)).toBeUndefined();
+  });
+});
+
+describe('keys', () => {
+  const cases = [
+    {
+      name: 'a master secret of another length',
+      path: layout.masterSecret,
+      text: '{"version":1,"key":"AAAA","salt":"AAAA"}',
+      want: 'workspace-key-invalid',
+    },
+    {
+      name: 'a master secret that is not JSON',
+      path: layout.masterSecret,
+      text: 'secret words',
+      want: 'workspace-key-invalid',
+    },
+    {
+      name: 'an owner key that is no key',
+      path: layout.ownerKey,
+      text: 'nonsense',
+      want: 'workspace-key-invalid',
+    },
+  ];
+  test.each(cases)('refuses $name without showing it', async ({ path, text, want }) => {
+    const files = await createDisk();
+    await create(files);
+    await files.writeAtomic(path, text);
+    const read = path === layout.ownerKey ? readOwnerKey(files, layout) : readMasterSecret(files, layout);
+    await expect(read).rejects.toMatchObject({ code: want, message: expect.not.stringContaining(text) });
+  });
+
+  test('refuses a secret that others can read', async () => {
+    const files = await createDisk();
+    await create(files);
+    const bytes = (await files.read(layout.ownerKey, 1e4)) ?? new Uint8Array();
+    await files.writeAtomic(layout.ownerKey, bytes, { mode: 0o644 });
+    await expect(readOwnerKey(files, layout)).rejects.toMatchObject({ code: 'workspace-key-mode' });
+  });
+
+  test('names a file that is not there', async () => {
+    await expect(readOwnerKey(await createDisk(), layout)).rejects.toMatchObject({
+      code: 'workspace-missing',
+    });
+  });
+});
+
+describe('StateFile', () => {
+  test('is read back as it was written, readable by nobody else', async () => {
+    const files = await createDisk();
+    const state = await StateFile.read(files, layout, options);
+    await state.update((value) => ({ ...value, init }));
+    expect((await StateFile.read(files, layout, options)).value).toEqual({
+      version: 1,
+      writtenBy: '0.1.0',
+      init,
+      charts: {},
+    });
+    expect((await files.stat(layout.state))?.mode).toBe(0o600);
+  });
+
+  test('keeps the old value when it can not be written', async () => {
+    for await (const { error, disk } of everyFault({
+      faults: ['no-space'],
+      prepare,
+      run: async (files) => {
+        const state = await StateFile.read(files, layout, options);
+        await expect(state.update((value) => ({ ...value, init }))).rejects.toMatchObject({
+          code: 'file-no-space',
+        });
+        expect(state.value.init).toBeUndefined();
+      },
+    })) {
+      expect(error).toBeUndefined();
+      expect(await disk.stat(layout.state)).toBeUndefined();
+    }
+  });
+
+  const refusals = [
+    {
+      name: 'a newer format, naming its writer',
+      text: '{"version":2,"writtenBy":"9.9.9","future":1}',
+      want: { code: 'workspace-newer', message: expect.stringContaining('9.9.9') },
+    },
+    { name: 'a truncated file', text: '{"version":1,', want: { code: 'workspace-state-invalid' } },
+    {
+      name: 'an unknown key',
+      text: '{"version":1,"writtenBy":"0.1.0","charts":{},"x":1}',
+      want: { code: 'workspace-state-invalid' },
+    },
+    {
+      name: 'a stage that does not exist',
+      text: JSON.stringify({ version: 1, writtenBy: '0.1.0', init: { ...init, stage: 'done' } }),
+      want: { code: 'workspace-state-invalid' },
+    },
+    { name: 'a list', text: '[]', want: { code: 'workspace-state-invalid' } },
+  ];
+  test.each(refusals)('refuses $name', async ({ text, want }) => {
+    const files = await createDisk();
+    await files.writeAtomic(layout.state, text);
+    await expect(StateFile.read(files, layout, options)).rejects.toMatchObject(want);
+  });
+});
+
+describe('lockWorkspace()', () => {
+  test('lets one in, tells the other who and since when, and opens again', async () => {
+    const files = await createDisk();
+    const clock = new FakeClock();
+    const held = await lock(files, clock);
+    await clock.advance(4 * 60_000);
+    await expect(lock(files, clock)).rejects.toMatchObject({
+      code: 'workspace-locked',
+      exit: 'locked',
+      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/work\/\.lock for 4 min/),
+      details: { pid: 7, command: 'cluster init' },
+    });
+    await held[Symbol.asyncDispose]();
+    await (await lock(files))[Symbol.asyncDispose]();
+    expect(await files.list('/work')).toEqual([]);
+  });
+
+  const dead = [
+    { name: 'a process that ended', next: { pid: 8, startTicks: 200, bootId: 'boot-1' } },
+    {
+      name: 'a process whose number another one has now',
+      next: { pid: 7, startTicks: 200, bootId: 'boot-1' },
+    },
+    {
+      name: 'another boot of this machine, same number and start',
+      next: { pid: 7, startTicks: 100, bootId: 'boot-2' },
+    },
+  ];
+  test.each(dead)('takes over the lock of $name, whatever the clock says', async ({ next }) => {
+    const files = await createDisk();
+    await lock(files, new FakeClock(Date.UTC(2099, 0, 1)));
+    await asProcess(files, next);
+    const clock = new FakeClock(Date.UTC(2026, 0, 1));
+    await expect(lock(files, clock)).resolves.toBeDefined();
+  });
+
+  test('does not take over a living lock because the clock jumped a year', async () => {
+    const files = await createDisk();
+    await lock(files, new FakeClock(Date.UTC(2026, 0, 1)));
+    await asProcess(files, { pid: 8, startTicks: 200, bootId: 'boot-1' }, true);
+    await expect(lock(files, new FakeClock(Date.UTC(2027, 0, 1)))).rejects.toMatchObject({
+      code: 'workspace-locked',
+    });
+    await expect(lock(files, new FakeClock(Date.UTC(2025, 0, 1)))).rejects.toMatchObject({
+      message: expect.stringContaining('in the future'),
+    });
+  });
+
+  test('leaves a lock alone that is of another machine or of nobody it understands', async () => {
+    const files = await createDisk();
+    await lock(files);
+    await files.writeAtomic('/etc/machine-id', 'machine-2\n');
+    await expect(lock(files)).rejects.toMatchObject({ code: 'workspace-locked' });
+    await files.writeAtomic(layout.lock, 'nonsense');
+    await expect(lock(files)).rejects.toMatchObject({
+      code: 'workspace-locked',
+      message: expect.stringContaining('does not say whose'),
+    });
+  });
+
+  test('lets exactly one of many in after a crash of the holder', async () => {
+    for (let round = 0; round < 50; round++) {
+      const files = await createDisk();
+      await lock(files);
+      await asProcess(files, { pid: 8, startTicks: 200 + round, bootId: 'boot-1' });
+      const results = await Promise.allSettled([lock(files), lock(files), lock(files)]);
+      expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    }
+  });
+
+  test('can be taken after a crash at any of its own writes', async () => {
+    for await (const { disk } of everyFault({
+      faults: ['crash-before', 'crash-after'],
+      prepare,
+      run: async (files) => (await lock(files))[Symbol.asyncDispose](),
+    })) {
+      await asProcess(disk, { pid: 9, startTicks: 300, bootId: 'boot-1' });
+      await (await lock(disk))[Symbol.asyncDispose]();
+      expect(await disk.list('/work')).toEqual([]);
+    }
+  });
+});
