@@ -26,9 +26,14 @@ import {
   type KnownAttestationKey,
   type QuoteErrorCode,
 } from '../../internal/attestation/tpm/index.ts';
-import { parseQuoteAttest } from '../../internal/tpm/index.ts';
 import type { ExplainInputs } from './inputs.ts';
-import { asPublicArea, isRawTpmQuote, readRawTpmQuote, type RawTpmQuote } from './tpm-files.ts';
+import {
+  asPublicArea,
+  isRawTpmQuote,
+  qualifiedSignerOf,
+  readRawTpmQuote,
+  type RawTpmQuote,
+} from './tpm-files.ts';
 
 type Checks = CheckList<QuoteErrorCode>;
 
@@ -57,7 +62,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
 
 function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Verdict {
   const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
-  const quote = verifyQuote(parts, list, { qualifiedNameHex: signerOf(parts) });
+  const quote = verifyQuote(parts, list, { qualifiedNameHex: qualifiedSignerOf(parts.attest) });
   checkRawBinding(quote, binding, list);
   const eventCount = checkLog(parts, list);
   const measurements = tpmMeasurements(quote.pcrValues);
@@ -77,11 +82,6 @@ function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Ver
     warnings: [...warningsOf(list.checks), ...limitsOf(eventCount)],
     policyVersion: policy === 'not-judged' ? policy : policy.version,
   };
-}
-
-/** A key of another tool may have any parent, which its Qualified Name covers and nobody else can compute. */
-function signerOf({ attest }: RawTpmQuote): string {
-  return Buffer.from(parseQuoteAttest(attest).qualifiedSigner).toString('hex');
 }
 
 /** Other tools put the nonce into extraData as it is. */

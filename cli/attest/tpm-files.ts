@@ -1,6 +1,13 @@
 import { z } from 'zod';
 import type { QuoteParts } from '../../internal/attestation/tpm/index.ts';
-import { parseQuoteAttest } from '../../internal/tpm/index.ts';
+import {
+  canonicalSignature,
+  encodeSignature,
+  parsePublic,
+  parseQuoteAttest,
+  parseSignature,
+  TpmError,
+} from '../../internal/tpm/index.ts';
 import { AttestError } from './errors.ts';
 
 /** A quote as TPM tools leave it: several files, or one JSON object. */
@@ -42,7 +49,8 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
       `putting a TPM quote together: no ${names.join(', no ')}`,
     );
   }
-  return { attest, signature, attestationKey, pcrValues: pcrValuesFrom(pcrFile, attest), eventLog };
+  const pcrValues = pcrValuesFrom(pcrFile, attest);
+  return { attest, signature: canonical(signature, attestationKey), attestationKey, pcrValues, eventLog };
 }
 
 const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));
@@ -70,14 +78,48 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
       `reading a TPM quote: ${issue?.path.join('.')}: ${issue?.message}`,
     );
   }
-  const { quote, signature, attestationKey, pcrs, eventLog = new Uint8Array() } = parsed.data;
+  const { quote, signature, attestationKey: key, pcrs, eventLog = new Uint8Array() } = parsed.data;
+  const attestationKey = asPublicArea(key) ?? key;
+  const pcrValues = byIndex(pcrs);
   return {
     attest: quote,
-    signature,
-    attestationKey: asPublicArea(attestationKey) ?? attestationKey,
-    pcrValues: byIndex(pcrs),
+    signature: canonical(signature, attestationKey),
+    attestationKey,
+    pcrValues,
     eventLog,
   };
+}
+
+/**
+ * TPMs leave zeros out and take either s; evidence of ours has one form only, and a raw signature is brought into it.
+ * What can't be read stays as it is, for its own check to refuse.
+ */
+function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Array {
+  return unlessMalformed(signature, () => {
+    const { key } = parsePublic(attestationKey);
+    return key.kind === 'ecc'
+      ? encodeSignature(canonicalSignature(parseSignature(signature), key.curve))
+      : signature;
+  });
+}
+
+/** The registers that a raw quote is over, in its order; none when it can't be read. */
+function selectedPcrs(attest: Uint8Array): readonly number[] {
+  return unlessMalformed([], () => parseQuoteAttest(attest).selection.pcrs);
+}
+
+/** Who signed a raw quote, as it says itself; empty when it can't be read. */
+export function qualifiedSignerOf(attest: Uint8Array): string {
+  return unlessMalformed('', () => Buffer.from(parseQuoteAttest(attest).qualifiedSigner).toString('hex'));
+}
+
+function unlessMalformed<T>(otherwise: T, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof TpmError) return otherwise;
+    throw error;
+  }
 }
 
 function byIndex(pcrs: Readonly<Record<string, Uint8Array>>): ReadonlyMap<number, Uint8Array> {
@@ -92,7 +134,7 @@ function pcrValuesFrom(file: Uint8Array, attest: Uint8Array): ReadonlyMap<number
     const parsed = values.safeParse(parseJson(file));
     if (parsed.success) return byIndex(parsed.data);
   }
-  const { pcrs } = parseQuoteAttest(attest).selection;
+  const pcrs = selectedPcrs(attest);
   const digests = file.length === pcrs.length * DIGEST_BYTES ? inOrder(file) : fromTpm2Tools(file);
   return new Map(pcrs.flatMap((pcr, index) => (digests[index] === undefined ? [] : [[pcr, digests[index]]])));
 }
