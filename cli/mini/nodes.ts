@@ -80,6 +80,7 @@ export async function runMiniExec(
   return node.attach(options.program, {
     signal: context.signal,
     env: term === undefined ? {} : { TERM: term },
+    terminal: context.host.interactive,
   });
 }
 

@@ -15,7 +15,7 @@ import { ensureSwitch, plugIn, unplug, type NodeNetwork } from './network.ts';
 import { ensureDisk, writeMachineFiles } from './node-disk.ts';
 import type { ClusterPaths, NodePaths } from './node-paths.ts';
 import type { NodeRecord } from './node-record.ts';
-import { enterArgv, nspawnArgv, POWER_OFF_SIGNAL } from './nspawn.ts';
+import { atTerminal, enterArgv, nspawnArgv, POWER_OFF_SIGNAL } from './nspawn.ts';
 import { isTpmListening, manufactureTpm, readEkFingerprint, startTpm, type SoftwareTpm } from './tpm.ts';
 
 const BOOT_MS = 60_000;
@@ -128,10 +128,16 @@ export class LocalNode {
   /** Runs a program in the machine with this process's standard streams; resolves with its exit code. */
   async attach(
     program: readonly [string, ...string[]],
-    options: { readonly signal: AbortSignal; readonly env?: Readonly<Record<string, string>> },
+    options: {
+      readonly signal: AbortSignal;
+      readonly env?: Readonly<Record<string, string>>;
+      /** Our standard streams are a terminal, and the program is to have one too. */
+      readonly terminal?: boolean;
+    },
   ): Promise<number> {
     const argv = await this.#enter(program, options.env ?? {}, options.signal);
-    return this.#host.processes.runAttached({ argv, signal: options.signal });
+    const run = options.terminal === true ? atTerminal(argv) : argv;
+    return this.#host.processes.runAttached({ argv: run, signal: options.signal });
   }
 
   /** `sha256:…` of the TPM's endorsement key: who this machine is. */

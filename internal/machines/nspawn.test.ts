@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { clusterPaths, nodePaths } from './node-paths.ts';
 import type { NodeRecord } from './node-record.ts';
-import { enterArgv, nspawnArgv } from './nspawn.ts';
+import { atTerminal, enterArgv, nspawnArgv } from './nspawn.ts';
 
 const cluster = clusterPaths('/d/mini/a');
 const record: NodeRecord = {
@@ -39,4 +39,10 @@ describe('enterArgv()', () => {
   test('enters the namespaces of the leader and no others', () => {
     expect(enterArgv(4711, ['true'], {}).slice(0, 3)).toEqual(['nsenter', '--target', '4711']);
   });
+});
+
+test('atTerminal() hands every word on as it is', () => {
+  const argv = atTerminal(['sh', '-c', `echo "$HOME" 'a b' \\`]);
+  expect(argv.at(-2)).toBe(`exec 'sh' '-c' 'echo "$HOME" '\\''a b'\\'' \\'`);
+  expect(argv.slice(0, 4)).toEqual(['script', '--quiet', '--return', '--command']);
 });

@@ -60,3 +60,12 @@ export function enterArgv(
     ...program,
   ];
 }
+
+/**
+ * The same program at a terminal of its own (script(1)): keys go to it as they are, so that Ctrl-C is
+ * for the program in the machine and not for us.
+ */
+export function atTerminal(argv: readonly string[]): readonly [string, ...string[]] {
+  const command = argv.map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ');
+  return ['script', '--quiet', '--return', '--command', `exec ${command}`, '/dev/null'];
+}

@@ -35,6 +35,7 @@ export const hostRequirements = {
     { program: 'mount', package: 'mount' },
     { program: 'nft', package: 'nftables' },
     { program: 'nsenter', package: 'util-linux' },
+    { program: 'script', package: 'bsdutils' },
     { program: 'setpriv', package: 'util-linux' },
     { program: 'swtpm', package: 'swtpm' },
     { program: 'swtpm_setup', package: 'swtpm-tools' },
