@@ -9,7 +9,7 @@
  * a stranger sends: `structures/` is used by verifiers on the network's bytes too. Nothing here decides whom to
  * trust; that is `internal/attestation`.
  */
-export { CURVES, digestOf, hashId, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
+export { CURVES, digestOf, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
 export { BatchQuoter, quoteExtraData, type BatchedQuote, type BatchQuoterOptions } from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
 export {
@@ -20,15 +20,7 @@ export {
   type LoadedKey,
   type PrimaryOptions,
 } from './commands/keys.ts';
-export {
-  getRandom,
-  listHandles,
-  NV_HANDLES,
-  PERSISTENT_HANDLES,
-  readProperty,
-  shutdown,
-  TRANSIENT_HANDLES,
-} from './commands/lifecycle.ts';
+export { getRandom, listHandles, readProperty, shutdown, TRANSIENT_HANDLES } from './commands/lifecycle.ts';
 export {
   defineCounter,
   defineNv,
@@ -72,20 +64,8 @@ export {
   type NvAttest,
   type QuoteAttest,
 } from './structures/attest.ts';
-export {
-  COUNTER_ATTRIBUTES,
-  NV_ATTRIBUTE,
-  nvNameOf,
-  parseNvPublic,
-  type NvPublic,
-} from './structures/nv-public.ts';
-export {
-  encodePcrSelection,
-  PCR_COUNT,
-  pcrDigest,
-  pcrPolicyDigest,
-  type PcrSelection,
-} from './structures/pcr-selection.ts';
+export { COUNTER_ATTRIBUTES, NV_ATTRIBUTE, nvNameOf, type NvPublic } from './structures/nv-public.ts';
+export { encodePcrSelection, PCR_COUNT, pcrDigest, type PcrSelection } from './structures/pcr-selection.ts';
 export {
   hasAttributes,
   keyObjectOf,

@@ -11,7 +11,7 @@
  * From then on quotes by that key are `endorsed` (`TpmEndorsements`). The record is by Name and can be taken back at
  * once, which an AK certificate could not. `compareSightings` notices a copied TPM state that shows up twice.
  */
-export { Activations, activationAnswer, type ActivationOptions, type Challenge } from './activation.ts';
+export { Activations, type ActivationOptions, type Challenge } from './activation.ts';
 export {
   verifyEndorsement,
   type Endorsement,

@@ -8,13 +8,6 @@
  * after a replay against signed registers its digests are proved, and its data only where `isDataMeasured`.
  */
 export { EventlogError, eventlogErrors, type EventlogErrorCode } from './errors.ts';
-export { EV_NO_ACTION, eventTypeName } from './event-types.ts';
-export {
-  MAX_LOG_BYTES,
-  parseEventLog,
-  type EventLog,
-  type LogEvent,
-  type LogHash,
-  type LogKind,
-} from './parse.ts';
+export { eventTypeName } from './event-types.ts';
+export { parseEventLog, type EventLog, type LogEvent, type LogHash, type LogKind } from './parse.ts';
 export { isDataMeasured, replayEventLog, verifyEventLog, type ReplayHash } from './replay.ts';

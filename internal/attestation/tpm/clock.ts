@@ -32,11 +32,6 @@ export function checkClock(
   else checks.skip('quote-clock-unsafe', { actual: now.safe });
 }
 
-/** The later of two clocks of one key, to be kept as `lastSeen`. */
-export function laterClock(a: TpmClock, b: TpmClock): TpmClock {
-  return isClockForward(a, b) ? b : a;
-}
-
 function describeClock(clock: TpmClock): string {
   const { resetCount, restartCount, clockMs } = clock;
   return `reset ${resetCount}, restart ${restartCount}, ${clockMs} ms`;

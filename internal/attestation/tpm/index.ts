@@ -8,16 +8,10 @@
  * `verifyTpmEvidence` alone is for callers with their own policy; `verifyQuote` for quotes of other tools.
  */
 export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
-export { isClockForward, laterClock } from './clock.ts';
+export { isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
-export {
-  createTpmIssuer,
-  FIRMWARE_EVENT_LOG,
-  MAX_ATTACHED_LOG_BYTES,
-  readEventLog,
-  type TpmIssuerOptions,
-} from './issuer.ts';
+export { createTpmIssuer, FIRMWARE_EVENT_LOG, type TpmIssuerOptions } from './issuer.ts';
 export { openKeySecret, resealKeySecret, type KeySecretOptions } from './key-secret.ts';
 export {
   measureMachine,
@@ -27,8 +21,8 @@ export {
   type MeasureOptions,
 } from './measure.ts';
 export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
-export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
+export { type ParsedKey } from './key-cache.ts';
 export { RESETTABLE_PCRS, verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
-export { checkRules, verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';
+export { verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';

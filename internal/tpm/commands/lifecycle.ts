@@ -4,8 +4,6 @@ import { WireWriter } from '../wire.ts';
 /** First handles of the ranges that TPM_CAP_HANDLES lists (Part 2, 7.4). */
 export const TRANSIENT_HANDLES = 0x80000000;
 export const LOADED_SESSIONS = 0x02000000;
-export const PERSISTENT_HANDLES = 0x81000000;
-export const NV_HANDLES = 0x01000000;
 
 const CAP_HANDLES = 0x00000001;
 const CAP_TPM_PROPERTIES = 0x00000006;
