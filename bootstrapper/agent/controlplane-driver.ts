@@ -1,18 +1,27 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
+import { Namespace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
   Consensus,
   DEFAULT_QUOTA_BYTES,
   ETCD_PORTS,
+  saveInitResult,
   type NamedKey,
   type RunningConsensus,
 } from '../consensus/index.ts';
 import { CURATOR_PORT, CuratorUnit } from '../curatorunit/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import type { ControlPlaneDriver } from '../roleserve/index.ts';
+import type {
+  BootstrapData,
+  ControlPlaneDriver,
+  ControlPlaneStart,
+  LocalControlPlane,
+  RoleSet,
+} from '../roleserve/index.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
 import { giveBirth } from './cluster-birth.ts';
 import type { MachineIdentity } from './machine-identity.ts';
@@ -37,85 +46,115 @@ export interface DriverOptions {
 }
 
 /** etcd, the first records and the curator on a real machine. */
-export function createControlPlaneDriver(ports: DriverPorts, options: DriverOptions): ControlPlaneDriver {
-  const { files, clock, state } = ports;
-  const { machine, owners, ownAddress } = options;
-  let running: RunningConsensus | undefined;
-  return {
-    startConsensus: async (start, say, signal) => {
-      const clusterId = start.kind === 'bootstrap' ? start.data.spec.clusterId : start.membership.clusterId;
-      const consensus = new Consensus({
-        ...ports,
-        onWait: (what, lastError) => say(`waiting for ${what}`, lastError),
-      });
-      running?.[Symbol.dispose]();
-      running = await consensus.start(
-        {
-          nodeId: machine.nodeId,
-          address: start.kind === 'bootstrap' ? ownAddress() : start.membership.nodeAddress,
-          clusterId,
-          ports: ETCD_PORTS,
-          quotaBytes: DEFAULT_QUOTA_BYTES,
-          origin: { kind: 'first' },
-          etcdBinary: options.etcdBinary,
-          stateDir: PLACES.state,
-        },
-        signal,
-      );
-    },
-    createCluster: async (data, signal) => {
-      if (running === undefined) throw new TypeError('a cluster is created in a running etcd');
-      const nowMs = (): number => clock.nowMs();
-      const authority = await ensureClusterAuthority(
-        { files, nowMs },
-        { folder: PLACES.ca, clusterName: data.spec.clusterName },
-      );
-      const born = await giveBirth(
-        { admin: running.admin, authority, nowMs },
-        { data, machine, address: ownAddress(), owners, signal },
-      );
-      // The membership comes last: with it on disk the machine resumes and needs the other two.
-      await state.settings.save(settingsFromSpec(data.spec));
-      await state.roles.save(born.roles);
-      await state.membership.save(born.membership);
-      return { membership: born.membership, roles: new Set(born.roles) };
-    },
-    startCurator: async (membership, signal) => {
-      if (running === undefined) throw new TypeError('a curator serves beside a running etcd');
-      const { certFile, caFile } = await writeCredentials(files, membership);
-      const { curator } = running;
-      await new CuratorUnit(ports).start(
-        {
-          clusterId: membership.clusterId,
-          nodeId: membership.nodeId,
-          listen: { host: '0.0.0.0', port: CURATOR_PORT },
-          etcdEndpoints: [running.endpoint],
-          metricsUrl: running.metricsUrl,
-          command: ['/usr/lib/cluster/node', '--max-semi-space-size=1', '/usr/lib/cluster/joinservice.mjs'],
-          configFile: '/etc/cluster/joinservice.json',
-          stateDir: PLACES.state,
-          files: {
-            clusterCaFile: caFile,
-            nodeCertFile: certFile,
-            nodeKeyFile: PLACES.machineKey,
-            etcdCaFile: curator.caFile,
-            etcdCertFile: curator.certFile,
-            etcdKeyFile: curator.keyFile,
-          },
-        },
-        signal,
-      );
-      return {
-        apiServerEtcd: running.apiServer,
-        curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}`,
-      };
-    },
-    untilStopped: (signal) =>
-      new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      }),
-  };
+export class MachineControlPlane implements ControlPlaneDriver {
+  readonly #ports: DriverPorts;
+  readonly #options: DriverOptions;
+  #running: RunningConsensus | undefined;
+
+  constructor(ports: DriverPorts, options: DriverOptions) {
+    this.#ports = ports;
+    this.#options = options;
+  }
+
+  async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
+    const { machine, ownAddress, etcdBinary } = this.#options;
+    const consensus = new Consensus({
+      ...this.#ports,
+      onWait: (what, lastError) => say(`waiting for ${what}`, lastError),
+    });
+    const { clusterId, address } =
+      start.kind === 'bootstrap'
+        ? { clusterId: start.data.spec.clusterId, address: ownAddress() }
+        : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
+    this.#running?.[Symbol.dispose]();
+    this.#running = await consensus.start(
+      {
+        nodeId: machine.nodeId,
+        address,
+        clusterId,
+        ports: ETCD_PORTS,
+        quotaBytes: DEFAULT_QUOTA_BYTES,
+        origin: { kind: 'first' },
+        etcdBinary,
+        stateDir: PLACES.state,
+      },
+      signal,
+    );
+  }
+
+  async createCluster(
+    data: BootstrapData,
+    signal: AbortSignal,
+  ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }> {
+    const { admin } = this.#consensus();
+    const { files, clock, state } = this.#ports;
+    const { machine, ownAddress, owners } = this.#options;
+    const nowMs = (): number => clock.nowMs();
+    const authority = await ensureClusterAuthority(
+      { files, nowMs },
+      { folder: PLACES.ca, clusterName: data.spec.clusterName },
+    );
+    const born = await giveBirth(
+      { admin, authority, nowMs },
+      { data, machine, address: ownAddress(), owners, signal },
+    );
+    // The membership comes last: with it on disk the machine resumes and needs the other two.
+    await state.settings.save(settingsFromSpec(data.spec));
+    await state.roles.save(born.roles);
+    await state.membership.save(born.membership);
+    return { membership: born.membership, roles: new Set(born.roles) };
+  }
+
+  async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
+    const { endpoint, metricsUrl, curator, apiServer } = this.#consensus();
+    const { certFile, caFile } = await writeCredentials(this.#ports.files, membership);
+    const config = {
+      clusterId: membership.clusterId,
+      nodeId: membership.nodeId,
+      listen: { host: '0.0.0.0', port: CURATOR_PORT },
+      etcdEndpoints: [endpoint],
+      metricsUrl,
+      command: JOINSERVICE_COMMAND,
+      configFile: '/etc/cluster/joinservice.json',
+      stateDir: PLACES.state,
+      files: {
+        clusterCaFile: caFile,
+        nodeCertFile: certFile,
+        nodeKeyFile: PLACES.machineKey,
+        etcdCaFile: curator.caFile,
+        etcdCertFile: curator.certFile,
+        etcdKeyFile: curator.keyFile,
+      },
+    } as const;
+    await new CuratorUnit(this.#ports).start(config, signal);
+    return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
+  }
+
+  async stop(signal: AbortSignal): Promise<void> {
+    await new CuratorUnit(this.#ports).stop(signal);
+    this.#running?.[Symbol.dispose]();
+    this.#running = undefined;
+    await new Consensus(this.#ports).stop(signal);
+  }
+
+  /** The result of the init, where every curator can answer it to the owner. */
+  async keepInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
+    await saveInitResult(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), { initId, result }, signal);
+  }
+
+  #consensus(): RunningConsensus {
+    if (this.#running === undefined) throw new TypeError('the control plane needs a running etcd');
+    return this.#running;
+  }
 }
+
+type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
+
+const JOINSERVICE_COMMAND = [
+  '/usr/lib/cluster/node',
+  '--max-semi-space-size=1',
+  '/usr/lib/cluster/joinservice.mjs',
+] as const;
 
 /** The membership as the PEM files that other programs read. The membership itself stays the truth. */
 async function writeCredentials(

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { combine, type Watcher } from '../../internal/event/index.ts';
-import type { InitEventSchema } from '../../initproto/gen/init_pb.js';
+import type { InitEventSchema, InitResultSchema } from '../../initproto/gen/init_pb.js';
 import type { PhaseEvent, PhaseLog, RecordedEvent } from '../phases/index.ts';
 import type { InitJob, InitOutcome } from './init-job.ts';
 
@@ -104,8 +104,13 @@ function failureEvent(timeMs: number, { code, message, fix, retryable, phase }: 
 }
 
 function resultEvent(nowMs: number, outcome: InitOutcome): WireEvent {
+  return { timeMs: BigInt(nowMs), event: { case: 'result', value: wireResult(outcome) } };
+}
+
+/** Domain → wire. */
+export function wireResult(outcome: InitOutcome): MessageInitShape<typeof InitResultSchema> {
   const bytes = (text: string): Uint8Array => Buffer.from(text, 'utf8');
-  const value = {
+  return {
     clusterId: outcome.clusterId,
     nodeId: outcome.nodeId,
     nodeName: outcome.nodeName,
@@ -117,7 +122,6 @@ function resultEvent(nowMs: number, outcome: InitOutcome): WireEvent {
     curatorEndpoints: [...outcome.curatorEndpoints],
     epoch: BigInt(outcome.epoch),
   };
-  return { timeMs: BigInt(nowMs), event: { case: 'result', value } };
 }
 
 /** The newest thing that is waited for, so that silence explains itself. */

@@ -5,6 +5,7 @@
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
  */
 export { InitError, initErrors, type InitErrorCode } from './errors.ts';
+export { wireResult } from './event-stream.ts';
 export { createInitServer } from './init-server.ts';
 export { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
 export {

@@ -96,12 +96,6 @@ export class ControlPlane {
     await this.#waitForNode(progress, signal);
   }
 
-  /** The role has gone: nothing of Kubernetes stays running, its files stay for a later promotion to judge. */
-  async stop(signal: AbortSignal): Promise<void> {
-    await this.#ports.units.stop(KUBELET_UNIT, signal);
-    await this.#ports.units.stop(APILB_UNIT, signal);
-  }
-
   #inputs(): unknown {
     return [this.#settings, this.#etcd];
   }
@@ -223,6 +217,12 @@ export class ControlPlane {
     }
     return `the kubelet said: ${(await units.lastLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
   }
+}
+
+/** The role has gone: the kubelet and the balancer stop; what is on disk stays for a later promotion to judge. */
+export async function stopKubernetes(units: UnitPort, signal: AbortSignal): Promise<void> {
+  await units.stop(KUBELET_UNIT, signal);
+  await units.stop(APILB_UNIT, signal);
 }
 
 interface Wait {

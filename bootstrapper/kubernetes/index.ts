@@ -7,7 +7,7 @@
  */
 export { probeReadyz, type ApiProbe } from './api-probe.ts';
 export { importImages, installBinaries, installPath, isForNode, type ComponentPorts } from './components.ts';
-export { ControlPlane, type ControlPlanePorts } from './control-plane.ts';
+export { ControlPlane, stopKubernetes, type ControlPlanePorts } from './control-plane.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';

@@ -61,6 +61,10 @@ export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable
     }),
     plan: planControlPlane,
     start: (scope, start) => serve(options, scope, start),
+    retire: async ({ signal }) => {
+      options.writes.localControlPlane.set(undefined);
+      await options.driver.stop(signal);
+    },
   });
 }
 
@@ -86,10 +90,6 @@ async function serve(
   const serving = membership;
   const controlPlane = await phases.run('curator', () => driver.startCurator(serving, signal));
   writes.localControlPlane.set(controlPlane);
-  scope.run('watch', async (watch) => {
-    watch.healthy();
-    await driver.untilStopped(watch.signal);
-  });
 }
 
 /** etcd, the cluster's first record, and the curator. Every step may be repeated; each is durable when it resolves. */
@@ -105,6 +105,6 @@ export interface ControlPlaneDriver {
     signal: AbortSignal,
   ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
-  /** Resolves never; rejects when the signal fires or when a unit of the control plane has failed for good. */
-  untilStopped(signal: AbortSignal): Promise<never>;
+  /** The role has gone: nothing of the control plane stays running. Fine when nothing runs. */
+  stop(signal: AbortSignal): Promise<void>;
 }

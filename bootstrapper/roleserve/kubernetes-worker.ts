@@ -3,6 +3,7 @@ import { launcher, type Plan, type Runnable, type Scope } from '../../internal/s
 import type { Membership } from '../enrolment/index.ts';
 import {
   ControlPlane,
+  stopKubernetes,
   type ControlPlanePorts,
   type EtcdClientFiles,
   type HostSettings,
@@ -98,6 +99,10 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
     }),
     plan: (inputs) => planKubernetes(inputs, host, ownAddress),
     start: (scope, start) => serve(options, scope, start),
+    retire: async ({ signal }) => {
+      options.writes.kubernetesStatus.set(undefined);
+      await stopKubernetes(options.ports.units, signal);
+    },
   });
 }
 

@@ -207,6 +207,7 @@ class NotedPhases implements PhaseReporter {
 class FakeDriver implements ControlPlaneDriver {
   readonly starts: ControlPlaneStart['kind'][] = [];
   failures = 0;
+  stops = 0;
 
   startConsensus(start: ControlPlaneStart): Promise<void> {
     this.starts.push(start.kind);
@@ -221,10 +222,9 @@ class FakeDriver implements ControlPlaneDriver {
     return Promise.resolve({ apiServerEtcd: etcd, curatorEndpoint: '198.18.0.11:9091' });
   }
 
-  untilStopped(signal: AbortSignal): Promise<never> {
-    return new Promise((_, reject) =>
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
-    );
+  stop(): Promise<void> {
+    this.stops++;
+    return Promise.resolve();
   }
 }
 
@@ -291,6 +291,7 @@ describe('the controlplane worker', () => {
     expect(driver.starts).toEqual(['serve']);
     values.localRoles.set(none);
     await settle();
+    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
     values.localRoles.set(all);
     await settle();
     expect(driver.starts).toEqual(['serve', 'serve']);
@@ -342,6 +343,8 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   const phases = new NotedPhases();
   const files = new MemoryFiles();
   const commands = new FakeCommands();
+  const units = new FakeUnits();
+  units.active.add('kubelet.service');
   const worker = kubernetesWorker({
     reads: values,
     writes: values,
@@ -352,7 +355,7 @@ test('the kubernetes worker makes certificates at once, waits for images and con
     ports: {
       files,
       commands,
-      units: new FakeUnits(),
+      units,
       clock: new FakeClock(),
       kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
       marks: new Marks(files),
@@ -372,4 +375,9 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   await settle();
   expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
   expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
+  values.bootstrapData.set(undefined);
+  values.localRoles.set(none);
+  await settle();
+  expect(now(values.kubernetesStatus)).toBeUndefined();
+  expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });

@@ -21,6 +21,11 @@ export interface LauncherOptions<I, C> {
    * `healthy()` afterwards. `scope.signal` also fires when the workload is no longer wanted.
    */
   readonly start: (scope: Scope, config: C) => Promise<void>;
+  /**
+   * Takes down what outlives a life of this worker (a systemd unit): called when the plan says `stop`, before
+   * anything else is planned. Must be fine when there is nothing to take down.
+   */
+  readonly retire?: (scope: Scope) => Promise<void>;
 }
 
 /**
@@ -55,15 +60,18 @@ export function launcher<I, C>(options: LauncherOptions<I, C>): Runnable {
 }
 
 async function untilWanted<I, C>(
-  { plan }: LauncherOptions<I, C>,
+  { plan, retire }: LauncherOptions<I, C>,
   scope: Scope,
   watcher: Watcher<I>,
 ): Promise<C> {
+  let retired = false;
   scope.waiting('first input');
   for (;;) {
     const decision = plan(await watcher.next(scope.signal), false);
     if (decision.kind === 'start') return decision.config;
     if (decision.kind === 'keep') throw new Error(`planning ${scope.path}: "keep" although nothing runs`);
+    if (decision.kind === 'stop' && !retired) await retire?.(scope);
+    retired = decision.kind === 'stop';
     scope.waiting(decision.why);
   }
 }

@@ -1,0 +1,115 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { selfSignedCertificate } from '../../internal/crypto/index.ts';
+import { when, type Readable } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
+import type { Enrolment, Membership } from '../enrolment/index.ts';
+import { InitResultSchema } from '../../initproto/gen/init_pb.js';
+import { createInitServer, wireResult, type InitJob, type InitServicePorts } from '../initserver/index.ts';
+import type { KubernetesStatus } from '../roleserve/index.ts';
+import { ensureClusterAuthority } from './cluster-authority.ts';
+import { buildInitOutcome } from './init-outcome.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+import { INIT_PORT, PLACES } from './places.ts';
+
+/** The owner has this long to fetch a result that it did not acknowledge. */
+const ACKNOWLEDGE_MS = 60 * 60 * 1000;
+/** For the answer to the acknowledgement itself. */
+const CLOSE_MS = 2_000;
+
+export interface InitServerOptions {
+  readonly job: InitJob;
+  readonly identity: MachineIdentity;
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  readonly service: InitServicePorts;
+  readonly clock: Clock;
+  /** Whether this machine is a member already: one that did not come from an init never opens the port. */
+  readonly isMember: () => Promise<boolean>;
+}
+
+/** The Init port: open until the owner has acknowledged, an hour after the result at most. */
+export function initServerRunnable(options: InitServerOptions): Runnable {
+  const { job, clock, identity } = options;
+  return async (scope) => {
+    const open = !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
+    if (open) await serveInit(options, scope);
+    else scope.healthy();
+    scope.waiting('nothing: there is no init to serve');
+    await aborted(scope.signal);
+  };
+
+  async function serveInit({ service, ownerKeys }: InitServerOptions, scope: Scope): Promise<void> {
+    const certPem = await selfSignedCertificate({
+      keyPem: identity.keyPem.reveal(),
+      commonName: identity.nodeId,
+      nowMs: clock.nowMs(),
+    });
+    await using server = createInitServer(service, {
+      identity: { certPem, keyPem: identity.keyPem },
+      ownerKeys,
+      log: scope.log,
+    });
+    await server.listen('0.0.0.0', INIT_PORT);
+    scope.log.info('waiting for an owner', { port: INIT_PORT, fingerprint: identity.fingerprint });
+    scope.healthy();
+    scope.waiting('an owner');
+    await Promise.race([when(job.acknowledged, () => true, scope.signal), tooLate(scope.signal)]);
+    await server.close(CLOSE_MS);
+    scope.log.info('the init port is closed', { port: INIT_PORT });
+  }
+
+  async function tooLate(signal: AbortSignal): Promise<void> {
+    await when(job.outcome, (outcome) => outcome !== undefined, signal);
+    await clock.sleep(ACKNOWLEDGE_MS, signal);
+  }
+}
+
+export interface OutcomeOptions {
+  readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
+  readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  /** Keeps the result in the cluster, where every curator answers it to the owner. */
+  readonly keepInCluster: (initId: string, result: Uint8Array, signal: AbortSignal) => Promise<void>;
+}
+
+/** Puts the init's result together once this node is a member and its Kubernetes serves. */
+export function outcomeRunnable({
+  job,
+  enrolment,
+  kubernetesStatus,
+  files,
+  clock,
+}: OutcomeOptions): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting('an init');
+    const record = await when(job.accepted, () => true, scope.signal);
+    scope.waiting('the membership of this node');
+    const membership = await enrolment.finished(scope.signal);
+    scope.waiting('Kubernetes to serve');
+    await when(kubernetesStatus, (status) => status !== undefined, scope.signal);
+    const finished = job.outcome.peek();
+    if (!finished.set || finished.value === undefined) {
+      const nowMs = (): number => clock.nowMs();
+      const authority = await ensureClusterAuthority(
+        { files, nowMs },
+        { folder: PLACES.ca, clusterName: membership.clusterName },
+      );
+      const outcome = await buildInitOutcome({ files, authority, nowMs }, record, membership);
+      const result = toBinary(InitResultSchema, create(InitResultSchema, wireResult(outcome)));
+      await options.keepInCluster(record.initId, result, scope.signal);
+      await job.finish(outcome);
+    }
+    scope.done();
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise<never>((_, reject) => {
+    if (signal.aborted) reject(signal.reason as Error);
+    else signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });
+}

@@ -1,0 +1,105 @@
+import { createPublicKey } from 'node:crypto';
+import { BlobStore, parseManifest } from '../../internal/bundle/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import { spkiOf } from '../../internal/pki/index.ts';
+import type { NamedKey } from '../consensus/index.ts';
+import { Enrolment, type Membership } from '../enrolment/index.ts';
+import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
+import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { FileEventStore, PhaseLog } from '../phases/index.ts';
+import { runPreflight } from '../preflight/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import type { AgentOptions, AgentPorts } from './agent.ts';
+import { createBlobUploads, createComponentSource } from './component-store.ts';
+import { createEnrolmentHandlers } from './enrolment-handlers.ts';
+import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
+import { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
+
+/** Room beside the bundle itself: unpacked images, etcd, logs. */
+const HEADROOM_BYTES = 1024 ** 3;
+/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
+const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+
+/** What this machine is and what it has on disk, opened once per life of the agent. */
+export interface OpenNode {
+  readonly identity: MachineIdentity;
+  readonly host: HostSettings;
+  /** The address other machines reach this one at. */
+  readonly ownAddress: () => string;
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  readonly owners: readonly [NamedKey, ...NamedKey[]];
+  readonly state: NodeState;
+  readonly values: RoleValues;
+  readonly phases: PhaseLog;
+  readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
+  readonly uploads: BlobUploads;
+  readonly sources: Pick<ComponentPorts, 'install' | 'blob'>;
+}
+
+export async function openNode(
+  ports: AgentPorts,
+  options: AgentOptions,
+  signal: AbortSignal,
+): Promise<OpenNode> {
+  const { files, streams, clock, log, machine } = ports;
+  const { provisioning } = options;
+  const nowMs = (): number => clock.nowMs();
+  for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment]) await files.makeDirectory(folder);
+  const identity = await loadMachineIdentity(files, PLACES);
+  log.info('this machine', {
+    fingerprint: identity.fingerprint,
+    nodeId: identity.nodeId,
+    version: options.version,
+  });
+  const store = new BlobStore({ files, streams, roots: [PLACES.store, ...provisioning.seedStores] });
+  const events = new FileEventStore(files, PLACES.events);
+  const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs });
+  const job = new InitJob({ files, lock, phases, preflight: preflightOf(ports, provisioning) }, PLACES.init);
+  await job.restore();
+  const values = new RoleValues();
+  const state = new NodeState(files);
+  const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
+  return {
+    identity,
+    host: {
+      restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
+      failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
+    },
+    ownAddress: () => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1',
+    ...ownersFrom(provisioning),
+    state,
+    values,
+    phases,
+    job,
+    enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
+    uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
+    sources: createComponentSource({ store, files, streams, signal }),
+  };
+}
+
+/** The checks before anything changes, for what an owner asks of this machine. */
+function preflightOf({ files, machine, streams }: AgentPorts, provisioning: Provisioning) {
+  return (spec: InitSpec): Promise<void> => {
+    const { components } = parseManifest(Buffer.from(spec.bundleManifest, 'utf8'));
+    const neededBytes = components.reduce((sum, { sizeBytes }) => sum + sizeBytes, HEADROOM_BYTES);
+    const probe = { files, machine, freeBytes: () => streams.freeBytes(PLACES.state) };
+    return runPreflight(probe, { nodeName: spec.nodeName, wantedAddress: provisioning.address, neededBytes });
+  };
+}
+
+/** Provisioning has at least one owner key; each is known raw (to compare) and by name (to record). */
+function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNode, 'ownerKeys' | 'owners'> {
+  const raw = (base64: string): Uint8Array => Buffer.from(base64, 'base64');
+  const named = (base64: string, name: string): NamedKey => {
+    const key = Buffer.concat([ED25519_SPKI_PREFIX, raw(base64)]);
+    return { name, pubKeyDer: spkiOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
+  };
+  return {
+    ownerKeys: [raw(first), ...more.map(raw)],
+    owners: [named(first, 'owner'), ...more.map((key, index) => named(key, `owner-${index + 2}`))],
+  };
+}

@@ -1,0 +1,130 @@
+import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
+import { createCuratorDialer } from '../curatorclient/index.ts';
+import { CURATOR_PORT } from '../curatorunit/index.ts';
+import type { InitServicePorts } from '../initserver/index.ts';
+import { Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
+import {
+  componentsWorker,
+  controlPlaneWorker,
+  kubernetesWorker,
+  roleFetchWorker,
+  statusPushWorker,
+} from '../roleserve/index.ts';
+import type { AgentPorts } from './agent.ts';
+import { listCertificates } from './certificates.ts';
+import { MachineControlPlane } from './controlplane-driver.ts';
+import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
+import type { OpenNode } from './open-node.ts';
+import { PLACES } from './places.ts';
+
+export interface RunnablesOptions {
+  readonly ports: AgentPorts;
+  readonly node: OpenNode;
+  readonly version: string;
+  readonly tree: () => TreeSnapshot;
+}
+
+/** Who reads and writes which value is decided here and nowhere else. */
+export function createRunnables(options: RunnablesOptions): Readonly<Record<string, Runnable>> {
+  const { files, clock, machine } = options.ports;
+  const { identity, state, values, job, enrolment, ownerKeys } = options.node;
+  const { version, tree } = options;
+  const reads = values;
+  const curators = createCuratorDialer({ keyPem: identity.keyPem, clock, port: CURATOR_PORT });
+  const facts = {
+    agentVersion: version,
+    bootId: () => machine.bootId(),
+    tree,
+    certificates: () => listCertificates(files),
+  };
+  const driver = createDriver(options);
+  return {
+    initserver: initServerRunnable({
+      job,
+      identity,
+      ownerKeys,
+      service: initService(options),
+      clock,
+      isMember: async () => (await state.membership.load()) !== undefined,
+    }),
+    outcome: outcomeRunnable({
+      job,
+      enrolment,
+      kubernetesStatus: values.kubernetesStatus,
+      files,
+      clock,
+      keepInCluster: (initId, result, signal) => driver.keepInitResult(initId, result, signal),
+    }),
+    rolefetch: roleFetchWorker({
+      reads,
+      writes: values,
+      curators,
+      saveRoles: (roles) => state.roles.save(roles),
+    }),
+    statuspush: statusPushWorker({ reads, curators, clock, facts }),
+    ...workloads(options, driver),
+  };
+}
+
+function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
+  const { files, units, commands, clock, log } = ports;
+  const { identity, owners, ownAddress, state } = node;
+  return new MachineControlPlane(
+    { files, commands, units, clock, log: log.child('consensus'), state },
+    { machine: identity, owners, etcdBinary: `${PATHS.bin}/etcd`, ownAddress },
+  );
+}
+
+/** The workers that run something on this machine. */
+function workloads(
+  { ports, node }: RunnablesOptions,
+  driver: MachineControlPlane,
+): Readonly<Record<string, Runnable>> {
+  const { files, units, commands, clock, log } = ports;
+  const { values, phases, host, ownAddress, sources } = node;
+  const reads = values;
+  const apiServerEtcd = {
+    endpoint: `https://127.0.0.1:${ETCD_PORTS.client}`,
+    ...consensusLayout(PLACES.state).user('apiserver'),
+  };
+  const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
+  const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
+  return {
+    components: componentsWorker({
+      reads,
+      writes,
+      phases,
+      host,
+      ports: { ...sources, commands, files, units },
+    }),
+    controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
+    kubernetes: kubernetesWorker({
+      reads,
+      writes,
+      phases,
+      host,
+      ownAddress,
+      apiServerEtcd,
+      ports: { files, commands, units, clock, kubeadm, marks: new Marks(files), probe: probeReadyz },
+    }),
+  };
+}
+
+function initService({ ports, node, version }: RunnablesOptions): InitServicePorts {
+  const { clock, machine } = ports;
+  const { job, phases, uploads, identity, enrolment } = node;
+  return {
+    job,
+    phases,
+    clock,
+    machine,
+    blobs: uploads,
+    agentVersion: version,
+    fingerprint: identity.fingerprint,
+    enrolmentState: () => {
+      const status = enrolment.status.peek();
+      return status.set ? status.value.state : 'New';
+    },
+  };
+}
