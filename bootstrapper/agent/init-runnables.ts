@@ -76,13 +76,8 @@ export interface OutcomeOptions {
 }
 
 /** Puts the init's result together once this node is a member and its Kubernetes serves. */
-export function outcomeRunnable({
-  job,
-  enrolment,
-  kubernetesStatus,
-  files,
-  clock,
-}: OutcomeOptions): Runnable {
+export function outcomeRunnable(options: OutcomeOptions): Runnable {
+  const { job, enrolment, kubernetesStatus, files, clock } = options;
   return async (scope) => {
     scope.healthy();
     scope.waiting('an init');
