@@ -1,0 +1,215 @@
+import { describe, expect, test } from '@jest/globals';
+import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
+import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import { parseBundle } from '../../internal/attestation/collateral/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explanation } from './index.ts';
+
+const fixture = (relative: string): Uint8Array =>
+  new Uint8Array(readFileSync(fileURLToPath(new URL(relative, import.meta.url))));
+const FOLDERS = [
+  '../../internal/attestation/snp/fixtures/',
+  '../../internal/attestation/tdx/fixtures/',
+  './fixtures/',
+];
+const NAMES = [
+  ['milan.report', 'milan.vcek', 'milan-debug.report', 'milan-debug.vcek', 'turin.vcek'],
+  ['v4.quote', 'v4.collateral', 'v4-tail.pck-crl', 'sgx.quote'],
+  ['quote.msg', 'quote.sig', 'quote.pcrs', 'ak.pub'],
+];
+const POLICY = {
+  name: 'test',
+  profile: 'measured',
+  registers: { launch: { expected: '00'.repeat(48) }, pcr4: { expected: '00'.repeat(32) } },
+  machines: 'any-proved',
+  tpm: { requiredPcrs: [0, 4] },
+  'sev-snp': {
+    minimumTcb: { Milan: { bootloader: 1, tee: 0, snp: 1, microcode: 1 } },
+    allowSmt: true,
+    revocation: 'optional',
+    maxCollateralAgeDays: 30,
+  },
+};
+
+async function workspace(more: Readonly<Record<string, string | Uint8Array>> = {}) {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/w');
+  for (const [index, names] of NAMES.entries()) {
+    for (const name of names)
+      await files.writeAtomic(`/w/${name}`, fixture(`${FOLDERS[index] ?? ''}${name}`));
+  }
+  for (const [name, content] of Object.entries(more)) await files.writeAtomic(`/w/${name}`, content);
+  const host = new RecordingHost();
+  const context = {
+    host,
+    ports: { files, commands: new FakeCommands(), clock: new FakeClock(Date.UTC(2026, 5, 1)) },
+    paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    env: {},
+    signal: new AbortController().signal,
+  };
+  return { files, host, context };
+}
+
+type Asked = Partial<ExplainOptions> & Pick<ExplainOptions, 'evidence' | 'variant'>;
+
+async function explain(asked: Asked, more: Readonly<Record<string, string | Uint8Array>> = {}) {
+  const { context, host } = await workspace({ 'policy.yaml': JSON.stringify(POLICY), ...more });
+  const none = { endorsements: [], collateral: [], policy: undefined, binding: undefined, at: undefined };
+  const exit = await runAttestExplain(context, { ...none, ...asked });
+  const result = host.records.find((record) => record.kind === 'result');
+  return { exit, explanation: host.answered as Explanation, text: result?.text ?? '' };
+}
+
+const QUOTE = { evidence: 'quote.msg', variant: 'tpm', endorsements: ['quote.sig', 'quote.pcrs', 'ak.pub'] };
+const REPORT = { evidence: 'milan.report', variant: 'sev-snp', endorsements: ['milan.vcek'] };
+const TD_QUOTE = {
+  evidence: 'v4.quote',
+  variant: 'tdx',
+  collateral: ['v4.collateral'],
+  at: '2025-06-20T00:00:00Z',
+};
+
+describe('attest explain', () => {
+  test.each([
+    { name: 'an SNP report', asked: REPORT, machine: 'snp-chip:d49554ec', register: 'launch' },
+    { name: 'a TDX quote', asked: TD_QUOTE, machine: 'tdx-platform:0782847', register: 'rtmr0' },
+    {
+      name: 'a TDX quote without collateral',
+      asked: { ...TD_QUOTE, collateral: [] },
+      machine: 'tdx-platform:0782847',
+      register: 'mrtd',
+    },
+    { name: 'a TPM quote', asked: { ...QUOTE, binding: 'aabbcc' }, machine: 'tpm-ak:000b', register: 'pcr4' },
+  ])('accepts $name, and says what accepted does not mean', async ({ asked, machine, register }) => {
+    const { exit, explanation, text } = await explain(asked);
+    expect(exit).toBe('ok');
+    expect(explanation).toMatchObject({ verdict: 'accepted', policy: null });
+    expect(explanation.machineIdentity).toMatch(machine);
+    expect(Object.keys(explanation.measurements)).toContain(register);
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/^No policy was given/));
+    expect(text).toMatch(/^ACCEPTED/);
+  });
+
+  const refused: readonly { name: string; asked: Asked; more?: Record<string, Uint8Array>; want: string }[] =
+    [
+      {
+        name: 'a report that allows debugging',
+        asked: {
+          evidence: 'milan-debug.report',
+          variant: 'sev-snp',
+          endorsements: ['milan-debug.vcek'],
+          policy: 'policy.yaml',
+        },
+        want: 'snp-debug',
+      },
+      {
+        name: 'a report of other software',
+        asked: { ...REPORT, policy: 'policy.yaml' },
+        want: 'attestation-register-mismatch',
+      },
+      {
+        name: 'a report of another session',
+        asked: { ...REPORT, binding: '00'.repeat(64) },
+        want: 'snp-binding',
+      },
+      {
+        name: 'a report without its certificate',
+        asked: { ...REPORT, endorsements: [] },
+        want: 'snp-certificate-missing',
+      },
+      {
+        name: 'a report with the certificate of another chip',
+        asked: { ...REPORT, endorsements: ['turin.vcek'] },
+        want: 'snp-chip-mismatch',
+      },
+      {
+        name: 'a report with a broken certificate',
+        asked: { ...REPORT, endorsements: ['bad'] },
+        more: { bad: Uint8Array.of(0x30, 1) },
+        want: 'collateral-malformed',
+      },
+      {
+        name: 'a report after its certificate ran out',
+        asked: { ...REPORT, at: '2040-01-01T00:00:00Z' },
+        want: 'x509-expired',
+      },
+      {
+        name: 'a TDX quote after its collateral ran out',
+        asked: { ...TD_QUOTE, at: '2026-01-01T00:00:00Z' },
+        want: 'x509-crl-expired',
+      },
+      {
+        name: 'a quote of an SGX enclave',
+        asked: { evidence: 'sgx.quote', variant: 'tdx' },
+        want: 'tdx-quote-version',
+      },
+      {
+        name: 'a TDX quote as an SNP report',
+        asked: { evidence: 'v4.quote', variant: 'sev-snp' },
+        want: 'snp-report-size',
+      },
+      {
+        name: 'a TDX quote under a policy without its section',
+        asked: { ...TD_QUOTE, policy: 'policy.yaml' },
+        want: 'attestation-policy-missing',
+      },
+      {
+        name: 'a TPM quote of other software',
+        asked: { ...QUOTE, policy: 'policy.yaml' },
+        want: 'attestation-register-mismatch',
+      },
+      { name: 'a TPM quote of another session', asked: { ...QUOTE, binding: 'aabb' }, want: 'quote-binding' },
+      {
+        name: 'a TPM quote without its values',
+        asked: { ...QUOTE, endorsements: ['quote.sig', 'ak.pub'] },
+        want: 'attest-evidence-incomplete',
+      },
+    ];
+  test.each(refused)('refuses $name', async ({ asked, more, want }) => {
+    const { exit, explanation, text } = await explain(asked, more).catch((error: unknown) => ({
+      exit: (error as { code: string }).code,
+      explanation: undefined,
+      text: '',
+    }));
+    if (want === 'attestation-policy-missing') return expect(exit).toBe(want); // the operator's mistake, no verdict
+    expect(explanation).toMatchObject({ verdict: 'refused', code: want });
+    expect(exit).toBe('refused');
+    expect(text).toMatch(/^REFUSED/);
+  });
+
+  test('refuses a raw TPM quote with any byte of it changed', async () => {
+    for (const name of ['quote.msg', 'quote.sig', 'ak.pub']) {
+      const bytes = fixture(`./fixtures/${name}`);
+      for (let at = 0; at < bytes.length; at += 3) {
+        const changed = Uint8Array.from(bytes).with(at, (bytes[at] ?? 0) ^ 0x10);
+        const { exit } = await explain({ ...QUOTE, binding: 'aabbcc' }, { [name]: changed });
+        if (exit !== 'refused' && name !== 'ak.pub') throw new Error(`accepted: ${name}, byte ${at}`);
+      }
+    }
+  });
+
+  test.each([
+    { name: 'an unknown variant', asked: { ...REPORT, variant: 'dummy' }, want: 'attest-option' },
+    { name: 'a binding that is no hex', asked: { ...REPORT, binding: 'xyz' }, want: 'attest-option' },
+    { name: 'a time that is none', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
+    { name: 'a file that is not there', asked: { ...REPORT, evidence: 'nothing' }, want: 'attest-file' },
+    { name: 'a policy that is none', asked: { ...REPORT, policy: 'milan.report' }, want: 'policy-malformed' },
+  ])('gives no verdict for $name', async ({ asked, want }) => {
+    await expect(explain(asked)).rejects.toMatchObject({ code: want, exit: 'usage' });
+  });
+});
+
+describe('attest collateral', () => {
+  test('writes one bundle, shows ages, and says by its exit that some have run out', async () => {
+    const { context, files, host } = await workspace();
+    const exit = await runAttestCollateral(context, {
+      files: ['v4.collateral', 'v4-tail.pck-crl'],
+      out: 'bundle.json',
+    });
+    expect(exit).toBe('unhealthy');
+    const text = Buffer.from((await files.read('/w/bundle.json', 1 << 20)) ?? []).toString('utf8');
+    expect(parseBundle(text).items.length).toBe((host.answered as { documents: unknown[] }).documents.length);
+    expect(host.codes).toContain('attest-collateral-written');
+  });
+});
