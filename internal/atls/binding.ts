@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Who opened the connection. Roles are in the binding, so evidence can't be played back to its maker. */
 export type Role = 'client' | 'server';
@@ -19,7 +19,7 @@ export const EXPORTER_BYTES = 32;
 
 /** SHA-256 over both HELLO frames as they were on the wire, headers included: versions, formats and nonces. */
 export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array): Uint8Array {
-  return sha256(clientHello, serverHello);
+  return sha256(Buffer.concat([clientHello, serverHello]));
 }
 
 /**
@@ -35,12 +35,15 @@ export function bindingsOf(session: Session, transcript: Uint8Array): Readonly<R
     sha256(session.clientSpki),
   ]);
   const bindingOf = (role: Role): Uint8Array =>
-    createHash('sha512').update(`aTLS/1 ${role} evidence\0`, 'ascii').update(shared).digest();
+    hash('sha512', Buffer.concat([LABEL[role], shared]), 'buffer');
   return { client: bindingOf('client'), server: bindingOf('server') };
 }
 
-function sha256(...parts: readonly Uint8Array[]): Uint8Array {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
+const LABEL: Readonly<Record<Role, Uint8Array>> = {
+  client: Buffer.from('aTLS/1 client evidence\0', 'ascii'),
+  server: Buffer.from('aTLS/1 server evidence\0', 'ascii'),
+};
+
+function sha256(bytes: Uint8Array): Uint8Array {
+  return hash('sha256', bytes, 'buffer');
 }

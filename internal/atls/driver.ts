@@ -19,64 +19,65 @@ export interface EvidenceWork {
 export class HandshakeDriver implements Disposable {
   readonly #socket: TLSSocket;
   readonly #work: EvidenceWork;
+  readonly #signal: AbortSignal;
   #unwritten = 0;
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
 
-  constructor(socket: TLSSocket, work: EvidenceWork) {
+  /** When `signal` fires, whatever this does rejects with its reason. */
+  constructor(socket: TLSSocket, work: EvidenceWork, signal: AbortSignal) {
     this.#socket = socket;
     this.#work = work;
+    this.#signal = signal;
     socket.on('readable', this.#onChange).on('end', this.#onChange).on('close', this.#onChange);
     socket.on('error', this.#onError);
+    signal.addEventListener('abort', this.#onChange);
   }
 
   [Symbol.dispose](): void {
     const socket = this.#socket;
     socket.off('readable', this.#onChange).off('end', this.#onChange).off('close', this.#onChange);
     socket.off('error', this.#onError);
+    this.#signal.removeEventListener('abort', this.#onChange);
   }
 
   /** Takes all turns of a coroutine and answers its result. */
-  async run<Result>(turns: Turns<Result>, signal: AbortSignal): Promise<Result> {
+  async run<Result>(turns: Turns<Result>): Promise<Result> {
     let next = turns.next();
-    while (next.done !== true) next = turns.next(await this.#take(next.value, signal));
+    while (next.done !== true) {
+      const turn = next.value;
+      next = turns.next(turn.kind === 'send' ? this.#send(turn.bytes) : await this.#take(turn));
+    }
     return next.value;
   }
 
   /** Waits until the callback of every write has come: http2 aborts the process on a socket that still writes. */
-  async flush(signal: AbortSignal): Promise<void> {
-    while (this.#unwritten > 0) {
-      this.#throwIfBroken();
-      await this.#changed(signal);
-    }
-    this.#throwIfBroken();
+  async flush(): Promise<void> {
+    for (this.#throwIfBroken(); this.#unwritten > 0; this.#throwIfBroken()) await this.#changed();
   }
 
-  #take(turn: Turn, signal: AbortSignal): Promise<Uint8Array> | Uint8Array {
+  #take(turn: Exclude<Turn, { kind: 'send' }>): Promise<Uint8Array> {
     switch (turn.kind) {
       case 'read':
-        return this.#read(turn.sizeBytes, signal);
-      case 'send':
-        return this.#send(turn.bytes);
+        return this.#read(turn.sizeBytes);
       case 'issue':
-        return this.#undisturbed(signal, (alive) => this.#work.issue(turn.format, turn.binding, alive));
+        return this.#undisturbed((alive) => this.#work.issue(turn.format, turn.binding, alive));
       case 'validate':
-        return this.#undisturbed(signal, async (alive) => {
+        return this.#undisturbed(async (alive) => {
           await this.#work.validate(turn.evidence, turn.binding, alive);
           return NOTHING;
         });
     }
   }
 
-  async #read(sizeBytes: number, signal: AbortSignal): Promise<Uint8Array> {
+  async #read(sizeBytes: number): Promise<Uint8Array> {
     if (sizeBytes === 0) return NOTHING;
     for (;;) {
-      signal.throwIfAborted();
       const chunk = this.#socket.read(sizeBytes) as Uint8Array | null;
       if (chunk?.length === sizeBytes) return chunk;
       if (chunk !== null) throw truncated(); // at the end of a stream, read(n) answers what is left
       this.#throwIfBroken();
-      await this.#changed(signal);
+      await this.#changed();
     }
   }
 
@@ -91,41 +92,34 @@ export class HandshakeDriver implements Disposable {
   }
 
   /** Works while the peer is silent. A peer that speaks out of its turn or goes away stops the work. */
-  async #undisturbed(
-    signal: AbortSignal,
-    work: (alive: AbortSignal) => Promise<Uint8Array>,
-  ): Promise<Uint8Array> {
-    using alive = childSignal(signal);
+  async #undisturbed(work: (alive: AbortSignal) => Promise<Uint8Array>): Promise<Uint8Array> {
+    using alive = childSignal(this.#signal);
     const working = work(alive.signal);
     try {
-      const answer = await Promise.race([working, this.#disturbed(alive.signal)]);
-      if (this.#socket.readableLength === 0 && answer !== undefined) return answer;
-    } finally {
-      alive.abort(new Error('the peer gave up the attestation'));
+      const answer = await Promise.race([working, this.#disturbed()]);
+      if (answer !== undefined && this.#socket.readableLength === 0) return answer;
+      return await this.run(interruption());
+    } catch (error) {
+      alive.abort(error);
       working.catch(() => undefined); // it has lost the race; the reason thrown here is the first one
+      throw error;
     }
-    return await this.run(interruption(), signal);
   }
 
-  async #disturbed(signal: AbortSignal): Promise<undefined> {
+  /** Never settles when the work wins: nobody wakes it any more. */
+  async #disturbed(): Promise<undefined> {
     while (this.#socket.readableLength === 0) {
       this.#socket.read(0); // lets 'end' come when the peer has closed
       this.#throwIfBroken();
-      await this.#changed(signal);
+      await this.#changed();
     }
   }
 
-  /** Resolves when the socket has news; the caller looks again at what it waits for. */
-  #changed(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const onAbort = (): void => reject(signal.reason as Error);
-      if (signal.aborted) return onAbort();
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.#wake = () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-    });
+  /** Resolves when there is news; the caller looks again at what it waits for. One waits at a time. */
+  #changed(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#wake = resolve;
+    return promise;
   }
 
   readonly #onChange = (): void => this.#wake();
@@ -136,6 +130,7 @@ export class HandshakeDriver implements Disposable {
   };
 
   #throwIfBroken(): void {
+    this.#signal.throwIfAborted();
     if (this.#failure !== undefined) {
       throw new AtlsError('atls-connection', 'attesting', { cause: this.#failure });
     }

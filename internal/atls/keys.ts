@@ -6,6 +6,7 @@ import type { Clock } from '../clock/index.ts';
 import type { TlsIdentity } from '../rpc/index.ts';
 import { Secret } from '../secret/index.ts';
 import { AtlsError } from './errors.ts';
+import { p256SpkiOf } from './spki.ts';
 import { ALPN_ID } from './wire.ts';
 
 const ROTATION_MS = 60 * 60 * 1000;
@@ -63,20 +64,6 @@ export class RotatingKeys implements TlsKeySource {
   }
 }
 
-/** The DER SPKI of a P-256 certificate: 91 bytes, one encoding only. Anything else throws `atls-tls-certificate`. */
-export function p256SpkiOf(certificate: X509Certificate): Uint8Array {
-  const key = certificate.publicKey;
-  const spki = key.export({ type: 'spki', format: 'der' });
-  const isP256 = key.asymmetricKeyType === 'ec' && key.asymmetricKeyDetails?.namedCurve === 'prime256v1';
-  // A compressed point or explicit parameters would be hashed otherwise by a peer that takes the certificate's bytes.
-  if (!isP256 || spki.length !== P256_SPKI_BYTES || !certificate.raw.includes(spki)) {
-    throw new AtlsError('atls-tls-certificate', 'reading the peer certificate: its key is not plain P-256');
-  }
-  return spki;
-}
-
-const P256_SPKI_BYTES = 91;
-
 function keysFrom(identity: TlsIdentity): TlsKeys {
   const options = {
     cert: identity.certPem,
@@ -87,7 +74,7 @@ function keysFrom(identity: TlsIdentity): TlsKeys {
     secureOptions: constants.SSL_OP_NO_TICKET,
   } as const;
   try {
-    const spki = p256SpkiOf(new X509Certificate(identity.certPem));
+    const spki = p256SpkiOf(new X509Certificate(identity.certPem).raw);
     return { secureContext: createSecureContext(options), spki };
   } catch (error) {
     throw new AtlsError('atls-config', 'reading the TLS certificate of this end', { cause: error });

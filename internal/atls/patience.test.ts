@@ -75,8 +75,10 @@ describe('a peer that keeps this end waiting', () => {
 
   test('a quote that takes for ever counts as well, and is cancelled', async () => {
     let stopped = false;
+    const started = Promise.withResolvers<void>();
     const issue: Issuer['issue'] = (_binding, signal) =>
       new Promise((_, reject) => {
+        started.resolve();
         signal.addEventListener('abort', () => {
           stopped = true;
           reject(signal.reason as Error);
@@ -86,7 +88,7 @@ describe('a peer that keeps this end waiting', () => {
     using tcp = await createTcpPair();
     const server = watched(ends.server(tcp.server));
     const client = watched(ends.client(tcp.client));
-    while (ends.clock.sleeping > 2) await settle(); // both are past HELLO: one timer each is left
+    await started.promise;
     await ends.clock.advance(20_000);
     expect([await server.ended, await client.ended].sort()).toContain('atls-timeout');
     expect(stopped).toBe(true);

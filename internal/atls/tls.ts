@@ -3,7 +3,8 @@ import type { Socket } from 'node:net';
 import { connect, TLSSocket } from 'node:tls';
 import type { Role } from './binding.ts';
 import { AtlsError, type AtlsErrorCode } from './errors.ts';
-import { p256SpkiOf, type TlsKeys } from './keys.ts';
+import type { TlsKeys } from './keys.ts';
+import { p256SpkiOf } from './spki.ts';
 import { ALPN_ID } from './wire.ts';
 
 /** A TLS 1.3 connection whose other end holds the key of `peerSpki`, and nothing more is known of it. */
@@ -80,7 +81,7 @@ function checked(socket: TLSSocket, keys: TlsKeys): Secured {
   if (peerCertificate === undefined) {
     throw new AtlsError('atls-tls-certificate', 'securing: the peer showed no certificate');
   }
-  const peerSpki = p256SpkiOf(peerCertificate);
+  const peerSpki = p256SpkiOf(peerCertificate.raw);
   if (Buffer.compare(peerSpki, keys.spki) === 0) {
     throw new AtlsError('atls-reflection', 'securing: the peer showed our own TLS key');
   }

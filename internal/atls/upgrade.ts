@@ -2,12 +2,12 @@ import { randomBytes, type X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { TimeoutError, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 import type { Upgrade, Upgraded } from '../rpc/index.ts';
 import { Admission, ADMISSION_LIMITS, type AdmissionLimits } from './admission.ts';
 import { alertFor } from './alerts.ts';
 import { EXPORTER_BYTES, EXPORTER_LABEL, type Role, type Session } from './binding.ts';
+import { Deadline } from './deadline.ts';
 import { HandshakeDriver } from './driver.ts';
 import { AtlsError } from './errors.ts';
 import { attest, greet } from './handshake.ts';
@@ -95,17 +95,16 @@ class AtlsEnd {
   }
 
   async upgrade(tcp: Socket, signal: AbortSignal): Promise<Upgraded<Peer>> {
+    const { clock } = this.#options;
+    using deadline = new Deadline({ clock, signal, what: 'securing', ms: this.#timers.tlsMs });
     let secured: Secured | undefined;
     try {
-      return await this.#within('attesting', this.#timers.wholeMs, signal, async (whole) => {
-        const keys = await this.#options.keys.current();
-        secured = await this.#within('securing', this.#timers.tlsMs, whole, (brief) =>
-          secure(this.#role, tcp, keys, brief),
-        );
-        this.#checkCertificate(secured.peerCertificate);
-        const peer = await this.#attest(secured, keys.spki, whole);
-        return { socket: secured.socket, peer };
-      });
+      const startMs = clock.monotonicMs();
+      const keys = await this.#options.keys.current();
+      secured = await secure(this.#role, tcp, keys, deadline.signal);
+      this.#checkCertificate(secured.peerCertificate);
+      const peer = await this.#attest(secured, keys.spki, deadline, startMs);
+      return { socket: secured.socket, peer };
     } catch (error) {
       const reason = signal.aborted || error instanceof AtlsError ? error : asDefect(error);
       if (secured !== undefined && reason instanceof AtlsError)
@@ -123,19 +122,19 @@ class AtlsEnd {
     }
   }
 
-  async #attest(secured: Secured, ownSpki: Uint8Array, signal: AbortSignal): Promise<Peer> {
+  async #attest(secured: Secured, ownSpki: Uint8Array, deadline: Deadline, startMs: number): Promise<Peer> {
     const { socket, peerSpki } = secured;
     const { trust, clock } = this.#options;
     const { shows, accepts } = this.#formats;
     const session = sessionOf(this.#role, secured, ownSpki, this.#context);
     const options = { role: this.#role, session, nonce: randomBytes(NONCE_BYTES), shows, accepts };
     const work = new AttestationWork({ trust, formats: this.#formats, nowMs: () => clock.nowMs() });
-    using driver = new HandshakeDriver(socket, work);
-    const agreed = await this.#within('waiting for HELLO', this.#timers.helloMs, signal, (brief) =>
-      driver.run(greet(options), brief),
-    );
-    await driver.run(attest(options, agreed), signal);
-    await driver.flush(signal);
+    using driver = new HandshakeDriver(socket, work, deadline.signal);
+    deadline.next('waiting for HELLO', this.#timers.helloMs);
+    const agreed = await driver.run(greet(options));
+    deadline.next('attesting', this.#timers.wholeMs - (clock.monotonicMs() - startMs));
+    await driver.run(attest(options, agreed));
+    await driver.flush();
     if (trust.trust === 'one-way-show') return unprovenPeer({ tlsSpki: peerSpki });
     if (work.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
     return attestedPeer(work.verdict, { tlsSpki: peerSpki });
@@ -145,26 +144,12 @@ class AtlsEnd {
   async #hangUp(socket: TLSSocket, reason: AtlsError, signal: AbortSignal): Promise<void> {
     const alert = alertFor(reason.code);
     if (alert !== undefined && socket.writable) {
+      const { clock } = this.#options;
+      using linger = new Deadline({ clock, signal, what: 'hanging up', ms: this.#timers.lingerMs });
       socket.end(alert).resume();
-      const gone = once(socket, 'close');
-      await this.#within('hanging up', this.#timers.lingerMs, signal, () => gone).catch(() =>
-        socket.destroy(),
-      );
+      await once(socket, 'close', { signal: linger.signal }).catch(() => undefined); // both ways lead to the next line
     }
     socket.destroy();
-  }
-
-  async #within<R>(
-    what: string,
-    ms: number,
-    signal: AbortSignal,
-    work: (signal: AbortSignal) => Promise<R>,
-  ): Promise<R> {
-    try {
-      return await withTimeout({ what, ms, clock: this.#options.clock, signal }, work);
-    } catch (error) {
-      throw error instanceof TimeoutError ? new AtlsError('atls-timeout', error.message) : error;
-    }
   }
 }
 

@@ -1,0 +1,46 @@
+import { contextTag, readOnly, TAG, type DerReader } from '../attestation/asn1/index.ts';
+import { AtlsError } from './errors.ts';
+
+/** RFC 5480: the only DER of a P-256 SubjectPublicKeyInfo with named curve and uncompressed point, up to the point. */
+const P256_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex');
+const P256_SPKI_BYTES = 91;
+
+/**
+ * The SubjectPublicKeyInfo of a certificate as it stands there, which must be plain P-256: 91 bytes, one encoding only.
+ * TLS has proved that the peer holds its key; here only the bytes are found, so nothing is decoded twice.
+ * @throws `atls-tls-certificate`
+ */
+export function p256SpkiOf(certDer: Uint8Array): Uint8Array {
+  const spki = readSpki(certDer);
+  const isP256 = spki.length === P256_SPKI_BYTES && P256_PREFIX.equals(spki.subarray(0, P256_PREFIX.length));
+  if (!isP256) {
+    throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate: its key is not plain P-256');
+  }
+  return spki;
+}
+
+function readSpki(certDer: Uint8Array): Uint8Array {
+  try {
+    return readOnly(certDer, TAG.sequence, (certificate) => {
+      const spki = certificate.sequence(readSpkiOfTbs);
+      skipRest(certificate);
+      return spki;
+    });
+  } catch (cause) {
+    throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate', { cause });
+  }
+}
+
+/** TBSCertificate, RFC 5280 §4.1: version, serial, algorithm, issuer, validity, subject, then the key. */
+function readSpkiOfTbs(tbs: DerReader): Uint8Array {
+  tbs.readOptional(contextTag(0, 'constructed'));
+  tbs.read(TAG.integer);
+  for (let field = 0; field < 4; field++) tbs.read(TAG.sequence);
+  const { raw } = tbs.read(TAG.sequence);
+  skipRest(tbs);
+  return raw;
+}
+
+function skipRest(reader: DerReader): void {
+  while (!reader.done) reader.readAny();
+}
