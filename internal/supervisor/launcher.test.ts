@@ -204,4 +204,51 @@ describe('launcher', () => {
     await it.tree.finished;
     expect(it.role.waiting).toBe(0);
   });
+
+  describe('with something that outlives its lives', () => {
+    /** Without the role the plan says `stop`, whether or not this life has started anything. */
+    const planStop = (role: Role): Plan<string> =>
+      role.wanted ? { kind: 'start', config: '' } : { kind: 'stop', why: 'role gone' };
+
+    function retiring(retire: () => Promise<void>): { role: EventValue<Role>; tree: SupervisedTree } {
+      const role = new EventValue<Role>();
+      const start = (): Promise<void> => Promise.resolve();
+      return { role, tree: superviseForTest(launcher({ input: role, plan: planStop, start, retire })) };
+    }
+
+    test('retires it once when the role is gone, also when this process never started it', async () => {
+      let retired = 0;
+      const { role, tree } = retiring(async () => void retired++);
+      for (let round = 0; round < 3; round++) {
+        role.set({ wanted: false });
+        await settle();
+      }
+      expect([retired, tree.at('root').note]).toEqual([1, 'role gone']);
+      await tree[Symbol.asyncDispose]();
+    });
+
+    test('retires it again after the role came and went', async () => {
+      let retired = 0;
+      const { role, tree } = retiring(async () => void retired++);
+      for (const wanted of [false, true, false]) {
+        role.set({ wanted });
+        await settle();
+      }
+      expect([retired, tree.at('root').restarts]).toEqual([2, 1]);
+      await tree[Symbol.asyncDispose]();
+    });
+
+    test('tries again, after a pause, when retiring fails', async () => {
+      let tries = 0;
+      const { role, tree } = retiring(async () => {
+        if (++tries === 1) throw new Error('unit is busy');
+      });
+      role.set({ wanted: false });
+      await settle();
+      expect(tree.at('root')).toMatchObject({ state: 'dead', lastError: 'unit is busy' });
+      await tree.clock.advance(500);
+      expect([tries, tree.at('root').note]).toEqual([2, 'role gone']);
+      await tree[Symbol.asyncDispose]();
+    });
+  });
 });

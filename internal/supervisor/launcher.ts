@@ -34,7 +34,7 @@ export interface LauncherOptions<I, C> {
  * | plan    | nothing runs      | running (or starting)            |
  * |---------|-------------------|----------------------------------|
  * | `wait`  | wait, `why` shown | calm restart, so all of it stops |
- * | `stop`  | wait, `why` shown | calm restart, so all of it stops |
+ * | `stop`  | retire, then wait | calm restart, so all of it stops |
  * | `start` | start             | keep: only presence counts       |
  * | `keep`  | loud error        | keep                             |
  */
