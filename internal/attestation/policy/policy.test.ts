@@ -128,6 +128,18 @@ describe('a policy', () => {
       want: 'policy-malformed',
     },
     {
+      name: 'with a reference value for a PCR that any software resets',
+      given: { ...written, registers: { 16: { expected: PCR } } },
+      want: 'policy-malformed',
+      path: 'registers.pcr16',
+    },
+    {
+      name: 'with required PCRs that any software resets only',
+      given: { ...written, tpm: { requiredPcrs: [16, 23] } },
+      want: 'policy-malformed',
+      path: 'tpm.requiredPcrs',
+    },
+    {
       name: 'with warnOnly: false written as if it were a choice',
       given: { ...written, registers: { 4: { expected: PCR, warnOnly: false } } },
       want: 'policy-malformed',

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { SNP_PRODUCTS } from '../snp/product.ts';
+import { RESETTABLE_PCRS } from '../tpm/rules.ts';
 import { TDX_TCB_STATUSES } from '../tdx/rules.ts';
 
 /**
@@ -43,6 +44,9 @@ const registers = z
       const bytes = REGISTER_BYTES.find((each) => each.name.test(name))?.bytes;
       const isRight = bytes !== undefined && expected.every((value) => value.length === 2 * bytes);
       const message = bytes === undefined ? 'no such register' : `${bytes} bytes expected`;
+      if (RESETTABLE_PCRS.some((each) => name === `pcr${each}`)) {
+        context.addIssue({ code: 'custom', path: [name], message: 'any software can reset this register' });
+      }
       if (!isRight) context.addIssue({ code: 'custom', path: [name], message });
     }
   });
@@ -55,7 +59,12 @@ const pcr = z.number().int().min(0).max(23);
 
 const tpm = z.strictObject({
   attestationKeys: z.enum(['enrolled', 'enrolling']).default('enrolled'),
-  requiredPcrs: z.array(pcr).min(1),
+  requiredPcrs: z
+    .array(pcr)
+    .refine(
+      (pcrs) => pcrs.some((each) => !RESETTABLE_PCRS.includes(each)),
+      'a PCR that only a restart resets expected',
+    ),
   requireSafeClock: z.boolean().default(false),
   eventLog: z.enum(['required', 'optional']).default('required'),
   loggedPcrs: z.array(pcr).default([0, 1, 2, 3, 4, 5, 6, 7]),

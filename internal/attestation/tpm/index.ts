@@ -22,7 +22,7 @@ export {
 } from './measure.ts';
 export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
 export { type ParsedKey } from './key-cache.ts';
-export { RESETTABLE_PCRS, verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
+export { verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
 export { verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';

@@ -9,7 +9,7 @@ import {
   type LogEvent,
 } from '../eventlog/index.ts';
 import { MAX_ATTACHED_LOG_BYTES } from './issuer.ts';
-import { RESETTABLE_PCRS } from './quote.ts';
+import { RESETTABLE_PCRS } from './rules.ts';
 
 /** What a machine measured, ready to become reference values of a configuration. */
 export interface MachineMeasurement {

@@ -13,6 +13,7 @@ import type { CheckList } from '../check-list.ts';
 import { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
 import type { QuoteErrorCode } from './errors.ts';
 import type { QuoteParts } from './evidence.ts';
+import { RESETTABLE_PCRS } from './rules.ts';
 
 /** A quote that a key in a TPM signed, over PCRs whose values are known. Which TPM, and when, is not yet said. */
 export interface GenuineQuote {
@@ -20,9 +21,6 @@ export interface GenuineQuote {
   readonly statement: QuoteAttest;
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
 }
-
-/** Any software resets these (PFP 3.3.4): what they hold proves nothing. */
-export const RESETTABLE_PCRS: readonly number[] = [16, 23];
 
 export interface QuoteOptions {
   /** The Qualified Name of a key that is no primary of the endorsement hierarchy; computed from the key otherwise. */

@@ -1,3 +1,6 @@
+/** Any software resets these (PC Client Platform TPM Profile 4.6.2): what they hold proves nothing. */
+export const RESETTABLE_PCRS: readonly number[] = [16, 23];
+
 /** What the policy asks of TPM evidence beyond register values. */
 export interface TpmRules {
   /**
@@ -13,7 +16,7 @@ export interface TpmRules {
   readonly requireSafeClock: boolean;
   /** `required`: refused without a firmware event log; `optional`: checked in the same way when it is there. */
   readonly eventLog: 'required' | 'optional';
-  /** PCRs whose quoted values the log must lead to exactly. The agent's own PCR is not in the firmware's log. */
+  /** PCRs whose values the log must lead to exactly, if they are quoted. The agent's own PCR is not in the firmware's log. */
   readonly loggedPcrs: readonly number[];
 }
 

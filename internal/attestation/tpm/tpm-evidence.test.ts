@@ -646,7 +646,7 @@ describe('the policy', () => {
     { name: 'only resettable PCRs', rules: { requiredPcrs: [16, 23] } },
     { name: 'a PCR that does not exist', rules: { requiredPcrs: [0, 24] } },
     { name: 'half a PCR', rules: { requiredPcrs: [0.5] } },
-    { name: 'a logged PCR that need not be quoted', rules: { loggedPcrs: [9] } },
+    { name: 'a logged PCR that does not exist', rules: { loggedPcrs: [-1] } },
   ])('with $name is no policy', async ({ rules }) => {
     await expect(judge(forged(), binding, contextOf(known, { rules }))).rejects.toThrow(
       coded('attestation-policy-invalid'),
