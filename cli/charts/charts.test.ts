@@ -1,0 +1,377 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { BlobStore, type BundleManifest } from '../../internal/bundle/index.ts';
+import { parseClusterConfig } from '../../internal/config/index.ts';
+import type { Command, CommandRunner } from '../../internal/exec/index.ts';
+import { ExecError } from '../../internal/exec/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
+import type { KubeAccess } from '../../internal/kube/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { RecordingHost } from '../host/index.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
+import { helmFailure } from './helm.ts';
+import { installCharts, planCharts } from './index.ts';
+import type { PlannedChart } from './plan.ts';
+
+const never = new AbortController().signal;
+
+function configOf(charts: string): ReturnType<typeof parseClusterConfig> {
+  return parseClusterConfig(`version: 1\nname: prod\ncharts:\n${charts}`, 'cluster.yaml');
+}
+
+const THREE =
+  '  - {name: web, chart: ./web, needs: [db]}\n  - {name: db, chart: ./db}\n  - {name: other, chart: ./other}\n';
+const names = (plan: readonly PlannedChart[]): readonly string[] => plan.map(({ name }) => name);
+
+describe('planCharts()', () => {
+  test('puts the network first and what is needed before what needs it', () => {
+    expect(names(planCharts(configOf(THREE), { kind: 'all' }))).toEqual(['flannel', 'db', 'web', 'other']);
+  });
+
+  test('takes with --only what the chart needs, and nothing else', () => {
+    expect(names(planCharts(configOf(THREE), { kind: 'only', name: 'web' }))).toEqual([
+      'flannel',
+      'db',
+      'web',
+    ]);
+    expect(names(planCharts(configOf(THREE), { kind: 'only', name: 'flannel' }))).toEqual(['flannel']);
+  });
+
+  test('takes nothing with --skip-charts', () => {
+    expect(planCharts(configOf(THREE), { kind: 'none' })).toEqual([]);
+  });
+
+  test('refuses a circle and shows it, even when no chart is to be installed', () => {
+    const circle =
+      '  - {name: a, chart: ./a, needs: [b]}\n  - {name: b, chart: ./b, needs: [c]}\n  - {name: c, chart: ./c, needs: [b]}\n';
+    for (const selection of [{ kind: 'all' }, { kind: 'none' }] as const) {
+      expect(() => planCharts(configOf(circle), selection)).toThrow(
+        expect.objectContaining({ code: 'charts-cycle', exit: 'usage', details: { circle: 'b → c → b' } }),
+      );
+    }
+  });
+
+  test('refuses a chart that is not there', () => {
+    expect(() => planCharts(configOf(THREE), { kind: 'only', name: 'x' })).toThrow(
+      expect.objectContaining({ code: 'charts-unknown' }),
+    );
+  });
+
+  test('tells sources by how they are written', () => {
+    const charts =
+      '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: b, repository: "https://h", version: 2.0.0}\n  - {name: c, chart: "bundle:hello"}\n  - {name: d, chart: ./d.tgz}\n';
+    expect(
+      planCharts(configOf(charts), { kind: 'all' })
+        .slice(1)
+        .map(({ source }) => source),
+    ).toEqual([
+      { kind: 'oci', reference: 'oci://h/a', version: '1.0.0' },
+      { kind: 'repository', url: 'https://h', chart: 'b', version: '2.0.0' },
+      { kind: 'bundle', component: 'hello' },
+      { kind: 'path', path: './d.tgz' },
+    ]);
+  });
+});
+
+describe('helmFailure()', () => {
+  // Last words of helm 3.19, as they were met.
+  const cases = [
+    { words: 'Error: context deadline exceeded', want: 'charts-timeout' },
+    { words: 'Error: UPGRADE FAILED: timed out waiting for the condition', want: 'charts-timeout' },
+    { words: 'Error: failed to download "oci://h/a" at version "1.0.0"', want: 'charts-source-unreachable' },
+    {
+      words:
+        'Error: looks like "https://h" is not a valid chart repository or cannot be reached: Get "https://h/index.yaml": dial tcp: lookup h: no such host',
+      want: 'charts-source-unreachable',
+    },
+    {
+      words:
+        "Error: values don't meet the specifications of the schema(s) in the following chart(s):\nhello:\n- replicas: Invalid type",
+      want: 'charts-invalid',
+    },
+    {
+      words: 'Error: template: hello/templates/x.yaml:1:2: executing "x" at <.a.b>: nil pointer',
+      want: 'charts-invalid',
+    },
+    { words: 'Error: Chart.yaml file is missing', want: 'charts-invalid' },
+    { words: 'level=WARN msg=x\nError: admission webhook denied the request', want: 'charts-failed' },
+  ];
+  test.each(cases)('$words → $want', ({ words, want }) => {
+    const error = new ExecError('exec-failed', { argv: ['helm'], exitCode: 1, outputTail: words });
+    expect(helmFailure('installing chart a', error)).toMatchObject({
+      code: want,
+      message: 'installing chart a',
+    });
+  });
+
+  test('a helm that is not there is a preflight matter, a defect stays one', () => {
+    const missing = new ExecError('exec-not-found', { argv: ['helm'], outputTail: '' });
+    expect(helmFailure('x', missing)).toMatchObject({ code: 'charts-helm-missing', exit: 'preflight' });
+    const defect = new TypeError('x');
+    expect(helmFailure('x', defect)).toBe(defect);
+  });
+});
+
+/** A helm that remembers releases and can be told to fail or to stay pending. */
+class FakeHelm implements CommandRunner {
+  readonly releases = new Map<string, { status: string; values: string }>();
+  readonly calls: string[] = [];
+  fail: { readonly name: string; readonly words: string } | undefined;
+
+  async run(command: Command): Promise<{ exitCode: number; stdout: string; stderr: string }> {
+    command.signal.throwIfAborted();
+    const [, verb = '', name = ''] = command.argv;
+    this.calls.push(verb === 'list' ? verb : `${verb} ${name}`);
+    const answer = (stdout: string) => ({ exitCode: 0, stdout, stderr: '' });
+    if (verb === 'list') {
+      const rows = [...this.releases].map(([key, { status }]) => {
+        const [namespace = '', release = ''] = key.split('/');
+        return {
+          name: release,
+          namespace,
+          revision: '1',
+          updated: '',
+          status,
+          chart: 'x-1',
+          app_version: '1',
+        };
+      });
+      return answer(JSON.stringify(rows));
+    }
+    const key = `${command.argv[command.argv.indexOf('--namespace') + 1]}/${name}`;
+    if (verb === 'uninstall') this.releases.delete(key);
+    if (verb === 'rollback') this.releases.set(key, { status: 'deployed', values: '' });
+    if (verb !== 'upgrade') return answer('');
+    if (this.releases.get(key)?.status.startsWith('pending') === true) {
+      throw this.#error(
+        command,
+        'Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress',
+      );
+    }
+    if (this.fail?.name === name) {
+      this.releases.set(key, { status: 'failed', values: '' });
+      throw this.#error(command, this.fail.words);
+    }
+    this.releases.set(key, { status: 'deployed', values: String(command.input) });
+    return answer('{}');
+  }
+
+  #error(command: Command, outputTail: string): ExecError {
+    return new ExecError('exec-failed', { argv: command.argv, exitCode: 1, outputTail });
+  }
+}
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** An API that knows pods and events of one failing release. */
+async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<KubeAccess> {
+  const caKey = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'k', keyPem: caKey, nowMs: Date.now() });
+  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
+  const key = generateKeyPem();
+  const cert = await signer.issue({
+    commonName: 'api',
+    pubKeyDer: pubKeyOf(key),
+    usages: ['server', 'client'],
+    names: [{ type: 'ip', value: '127.0.0.1' }],
+    validDays: 1,
+  });
+  const server = createServer({ key: key.reveal(), cert }, (request, response) => {
+    const kind = (request.url ?? '').split('/').at(-1) ?? '';
+    response.end(JSON.stringify({ items: lists[kind] ?? [] }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closing.push(
+    () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  );
+  return {
+    server: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    caPem,
+    certPem: cert,
+    keyPem: key,
+  };
+}
+
+async function start(charts: string, lists: Readonly<Record<string, unknown[]>> = {}) {
+  const files = new MemoryFiles();
+  for (const name of ['net', 'web', 'db']) {
+    await files.makeDirectory(`/work/${name}/templates`);
+    await files.writeAtomic(`/work/${name}/Chart.yaml`, `name: ${name}`);
+    await files.writeAtomic(`/work/${name}/templates/x.yaml`, 'x');
+  }
+  const helm = new FakeHelm();
+  const host = new RecordingHost();
+  const layout = layoutOf('/work');
+  const state = await StateFile.read(files, layout, { programVersion: '0.1.0' });
+  const access = await startApi(lists);
+  const manifest: BundleManifest = {
+    version: 1,
+    name: 'kubernetes-v1.35.4-linux-amd64',
+    kubernetesVersion: 'v1.35.4',
+    architecture: 'amd64',
+    components: [],
+  };
+  const store = new BlobStore({ files, streams: new DiskStreams(), roots: ['/cache'] });
+  const context: CommandContext = {
+    host,
+    ports: { files, commands: helm, clock: new SystemClock() },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/work' },
+    env: {},
+    signal: never,
+  };
+  const install = (yaml = charts) => {
+    // The network chart comes from the bundle, whose blobs are on the real disk: these tests are about the others.
+    const plan = planCharts(configOf(yaml), { kind: 'all' }).filter(({ name }) => name !== 'flannel');
+    return installCharts(context, { plan, layout, state, access, bundle: { store, manifest } });
+  };
+  return { files, helm, host, state, install };
+}
+
+const TWO =
+  '  - {name: web, chart: ./web, namespace: shop, needs: [db], values: {a: 1}}\n  - {name: db, chart: ./db}\n';
+
+describe('installCharts()', () => {
+  test('installs in order, with values through standard input, and does not touch what is installed', async () => {
+    const { helm, install } = await start(TWO);
+    expect(await install()).toMatchObject({ installed: ['db', 'web'], kept: [] });
+    expect(helm.releases.get('shop/web')).toEqual({ status: 'deployed', values: '{"a":1}' });
+    helm.calls.length = 0;
+    expect(await install()).toMatchObject({ installed: [], kept: ['db', 'web'] });
+    expect(helm.calls).toEqual(['list']);
+  });
+
+  test('goes on after the chart that failed', async () => {
+    const { helm, install } = await start(TWO);
+    helm.fail = { name: 'web', words: 'Error: something' };
+    await expect(install()).rejects.toMatchObject({
+      code: 'charts-failed',
+      exit: 'partial',
+      retryable: true,
+    });
+    helm.fail = undefined;
+    helm.calls.length = 0;
+    await install();
+    expect(helm.calls).toEqual(['list', 'upgrade web']);
+  });
+
+  const changes = [
+    { name: 'values', change: async () => TWO.replace('a: 1', 'a: 2') },
+    {
+      name: 'the chart’s files',
+      change: async (files: MemoryFiles) => (await files.writeAtomic('/work/web/templates/x.yaml', 'y'), TWO),
+    },
+    {
+      name: 'the name of a file of the chart',
+      change: async (files: MemoryFiles) => (
+        await files.rename('/work/web/templates/x.yaml', '/work/web/templates/z.yaml'),
+        TWO
+      ),
+    },
+  ];
+  test.each(changes)('installs again when $name changed', async ({ change }) => {
+    const { files, install } = await start(TWO);
+    await install();
+    expect(await install(await change(files))).toMatchObject({ installed: ['web'], kept: ['db'] });
+  });
+
+  test('installs again what somebody took away', async () => {
+    const { helm, install } = await start(TWO);
+    await install();
+    helm.releases.delete('default/db');
+    expect(await install()).toMatchObject({ installed: ['db'] });
+  });
+
+  const pending = [
+    { status: 'pending-install', want: ['list', 'uninstall db', 'upgrade db'] },
+    { status: 'uninstalling', want: ['list', 'uninstall db', 'upgrade db'] },
+    { status: 'pending-upgrade', want: ['list', 'rollback db', 'upgrade db'] },
+    { status: 'pending-rollback', want: ['list', 'rollback db', 'upgrade db'] },
+    { status: 'failed', want: ['list', 'upgrade db'] },
+  ];
+  test.each(pending)('goes on with a release that a killed helm left $status', async ({ status, want }) => {
+    const { helm, install } = await start('  - {name: db, chart: ./db}\n');
+    helm.releases.set('default/db', { status, values: '' });
+    await install();
+    expect(helm.calls).toEqual(want);
+  });
+
+  const pod = (state: unknown, more: object = {}) => ({
+    metadata: { name: 'db-1', labels: { 'app.kubernetes.io/instance': 'db' } },
+    status: { phase: 'Pending', containerStatuses: [{ name: 'main', restartCount: 7, state }], ...more },
+  });
+  const causes = [
+    {
+      name: 'an image that can not be pulled',
+      pod: pod({ waiting: { reason: 'ErrImagePull', message: 'no route' } }),
+      want: 'the image of container main is not there: ErrImagePull no route',
+    },
+    {
+      name: 'a crash loop',
+      pod: pod({ waiting: { reason: 'CrashLoopBackOff' } }),
+      want: 'container main crashes again and again, 7 restarts',
+    },
+    {
+      name: 'a container that can not be made',
+      pod: pod({ waiting: { reason: 'CreateContainerConfigError', message: 'secret "x" not found' } }),
+      want: 'container main waits: CreateContainerConfigError secret "x" not found',
+    },
+    {
+      name: 'a container that ended',
+      pod: pod({ terminated: { reason: 'Error', exitCode: 3 } }),
+      want: 'container main ended with exit code 3 Error',
+    },
+    {
+      name: 'a pod that no node takes',
+      pod: {
+        ...pod({}),
+        status: {
+          phase: 'Pending',
+          conditions: [{ type: 'PodScheduled', status: 'False', message: '0/1 nodes: cpu' }],
+        },
+      },
+      want: 'no node takes it: 0/1 nodes: cpu',
+    },
+    {
+      name: 'a probe that fails',
+      pod: pod({}),
+      want: 'main not ready yet (Unhealthy: Readiness probe failed)',
+    },
+  ];
+  test.each(causes)('names $name as the cause of a timeout', async ({ pod: given, want }) => {
+    const events = [
+      {
+        type: 'Warning',
+        reason: 'Unhealthy',
+        message: 'Readiness probe failed',
+        involvedObject: { name: 'db-1' },
+      },
+    ];
+    const { helm, install } = await start('  - {name: db, chart: ./db}\n', { pods: [given], events });
+    helm.fail = { name: 'db', words: 'Error: context deadline exceeded' };
+    await expect(install()).rejects.toMatchObject({
+      code: 'charts-timeout',
+      details: { problems: [expect.stringContaining(want)] },
+    });
+  });
+
+  test('names a chart that is not where the configuration says', async () => {
+    const { install } = await start('  - {name: x, chart: ./nowhere}\n');
+    await expect(install()).rejects.toMatchObject({
+      code: 'charts-source-missing',
+      message: expect.stringContaining('/work/nowhere'),
+    });
+  });
+});

@@ -1,0 +1,330 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { parse } from 'yaml';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import { Secret } from '../secret/index.ts';
+import { SystemClock } from '../clock/index.ts';
+import { FakeClock, settle } from '../testing/index.ts';
+import {
+  accessFromKubeconfig,
+  KubeClient,
+  listEvents,
+  listPods,
+  mergeKubeconfig,
+  readinessOf,
+  renderKubeconfig,
+  waitForApi,
+  waitForNodeReady,
+  type KubeAccess,
+} from './index.ts';
+
+const never = new AbortController().signal;
+const nowMs = Date.now();
+type Answer = { readonly status?: number; readonly body: unknown } | 'silence';
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each.close();
+});
+
+async function createSigner(): Promise<KeySigner> {
+  const keyPem = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
+  return new KeySigner({ caPem, keyPem, nowMs: () => nowMs });
+}
+
+/** An API server that demands a client certificate of its own authority. */
+async function start(
+  answer: (url: string) => Answer,
+  name = '127.0.0.1',
+): Promise<{ access: KubeAccess; signer: KeySigner }> {
+  const signer = await createSigner();
+  const serverKey = generateKeyPem();
+  const leaf = {
+    pubKeyDer: pubKeyOf(serverKey),
+    usages: ['server'],
+    names: [{ type: 'ip', value: name }],
+    validDays: 1,
+  } as const;
+  const cert = await signer.issue({ commonName: 'apiserver', ...leaf });
+  const server: Server = createServer(
+    { key: serverKey.reveal(), cert, ca: signer.caPem, requestCert: true, rejectUnauthorized: true },
+    (request, response) => {
+      const given = answer(request.url ?? '');
+      if (given === 'silence') return;
+      response.statusCode = given.status ?? 200;
+      response.end(typeof given.body === 'string' ? given.body : JSON.stringify(given.body));
+    },
+  );
+  server.on('tlsClientError', () => undefined);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  open.push({
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  });
+  const { port } = server.address() as AddressInfo;
+  return { signer, access: await accessBy(signer, signer.caPem, `https://127.0.0.1:${port}`) };
+}
+
+async function accessBy(signer: KeySigner, caPem: string, server: string): Promise<KubeAccess> {
+  const keyPem = generateKeyPem();
+  const certPem = await signer.issue({
+    commonName: 'admin',
+    pubKeyDer: pubKeyOf(keyPem),
+    usages: ['client'],
+    names: [],
+    validDays: 1,
+  });
+  return { server, caPem, certPem, keyPem };
+}
+
+const client = (access: KubeAccess): KubeClient => new KubeClient(access, { clock: new SystemClock() });
+
+describe('KubeClient', () => {
+  test('gets in with its certificate and reads what is there', async () => {
+    const { access } = await start(() => ({ body: { a: 1 } }));
+    using kube = client(access);
+    expect(await kube.getJson('/x', never)).toEqual({ a: 1 });
+  });
+
+  const failures = [
+    {
+      name: 'a refused identity',
+      answer: { status: 401, body: { message: 'Unauthorized' } },
+      want: { code: 'kube-refused', exit: 'refused' },
+    },
+    {
+      name: 'a forbidden call',
+      answer: { status: 403, body: { message: 'nodes is forbidden' } },
+      want: { code: 'kube-refused', message: expect.stringContaining('nodes is forbidden') },
+    },
+    { name: 'an unknown object', answer: { status: 404, body: 'no' }, want: { code: 'kube-not-found' } },
+    {
+      name: 'an error of the server',
+      answer: { status: 500, body: 'etcd' },
+      want: { code: 'kube-failed', retryable: true },
+    },
+    { name: 'an answer that is not JSON', answer: { body: '<html>' }, want: { code: 'kube-failed' } },
+  ];
+  test.each(failures)('translates $name', async ({ answer, want }) => {
+    const { access } = await start(() => answer);
+    using kube = client(access);
+    await expect(kube.getJson('/x', never)).rejects.toMatchObject(want);
+  });
+
+  test('refuses a server of another authority', async () => {
+    const { access } = await start(() => ({ body: {} }));
+    using kube = client({ ...access, caPem: (await createSigner()).caPem });
+    await expect(kube.getText('/x', never)).rejects.toMatchObject({
+      code: 'kube-other-authority',
+      exit: 'refused',
+    });
+  });
+
+  test('refuses a server whose certificate is for another address', async () => {
+    const { access } = await start(() => ({ body: {} }), '192.0.2.1');
+    using kube = client(access);
+    await expect(kube.getText('/x', never)).rejects.toMatchObject({ code: 'kube-other-authority' });
+  });
+
+  test('is told when the server does not take its certificate', async () => {
+    const { access } = await start(() => ({ body: {} }));
+    using kube = client(await accessBy(await createSigner(), access.caPem, access.server));
+    await expect(kube.getText('/x', never)).rejects.toMatchObject({ name: 'KubeError' });
+  });
+
+  test('says that nothing listens', async () => {
+    const { access } = await start(() => ({ body: {} }));
+    for (const each of open.splice(0)) await each.close();
+    using kube = client(access);
+    await expect(kube.getText('/x', never)).rejects.toMatchObject({
+      code: 'kube-unreachable',
+      exit: 'unreachable',
+    });
+  });
+
+  test('does not wait for ever for a server that is silent', async () => {
+    const { access } = await start(() => 'silence');
+    const clock = new FakeClock();
+    using kube = new KubeClient(access, { clock });
+    const asking = kube.getText('/x', never);
+    const refused = expect(asking).rejects.toMatchObject({ code: 'kube-unreachable' });
+    await clock.advance(10_000);
+    await refused;
+  });
+
+  test('ends with the reason of its signal', async () => {
+    const { access } = await start(() => 'silence');
+    using kube = client(access);
+    const stopping = new AbortController();
+    const asking = kube.getText('/x', stopping.signal);
+    stopping.abort(new Error('enough'));
+    await expect(asking).rejects.toThrow('enough');
+  });
+});
+
+const nodeList = (status: string, message = ''): Answer => ({
+  body: {
+    items: [{ metadata: { name: 'n1' }, status: { conditions: [{ type: 'Ready', status, message }] } }],
+  },
+});
+
+describe('waits', () => {
+  test('until the API says that it is ready', async () => {
+    let asked = 0;
+    const { access } = await start(() =>
+      ++asked < 3 ? { status: 500, body: 'etcd not ready' } : { body: 'ok' },
+    );
+    using kube = client(access);
+    const seen: string[] = [];
+    await waitForApi(kube, {
+      clock: new SystemClock(),
+      timeoutMs: 10_000,
+      signal: never,
+      onWait: (text) => seen.push(text),
+    });
+    expect(seen).toHaveLength(2);
+  });
+
+  test('until the node is Ready, and says what the kubelet waits for', async () => {
+    let answer: Answer = { body: { items: [] } };
+    const { access } = await start(() => answer);
+    const clock = new FakeClock();
+    const seen: string[] = [];
+    using kube = client(access);
+    const wait = waitForNodeReady(kube, 'n1', {
+      clock,
+      timeoutMs: 60_000,
+      signal: never,
+      onWait: (text) => seen.push(text),
+    });
+    while (clock.sleeping === 0) await settle();
+    answer = nodeList('False', 'cni plugin not initialized');
+    await clock.advance(500);
+    while (clock.sleeping === 0) await settle();
+    answer = nodeList('True');
+    await clock.advance(500);
+    await wait;
+    expect(seen).toEqual(['it is not registered yet', 'cni plugin not initialized']);
+  });
+
+  test('no longer than told, and then says why', async () => {
+    const { access } = await start(() => nodeList('False', 'disk pressure'));
+    using kube = client(access);
+    const wait = waitForNodeReady(kube, 'n1', { clock: new SystemClock(), timeoutMs: 0, signal: never });
+    await expect(wait).rejects.toMatchObject({
+      code: 'kube-wait-timeout',
+      message: expect.stringContaining('disk pressure'),
+    });
+  });
+
+  test('not at all after a refusal', async () => {
+    const { access } = await start(() => ({ status: 403, body: {} }));
+    using kube = client(access);
+    await expect(
+      waitForApi(kube, { clock: new SystemClock(), timeoutMs: 1e6, signal: never }),
+    ).rejects.toMatchObject({ code: 'kube-refused' });
+  });
+});
+
+describe('objects', () => {
+  test('are asked for by namespace and label', async () => {
+    const urls: string[] = [];
+    const { access } = await start((url) => {
+      urls.push(url);
+      return { body: { items: [] } };
+    });
+    using kube = client(access);
+    await listPods(kube, { signal: never });
+    await listPods(kube, { namespace: 'a', labelSelector: 'x=y', signal: never });
+    await listEvents(kube, 'a', never);
+    expect(urls).toEqual([
+      '/api/v1/pods',
+      '/api/v1/namespaces/a/pods?labelSelector=x%3Dy',
+      '/api/v1/namespaces/a/events',
+    ]);
+  });
+
+  test('of another shape are refused', async () => {
+    const { access } = await start(() => ({ body: { items: [{ metadata: {} }] } }));
+    using kube = client(access);
+    await expect(listPods(kube, { signal: never })).rejects.toMatchObject({ code: 'kube-failed' });
+  });
+
+  test('a node without a report is not ready', () => {
+    const node = {
+      metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
+      status: { conditions: [], addresses: [], nodeInfo: { kubeletVersion: '' } },
+    };
+    expect(readinessOf(node)).toEqual({ ready: false, why: 'the kubelet has not reported yet' });
+  });
+});
+
+describe('kubeconfig', () => {
+  const access = (name: string): KubeAccess => ({
+    server: `https://${name}:6443`,
+    caPem: `ca of ${name}`,
+    certPem: 'cert',
+    keyPem: new Secret('key'),
+  });
+  const contexts = (text: string): unknown[] =>
+    (parse(text) as { contexts: { name: string }[] }).contexts.map(({ name }) => name);
+
+  test('is read back as it was written', () => {
+    const back = accessFromKubeconfig(renderKubeconfig('prod', access('a')), 'kubeconfig');
+    expect({ ...back, keyPem: back.keyPem.reveal() }).toEqual({ ...access('a'), keyPem: 'key' });
+  });
+
+  test('merges into nothing and becomes current', () => {
+    const { text, context } = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
+    expect(parse(text)).toMatchObject({ 'current-context': 'prod', clusters: [{ name: 'prod' }] });
+    expect(context).toBe('prod');
+  });
+
+  test('keeps everything else, the current context too, when it is merged', () => {
+    const existing = {
+      path: 'x',
+      text: 'apiVersion: v1\nkind: Config\npreferences: {colors: true}\ncurrent-context: mine\nclusters: [{name: mine, cluster: {server: "https://m"}}]\nusers: []\ncontexts: [{name: mine, context: {cluster: mine, user: me, namespace: ns}}]\n',
+    };
+    const merged = parse(mergeKubeconfig(existing, { name: 'prod', access: access('a') }).text) as Record<
+      string,
+      unknown
+    >;
+    expect(merged).toMatchObject({
+      'current-context': 'mine',
+      preferences: { colors: true },
+      contexts: [{ name: 'mine', context: { namespace: 'ns' } }, { name: 'prod' }],
+    });
+  });
+
+  test('takes another name where the name is somebody else’s, and the same one again', () => {
+    const first = mergeKubeconfig(undefined, { name: 'prod', access: access('a') });
+    const second = mergeKubeconfig({ path: 'x', text: first.text }, { name: 'prod', access: access('b') });
+    expect(second.context).toBe('prod-2');
+    const again = mergeKubeconfig({ path: 'x', text: second.text }, { name: 'prod', access: access('b') });
+    expect(again.context).toBe('prod-2');
+    expect(contexts(again.text)).toEqual(['prod', 'prod-2']);
+  });
+
+  test('refuses what is no kubeconfig, without quoting it', () => {
+    for (const text of ['clusters: 5', 'a: [', '- key: secret']) {
+      const merge = (): unknown =>
+        mergeKubeconfig({ path: '/home/me/.kube/config', text }, { name: 'prod', access: access('a') });
+      expect(merge).toThrow(
+        expect.objectContaining({
+          code: 'kube-config-invalid',
+          message: expect.not.stringContaining('secret'),
+        }),
+      );
+    }
+    expect(() => accessFromKubeconfig('{}', 'x')).toThrow(
+      expect.objectContaining({ code: 'kube-config-invalid' }),
+    );
+  });
+});
