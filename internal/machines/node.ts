@@ -18,8 +18,8 @@ import type { NodeRecord } from './node-record.ts';
 import { atTerminal, enterArgv, nspawnArgv, POWER_OFF_SIGNAL } from './nspawn.ts';
 import { isTpmListening, manufactureTpm, readEkFingerprint, startTpm, type SoftwareTpm } from './tpm.ts';
 
-const BOOT_MS = 60_000;
-const TPM_START_MS = 10_000;
+const BOOT_MS = 120_000;
+const TPM_START_MS = 30_000;
 const POWER_OFF_MS = 90_000;
 const DEATH_MS = 20_000;
 const POLL_MS = 50;
