@@ -1,36 +1,12 @@
-import type { Clock } from '../../internal/clock/index.ts';
-import type { Provisioning } from '../../internal/config/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { AppendPort, FilePort, StreamPort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
-import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
 import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { openNode } from './open-node.ts';
 import { createRunnables } from './runnables.ts';
 
 const GRACE_MS = 10_000;
-
-export interface AgentPorts {
-  readonly files: FilePort & AppendPort;
-  readonly streams: StreamPort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
-  readonly machine: MachinePort;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly random: () => number;
-}
-
-export interface AgentOptions {
-  readonly provisioning: Provisioning;
-  readonly version: string;
-  /** The tree is up: whoever waits for the agent may go on. */
-  readonly onReady: () => Promise<void>;
-  readonly signal: AbortSignal;
-}
 
 /**
  * The agent: enrolment once, then the roles of this machine for its whole life. Resolves when its signal fired; rejects

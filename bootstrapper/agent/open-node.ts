@@ -10,7 +10,7 @@ import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { runPreflight } from '../preflight/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
-import type { AgentOptions, AgentPorts } from './agent.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';

@@ -11,7 +11,7 @@ import {
   roleFetchWorker,
   statusPushWorker,
 } from '../roleserve/index.ts';
-import type { AgentPorts } from './agent.ts';
+import type { AgentPorts } from './agent-ports.ts';
 import { listCertificates } from './certificates.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';

@@ -1,0 +1,26 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { AppendPort, FilePort, StreamPort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
+
+/** The world outside the agent. */
+export interface AgentPorts {
+  readonly files: FilePort & AppendPort;
+  readonly streams: StreamPort;
+  readonly commands: CommandRunner;
+  readonly units: UnitPort;
+  readonly machine: MachinePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+}
+
+export interface AgentOptions {
+  readonly provisioning: Provisioning;
+  readonly version: string;
+  /** The tree is up: whoever waits for the agent may go on. */
+  readonly onReady: () => Promise<void>;
+  readonly signal: AbortSignal;
+}
