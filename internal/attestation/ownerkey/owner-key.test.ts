@@ -2,7 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { createHash, createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { Secret } from '../../secret/index.ts';
+import { fuzz } from '../../testing/fuzz.ts';
 import type { ValidationContext } from '../verdict.ts';
+import { parseDocument } from './document.ts';
 import { OwnerKeyError } from './errors.ts';
 import { OwnerKeyIssuer, OwnerKeyValidator } from './owner-key.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
@@ -119,6 +121,16 @@ describe('an owner', () => {
     );
   });
 });
+
+test('hostile documents are read or refused by code', () => {
+  const { cases, refused } = fuzz({
+    seeds: [evidence],
+    parse: parseDocument,
+    codes: ['owner-key-malformed'],
+  });
+  expect(cases).toBeGreaterThan(0);
+  expect(refused).toBeGreaterThan(0);
+}, 1_800_000);
 
 describe('a list of owners', () => {
   test('that is empty does not start', () => {
