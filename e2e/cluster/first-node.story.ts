@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { certificateNames, eventually, NodeShell, tryPort } from './node-shell.ts';
+
+await test('the first node: what it keeps, what it hides, and how it comes back', async (story) => {
+  await using bench = await createBench();
+  await bench.must('mini', 'up', '--name', 'first');
+  const cluster = await bench.cluster('first');
+  const { address } = await cluster.node('n1');
+  const node = new NodeShell(bench, 'first');
+  const workspace = cluster.paths.workspace;
+  const nodeId = async (): Promise<string> => {
+    const membership = JSON.parse(await node.run('cat', '/var/lib/cluster/membership/membership.json')) as {
+      value: { nodeId: string };
+    };
+    return membership.value.nodeId;
+  };
+  const born = await nodeId();
+
+  await story.test('the init port is closed once the owner has acknowledged', async () => {
+    assert.equal(await tryPort(address, 9000), 'ECONNREFUSED');
+  });
+
+  await story.test('the API server answers under its address, loopback and name', async () => {
+    const names = await certificateNames(address, 6443);
+    for (const name of [address, '127.0.0.1', 'DNS:n1', 'DNS:localhost'])
+      assert.match(names, new RegExp(name.replaceAll('.', '\\.')));
+  });
+
+  await story.test('no bootstrap token, no automatic approval and no super-admin exists', async () => {
+    assert.equal(
+      await node.kubectl(
+        'get',
+        'secrets',
+        '-A',
+        '--field-selector',
+        'type=bootstrap.kubernetes.io/token',
+        '-o',
+        'name',
+      ),
+      '',
+    );
+    const bindings = await node.kubectl('get', 'clusterrolebindings', '-o', 'name');
+    assert.doesNotMatch(bindings, /bootstrap|autoapprove/);
+    assert.equal(await node.exitCode('test', '-e', '/etc/kubernetes/super-admin.conf'), 1);
+  });
+
+  await story.test('secrets are encrypted in etcd', async () => {
+    await node.kubectl('create', 'secret', 'generic', 'treasure', '--from-literal=word=plaintext-5c1e');
+    const raw = await node.etcdctl('root', 'get', '/registry/secrets/default/treasure', '--print-value-only');
+    assert.match(raw.stdout, /^k8s:enc:secretbox:v1:/);
+    assert.doesNotMatch(raw.stdout, /plaintext-5c1e/);
+    assert.match(
+      await node.kubectl('get', 'secret', 'treasure', '-o', 'jsonpath={.data.word}'),
+      /^cGxhaW50ZXh0LTVjMWU=$/,
+    );
+  });
+
+  await story.test('etcd keeps the API server and the curator out of each other’s keys', async () => {
+    for (const [user, prefix] of [
+      ['apiserver', '/cluster/'],
+      ['curator', '/registry/'],
+    ] as const) {
+      const refused = await node.etcdctl(user, 'get', '--prefix', prefix, '--keys-only');
+      assert.notEqual(refused.code, 0);
+      assert.match(refused.stderr, /permission denied/);
+    }
+    assert.equal(
+      (await node.etcdctl('apiserver', 'get', '--prefix', '/registry/namespaces/default', '--keys-only'))
+        .code,
+      0,
+    );
+    assert.equal((await node.etcdctl('curator', 'get', '--prefix', '/cluster/', '--keys-only')).code, 0);
+  });
+
+  await story.test('status and node ls show the cluster, etcd’s size and quota, and the node', async () => {
+    const status = await bench.must('--workspace', workspace, 'status');
+    assert.match(status, /etcd +1 member, has a leader, [\d.]+ [KM]iB of [\d.]+ GiB/);
+    assert.match(status, /n1 +consensus,controller,worker +up/);
+    const nodes = (await bench.must('--workspace', workspace, '--output', 'json', 'node', 'ls'))
+      .trim()
+      .split('\n');
+    const [first] = nodes
+      .map((line) => JSON.parse(line) as { type: string; data: unknown })
+      .filter(({ type }) => type === 'result');
+    assert.match(JSON.stringify(first), new RegExp(born));
+  });
+
+  await story.test('the unlock key and the owner’s secrets stay on no disk of the node', async () => {
+    const request = await node.run('cat', '/var/lib/cluster/init/request.json');
+    assert.match(request, /"clusterUnlockKeyHex":""/);
+    const { masterSecret } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
+      masterSecret?: string;
+    };
+    if (masterSecret !== undefined)
+      assert.equal(await node.exitCode('grep', '-rqF', masterSecret, '/var/lib/cluster'), 1);
+  });
+
+  await story.test('workloads outlive the agent', async () => {
+    const pids = (): Promise<string> =>
+      node.run(
+        'sh',
+        '-c',
+        'for u in cluster-etcd cluster-joinservice cluster-apilb cluster-containerd kubelet; do systemctl show -P MainPID $u; done',
+      );
+    const before = await pids();
+    await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
+    await eventually(
+      'the agent runs again',
+      30,
+      () => node.run('systemctl', 'is-active', 'bootstrapper'),
+      (state) => state === 'active',
+    );
+    await eventually(
+      'the agent follows its roles again',
+      60,
+      () => node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-n', '40'),
+      (log) => /"phase finished","phase":"node"/.test(log),
+    );
+    assert.equal(await pids(), before);
+  });
+
+  await story.test(
+    'a machine that is switched off and on is Ready again, with the same id and no admission',
+    async () => {
+      await bench.must('mini', 'stop', '--name', 'first', 'n1');
+      await bench.must('mini', 'start', '--name', 'first', 'n1');
+      const ready = (): Promise<string> => node.kubectl('get', 'nodes', '--no-headers');
+      await eventually('the node is Ready', 120, ready, (line) => /^n1 +Ready /.test(line));
+      assert.equal(await nodeId(), born);
+      assert.equal(await tryPort(address, 9000), 'ECONNREFUSED');
+      await eventually(
+        'the curator answers',
+        60,
+        () => bench.must('--workspace', workspace, 'node', 'ls'),
+        (table) => /n1 .* up +healthy/.test(table),
+      );
+    },
+  );
+
+  await story.test('the same init again changes nothing and says so', async () => {
+    const said = await bench.must('--workspace', workspace, 'init');
+    assert.match(said, /nothing was changed/);
+  });
+});

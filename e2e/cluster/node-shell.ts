@@ -1,0 +1,106 @@
+import { createConnection } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Bench } from '../machines/bench.ts';
+
+const ETCD_USERS = '/var/lib/cluster/consensus/users';
+
+/** A shell on one machine of a local cluster, through the CLI as an operator would. */
+export class NodeShell {
+  readonly #bench: Bench;
+  readonly #cluster: string;
+
+  constructor(bench: Bench, cluster: string) {
+    this.#bench = bench;
+    this.#cluster = cluster;
+  }
+
+  /** stdout of a command that must succeed. */
+  async run(...argv: readonly string[]): Promise<string> {
+    return (await this.#bench.must('mini', 'exec', '--name', this.#cluster, 'n1', '--', ...argv)).trim();
+  }
+
+  async exitCode(...argv: readonly string[]): Promise<number> {
+    return (await this.#bench.cli('mini', 'exec', '--name', this.#cluster, 'n1', '--', ...argv)).code;
+  }
+
+  kubectl(...args: readonly string[]): Promise<string> {
+    return this.run('kubectl', ...args);
+  }
+
+  /** etcdctl as one of etcd's users. */
+  etcdctl(
+    user: 'root' | 'apiserver' | 'curator',
+    ...args: readonly string[]
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const folder = `${ETCD_USERS}/${user}`;
+    const identity = [
+      '--cacert',
+      `${folder}/ca.crt`,
+      '--cert',
+      `${folder}/client.crt`,
+      '--key',
+      `${folder}/client.key`,
+    ];
+    return this.#bench.cli(
+      'mini',
+      'exec',
+      '--name',
+      this.#cluster,
+      'n1',
+      '--',
+      '/opt/cluster/bin/etcdctl',
+      '--endpoints',
+      'https://127.0.0.1:2379',
+      ...identity,
+      ...args,
+    );
+  }
+}
+
+/** "open", or the error code of a TCP connection. */
+export function tryPort(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host, port, timeout: 3000 }, () => {
+      socket.destroy();
+      resolve('open');
+    });
+    socket.once('timeout', () => socket.destroy(new Error('timeout')));
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  });
+}
+
+/** The names in the certificate that a TLS server shows. */
+export function certificateNames(host: string, port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ host, port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate()?.subjectAltName ?? '');
+      socket.destroy();
+    });
+    socket.once('error', reject);
+  });
+}
+
+/** Asks until the answer satisfies; its last answer is the error when it never does. */
+export async function eventually<T>(
+  what: string,
+  withinSeconds: number,
+  ask: () => Promise<T>,
+  fine: (answer: T) => boolean,
+): Promise<T> {
+  const deadline = Date.now() + withinSeconds * 1000;
+  let last: unknown;
+  while (Date.now() < deadline) {
+    try {
+      const answer = await ask();
+      if (fine(answer)) return answer;
+      last = answer;
+    } catch (error) {
+      last = error;
+    }
+    await delay(500);
+  }
+  throw new Error(
+    `${what} did not come true within ${withinSeconds} s; last: ${last instanceof Error ? last.message : JSON.stringify(last)}`,
+  );
+}
