@@ -104,3 +104,18 @@ export async function eventually<T>(
     `${what} did not come true within ${withinSeconds} s; last: ${last instanceof Error ? last.message : JSON.stringify(last)}`,
   );
 }
+
+/** A machine that waits for its owner, and the owner's workspace. */
+export async function machineWithoutCluster(bench: Bench, name: string, ...flags: readonly string[]) {
+  await bench.must('mini', 'up', '--nodes-only', '--name', name, ...flags);
+  const cluster = await bench.cluster(name);
+  const machine = await cluster.node('n1');
+  const node = new NodeShell(bench, name);
+  const fingerprint = await eventually(
+    'the machine shows its fingerprint',
+    30,
+    () => node.run('cat', '/var/lib/cluster/machine/fingerprint'),
+    (text) => text.startsWith('sha256:'),
+  );
+  return { address: machine.address, fingerprint, workspace: cluster.paths.workspace, node };
+}

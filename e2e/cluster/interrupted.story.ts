@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { cp, mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { eventually, machineWithoutCluster } from './node-shell.ts';
+import { ended, said } from './program.ts';
+
+await test('an init that everything happens to ends in the one cluster it began', async (story) => {
+  await using bench = await createBench();
+  const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
+  const init = ['--workspace', workspace, 'init', '--node', address, '--fingerprint', fingerprint] as const;
+
+  await story.test(
+    'a stranger is refused before the lock, and no log line of the node reaches it',
+    async () => {
+      const stranger = join(bench.folder, 'stranger');
+      await mkdir(stranger);
+      await bench.must('--workspace', stranger, 'config', 'generate', '--local');
+      const refused = await bench.cli(
+        '--workspace',
+        stranger,
+        'init',
+        '--node',
+        address,
+        '--fingerprint',
+        fingerprint,
+      );
+      assert.equal(refused.code, 4, refused.stderr);
+      assert.match(refused.stderr, /cluster-owner-refused/);
+      assert.doesNotMatch(refused.stderr, /"level"|root\.initserver/);
+      assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
+    },
+  );
+
+  await story.test('a machine with another fingerprint is refused', async () => {
+    const other = `sha256:${'0'.repeat(64)}`;
+    const refused = await bench.cli(
+      '--workspace',
+      workspace,
+      'init',
+      '--node',
+      address,
+      '--fingerprint',
+      other,
+    );
+    assert.equal(refused.code, 4, refused.stderr);
+    assert.match(refused.stderr, new RegExp(fingerprint));
+  });
+
+  let clusterId = '';
+  await story.test(
+    'kill -9 of the CLI in the middle of the Kubernetes phase leaves the job running',
+    async () => {
+      const cli = bench.startCli(...init);
+      await said(cli, /Starting the Kubernetes control plane/);
+      cli.kill('SIGKILL');
+      const lock = JSON.parse(await node.run('cat', '/var/lib/cluster/enrolment/lock.json')) as {
+        clusterId: string;
+      };
+      clusterId = lock.clusterId;
+    },
+  );
+
+  await story.test('another cluster of the same owner is refused and told whose the machine is', async () => {
+    const second = join(bench.folder, 'second');
+    await mkdir(second);
+    await cp(join(workspace, 'owner-key.pem'), join(second, 'owner-key.pem'));
+    await bench.must('--workspace', second, 'config', 'generate', '--local');
+    const refused = await bench.cli(
+      '--workspace',
+      second,
+      'init',
+      '--node',
+      address,
+      '--fingerprint',
+      fingerprint,
+    );
+    assert.equal(refused.code, 5, refused.stderr);
+    assert.match(refused.stderr, new RegExp(clusterId));
+  });
+
+  await story.test('Ctrl-C ends the CLI, says what goes on and how to attach again', async () => {
+    await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
+    const cli = bench.startCli(...init, '--skip-charts');
+    await said(cli, /Connecting to|Reaching/);
+    const end = ended(cli);
+    cli.kill('SIGINT');
+    const { code, stderr } = await end;
+    assert.equal(code, 130, stderr);
+    assert.match(stderr, /cluster init|goes on|stopping/);
+  });
+
+  await story.test('the same command goes on to the same cluster', async () => {
+    const done = await bench.cli(...init);
+    assert.equal(done.code, 0, done.stderr);
+    assert.match(done.stdout, new RegExp(clusterId));
+    await eventually(
+      'the node is Ready',
+      60,
+      () => node.kubectl('get', 'nodes', '--no-headers'),
+      (line) => /^n1 +Ready /.test(line),
+    );
+    const charts = await node.run('sh', '-c', 'kubectl get secrets -A -l owner=helm -o name | wc -l');
+    assert.equal(charts, '1', 'the network chart is installed once');
+  });
+
+  await story.test('and again: nothing to do', async () => {
+    assert.match(await bench.must(...init), /nothing was changed/);
+    const state = JSON.parse(await readFile(join(workspace, 'state.json'), 'utf8')) as object;
+    assert.match(JSON.stringify(state), new RegExp(clusterId));
+  });
+});
