@@ -1,4 +1,7 @@
 import { X509Certificate } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Secret } from '../../secret/index.ts';
 import { DiskFiles } from '../../file/index.ts';
@@ -9,6 +12,7 @@ import {
   ENDORSEMENT_KEY_KINDS,
   openEndorsementKey,
   readEndorsementCertificate,
+  readNv,
   withEndorsementAuth,
   type EndorsementKeyKind,
   type Tpm,
@@ -32,9 +36,6 @@ import {
   type EndorsementTrust,
   type EnrolmentRequest,
 } from './index.ts';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 const never = new AbortController().signal;
 const session = new Uint8Array(64).fill(1);
@@ -155,7 +156,7 @@ describe('enrolment of a software TPM', () => {
     {
       name: 'the certificate of the platform',
       request: async () => ({ endorsementCertificate: await readIndex(platformCertificate) }),
-      code: 'x509-',
+      code: 'enrol-certificate-usage',
     },
     {
       name: 'an attestation key in place of the endorsement key',
@@ -186,10 +187,7 @@ describe('enrolment of a software TPM', () => {
   test.each(hostile)('refuses $name', async ({ request: change, options, code }) => {
     const asked = { ...request, ...(await change?.()) };
     const attempt = (): unknown => verifyEndorsement(asked, options?.() ?? optionsOf());
-    const matcher = code.endsWith('-')
-      ? expect.stringMatching(new RegExp(`^(enrol-certificate-usage|${code})`))
-      : code;
-    expect(attempt).toThrow(expect.objectContaining({ code: matcher }));
+    expect(attempt).toThrow(expect.objectContaining({ code }));
   });
 
   test('no bit of the certificate can change', () => {
@@ -287,9 +285,7 @@ describe('enrolment of a software TPM', () => {
     return found ?? new Uint8Array();
   }
 
-  async function readIndex(index: number): Promise<Uint8Array> {
-    const { readNv } = await import('../../tpm/index.ts');
-    const bytes = await tpm.use(never, (connection, signal) => readNv(connection, index, signal));
-    return bytes;
+  function readIndex(index: number): Promise<Uint8Array> {
+    return tpm.use(never, (connection, signal) => readNv(connection, index, signal));
   }
 });
