@@ -1,0 +1,191 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { settle } from '../../internal/testing/fake-clock.ts';
+import { superviseForTest } from '../../internal/testing/supervised.ts';
+import {
+  NodeRole,
+  WatchNodesResponseSchema,
+  type WatchNodesResponse,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CuratorConnection, CuratorDialer } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { roleFetchWorker } from './rolefetch-worker.ts';
+import { statusPushWorker } from './statuspush-worker.ts';
+import { RoleValues, type RoleSet } from './values.ts';
+
+const membership: Membership = {
+  clusterId: 'a'.repeat(32),
+  clusterName: 'blue',
+  nodeId: 'node-1',
+  nodeName: 'n1',
+  nodeAddress: '198.18.0.11',
+  nodeCertPem: '',
+  clusterCaPem: '',
+  epoch: 1,
+  directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+};
+
+/** A curator as this node sees it: pushes what the test says, keeps what it is told. */
+class FakeCurator implements CuratorDialer {
+  readonly statuses: { address?: string; curatorEndpoint?: string; runnables?: unknown[] }[] = [];
+  readonly pushed = new EventValue<WatchNodesResponse>();
+  beats = 0;
+  dials = 0;
+  open = 0;
+  failing = false;
+
+  dial(): CuratorConnection {
+    this.dials++;
+    this.open++;
+    const client = {
+      watchNode: (_: unknown, { signal }: { signal: AbortSignal }) => this.#watch(signal),
+      updateNodeStatus: ({ status }: { status: object }) => {
+        if (this.failing) return Promise.reject(new Error('unavailable'));
+        this.statuses.push(status);
+        return Promise.resolve({});
+      },
+      heartbeat: (beats: AsyncIterable<unknown>) => this.#answer(beats),
+    } as unknown as CuratorConnection['client'];
+    return { endpoint: 'curator', client, [Symbol.dispose]: () => void this.open-- };
+  }
+
+  push(nodes: { nodeId: string; roles: NodeRole[] }[]): void {
+    this.pushed.set(create(WatchNodesResponseSchema, { nodes }));
+  }
+
+  async *#watch(signal: AbortSignal): AsyncGenerator<WatchNodesResponse> {
+    using watcher = this.pushed.watch();
+    for (;;) yield await watcher.next(signal);
+  }
+
+  async *#answer(beats: AsyncIterable<unknown>): AsyncGenerator<{ intervalMs: bigint }> {
+    for await (const _ of beats) {
+      this.beats++;
+      yield { intervalMs: 5000n };
+    }
+  }
+}
+
+describe('the rolefetch worker', () => {
+  function create() {
+    const values = new RoleValues();
+    const curator = new FakeCurator();
+    const order: string[] = [];
+    const seen: RoleSet[] = [];
+    const worker = roleFetchWorker({
+      reads: values,
+      writes: { localRoles: { set: (roles) => void (order.push('published'), roles && seen.push(roles)) } },
+      curators: curator,
+      saveRoles: () => (order.push('saved'), Promise.resolve()),
+    });
+    return { values, curator, worker, order, seen };
+  }
+
+  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats', async () => {
+    const { values, curator, worker, order, seen } = create();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    curator.push([{ nodeId: 'node-2', roles: [NodeRole.KUBERNETES_WORKER] }]);
+    await settle();
+    expect(seen).toEqual([]);
+    for (let twice = 0; twice < 2; twice++) {
+      curator.push([
+        { nodeId: 'node-1', roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER] },
+      ]);
+      await settle();
+    }
+    expect(seen).toEqual([new Set(['ConsensusMember', 'KubernetesController'])]);
+    expect(order).toEqual(['saved', 'published']);
+  });
+
+  test('keeps the old roles when the new ones are not understood, and dials again', async () => {
+    const { values, curator, worker, seen } = create();
+    await using tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    curator.push([{ nodeId: 'node-1', roles: [99 as NodeRole] }]);
+    await settle();
+    await tree.clock.advance(2000);
+    expect(seen).toEqual([]);
+    expect(curator.dials).toBeGreaterThan(1);
+  });
+
+  test('closes every connection that it opened', async () => {
+    const { values, curator, worker } = create();
+    {
+      await using _tree = superviseForTest(worker);
+      values.clusterMembership.set(membership);
+      curator.push([]);
+      await settle();
+      expect(curator.open).toBe(1);
+    }
+    expect(curator.open).toBe(0);
+  });
+});
+
+describe('the statuspush worker', () => {
+  function create() {
+    const values = new RoleValues();
+    const curator = new FakeCurator();
+    const clock = new FakeClock();
+    const facts = {
+      agentVersion: '0.1.0',
+      bootId: () => Promise.resolve('boot'),
+      tree: () => [],
+      certificates: () => Promise.resolve([]),
+    };
+    return {
+      values,
+      curator,
+      clock,
+      worker: statusPushWorker({ reads: values, curators: curator, clock, facts }),
+    };
+  }
+
+  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change', async () => {
+    const { values, curator, clock, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    await clock.advance(20_000);
+    expect(curator.statuses).toHaveLength(0);
+    values.clusterMembership.set(membership);
+    await settle();
+    await clock.advance(20_000);
+    expect(curator.statuses.map(({ curatorEndpoint }) => curatorEndpoint)).toEqual(['']);
+    values.localControlPlane.set({
+      apiServerEtcd: { endpoint: '', caFile: '', certFile: '', keyFile: '' },
+      curatorEndpoint: '198.18.0.11:9091',
+    });
+    await clock.advance(6000);
+    values.localControlPlane.set(undefined);
+    await clock.advance(6000);
+    expect(curator.statuses.map(({ curatorEndpoint }) => curatorEndpoint)).toEqual([
+      '',
+      '198.18.0.11:9091',
+      '',
+    ]);
+  });
+
+  test('a status that could not be pushed is pushed whole after the pause', async () => {
+    const { values, curator, clock, worker } = create();
+    curator.failing = true;
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    curator.failing = false;
+    await clock.advance(2000);
+    expect(curator.statuses).toMatchObject([{ address: '198.18.0.11' }]);
+  });
+
+  test('beats at once and then at the interval that the curator asks for', async () => {
+    const { values, curator, clock, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    const first = curator.beats;
+    await clock.advance(30_000);
+    expect(first).toBe(1);
+    expect(curator.beats).toBeGreaterThanOrEqual(6);
+    expect(curator.beats).toBeLessThanOrEqual(8);
+  });
+});
