@@ -65,7 +65,10 @@ export async function ensureRootfs(host: MachineHost, options: RootfsOptions): P
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
   await host.files.remove(partial); // of a build that was killed; nobody else builds while we hold the lock
-  await host.files.makeDirectory(options.folder);
+  // Not in /tmp, where a killed build would leave it for ever.
+  const temporary = `${target}.temporary`;
+  await host.files.remove(temporary);
+  await host.files.makeDirectory(temporary);
   const sources = await writeHostSources(host, options);
   try {
     await host.commands.run({
@@ -76,13 +79,18 @@ export async function ensureRootfs(host: MachineHost, options: RootfsOptions): P
         aptOptions: await hostAptOptions(host, options.signal),
       }),
       // The tool's own choice of folders and language, nothing of the caller's.
-      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C.UTF-8' },
+      env: {
+        PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+        LC_ALL: 'C.UTF-8',
+        TMPDIR: temporary,
+      },
       onLine: (line) => reportPhase(line, options.onProgress),
       signal: options.signal,
     });
     await host.files.rename(partial, target);
     await pruneCache(host, { folder: options.folder, keep: target });
   } finally {
+    await host.files.remove(temporary);
     if (sources !== undefined) await host.files.remove(sources);
   }
   return target;
