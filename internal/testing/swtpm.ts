@@ -77,28 +77,12 @@ async function writeConfiguration(folder: string): Promise<void> {
 async function startSwtpm(state: string): Promise<Swtpm> {
   const socketPath = join(state, 'tpm.sock');
   await rm(socketPath, { force: true });
-  const stop = new AbortController();
-  const server = [
-    '--server',
-    `type=unixio,path=${socketPath}`,
-    '--ctrl',
-    `type=unixio,path=${socketPath}.ctrl`,
-  ];
-  const ended = new HostProcesses({ path: PATH })
-    .runAttached({
-      argv: [
-        'swtpm',
-        'socket',
-        '--tpm2',
-        '--tpmstate',
-        `dir=${state}`,
-        ...server,
-        '--flags',
-        'not-need-init',
-      ],
-      signal: stop.signal,
-    })
-    .catch(() => 0); // stopped by us; a TPM that dies by itself fails the test that talks to it
+  // Without the streams of this process: a TPM that outlives a failed test must not keep its reader waiting.
+  const processes = new HostProcesses({ path: PATH });
+  const flags = ['--flags', 'not-need-init', '--server', `type=unixio,path=${socketPath}`];
+  const pid = await processes.startDetached({
+    argv: ['swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${state}`, ...flags],
+  });
   const source = socketSource({ path: socketPath });
   await untilAnswering(source);
   return {
@@ -106,8 +90,9 @@ async function startSwtpm(state: string): Promise<Swtpm> {
     source,
     open: () => new Tpm({ source, clock: new SystemClock() }),
     [Symbol.asyncDispose]: async () => {
-      stop.abort();
-      await ended;
+      const signal = AbortSignal.timeout(10_000);
+      processes.sendSignal(pid, 'SIGTERM');
+      while (processes.sendSignal(pid, 0)) await new SystemClock().sleep(5, signal);
     },
   };
 }
