@@ -4,11 +4,14 @@ import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/er
 import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
 import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
-import { LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
+import { guardProcess, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
 
 /** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
+/** Gone with each boot. */
+const RUN_FOLDER = '/run/cluster';
+
 const clock = new SystemClock();
 const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
@@ -38,6 +41,8 @@ async function tellSystemd(): Promise<void> {
 
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
+  await files.makeDirectory(RUN_FOLDER, 0o755);
+  await using _guard = await guardProcess(files, `${RUN_FOLDER}/agent`);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
   await runAgent(
     {

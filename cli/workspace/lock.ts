@@ -5,7 +5,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { formatDuration } from '../host/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
-import { lifeOf, ownIdentity } from './process-identity.ts';
+import { lifeOf, ownIdentity } from '../../internal/platform/index.ts';
 
 const MAX_LOCK_BYTES = 8192;
 const MAX_TRIES = 8;

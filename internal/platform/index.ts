@@ -2,3 +2,5 @@
 export { PlatformError, platformErrors, type PlatformErrorCode } from './errors.ts';
 export { LinuxMachine, type MachinePort } from './machine.ts';
 export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';
+export { guardProcess } from './process-guard.ts';
+export { lifeOf, ownIdentity, type ProcessIdentity } from './process-identity.ts';

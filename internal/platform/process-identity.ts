@@ -1,4 +1,4 @@
-import type { FilePort } from '../../internal/file/index.ts';
+import type { FilePort } from '../file/index.ts';
 
 const MAX_BYTES = 8192;
 
