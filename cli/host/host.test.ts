@@ -25,10 +25,14 @@ const report = {
 
 function start(
   flags: Partial<HostFlags> = {},
-  options: { readonly terminal?: boolean; readonly env?: Record<string, string> } = {},
+  options: {
+    readonly terminal?: boolean;
+    readonly columns?: number;
+    readonly env?: Record<string, string>;
+  } = {},
 ) {
   const clock = new FakeClock(Date.UTC(2026, 0, 1));
-  const tty = options.terminal === true ? { isTTY: true } : {};
+  const tty = options.terminal === true ? { isTTY: true, columns: options.columns ?? 100 } : {};
   const streams = {
     in: Object.assign(new PassThrough(), tty),
     out: Object.assign(new PassThrough(), tty),
@@ -145,6 +149,11 @@ describe('a host for a terminal', () => {
       .map((line) => line.replace(/^.*(?= {2}✔|^✔)/, ''));
     expect(lines.some((line) => line.includes('  ✔ Inner 2.0 s'))).toBe(true);
     expect(lines.some((line) => line.includes('✔ Outer 2.0 s'))).toBe(true);
+  });
+
+  test('is not animated where the terminal has no width', () => {
+    const { host } = start({}, { terminal: true, columns: 0 });
+    expect(host).not.toBeInstanceOf(TerminalHost);
   });
 
   test('uses no colour with NO_COLOR', () => {

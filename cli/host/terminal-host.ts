@@ -4,6 +4,10 @@ import { formatDuration, formatShare } from './format.ts';
 import { Interruption } from './interruption.ts';
 import { PlainHost, type PlainHostOptions } from './plain-host.ts';
 
+const DEFAULT_COLUMNS = 80;
+/** The spinner, a blank after it, and one column that terminals need to not wrap. */
+const SPINNER_COLUMNS = 3;
+
 export interface TerminalHostOptions extends PlainHostOptions {
   /** False with `--no-input`. */
   readonly input: boolean;
@@ -111,7 +115,14 @@ export class TerminalHost extends PlainHost {
     else this.#spinner?.start(this.#line(step));
   }
 
+  /** One line of the terminal: what does not fit is cut, so that nothing scrolls while it changes. */
   #line(step: ActiveStep): string {
-    return step.detail === '' ? step.title : `${step.title} ${this.paint('dim', `– ${step.detail}`)}`;
+    const width = (this.options.streams.err.columns ?? DEFAULT_COLUMNS) - SPINNER_COLUMNS;
+    if (step.detail === '') return step.title.slice(0, width);
+    const detail = `– ${step.detail.replaceAll('\n', ' ')}`.slice(
+      0,
+      Math.max(0, width - step.title.length - 1),
+    );
+    return `${step.title} ${this.paint('dim', detail)}`;
   }
 }

@@ -112,7 +112,7 @@ export function statusFromError(
 export function errorFromStatus(doing: string, error: ServiceError): CodedError {
   const wire = parseWireError(error.metadata?.get(TRAILER)[0]);
   if (wire !== undefined) return new RemoteError(wire);
-  const cause = new Error(error.details || error.message);
+  const cause = new Error(withoutFrame(error.details || error.message));
   switch (error.code) {
     case status.UNAVAILABLE:
       return new RpcError('rpc-unreachable', doing, { cause });
@@ -123,6 +123,14 @@ export function errorFromStatus(doing: string, error: ServiceError): CodedError 
     default:
       return new RpcError('rpc-failed', doing, { cause });
   }
+}
+
+/** grpc-js wraps what the socket said: "No connection established. Last error: Error: connect ECONNREFUSED …". */
+function withoutFrame(text: string): string {
+  return text.replace(
+    /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note:.*$/s,
+    '$1',
+  );
 }
 
 /** The trailer is the peer's: size, then shape, then meaning; anything else counts as absent. */
