@@ -23,6 +23,8 @@ const log = createLogger({
       process.stdout.write(`${formatJsonRecord(record)}\n`);
   },
 });
+// An agent whose workers all wait for one another's values has no handle of its own; it must not end for that.
+const alive = setInterval(() => undefined, 2 ** 30);
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const)
   process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
@@ -66,5 +68,6 @@ try {
   });
   process.exitCode = EXIT_CODES[coded instanceof CodedError ? coded.exit : 'internal'].number;
 }
+clearInterval(alive);
 // Sockets that a stopped tree left half closed must not keep a stopped agent alive.
 process.exit();

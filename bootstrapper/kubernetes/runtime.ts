@@ -3,7 +3,13 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { KubernetesError } from './errors.ts';
 import { PATHS, type HostSettings } from './settings.ts';
-import { buildContainerdConfig, buildContainerdUnit, CONTAINERD_UNIT } from './units.ts';
+import {
+  buildContainerScopes,
+  CONTAINER_SCOPES_DROPIN,
+  buildContainerdConfig,
+  buildContainerdUnit,
+  CONTAINERD_UNIT,
+} from './units.ts';
 
 /** Writes containerd's configuration and starts it. A changed configuration restarts it: containers live on. */
 export async function startContainerRuntime(
@@ -26,6 +32,7 @@ export async function startContainerRuntime(
   const changed = found === undefined || Buffer.from(found).toString('utf8') !== config;
   await ports.files.makeDirectory('/etc/containerd', 0o755);
   if (changed) await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
+  await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);
   const changedUnit = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
   const { active } = await ports.units.status(CONTAINERD_UNIT, options.signal);
   if (active === 'active' && (changed || changedUnit))

@@ -6,6 +6,21 @@ export const APILB_UNIT = 'cluster-apilb.service';
 /** In a folder that its unprivileged user may enter; /etc/cluster holds secrets. */
 export const APILB_CONFIG = '/etc/cluster-apilb/config.json';
 
+/** A drop-in for every container's scope (systemd.unit(5), "prefix" drop-ins). */
+export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf';
+
+/**
+ * Containers stop before what they need: an API server whose etcd has gone first holds up a shutdown until it is cut.
+ */
+export function buildContainerScopes(): string {
+  return `[Unit]
+After=cluster-etcd.service ${CONTAINERD_UNIT}
+
+[Scope]
+TimeoutStopSec=15s
+`;
+}
+
 /** containerd 2.x configuration, version 3. */
 export function buildContainerdConfig(options: {
   readonly pauseImage: string;

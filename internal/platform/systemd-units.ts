@@ -21,7 +21,7 @@ export interface UnitStatus {
 
 /** Long-lived processes as systemd units: written, started and stopped by the agent, outliving it. */
 export interface UnitPort {
-  /** Writes the unit file when it differs; answers whether it did. */
+  /** Writes the unit file, or a drop-in as "UNIT.d/NAME.conf", when it differs; answers whether it did. */
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
   /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
@@ -46,6 +46,7 @@ export class SystemdUnits implements UnitPort {
     const path = `${UNIT_FOLDER}/${unit}`;
     const found = await this.#files.read(path, MAX_UNIT_BYTES);
     if (found !== undefined && Buffer.from(found).toString('utf8') === content) return false;
+    await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
     await this.#files.writeAtomic(path, content, { mode: 0o644 });
     await this.#systemctl(['daemon-reload'], START_MS, signal);
     return true;
