@@ -16,7 +16,7 @@ export function p256SpkiOf(certDer: Uint8Array): Uint8Array {
   if (!isP256) {
     throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate: its key is not plain P-256');
   }
-  return spki;
+  return Uint8Array.from(spki); // a copy: a view would keep the whole certificate for as long as its connection
 }
 
 function readSpki(certDer: Uint8Array): Uint8Array {

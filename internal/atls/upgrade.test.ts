@@ -40,6 +40,14 @@ describe('two honest ends', () => {
     expect(Buffer.compare(server.tlsSpki, client.tlsSpki)).not.toBe(0);
   });
 
+  test('keep of the evidence no more than the measurements', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
+    const kept = [server.tlsSpki, ...server.measurements.values(), ...server.verdict.measurements.values()];
+    expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([91, 4, 4]);
+  });
+
   test('pass on every byte that follows READY, and none of their own', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
