@@ -6,6 +6,7 @@ import {
   type ChartConfig,
 } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { planCharts } from '../charts/index.ts';
 import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '../workspace/index.ts';
 import { openWorkspace } from './open-workspace.ts';
 
@@ -61,6 +62,7 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
 export async function runConfigValidate(context: CommandContext): Promise<void> {
   const layout = layoutOf(context.paths.workspace);
   const config = await readConfig(context.ports.files, layout);
+  planCharts(config, { kind: 'all' }); // circles are not seen by looking at one chart
   context.host.result({ path: layout.config, valid: true, config }, () => `${layout.config} is valid.`);
 }
 
