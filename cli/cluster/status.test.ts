@@ -1,0 +1,221 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Curator, NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { renderKubeconfig } from '../../internal/kube/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyOf,
+  verifyMember,
+} from '../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../internal/rpc/index.ts';
+import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { RecordingHost } from '../host/index.ts';
+import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from './index.ts';
+import { readOwnerKey } from '../workspace/index.ts';
+import { printable } from './printable.ts';
+
+const CLUSTER_ID = '00112233445566778899aabbccddeeff';
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+const node = {
+  nodeId: 'node-1',
+  name: 'n1',
+  state: NodeState.UP,
+  roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_WORKER],
+  health: NodeHealth.HEALTHY,
+  createdMs: 0n,
+  status: { address: '192.0.2.1', kubernetesVersion: 'v1.35.4', agentVersion: '0.1.0' },
+};
+
+const unused = () => Promise.reject(new Error('not part of this test'));
+async function* unusedStream(): AsyncGenerator<never> {
+  yield await unused();
+}
+
+const handlers: Handlers<typeof Curator, string> = {
+  checkHealth: unused,
+  getClusterInfo: async () => ({
+    createdMs: 0n,
+    etcd: {
+      dbSizeBytes: 1024n,
+      quotaBytes: 4096n,
+      hasLeader: true,
+      members: [{ name: 'a' }, { name: 'b', isLearner: true }],
+    },
+  }),
+  getNode: unused,
+  listNodes: async () => ({ nodes: [node] }),
+  watchNode: unusedStream,
+  watchNodes: unusedStream,
+  updateNodeStatus: unused,
+  heartbeat: unusedStream,
+  setNodeRoles: unused,
+  setNodeState: unused,
+  updateNodeLabels: unused,
+  deleteNode: unused,
+  getConfiguration: unused,
+  updateConfiguration: unused,
+  getInitResult: unused,
+};
+
+function contextOf(files: MemoryFiles): CommandContext & { readonly host: RecordingHost } {
+  return {
+    host: new RecordingHost(),
+    ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/work' },
+    env: { KUBECONFIG: '/home/me/kc' },
+    signal: new AbortController().signal,
+  };
+}
+
+async function createSigner(commonName: string): Promise<KeySigner> {
+  const keyPem = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName, keyPem, nowMs: Date.now() });
+  return new KeySigner({ caPem, keyPem, nowMs: () => Date.now() });
+}
+
+/** A curator that is a node of `signer`'s cluster and knows its members. */
+async function startCurator(signer: KeySigner): Promise<string> {
+  const keyPem = generateKeyPem();
+  const certPem = await signer.issue(
+    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses: ['127.0.0.1'] }),
+  );
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
+  const server = new RpcServer<string>({
+    upgrade: tlsServerUpgrade({
+      identity: { certPem, keyPem },
+      accept: (shown) => verifyMember(shown, trust).kind,
+    }),
+    services: [implement(Curator, handlers)],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  open.push(server);
+  return `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+}
+
+/** A workspace whose init has finished; nothing listens where its Kubernetes API should be. */
+async function start(endpoints: (signer: KeySigner) => Promise<string[]>): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  const context = contextOf(files);
+  await files.makeDirectory('/home/me');
+  await generateWorkspace(context, { name: 'prod' });
+  const signer = await createSigner('cluster');
+  await using workspace = await openWorkspace(context, 'test');
+  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const ownerCertPem = await signer.issue(
+    operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), name: 'owner' }),
+  );
+  const curatorEndpoints = await endpoints(signer);
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      id: '6b0f3f5e-7d0c-4b0a-9d0e-1f2a3b4c5d6e',
+      endpoint: '127.0.0.1:1',
+      fingerprint: 'sha256:00',
+      requestHash: '00',
+      startedMs: 0,
+      stage: 'acknowledged',
+      result: {
+        clusterId: CLUSTER_ID,
+        nodeId: 'node-1',
+        nodeName: 'n1',
+        clusterCaPem: signer.caPem,
+        ownerCertPem,
+        kubernetesCaPem: '',
+        adminCertPem: '',
+        apiEndpoints: ['127.0.0.1:1'],
+        curatorEndpoints,
+        epoch: '1',
+      },
+    },
+  }));
+  const access = { server: 'https://127.0.0.1:1', caPem: signer.caPem, certPem: ownerCertPem, keyPem };
+  await files.writeAtomic('/work/kubeconfig', renderKubeconfig('prod', access));
+  return files;
+}
+
+describe('runNodeList()', () => {
+  test('asks the next curator when the first does not answer', async () => {
+    const context = contextOf(await start(async (signer) => ['127.0.0.1:1', await startCurator(signer)]));
+    await runNodeList(context, { wide: true });
+    expect(context.host.answered).toMatchObject({
+      nodes: [
+        { name: 'n1', roles: ['consensus', 'worker'], state: 'up', health: 'healthy', address: '192.0.2.1' },
+      ],
+    });
+    const [record] = context.host.records;
+    const table = record?.kind === 'result' ? record.text.split('\n') : [];
+    expect(table[0]).toMatch(/^NAME +ROLES +STATE +HEALTH +ADDRESS +VERSION +AGENT +ID +LAST ERROR +AGE$/);
+    expect(table[1]).toMatch(/^n1 /);
+  });
+
+  test('says that no curator answers', async () => {
+    const context = contextOf(await start(async () => ['127.0.0.1:1']));
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
+      code: 'cluster-curator-unreachable',
+      exit: 'unreachable',
+    });
+  });
+
+  test('refuses a curator of another cluster', async () => {
+    const context = contextOf(await start(async () => [await startCurator(await createSigner('other'))]));
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({ exit: 'refused' });
+  });
+
+  test('needs a cluster', async () => {
+    const files = new MemoryFiles();
+    await generateWorkspace(contextOf(files), { name: 'prod' });
+    await expect(runNodeList(contextOf(files), { wide: false })).rejects.toMatchObject({
+      code: 'cluster-not-initialized',
+    });
+  });
+});
+
+test('runStatus() shows what can be had, says what can not and ends as unhealthy', async () => {
+  const context = contextOf(await start(async (signer) => [await startCurator(signer)]));
+  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  expect(context.host.answered).toMatchObject({
+    name: 'prod',
+    healthy: false,
+    curator: {
+      ok: true,
+      value: { etcd: { members: 1, learners: 1, quotaBytes: 4096 }, nodes: [{ name: 'n1' }] },
+    },
+    kubernetes: { ok: false, error: expect.stringContaining('ECONNREFUSED') },
+  });
+});
+
+describe('runKubeconfig()', () => {
+  test('prints what is in the workspace', async () => {
+    const files = await start(async () => []);
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: false, home: '/home/me' });
+    expect(context.host.answered).toMatchObject({
+      path: '/work/kubeconfig',
+      kubeconfig: expect.stringContaining('current-context: prod'),
+    });
+  });
+
+  test('merges into the file that kubectl reads, takes another name where it is taken, and asks nothing', async () => {
+    const files = await start(async () => []);
+    await files.writeAtomic('/home/me/kc', 'clusters: [{name: prod, cluster: {server: "https://other"}}]\n');
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: true, home: '/home/me' });
+    expect(context.host.answered).toEqual({ path: '/home/me/kc', context: 'prod-2' });
+    expect(context.host.codes).toEqual(['kubeconfig-renamed']);
+    expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
+  });
+});
+
+test('printable() takes away what steers a terminal and keeps line breaks', () => {
+  expect(printable('a\u001b[31mb\u009bc\nd\te\u0007')).toBe('a?[31mb?c\nd\te?');
+});
