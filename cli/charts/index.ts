@@ -7,4 +7,4 @@
  */
 export { ChartError, chartErrors, type ChartErrorCode } from './errors.ts';
 export { installCharts, type InstallOptions, type InstallSummary } from './install.ts';
-export { NETWORK_CHART, planCharts, type ChartSelection, type PlannedChart } from './plan.ts';
+export { planCharts, type ChartSelection, type PlannedChart } from './plan.ts';

@@ -11,7 +11,7 @@ export {
   renderClusterConfig,
 } from './cluster-config.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
-export { endpointFrom, isHost } from './endpoint.ts';
+export { endpointFrom } from './endpoint.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { Problem } from './located.ts';
 export {

@@ -47,7 +47,7 @@ function plainFrom(document: Document): unknown {
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES });
   } catch (error) {
-    return error as Error;
+    return error;
   }
 }
 
