@@ -88,7 +88,7 @@ async function describeMachine(
         if (session.handshakes < UNANSWERED_HANDSHAKES) return;
         throw new ClusterError(
           'cluster-owner-refused',
-          `connecting to ${endpoint}: it ends the session at once`,
+          `connecting to ${endpoint}: it ends each session at once, so it does not know the owner key of this workspace`,
         );
       },
     },
