@@ -1,0 +1,192 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { test } from 'node:test';
+import { GoVerifiers } from './go-verifiers.ts';
+import { logVector, snpVector, tdxVector, tpmVector, type Vector } from './vectors.ts';
+
+/**
+ * The same evidence before verifiers that others wrote: go-sev-guest, go-tdx-guest, go-attestation. Ours may refuse
+ * more, for one of the reasons that are written down here; it may accept nothing that they refuse.
+ */
+const MUTATIONS = Number(env['DIFFERENTIAL_CASES'] ?? 700);
+const SEED = Number(env['DIFFERENTIAL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+
+interface Compared extends Vector {
+  /** Codes with which ours refuses what the peer accepts, and why that is right. */
+  readonly stricter: Readonly<Record<string, string>>;
+  /** Takes off what the peer has no notion of. */
+  readonly forPeer?: (parts: Vector['peer']['parts']) => Vector['peer']['parts'];
+}
+
+const DER = 'outer tags, lengths or forms of a certificate that Go’s reader does not look at';
+const snpStricter = {
+  'snp-report-size': 'the peer takes a report with bytes after it',
+  'snp-reserved-not-zero': 'the peer does not look at the padding after the signature',
+  'snp-signature-range': 'the peer does not look at the padding of the scalars',
+  'x509-malformed': DER,
+};
+const tdxStricter = {
+  'tdx-tail': 'the peer takes any bytes after a quote',
+  'tdx-quote-malformed': 'the peer takes a gap between parts',
+  'x509-pem-malformed': 'the peer takes text between PEM blocks and spare bits in base64',
+  'x509-malformed': DER,
+};
+const tpmStricter = {
+  'quote-signature-form': 'the peer takes both s and n - s, and scalars without leading zeros',
+  'quote-key-attributes': 'the peer does not judge the attributes of the key',
+  'quote-key-scheme': 'the peer does not judge the scheme of the key',
+  'quote-key-malformed': 'the peer takes bytes after the public area',
+  'quote-key-type': 'the peer does not judge the name algorithm of the key',
+  'quote-signature-malformed': 'the peer takes bytes after the signature',
+  'quote-signature-algorithm':
+    'the peer takes the hash from the key and does not look at the one in the signature',
+  'quote-signature-scheme': 'the peer does not compare the scheme of the signature with that of the key',
+  'quote-attest-malformed': 'the peer takes bytes after the statement',
+};
+const logStricter = {
+  'eventlog-truncated': 'the peer ends quietly where a log is cut off',
+  'eventlog-register': 'the peer passes over events of registers that do not exist',
+  'eventlog-digests': 'the peer takes other digests than the header declares',
+  'eventlog-header': 'the peer does not look at all of the first event',
+  'eventlog-padding': 'the peer takes bytes after the last event',
+  'eventlog-replay':
+    'the peer compares nothing for a register whose events are all gone, and forgives known faulty firmware',
+  'eventlog-locality': 'the peer does not judge StartupLocality',
+};
+
+const peers = await GoVerifiers.build();
+const goAttestation = await GoVerifiers.moduleFolder('github.com/google/go-attestation');
+/** Firmware logs in a buffer that is filled up with 0x00 or 0xff; the peer knows no padding, so it gets none. */
+function publicLog(name: string): Compared {
+  const log = new Uint8Array(readFileSync(join(goAttestation, 'attest/testdata', name)));
+  const isPadded = (given: Uint8Array): boolean =>
+    Buffer.compare(given.subarray(0, log.length), log) === 0 &&
+    [0x00, 0xff].some((filler) => given.subarray(log.length).every((byte) => byte === filler));
+  return {
+    ...logVector(name, log),
+    stricter: logStricter,
+    forPeer: ({ log: given = log }) => ({ log: isPadded(given) ? log : given }),
+  };
+}
+
+const compared: readonly Compared[] = [
+  { ...snpVector('milan'), stricter: snpStricter },
+  { ...snpVector('milan-debug'), stricter: snpStricter },
+  { ...tdxVector('v4'), stricter: tdxStricter },
+  { ...tdxVector('v4-tail', { cut: 39 }), stricter: tdxStricter },
+  { ...tpmVector(), stricter: tpmStricter },
+  publicLog('crypto_agile_eventlog'),
+  publicLog('sb_cert_eventlog'),
+];
+
+for (const vector of compared) {
+  void test(`${vector.name}: ours accepts nothing that the peer refuses, seed ${SEED}`, async (context) => {
+    assert.equal(
+      vector.judge(vector.peer.parts, vector.peer.pcrs),
+      undefined,
+      'ours refuses the vector itself',
+    );
+    const { accepted, error } = await peers.judge(vector.peer);
+    assert.equal(accepted, true, `the peer refuses the vector itself: ${error}`);
+    const tally = await compareMutations(vector);
+    context.diagnostic(`seed ${SEED}: ${JSON.stringify(tally)}`);
+    assert.equal(tally.cases, MUTATIONS);
+    assert.ok(tally.bothRefused > 0, 'no case was refused by both: nothing was compared');
+  });
+}
+
+// What a peer can't read is compared with nothing, and said.
+for (const name of ['v5-td15', 'v5-td15ex']) {
+  void test(`tdx ${name}: ours reads version 5, which go-tdx-guest 0.3.1 does not`, async () => {
+    const vector = tdxVector(name);
+    assert.equal(vector.judge(vector.peer.parts), undefined);
+    assert.equal((await peers.judge(vector.peer)).accepted, false);
+  });
+}
+
+void test('tdx v4-tail: ours refuses the text after the quote, which go-tdx-guest takes', async () => {
+  const vector = tdxVector('v4-tail');
+  assert.equal(vector.judge(vector.peer.parts), 'tdx-tail');
+  assert.equal((await peers.judge(vector.peer)).accepted, true);
+});
+
+void test('the peers end', async () => peers[Symbol.asyncDispose]());
+
+interface Tally {
+  cases: number;
+  bothRefused: number;
+  bothAccepted: number;
+  readonly stricter: Record<string, number>;
+}
+
+async function compareMutations(vector: Compared): Promise<Tally> {
+  const next = xorshift(SEED);
+  const tally: Tally = { cases: 0, bothRefused: 0, bothAccepted: 0, stricter: {} };
+  for (; tally.cases < MUTATIONS; tally.cases++) {
+    const parts = mutateOnePart(vector.peer.parts, next);
+    const code = vector.judge(parts, vector.peer.pcrs);
+    const { accepted, error } = await peers.judge({
+      ...vector.peer,
+      parts: vector.forPeer?.(parts) ?? parts,
+    });
+    if (code === undefined && !accepted) {
+      assert.fail(
+        `ours is laxer: ${vector.name}, seed ${SEED}, case ${tally.cases}: ${error}; ${describe(parts)}`,
+      );
+    }
+    if (code === undefined) tally.bothAccepted++;
+    else if (!accepted) tally.bothRefused++;
+    else {
+      const reason = vector.stricter[code];
+      assert.ok(
+        reason,
+        `ours refuses with ${code} what the peer accepts, and no reason is written down: case ${tally.cases}`,
+      );
+      tally.stricter[code] = (tally.stricter[code] ?? 0) + 1;
+    }
+  }
+  return tally;
+}
+
+function mutateOnePart(parts: Vector['peer']['parts'], next: () => number): Vector['peer']['parts'] {
+  const names = Object.keys(parts);
+  const name = names[next() % names.length] ?? '';
+  return { ...parts, [name]: mutated(parts[name] ?? new Uint8Array(), next) };
+}
+
+function mutated(bytes: Uint8Array, next: () => number): Uint8Array {
+  const copy = Uint8Array.from(bytes);
+  const at = next() % Math.max(bytes.length, 1);
+  switch (next() % 8) {
+    case 0:
+      return copy.subarray(0, at);
+    case 1:
+      return new Uint8Array(Buffer.concat([copy, Buffer.alloc(1 + (next() % 40), next() % 3)]));
+    case 2:
+      return new Uint8Array(Buffer.concat([copy.subarray(0, at), copy.subarray(at + 1 + (next() % 4))]));
+    case 3:
+      return copy.fill(next() & 0xff, at, at + 1 + (next() % 8));
+    default:
+      return copy.with(at, (copy[at] ?? 0) ^ (1 << (next() % 8)));
+  }
+}
+
+function describe(parts: Vector['peer']['parts']): string {
+  return Object.entries(parts)
+    .map(([name, value]) => `${name} ${Buffer.from(value).toString('hex')}`)
+    .join(', ');
+}
+
+/** Small, fast and the same for the same seed. */
+function xorshift(seed: number): () => number {
+  let state = seed | 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state;
+  };
+}

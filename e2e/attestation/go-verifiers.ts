@@ -1,0 +1,111 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+
+const SOURCE = join(import.meta.dirname, '../attestation-peers');
+const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster/go');
+const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
+const GO_ENV = {
+  PATH: SEARCH_PATH,
+  HOME: homedir(),
+  GOMODCACHE: join(CACHE, 'mod'),
+  GOCACHE: join(CACHE, 'build'),
+  GOFLAGS: '-mod=mod',
+  GOTOOLCHAIN: 'local',
+  CGO_ENABLED: '0',
+};
+const BUILD_MS = 300_000;
+/** The peers log to standard output, so verdicts come elsewhere. */
+const VERDICTS_FD = 3;
+
+/** One case for a verifier that others wrote; see `e2e/attestation-peers/main.go`. */
+export interface PeerCase {
+  readonly kind: 'snp' | 'tdx' | 'tpm' | 'log';
+  readonly nowMs: number;
+  readonly parts: Readonly<Record<string, Uint8Array>>;
+  readonly pcrs?: ReadonlyMap<number, Uint8Array>;
+  readonly repeat?: number;
+}
+
+export interface PeerVerdict {
+  readonly accepted: boolean;
+  readonly error?: string;
+  readonly nsPerCase: number;
+}
+
+/** go-sev-guest, go-tdx-guest and go-attestation behind one program that is built for this run. */
+export class GoVerifiers implements AsyncDisposable {
+  readonly #folder: string;
+  readonly #child: ChildProcess;
+  readonly #waiting = new Map<number, (verdict: PeerVerdict) => void>();
+  #asked = 0;
+
+  private constructor(folder: string) {
+    this.#folder = folder;
+    this.#child = spawn(join(folder, 'peers'), [], { stdio: ['pipe', 'ignore', 'inherit', 'pipe'] });
+    const verdicts = this.#child.stdio[VERDICTS_FD];
+    if (!(verdicts instanceof Readable)) throw new Error('no pipe from the verifiers');
+    createInterface({ input: verdicts }).on('line', (line) => {
+      const { id, ...verdict } = JSON.parse(line) as PeerVerdict & { readonly id: number };
+      this.#waiting.get(id)?.(verdict);
+      this.#waiting.delete(id);
+    });
+  }
+
+  static async build(): Promise<GoVerifiers> {
+    const folder = await mkdtemp(join(tmpdir(), 'cluster-attestation-peers-'));
+    await runGo(['build', '-trimpath', '-o', join(folder, 'peers'), '.']);
+    return new GoVerifiers(folder);
+  }
+
+  /** Where the sources of a peer's module lie, its test data included. */
+  static async moduleFolder(module: string): Promise<string> {
+    return (await runGo(['list', '-m', '-f', '{{.Dir}}', module])).trim();
+  }
+
+  judge({ kind, nowMs, parts, pcrs, repeat }: PeerCase): Promise<PeerVerdict> {
+    const id = ++this.#asked;
+    const request = {
+      id,
+      kind,
+      now: Math.floor(nowMs / 1000),
+      parts: Object.fromEntries(Object.entries(parts).map(([name, value]) => [name, base64(value)])),
+      ...(pcrs && { pcrs: Object.fromEntries([...pcrs].map(([pcr, value]) => [pcr, base64(value)])) }),
+      ...(repeat !== undefined && { repeat }),
+    };
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve);
+      this.#child.stdin?.write(`${JSON.stringify(request)}\n`);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.stdin?.end();
+    await ended;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+async function runGo(args: readonly string[]): Promise<string> {
+  const commands = new ExecaRunner({ path: SEARCH_PATH });
+  const signal = AbortSignal.timeout(BUILD_MS);
+  const { stdout } = await commands.run({
+    argv: ['go', ...args],
+    cwd: SOURCE,
+    env: GO_ENV,
+    signal,
+    timeoutMs: BUILD_MS,
+  });
+  return stdout;
+}
+
+function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64');
+}

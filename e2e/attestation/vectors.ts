@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AttestationError, CheckList } from '../../internal/attestation/index.ts';
+import { parseEventLog, replayEventLog, verifyEventLog } from '../../internal/attestation/eventlog/index.ts';
+import { amdTrust, encodeSnpEvidence, judgeSnp } from '../../internal/attestation/snp/index.ts';
+import { intelTrust, judgeTdx } from '../../internal/attestation/tdx/index.ts';
+import { quoteErrors, verifyQuote } from '../../internal/attestation/tpm/index.ts';
+import { CertificateCache } from '../../internal/attestation/x509/index.ts';
+import {
+  canonicalSignature,
+  encodeSignature,
+  parseQuoteAttest,
+  parseSignature,
+} from '../../internal/tpm/index.ts';
+import type { PeerCase } from './go-verifiers.ts';
+
+/** Evidence with the names of its parts, and our judgement of it: undefined when accepted, else the code. */
+export interface Vector {
+  readonly name: string;
+  readonly peer: PeerCase;
+  readonly judge: (parts: PeerCase['parts'], pcrs?: PeerCase['pcrs']) => string | undefined;
+}
+
+const ROOT = join(import.meta.dirname, '../..');
+const NOW_MS = Date.UTC(2026, 9, 10);
+
+export function fixture(folder: string, name: string): Uint8Array {
+  return new Uint8Array(readFileSync(join(ROOT, folder, 'fixtures', name)));
+}
+
+const NOT_JUDGED = { binding: 'not-judged', policy: 'not-judged' } as const;
+
+export function snpVector(name: string, cache = new CertificateCache()): Vector {
+  const parts = {
+    report: fixture('internal/attestation/snp', `${name}.report`),
+    vcek: fixture('internal/attestation/snp', `${name}.vcek`),
+  };
+  const options = {
+    ...NOT_JUDGED,
+    trust: amdTrust(),
+    cache,
+    collateral: { certificates: [], crls: [] },
+    nowMs: NOW_MS,
+  };
+  return {
+    name: `snp ${name}`,
+    peer: { kind: 'snp', nowMs: NOW_MS, parts },
+    judge: ({ report = new Uint8Array(), vcek = new Uint8Array() }) =>
+      codeOf(() => judgeSnp(encodeSnpEvidence({ report, certificates: [vcek] }), options)),
+  };
+}
+
+export function tdxVector(
+  name: string,
+  options: { readonly cut?: number; readonly cache?: CertificateCache } = {},
+): Vector {
+  const { cut = 0, cache = new CertificateCache() } = options;
+  const quote = fixture('internal/attestation/tdx', `${name}.quote`);
+  const judging = { ...NOT_JUDGED, trust: intelTrust(), cache, collateral: undefined, nowMs: NOW_MS };
+  return {
+    name: `tdx ${name}${cut === 0 ? '' : ` without its last ${cut} bytes`}`,
+    peer: { kind: 'tdx', nowMs: NOW_MS, parts: { quote: quote.subarray(0, quote.length - cut) } },
+    judge: ({ quote: given = new Uint8Array() }) => codeOf(() => judgeTdx(given, judging)),
+  };
+}
+
+/** The quote of `cli/attest/fixtures`, its signature in the one form that our evidence has. */
+export function tpmVector(): Vector {
+  const file = (name: string): Uint8Array => fixture('cli/attest', name);
+  const quote = file('quote.msg');
+  const statement = parseQuoteAttest(quote);
+  const signature = encodeSignature(canonicalSignature(parseSignature(file('quote.sig')), 'p256'));
+  // tpm2-tools write C structures: the values stand 66 bytes apart behind a header of 140.
+  const values = file('quote.pcrs');
+  const pcrs = new Map(
+    statement.selection.pcrs.map((pcr, index) => [pcr, values.subarray(142 + 66 * index, 174 + 66 * index)]),
+  );
+  const qualifiedNameHex = Buffer.from(statement.qualifiedSigner).toString('hex');
+  return {
+    name: 'tpm quote',
+    peer: {
+      kind: 'tpm',
+      nowMs: NOW_MS,
+      parts: { quote, signature, attestationKey: file('ak.pub').subarray(2), nonce: statement.extraData },
+      pcrs,
+    },
+    judge: (
+      {
+        quote: attest = quote,
+        signature: sig = signature,
+        attestationKey = new Uint8Array(),
+        nonce = new Uint8Array(),
+      },
+      given = pcrs,
+    ) =>
+      codeOf(() => {
+        const checks = new CheckList(quoteErrors, 'judging a TPM quote');
+        const genuine = verifyQuote({ attest, signature: sig, attestationKey, pcrValues: given }, checks, {
+          qualifiedNameHex,
+        });
+        const isBound = Buffer.compare(genuine.statement.extraData, nonce) === 0;
+        checks.require('quote-binding', isBound);
+      }),
+  };
+}
+
+/** A public event log, judged against the values it leads to. */
+export function logVector(name: string, log: Uint8Array): Vector {
+  const pcrs = replayEventLog(parseEventLog(log, 'tpm'), 'sha256');
+  return {
+    name: `log ${name}`,
+    peer: { kind: 'log', nowMs: NOW_MS, parts: { log }, pcrs },
+    judge: ({ log: given = new Uint8Array() }, values = pcrs) =>
+      codeOf(() => verifyEventLog(parseEventLog(given, 'tpm'), 'sha256', values)),
+  };
+}
+
+function codeOf(work: () => unknown): string | undefined {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    if (error instanceof AttestationError) return String(error.code);
+    throw error;
+  }
+}
