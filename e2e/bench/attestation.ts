@@ -3,12 +3,14 @@ import process, { argv, stdout } from 'node:process';
 import { readFileSync } from 'node:fs';
 import { GoVerifiers, type PeerCase } from '../attestation/go-verifiers.ts';
 import { logVector, snpVector, tdxVector, tpmVector, type Vector } from '../attestation/vectors.ts';
-import { formatResults, isWithin, median, type BenchResult } from './result.ts';
+import { formatResults, isWithin, type BenchResult } from './result.ts';
 
-const ROUNDS = 21;
-const CASES_PER_ROUND = 40;
+const ROUNDS = 120;
+const CASES_PER_ROUND = 5;
 
-/** Verification of the same evidence by ours and by the Go peers; they take turns, and the median of the rounds counts. */
+/**
+ * Verification of the same evidence by ours and by the Go peers; they take turns in short rounds, and the fastest one counts: other
+ * work on the machine only adds. */
 export async function runAttestationBench(): Promise<readonly BenchResult[]> {
   await using peers = await GoVerifiers.build();
   const module = await GoVerifiers.moduleFolder('github.com/google/go-attestation');
@@ -34,9 +36,9 @@ async function compare(
     for (const { peer } of vectors) peersMs += await theirsMs(peers, peer);
     theirs.push(peersMs);
   }
-  const [oursMedian, theirsMedian] = [median(ours), median(theirs)];
-  const detail = `ours ${oursMedian.toFixed(3)} ms, Go ${theirsMedian.toFixed(3)} ms a case`;
-  return { name, ratio: oursMedian / theirsMedian, limit, wanted: 'at most', detail };
+  const [oursBest, theirsBest] = [Math.min(...ours), Math.min(...theirs)];
+  const detail = `ours ${oursBest.toFixed(3)} ms, Go ${theirsBest.toFixed(3)} ms a case`;
+  return { name, ratio: oursBest / theirsBest, limit, wanted: 'at most', detail };
 }
 
 function oursMs({ name, peer, judge }: Vector): number {
