@@ -4,7 +4,7 @@ import { AttestationError, CheckList } from '../../internal/attestation/index.ts
 import { parseEventLog, replayEventLog, verifyEventLog } from '../../internal/attestation/eventlog/index.ts';
 import { amdTrust, encodeSnpEvidence, judgeSnp } from '../../internal/attestation/snp/index.ts';
 import { intelTrust, judgeTdx } from '../../internal/attestation/tdx/index.ts';
-import { quoteErrors, verifyQuote } from '../../internal/attestation/tpm/index.ts';
+import { AttestationKeyCache, quoteErrors, verifyQuote } from '../../internal/attestation/tpm/index.ts';
 import { CertificateCache } from '../../internal/attestation/x509/index.ts';
 import {
   canonicalSignature,
@@ -75,6 +75,8 @@ export function tpmVector(): Vector {
   const pcrs = new Map(
     statement.selection.pcrs.map((pcr, index) => [pcr, values.subarray(142 + 66 * index, 174 + 66 * index)]),
   );
+  const keys = new AttestationKeyCache();
+  const parseKey = (bytes: Uint8Array) => keys.parse(bytes);
   const qualifiedNameHex = Buffer.from(statement.qualifiedSigner).toString('hex');
   return {
     name: 'tpm quote',
@@ -97,6 +99,7 @@ export function tpmVector(): Vector {
         const checks = new CheckList(quoteErrors, 'judging a TPM quote');
         const genuine = verifyQuote({ attest, signature: sig, attestationKey, pcrValues: given }, checks, {
           qualifiedNameHex,
+          parseKey,
         });
         const isBound = Buffer.compare(genuine.statement.extraData, nonce) === 0;
         checks.require('quote-binding', isBound);
