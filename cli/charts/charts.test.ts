@@ -122,9 +122,13 @@ class FakeHelm implements CommandRunner {
   readonly releases = new Map<string, { status: string; values: string }>();
   readonly calls: string[] = [];
   fail: { readonly name: string; readonly words: string } | undefined;
+  /** How often it is still seen that a helm of another run works. */
+  elsewhere = 0;
 
   async run(command: Command): Promise<{ exitCode: number; stdout: string; stderr: string }> {
     command.signal.throwIfAborted();
+    if (command.argv[0] === 'pgrep')
+      return { exitCode: this.elsewhere-- > 0 ? 0 : 1, stdout: '', stderr: '' };
     const [, verb = '', name = ''] = command.argv;
     this.calls.push(verb === 'list' ? verb : `${verb} ${name}`);
     const answer = (stdout: string) => ({ exitCode: 0, stdout, stderr: '' });
@@ -292,6 +296,14 @@ describe('installCharts()', () => {
     await install();
     helm.releases.delete('default/db');
     expect(await install()).toMatchObject({ installed: ['db'] });
+  });
+
+  test('waits for the helm of an earlier run that was killed and left it behind', async () => {
+    const { helm, host, install } = await start('  - {name: db, chart: ./db}\n');
+    helm.elsewhere = 2;
+    await install();
+    expect(host.codes).toEqual(['chart-settle', 'chart-db']);
+    expect(helm.calls).toEqual(['list', 'upgrade db']);
   });
 
   const pending = [

@@ -89,6 +89,24 @@ export class Helm {
     });
   }
 
+  /** Whether a helm of an earlier run that was killed still works on this cluster: it outlives us. */
+  async isRunningElsewhere(signal: AbortSignal): Promise<boolean> {
+    const path = this.#kubeconfig.replaceAll(/[^A-Za-z0-9/_-]/g, '.'); // a pattern, in which the rest has meaning
+    try {
+      const argv = ['pgrep', '-f', `upgrade .* --kubeconfig ${path}$`] as const;
+      const { exitCode } = await this.#commands.run({
+        argv: [...argv],
+        okExitCodes: [0, 1],
+        timeoutMs: ANSWER_MS,
+        signal,
+      });
+      return exitCode === 0;
+    } catch (error) {
+      if (error instanceof ExecError && error.code === 'exec-not-found') return false; // nobody to ask
+      throw error;
+    }
+  }
+
   #run(
     args: readonly string[],
     options: { readonly input?: string; readonly timeoutMs: number; readonly signal: AbortSignal },

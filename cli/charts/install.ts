@@ -12,6 +12,8 @@ import { podProblems } from './pod-problems.ts';
 const HELM_ENV =
   /^(HOME|PATH|XDG_[A-Z_]+|HELM_[A-Z_]+|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY|(https?|no)_proxy)$/;
 
+const SETTLE_POLL_MS = 500;
+
 export interface InstallOptions {
   readonly plan: readonly PlannedChart[];
   readonly layout: WorkspaceLayout;
@@ -52,9 +54,7 @@ export async function installCharts(
     ),
   });
   using client = new KubeClient(access, ports);
-  const releases = await helm.list(signal).catch((error: unknown) => {
-    throw helmFailure('listing what is installed', error);
-  });
+  const releases = await listSettled(helm, context);
   const installed: string[] = [];
   const kept: string[] = [];
   for (const chart of plan) {
@@ -79,6 +79,19 @@ export async function installCharts(
     installed.push(chart.name);
   }
   return { installed, kept, network: network() };
+}
+
+/** What is installed, once a helm that outlived an earlier run of ours has ended: two at once would undo each other. */
+async function listSettled(helm: Helm, context: CommandContext): Promise<readonly Release[]> {
+  const { host, ports, signal } = context;
+  if (await helm.isRunningElsewhere(signal)) {
+    await host.step('chart-settle', 'Waiting for the helm of an earlier run', async () => {
+      while (await helm.isRunningElsewhere(signal)) await ports.clock.sleep(SETTLE_POLL_MS, signal);
+    });
+  }
+  return helm.list(signal).catch((error: unknown) => {
+    throw helmFailure('listing what is installed', error);
+  });
 }
 
 /** A helm that was killed leaves a lock in the release. It was ours, and we hold the workspace: it can go. */
