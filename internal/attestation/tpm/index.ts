@@ -21,7 +21,7 @@ export {
   type MeasureOptions,
 } from './measure.ts';
 export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certificate.ts';
-export { type ParsedKey } from './key-cache.ts';
+export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
 export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
