@@ -41,11 +41,21 @@ export async function installBinaries(
   return installed;
 }
 
+/** What a control plane's static pods can not start without; imported first, so that they start while the rest comes. */
+function isEssential({ name, scope }: Component): boolean {
+  return scope === 'controlplane' || name === 'pause';
+}
+
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
 export async function importImages(
   components: readonly Component[],
   ports: ComponentPorts,
-  options: { readonly onProgress: (done: number, total: number) => void; readonly signal: AbortSignal },
+  options: {
+    readonly onProgress: (done: number, total: number) => void;
+    /** Once, as soon as the images of a control plane's static pods are there. */
+    readonly onEssential: () => void;
+    readonly signal: AbortSignal;
+  },
 ): Promise<number> {
   const present = await pinnedImages(ports.commands, options.signal);
   const images = components.filter((component) => component.kind === 'image' && isForNode(component));
@@ -53,12 +63,15 @@ export async function importImages(
     ({ references }) => !(references ?? []).every((reference) => present.has(reference)),
   );
   let done = images.length - missing.length;
-  const queue = [...missing];
+  const queue = missing.toSorted((a, b) => Number(isEssential(b)) - Number(isEssential(a)));
+  let essential = missing.filter(isEssential).length;
+  if (essential === 0) options.onEssential();
   const work = async (): Promise<void> => {
     for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
       options.onProgress(done, images.length);
       await importImage(image, ports, options.signal);
       options.onProgress(++done, images.length);
+      if (isEssential(image) && --essential === 0) options.onEssential();
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));

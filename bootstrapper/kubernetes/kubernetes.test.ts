@@ -282,12 +282,41 @@ describe('components', () => {
     expect(
       await importImages([image('have'), image('unpinned'), image('lack')], ports, {
         onProgress: () => undefined,
+        onEssential: () => undefined,
         signal: never,
       }),
     ).toBe(2);
     const imported = commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
     expect(imported.sort()).toEqual(['/store/lack', '/store/unpinned']);
     expect(commands.runs.filter((argv) => argv.includes('io.cri-containerd.pinned=pinned'))).toHaveLength(2);
+  });
+
+  test('importImages() imports what static pods need before the rest and says when it is there', async () => {
+    const order: string[] = [];
+    const commands = new FakeCommands((argv) =>
+      argv.includes('import') ? (order.push(argv.at(-1) ?? ''), undefined) : undefined,
+    );
+    const ports = {
+      commands,
+      blob: ({ name }: Component) => Promise.resolve(name),
+      install: () => Promise.reject(new Error('no program')),
+    };
+    const image = (name: string, scope: Component['scope']): Component =>
+      component(name, { kind: 'image', scope, references: [`example/${name}:1`] });
+    const images = [
+      image('coredns', 'node'),
+      image('kube-apiserver', 'controlplane'),
+      image('pause', 'node'),
+      image('web', 'node'),
+    ];
+    await importImages(images, ports, {
+      onProgress: () => undefined,
+      onEssential: () => void order.push('essential'),
+      signal: never,
+    });
+    expect(order.slice(0, 2).sort()).toEqual(['kube-apiserver', 'pause']);
+    expect(order.indexOf('essential')).toBeGreaterThan(1);
+    expect(order).toHaveLength(5);
   });
 
   test('startContainerRuntime() restarts containerd only when its configuration changed', async () => {

@@ -68,6 +68,8 @@ async function provide(
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
-    if ((await importImages(components, ports, { onProgress, signal })) === 0) progress.already();
+    const onEssential = (): void => writes.localComponents.set({ kubernetesVersion, images: 'essential' });
+    if ((await importImages(components, ports, { onProgress, onEssential, signal })) === 0)
+      progress.already();
   });
 }

@@ -117,11 +117,17 @@ async function serve(
   writes.kubernetesStatus.set(undefined);
   await phases.run('pki', (progress) => controlPlane.makePki(progress, signal));
   scope.waiting('the images');
-  await when(reads.localComponents, (components) => components?.images === 'imported', signal);
+  await when(
+    reads.localComponents,
+    (components) => components !== undefined && components.images !== 'importing',
+    signal,
+  );
   scope.waiting('consensus');
   await when(reads.localControlPlane, (running) => running !== undefined, signal);
   scope.waiting('the API server');
   await phases.run('control-plane', (progress) => controlPlane.start(progress, signal));
+  // DNS and proxy are deployed now: a kubelet that misses their images would ask a registry.
+  await when(reads.localComponents, (components) => components?.images === 'imported', signal);
   await phases.run('settings', (progress) => controlPlane.storeSettings(progress, signal));
   await phases.run('node', (progress) => controlPlane.waitRegistered(progress, signal));
   writes.kubernetesStatus.set({ version: settings.version, controlPlane: true });

@@ -16,7 +16,8 @@ export interface BootstrapData {
 /** Which of the bundle's parts are in place on this node. */
 export interface LocalComponents {
   readonly kubernetesVersion: string;
-  readonly images: 'importing' | 'imported';
+  /** `essential`: what the static pods of a control plane need is there, the rest follows. */
+  readonly images: 'importing' | 'essential' | 'imported';
 }
 
 /** The running consensus member and curator of this node. */

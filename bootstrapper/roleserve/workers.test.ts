@@ -334,7 +334,7 @@ test('the components worker installs, starts containerd, imports, and says each 
   values.clusterSettings.set(settings);
   await settle();
   expect(phases.names).toEqual(['components', 'images']);
-  expect(seen.map((value) => value?.images)).toEqual(['importing', 'imported']);
+  expect(seen.map((value) => value?.images)).toEqual(['importing', 'essential', 'imported']);
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
 
@@ -368,10 +368,13 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   values.localComponents.set({ ...components, images: 'importing' });
   await settle();
   expect(phases.names).toEqual(['pki']);
-  values.localComponents.set(components);
+  values.localComponents.set({ ...components, images: 'essential' });
   await settle();
   expect(tree.at('root').note).toBe('consensus');
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'control-plane']);
+  values.localComponents.set(components);
   await settle();
   expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
   expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
