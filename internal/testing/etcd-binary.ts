@@ -21,7 +21,8 @@ export async function findEtcdBinary(folder: string): Promise<string> {
     const manifest = JSON.parse(await readFile(join(cache, 'bundles', name), 'utf8')) as Manifest;
     const etcd = manifest.components.find((each) => each.name === 'etcd' && each.kind === 'binary');
     if (etcd === undefined) continue;
-    const path = join(folder, 'etcd');
+    // A name that no state folder of a member uses.
+    const path = join(folder, 'etcd-program');
     await copyFile(join(cache, 'blobs', 'sha256', etcd.sha256), path); // blobs are 0444
     await chmod(path, 0o755);
     return path;
