@@ -13,6 +13,9 @@ import { logVector, snpVector, tdxVector, tpmVector, type Vector } from './vecto
 const MUTATIONS = Number(env['DIFFERENTIAL_CASES'] ?? 700);
 const SEED = Number(env['DIFFERENTIAL_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 
+/** Seed and case number bring the whole input back. */
+const MAX_SHOWN = 400;
+
 interface Compared extends Vector {
   /** Codes with which ours refuses what the peer accepts, and why that is right. */
   readonly stricter: Readonly<Record<string, string>>;
@@ -175,7 +178,7 @@ function mutated(bytes: Uint8Array, next: () => number): Uint8Array {
 
 function describe(parts: Vector['peer']['parts']): string {
   return Object.entries(parts)
-    .map(([name, value]) => `${name} ${Buffer.from(value).toString('hex')}`)
+    .map(([name, value]) => `${name} ${Buffer.from(value).toString('hex').slice(0, MAX_SHOWN)}`)
     .join(', ');
 }
 

@@ -64,7 +64,8 @@ function readHeader(reader: LogReader): ReadonlyMap<LogHash, number> {
   const record = new LogReader(reader.bytes(reader.u32('header size'), 'header'));
   if (Buffer.compare(record.bytes(16, 'signature'), SPEC_ID) !== 0) throw headerError('signature');
   record.u32('platform class');
-  record.u8('minor version');
+  // Version 2.0 is the only one there is; what another one would change about the records nobody knows.
+  if (record.u8('minor version') !== 0) throw headerError('minor version');
   if (record.u8('major version') !== 2) throw headerError('major version');
   record.u8('errata');
   record.u8('size of UINTN');
