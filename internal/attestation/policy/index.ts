@@ -9,4 +9,5 @@ export { CompositeIssuer, CompositeValidator } from './composite.ts';
 export { PolicyError, policyErrors, type PolicyErrorCode } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
+export { createIssuer, standardValidators, type IssuerDependencies } from './standard.ts';
 export { PolicyStore, type PolicyChange } from './store.ts';

@@ -1,11 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Validator, Variant } from '../verdict.ts';
+import { generateKeyPairSync } from 'node:crypto';
+import { FakeClock, FakeTsm } from '../../testing/index.ts';
+import { rawFromOwnerKey } from '../ownerkey/index.ts';
+import type { Issuer, Validator, Variant } from '../verdict.ts';
 import {
+  createIssuer,
   createValidators,
   parsePolicy,
   parseVariants,
   PolicyError,
   PolicyStore,
+  standardValidators,
+  VARIANTS,
   type ValidatorDependencies,
 } from './index.ts';
 
@@ -273,5 +279,27 @@ describe('variants', () => {
     expect(made).toEqual(['tdx', 'owner-key']);
     const swapped = { ...makers, tpm: stub('tdx') };
     expect(() => createValidators(['tpm'], swapped)).toThrow(PolicyError);
+  });
+
+  test('of a release are all there, each under its own name', () => {
+    const makers = standardValidators({
+      ownerKeys: [rawFromOwnerKey(generateKeyPairSync('ed25519').privateKey)],
+    });
+    expect(createValidators(parseVariants(VARIANTS), makers).map(({ variant }) => variant)).toEqual(VARIANTS);
+  });
+
+  test('make the issuer that the machine has, and no other', () => {
+    const asked: Variant[] = [];
+    const stub = (variant: Variant) => (): Issuer => {
+      asked.push(variant);
+      return { variant, issue: () => Promise.resolve(new Uint8Array()) };
+    };
+    const tsm = {
+      files: new FakeTsm({ provider: undefined, makeReport: () => ({ outblob: new Uint8Array() }) }),
+      clock: new FakeClock(),
+    };
+    const machine = { tsm, tpm: stub('tpm'), ownerKey: stub('owner-key') };
+    expect(VARIANTS.map((variant) => createIssuer(variant, machine).variant)).toEqual(VARIANTS);
+    expect(asked).toEqual(['tpm', 'tpm', 'tpm', 'owner-key']);
   });
 });

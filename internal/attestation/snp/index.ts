@@ -7,14 +7,13 @@
  *     verifySnpReport  path to a pinned ARK, chip, TCB, revocation, signature  → genuine
  *     appraiseSnp      what the policy wants of a genuine report
  */
-export { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
 export { snpErrors, type SnpErrorCode } from './errors.ts';
 export { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence, type SnpEvidence } from './evidence.ts';
 export { SnpIssuer } from './issuer.ts';
-export { SNP_PRODUCTS, type SnpProduct } from './product.ts';
-export { parseReport, SNP_REPORT_BYTES, type SnpReport } from './report.ts';
+export { type SnpProduct } from './product.ts';
+export { parseReport, type SnpReport } from './report.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
-export { describeTcb, isTcbAtLeast, parseTcb, type SnpTcb } from './tcb.ts';
+export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
 export { judgeSnp, type SnpJudgeOptions } from './judge.ts';
 export { SnpValidator } from './validator.ts';

@@ -11,12 +11,11 @@
 export { IntelCollateral } from './collateral.ts';
 export { tdxErrors, type TdxErrorCode } from './errors.ts';
 export { decodeTdxEvidence, encodeTdxEvidence, type TdxEvidence } from './evidence.ts';
-export { intelTrust, INTEL_ROOT_FINGERPRINT } from './intel-root.ts';
-export { CCEL_PATH, TdxIssuer } from './issuer.ts';
+export { intelTrust } from './intel-root.ts';
+export { TdxIssuer } from './issuer.ts';
 export { parseQuote, type TdxQuote } from './quote.ts';
 export type { TdReport } from './report.ts';
 export {
-  TDX_TCB_STATUSES,
   type FieldRule,
   type SignedJson,
   type TdxCollateral,

@@ -5,7 +5,6 @@
 export { TsmError, tsmErrors, type TsmErrorCode } from './errors.ts';
 export {
   requestTsmReport,
-  TSM_REPORT_PATH,
   type TsmPorts,
   type TsmProvider,
   type TsmReport,

@@ -1,0 +1,52 @@
+import { OwnerKeyValidator } from '../ownerkey/index.ts';
+import { amdTrust, SnpIssuer, SnpValidator } from '../snp/index.ts';
+import { intelTrust, TdxIssuer, TdxValidator } from '../tdx/index.ts';
+import { TpmValidator } from '../tpm/index.ts';
+import type { TsmPorts } from '../tsm/index.ts';
+import type { Issuer, Variant } from '../verdict.ts';
+import { CertificateCache } from '../x509/index.ts';
+import { CompositeIssuer, CompositeValidator } from './composite.ts';
+import type { ValidatorDependencies } from './registry.ts';
+
+/** The validators of a release: AMD's and Intel's own roots, one cache of certificates for all of them. */
+export function standardValidators(options: {
+  readonly ownerKeys: readonly Uint8Array[];
+}): ValidatorDependencies {
+  const cache = new CertificateCache();
+  const snp = (): SnpValidator => new SnpValidator({ trust: amdTrust(), cache });
+  const tdx = (): TdxValidator => new TdxValidator({ trust: intelTrust(), cache });
+  const tpm = (): TpmValidator => new TpmValidator();
+  return {
+    tpm,
+    'sev-snp': snp,
+    tdx,
+    'snp+tpm': () => new CompositeValidator({ variant: 'snp+tpm', processor: snp(), tpm: tpm() }),
+    'tdx+tpm': () => new CompositeValidator({ variant: 'tdx+tpm', processor: tdx(), tpm: tpm() }),
+    'owner-key': () => new OwnerKeyValidator({ ownerKeys: options.ownerKeys }),
+  };
+}
+
+/** What a machine has; only what its variant needs is made. */
+export interface IssuerDependencies {
+  readonly tsm: TsmPorts;
+  readonly tpm: () => Issuer;
+  readonly ownerKey: () => Issuer;
+}
+
+/** The issuer of the one variant that this machine shows. */
+export function createIssuer(variant: Variant, { tsm, tpm, ownerKey }: IssuerDependencies): Issuer {
+  switch (variant) {
+    case 'tpm':
+      return tpm();
+    case 'sev-snp':
+      return new SnpIssuer(tsm);
+    case 'tdx':
+      return new TdxIssuer(tsm);
+    case 'snp+tpm':
+      return new CompositeIssuer({ variant, processor: new SnpIssuer(tsm), tpm: tpm() });
+    case 'tdx+tpm':
+      return new CompositeIssuer({ variant, processor: new TdxIssuer(tsm), tpm: tpm() });
+    case 'owner-key':
+      return ownerKey();
+  }
+}
