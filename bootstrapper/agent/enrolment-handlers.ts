@@ -21,6 +21,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
   const { job, state, values } = ports;
   return {
     New: async (signal) => {
+      await job.restore();
       if ((await state.membership.load()) !== undefined) return { to: 'Resuming' };
       await refuseRemains(ports);
       await when(job.accepted, () => true, signal);

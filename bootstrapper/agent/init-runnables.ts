@@ -20,6 +20,7 @@ const CLOSE_MS = 2_000;
 
 export interface InitServerOptions {
   readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
   readonly identity: MachineIdentity;
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly service: InitServicePorts;
@@ -28,16 +29,27 @@ export interface InitServerOptions {
   readonly isMember: () => Promise<boolean>;
 }
 
-/** The Init port: open until the owner has acknowledged, an hour after the result at most. */
+/** The Init port: open until the owner has acknowledged, an hour after the result at most, and while enrolment has failed. */
 export function initServerRunnable(options: InitServerOptions): Runnable {
   const { job, clock, identity } = options;
   return async (scope) => {
-    const open = !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
-    if (open) await serveInit(options, scope);
+    scope.waiting('what an earlier life of the agent has left');
+    if (await hasReasonToServe(scope.signal)) await serveInit(options, scope);
     else scope.healthy();
     scope.waiting('nothing: there is no init to serve');
     await aborted(scope.signal);
   };
+
+  /** An init under way, a machine that is nobody's yet, or one that has to answer why it can't be enrolled. */
+  async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
+    const restored = when(job.restored, () => true, signal).then(() => 'restored' as const);
+    const failed = options.enrolment.finished(signal).then(
+      () => restored,
+      () => 'failed' as const,
+    );
+    if ((await Promise.race([restored, failed])) === 'failed') return true;
+    return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
+  }
 
   async function serveInit({ service, ownerKeys }: InitServerOptions, scope: Scope): Promise<void> {
     const certPem = await selfSignedCertificate({

@@ -59,7 +59,6 @@ export async function openNode(
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const lock = new NodeLock({ files, path: PLACES.lock, nowMs });
   const job = new InitJob({ files, lock, phases, preflight: preflightOf(ports, provisioning) }, PLACES.init);
-  await job.restore();
   const values = new RoleValues();
   const state = new NodeState(files);
   const handlers = createEnrolmentHandlers({ files, lock, job, state, values });

@@ -42,6 +42,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
   return {
     initserver: initServerRunnable({
       job,
+      enrolment,
       identity,
       ownerKeys,
       service: initService(options),
@@ -125,6 +126,10 @@ function initService({ ports, node, version }: RunnablesOptions): InitServicePor
     enrolmentState: () => {
       const status = enrolment.status.peek();
       return status.set ? status.value.state : 'New';
+    },
+    enrolmentFailure: () => {
+      const status = enrolment.status.peek();
+      return status.set && status.value.state === 'Failed' ? status.value.reason : undefined;
     },
   };
 }

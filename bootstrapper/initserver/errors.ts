@@ -43,6 +43,14 @@ export const initErrors = defineErrors({
     meaning: 'There is no init with this id on the machine, or it has not finished.',
     fix: 'Run `cluster init` to its end first.',
   },
+  'init-journal-damaged': {
+    fault: 'system',
+    exit: 'needsReset',
+    retryable: false,
+    meaning:
+      'The record of an init on this machine is damaged. Nothing was changed: a cluster may have begun here.',
+    fix: 'Restore the file named in the message from a backup, or put the machine back with `cluster node reset`.',
+  },
   'init-signature': {
     fault: 'peer',
     exit: 'refused',

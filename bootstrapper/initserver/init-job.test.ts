@@ -124,4 +124,23 @@ describe('InitJob', () => {
     }
     expect(cases).toBeGreaterThanOrEqual(9);
   });
+
+  test.each(['request.json', 'outcome.json', 'acknowledged.json'])(
+    'a damaged %s is named, and nothing is taken up or changed',
+    async (name) => {
+      const files = await createFiles();
+      const job = createJob(files);
+      await job.accept(request, never);
+      await job.finish(outcome);
+      await job.acknowledge('c2ln');
+      await files.writeAtomic(`/init/${name}`, '{"cut');
+      const next = createJob(files);
+      await expect(next.restore()).rejects.toMatchObject({
+        code: 'init-journal-damaged',
+        details: { path: `/init/${name}` },
+      });
+      expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
+      expect(Buffer.from((await files.read(`/init/${name}`, 100)) ?? []).toString()).toBe('{"cut');
+    },
+  );
 });

@@ -46,6 +46,7 @@ export interface InitJobPorts {
 export class InitJob {
   readonly #ports: InitJobPorts;
   readonly #folder: string;
+  readonly #restored = new EventValue<true>();
   readonly #accepted = new EventValue<InitRecord>();
   readonly #outcome = new EventValue<InitOutcome | undefined>();
   readonly #acknowledged = new EventValue<true>();
@@ -55,6 +56,11 @@ export class InitJob {
     this.#ports = ports;
     this.#folder = folder;
     this.#outcome.set(undefined);
+  }
+
+  /** Set when it is known what an earlier life left. */
+  get restored(): Readable<true> {
+    return this.#restored;
   }
 
   /** Set when a request holds the node lock: by this process or by one before it. */
@@ -74,11 +80,14 @@ export class InitJob {
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
     const record = await this.#read<InitRecord>('request.json');
-    if (lock?.by !== 'init' || record === undefined || lock.id !== record.initId) return;
-    this.#accepted.set(record);
-    const outcome = await this.#read<InitOutcome>('outcome.json');
-    if (outcome !== undefined) this.#outcome.set(outcome);
-    if ((await this.#read('acknowledged.json')) !== undefined) this.#acknowledged.set(true);
+    if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
+      const outcome = await this.#read<InitOutcome>('outcome.json');
+      const acknowledged = await this.#read('acknowledged.json');
+      this.#accepted.set(record);
+      if (outcome !== undefined) this.#outcome.set(outcome);
+      if (acknowledged !== undefined) this.#acknowledged.set(true);
+    }
+    this.#restored.set(true);
   }
 
   /** Accepts a request, or finds that it is the one accepted before. One caller at a time. */
@@ -120,8 +129,14 @@ export class InitJob {
   }
 
   async #read<T>(name: string): Promise<T | undefined> {
-    const raw = await this.#ports.files.read(`${this.#folder}/${name}`, MAX_BYTES);
-    return raw === undefined ? undefined : (JSON.parse(Buffer.from(raw).toString('utf8')) as T);
+    const path = `${this.#folder}/${name}`;
+    const raw = await this.#ports.files.read(path, MAX_BYTES);
+    if (raw === undefined) return undefined;
+    try {
+      return JSON.parse(Buffer.from(raw).toString('utf8')) as T;
+    } catch (error) {
+      throw new InitError('init-journal-damaged', `reading ${path}`, { cause: error, details: { path } });
+    }
   }
 
   async #write(name: string, value: unknown): Promise<void> {

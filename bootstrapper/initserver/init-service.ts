@@ -1,5 +1,6 @@
 import { createHash, verify, X509Certificate, type KeyObject } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
+import type { CodedError } from '../../internal/errors/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { InitApi } from '../../initproto/gen/init_pb.js';
@@ -28,6 +29,8 @@ export interface InitServicePorts {
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
   enrolmentState(): string;
+  /** Why this machine can't be enrolled, once that is final. */
+  enrolmentFailure(): CodedError | undefined;
 }
 
 /** The handlers of the Init contract. Only owners get here. */
@@ -63,6 +66,8 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
     init: async function* (request, call) {
       if (!/^[0-9a-f-]{36}$/.test(request.initId)) throw invalid('init_id', 'no UUID');
       const record = { initId: request.initId, spec: parseInitSpec(request.spec, machine.hostname()) };
+      const failure = ports.enrolmentFailure();
+      if (failure !== undefined) throw failure;
       await job.accept(record, call.signal);
       yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
     },

@@ -1,0 +1,163 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { Enrolment, type Membership } from '../enrolment/index.ts';
+import { InitJob, type InitRecord } from '../initserver/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { createEnrolmentHandlers } from './enrolment-handlers.ts';
+import { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
+
+const never = new AbortController().signal;
+const clusterId = 'a'.repeat(32);
+const membership: Membership = {
+  clusterId,
+  clusterName: 'blue',
+  nodeId: 'node-1',
+  nodeName: 'n1',
+  nodeAddress: '198.18.0.11',
+  nodeCertPem: 'cert',
+  clusterCaPem: 'ca',
+  epoch: 1,
+  directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+};
+const settings = {
+  clusterName: 'blue',
+  kubernetesVersion: 'v1.35.4',
+  podSubnet: '',
+  serviceSubnet: '',
+  apiServerSans: [],
+  bundleManifest: '',
+};
+const request = { initId: 'one', spec: { clusterId } } as InitRecord;
+
+/** A disk, and what the enrolment of a machine that starts with it ends in. */
+async function createMachine() {
+  const files = new MemoryFiles();
+  for (const folder of [PLACES.enrolment, PLACES.init]) await files.makeDirectory(folder);
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => 0 });
+  const phases = {
+    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
+      work({ say: () => undefined, already: () => undefined }),
+  };
+  const state = new NodeState(files);
+  const enrol = async () => {
+    const values = new RoleValues();
+    const job = new InitJob({ files, lock, phases, preflight: () => Promise.resolve() }, PLACES.init);
+    const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
+    const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
+    const running = enrolment.run(never);
+    return { values, job, enrolment, running };
+  };
+  const saveMember = async (): Promise<void> => {
+    await state.settings.save(settings);
+    await state.roles.save(['ConsensusMember']);
+    await state.membership.save(membership);
+  };
+  return { files, lock, state, enrol, saveMember };
+}
+
+describe('enrolment on a machine', () => {
+  test('a member resumes with what is on its disk and asks nobody', async () => {
+    const machine = await createMachine();
+    await machine.saveMember();
+    const { enrolment, values } = await machine.enrol();
+    expect(await enrolment.finished(never)).toEqual(membership);
+    expect(values.localRoles.peek()).toEqual({ set: true, value: new Set(['ConsensusMember']) });
+    expect(values.clusterSettings.peek()).toEqual({ set: true, value: settings });
+  });
+
+  test('an accepted init becomes bootstrap data, also when another life of the agent accepted it', async () => {
+    const machine = await createMachine();
+    const first = await machine.enrol();
+    await first.job.accept(request, never);
+    const { values, enrolment } = await machine.enrol();
+    values.clusterMembership.set(membership);
+    expect(await enrolment.finished(never)).toEqual(membership);
+    expect(values.bootstrapData.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
+  });
+
+  const refusals: {
+    name: string;
+    code: string;
+    path: string;
+    break: (machine: Awaited<ReturnType<typeof createMachine>>) => Promise<unknown>;
+  }[] = [
+    {
+      name: 'etcd data without membership and lock',
+      code: 'enrolment-remains',
+      path: PLACES.membership,
+      break: ({ files }) => files.makeDirectory(PLACES.etcdData),
+    },
+    {
+      name: 'a lock whose request is gone',
+      code: 'enrolment-remains',
+      path: `${PLACES.init}/request.json`,
+      break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
+    },
+    {
+      name: 'a damaged lock',
+      code: 'nodelock-damaged',
+      path: PLACES.lock,
+      break: ({ files }) => files.writeAtomic(PLACES.lock, '{'),
+    },
+    {
+      name: 'a damaged membership',
+      code: 'enrolment-membership-damaged',
+      path: PLACES.membership,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.writeAtomic(PLACES.membership, '{}');
+      },
+    },
+    {
+      name: 'a membership whose roles are gone',
+      code: 'enrolment-membership-damaged',
+      path: PLACES.roles,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(PLACES.roles);
+      },
+    },
+    {
+      name: 'a damaged request of an init',
+      code: 'init-journal-damaged',
+      path: `${PLACES.init}/request.json`,
+      break: async ({ files, lock }) => {
+        await lock.acquire({ clusterId, by: 'init', id: 'one' });
+        await files.writeAtomic(`${PLACES.init}/request.json`, '{"initId":"o');
+      },
+    },
+  ];
+  test.each(refusals)(
+    'with $name it creates no second cluster, names the file and touches nothing',
+    async ({ code, path, break: breakIt }) => {
+      const machine = await createMachine();
+      await breakIt(machine);
+      const before = await snapshot(machine.files);
+      const { enrolment, values } = await machine.enrol();
+      await expect(enrolment.finished(never)).rejects.toMatchObject({
+        code,
+        retryable: false,
+        details: { path },
+      });
+      expect(values.bootstrapData.peek()).toEqual({ set: true, value: undefined });
+      expect(await snapshot(machine.files)).toEqual(before);
+    },
+  );
+});
+
+async function snapshot(
+  files: MemoryFiles,
+  folder = PLACES.state as string,
+): Promise<Record<string, string>> {
+  const all: Record<string, string> = {};
+  for (const name of await files.list(folder)) {
+    const path = `${folder}/${name}`;
+    const stat = await files.stat(path);
+    if (stat?.kind === 'directory') Object.assign(all, { [path]: 'folder' }, await snapshot(files, path));
+    else all[path] = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
+  }
+  return all;
+}
