@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { readFileSync } from 'node:fs';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { parseBundle } from '../../internal/attestation/collateral/index.ts';
+import { encodeSnpEvidence } from '../../internal/attestation/snp/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explanation } from './index.ts';
 
@@ -197,6 +198,44 @@ describe('attest explain', () => {
     { name: 'a policy that is none', asked: { ...REPORT, policy: 'milan.report' }, want: 'policy-malformed' },
   ])('gives no verdict for $name', async ({ asked, want }) => {
     await expect(explain(asked)).rejects.toMatchObject({ code: want, exit: 'usage' });
+  });
+});
+
+describe('attest explain of our own documents', () => {
+  const recorded = JSON.parse(
+    Buffer.from(fixture('../../internal/attestation/tpm/fixtures/swtpm-quote.json')).toString('utf8'),
+  ) as { readonly binding: string; readonly evidence: string; readonly attestationKeyName: string };
+  const document = new Uint8Array(Buffer.from(recorded.evidence, 'base64'));
+  const asked = { evidence: 'document', variant: 'tpm' };
+  const more = { document, other: encodeSnpEvidence({ report: new Uint8Array(), certificates: [] }) };
+
+  test('judges the binding also without a policy', async () => {
+    const bound = await explain({ ...asked, binding: recorded.binding }, more);
+    expect(bound.explanation).toMatchObject({ verdict: 'accepted', policy: null });
+    expect(bound.explanation.checks).toContainEqual(
+      expect.objectContaining({ name: 'binding', outcome: 'pass' }),
+    );
+    const replayed = await explain({ ...asked, binding: '00'.repeat(64) }, more);
+    expect(replayed.explanation).toMatchObject({ verdict: 'refused', code: 'quote-binding' });
+    await expect(explain({ ...asked, binding: '00' }, more)).rejects.toMatchObject({ code: 'attest-option' });
+  });
+
+  test('says that without a binding a replay is not noticed', async () => {
+    const { explanation } = await explain(asked, more);
+    expect(explanation.warnings).toContainEqual(expect.stringMatching(/may be a replay/));
+  });
+
+  test('asks a policy for an enrolled key', async () => {
+    const { explanation } = await explain(
+      { ...asked, binding: recorded.binding, policy: 'policy.yaml' },
+      more,
+    );
+    expect(explanation).toMatchObject({ verdict: 'refused', code: 'quote-key-unknown' });
+  });
+
+  test('refuses a document of another variant', async () => {
+    const { explanation } = await explain({ ...asked, evidence: 'other' }, more);
+    expect(explanation).toMatchObject({ verdict: 'refused', code: 'quote-document-malformed' });
   });
 });
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   AttestationError,
+  BINDING_BYTES,
   checkMachine,
   checkRegisters,
   CheckList,
@@ -26,6 +27,7 @@ import {
   type KnownAttestationKey,
   type QuoteErrorCode,
 } from '../../internal/attestation/tpm/index.ts';
+import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
 import {
   asPublicArea,
@@ -41,14 +43,19 @@ type Checks = CheckList<QuoteErrorCode>;
 const LAST_FIRMWARE_PCR = 7;
 
 /**
- * Judges TPM evidence offline. Our own document with policy and binding is judged exactly as a peer's would be; a raw
- * quote, or one of which not everything is known, by the checks that can be made.
+ * Judges TPM evidence offline. Our own document with its binding is judged exactly as a peer's would be; a raw quote,
+ * or one whose binding nobody knows, by the checks that can be made.
  */
 export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   const { evidence, policy, binding, endorsements, nowMs } = inputs;
   if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs);
-  if (policy === 'not-judged' || binding === 'not-judged') {
-    return judgeParts(decodeTpmEvidence(evidence), { ...inputs, binding: 'not-judged' });
+  const parts = decodeTpmEvidence(evidence);
+  if (binding === 'not-judged') return judgeParts(parts, inputs);
+  if (binding.length !== BINDING_BYTES) {
+    throw new AttestError(
+      'attest-option',
+      `reading --binding: a document is bound to ${BINDING_BYTES} bytes`,
+    );
   }
   const attestationKeys = new Map<string, KnownAttestationKey>(
     endorsements.flatMap((file) => {
@@ -56,8 +63,28 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
       return publicArea === undefined ? [] : [[nameOf(publicArea), {}] as const];
     }),
   );
-  const collateral = { tpm: { attestationKeys } };
-  return new TpmValidator().validate(evidence, binding, { nowMs, policy, collateral });
+  const rules = policy === 'not-judged' ? anyPolicy([...parts.pcrValues.keys()]) : policy;
+  return new TpmValidator().validate(evidence, binding, {
+    nowMs,
+    policy: rules,
+    collateral: { tpm: { attestationKeys } },
+  });
+}
+
+/** Asks for nothing but that the quote is genuine, bound, and led to by its log. */
+function anyPolicy(pcrs: readonly number[]): Policy {
+  return {
+    version: 'not-judged',
+    registers: new Map(),
+    machines: 'any',
+    tpm: {
+      attestationKeys: 'enrolling',
+      requiredPcrs: pcrs,
+      requireSafeClock: false,
+      eventLog: 'optional',
+      loggedPcrs: pcrs.filter((pcr) => pcr <= LAST_FIRMWARE_PCR),
+    },
+  };
 }
 
 function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Verdict {
