@@ -10,6 +10,8 @@ const programs = '<rootDir>/{cli,bootstrapper,joinservice,initproto,internal,e2e
 
 export default {
   maxWorkers: 2,
+  // A limit against hanging, not a measurement: the machines that run this are small and busy.
+  testTimeout: 60_000,
   projects: [
     { ...common, displayName: 'unit', testMatch: [`${programs}/**/*.test.ts`] },
     // Against real parts on this machine: etcd, a software TPM.

@@ -17,7 +17,10 @@ export interface FuzzResult {
 }
 
 const DEFAULT_SECONDS = 0.5;
-const MAX_CASE_MS = 1000;
+/** Tells a parser that hangs from a machine that is busy. */
+const MAX_CASE_MS = 10_000;
+/** However slow the machine is: fewer cases would say nothing. */
+const MIN_CASES = 200;
 
 /**
  * Feeds a parser mutated inputs for FUZZ_SECONDS (half a second unless set; minutes on demand), from FUZZ_SEED. Fails on
@@ -33,7 +36,7 @@ export function fuzz(target: FuzzTarget): FuzzResult {
     const input = mutate(target.seeds, next);
     cases++;
     if (isAccepted(target, input, seed)) accepted++;
-  } while (performance.now() < untilMs);
+  } while (cases < MIN_CASES || performance.now() < untilMs);
   return { seed, cases, accepted, refused: cases - accepted };
 }
 
