@@ -212,13 +212,13 @@ async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<Kub
 async function start(charts: string, lists: Readonly<Record<string, unknown[]>> = {}) {
   const files = new MemoryFiles();
   for (const name of ['net', 'web', 'db']) {
-    await files.makeDirectory(`/work/${name}/templates`);
-    await files.writeAtomic(`/work/${name}/Chart.yaml`, `name: ${name}`);
-    await files.writeAtomic(`/work/${name}/templates/x.yaml`, 'x');
+    await files.makeDirectory(`/desk/${name}/templates`);
+    await files.writeAtomic(`/desk/${name}/Chart.yaml`, `name: ${name}`);
+    await files.writeAtomic(`/desk/${name}/templates/x.yaml`, 'x');
   }
   const helm = new FakeHelm();
   const host = new RecordingHost();
-  const layout = layoutOf('/work');
+  const layout = layoutOf('/desk');
   const state = await StateFile.read(files, layout, { programVersion: '0.1.0' });
   const access = await startApi(lists);
   const manifest: BundleManifest = {
@@ -232,7 +232,7 @@ async function start(charts: string, lists: Readonly<Record<string, unknown[]>> 
   const context: CommandContext = {
     host,
     ports: { files, commands: helm, clock: new SystemClock() },
-    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/work' },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
     env: {},
     signal: never,
   };
@@ -275,12 +275,12 @@ describe('installCharts()', () => {
     { name: 'values', change: async () => TWO.replace('a: 1', 'a: 2') },
     {
       name: 'the chart’s files',
-      change: async (files: MemoryFiles) => (await files.writeAtomic('/work/web/templates/x.yaml', 'y'), TWO),
+      change: async (files: MemoryFiles) => (await files.writeAtomic('/desk/web/templates/x.yaml', 'y'), TWO),
     },
     {
       name: 'the name of a file of the chart',
       change: async (files: MemoryFiles) => (
-        await files.rename('/work/web/templates/x.yaml', '/work/web/templates/z.yaml'),
+        await files.rename('/desk/web/templates/x.yaml', '/desk/web/templates/z.yaml'),
         TWO
       ),
     },
@@ -383,7 +383,7 @@ describe('installCharts()', () => {
     const { install } = await start('  - {name: x, chart: ./nowhere}\n');
     await expect(install()).rejects.toMatchObject({
       code: 'charts-source-missing',
-      message: expect.stringContaining('/work/nowhere'),
+      message: expect.stringContaining('/desk/nowhere'),
     });
   });
 });

@@ -35,7 +35,7 @@ import { RecordingHost } from '../host/index.ts';
 import { generateWorkspace, runInit, type InitOptions } from './index.ts';
 
 const NONE = { kind: 'none' } as const;
-const ROOT = '/work';
+const ROOT = '/desk';
 const CACHE = '/cache';
 const nodeErrors = defineErrors({
   'fake-other-cluster': {

@@ -70,7 +70,7 @@ function contextOf(files: MemoryFiles): CommandContext & { readonly host: Record
   return {
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
-    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/work' },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
     env: { KUBECONFIG: '/home/me/kc' },
     signal: new AbortController().signal,
   };
@@ -139,7 +139,7 @@ async function start(endpoints: (signer: KeySigner) => Promise<string[]>): Promi
     },
   }));
   const access = { server: 'https://127.0.0.1:1', caPem: signer.caPem, certPem: ownerCertPem, keyPem };
-  await files.writeAtomic('/work/kubeconfig', renderKubeconfig('prod', access));
+  await files.writeAtomic('/desk/kubeconfig', renderKubeconfig('prod', access));
   return files;
 }
 
@@ -200,7 +200,7 @@ describe('runKubeconfig()', () => {
     const context = contextOf(files);
     await runKubeconfig(context, { merge: false, home: '/home/me' });
     expect(context.host.answered).toMatchObject({
-      path: '/work/kubeconfig',
+      path: '/desk/kubeconfig',
       kubeconfig: expect.stringContaining('current-context: prod'),
     });
   });

@@ -11,7 +11,7 @@ import {
   StateFile,
 } from './index.ts';
 
-const layout = layoutOf('/work');
+const layout = layoutOf('/desk');
 const CONFIG = 'version: 1\nname: prod\n';
 const options = { programVersion: '0.1.0' };
 
@@ -22,7 +22,7 @@ async function createDisk(): Promise<MemoryFiles> {
 }
 
 async function prepare(files: MemoryFiles): Promise<void> {
-  await files.makeDirectory('/work');
+  await files.makeDirectory('/desk');
   await asProcess(files, { pid: 7, startTicks: 100, bootId: 'boot-1' });
 }
 
@@ -209,12 +209,12 @@ describe('lockWorkspace()', () => {
     await expect(lock(files, clock)).rejects.toMatchObject({
       code: 'workspace-locked',
       exit: 'locked',
-      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/work\/\.lock for 4 min/),
+      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/desk\/\.lock for 4 min/),
       details: { pid: 7, command: 'cluster init' },
     });
     await held[Symbol.asyncDispose]();
     await (await lock(files))[Symbol.asyncDispose]();
-    expect(await files.list('/work')).toEqual([]);
+    expect(await files.list('/desk')).toEqual([]);
   });
 
   const dead = [
@@ -278,7 +278,7 @@ describe('lockWorkspace()', () => {
     })) {
       await asProcess(disk, { pid: 9, startTicks: 300, bootId: 'boot-1' });
       await (await lock(disk))[Symbol.asyncDispose]();
-      expect(await disk.list('/work')).toEqual([]);
+      expect(await disk.list('/desk')).toEqual([]);
     }
   });
 });
