@@ -31,6 +31,9 @@ export function judgeSnp(evidence: Uint8Array, options: SnpJudgeOptions): Verdic
     appraiseSnp(genuine, policy.snp, nowMs);
     checkRegisters(measurements, policy, checks);
     checkMachine(machineIdentity, policy, checks);
+  } else if (genuine.report.guestPolicy.debug) {
+    // What any sensible policy would refuse, for people who look at evidence without one.
+    genuine.checks.warn('snp-debug', { expected: false, actual: true });
   }
   return {
     variant: 'sev-snp',

@@ -517,6 +517,7 @@ describe('real reports', () => {
     const verdict = judgeReal(readFixture('snp', `${name}.report`), readFixture('snp', `${name}.vcek`));
     expect(verdict.claims).toMatchObject({ product: 'Milan', debug });
     expect(verdict.policyVersion).toBe('not-judged');
+    expect(verdict.warnings.some((warning) => warning.startsWith('debug'))).toBe(debug);
     expect(verdict.checks).toContainEqual(expect.objectContaining({ name: 'binding', outcome: 'skipped' }));
   });
 

@@ -31,7 +31,7 @@ export function judgeTdx(evidence: Uint8Array, options: TdxJudgeOptions): Verdic
     if (policy.tdx === undefined)
       throw new AppraisalError('attestation-policy-missing', 'judging a TDX quote', { checks });
     appraiseTdx(genuine, policy.tdx, nowMs);
-  }
+  } else warnWithoutPolicy(genuine);
   const logRule = policy === 'not-judged' ? 'optional' : (policy.tdx?.eventLog ?? 'required');
   checkEventLog(genuine, eventLog, logRule);
   if (policy !== 'not-judged') {
@@ -49,6 +49,17 @@ export function judgeTdx(evidence: Uint8Array, options: TdxJudgeOptions): Verdic
     warnings: warningsOf(checks),
     policyVersion: policy === 'not-judged' ? policy : policy.version,
   };
+}
+
+/** What any sensible policy would refuse, for people who look at evidence without one. */
+function warnWithoutPolicy({ quote, tcb, checks }: GenuineTdxQuote): void {
+  if (tcb !== undefined && tcb.status !== 'UpToDate') {
+    checks.warn('tdx-tcb-status', {
+      expected: 'UpToDate',
+      actual: [tcb.status, ...tcb.advisories].join(' '),
+    });
+  }
+  if (quote.report.attributes.underDebug) checks.warn('tdx-debug', { expected: false, actual: true });
 }
 
 /** A log that comes along must replay to the runtime registers, all four of them. */

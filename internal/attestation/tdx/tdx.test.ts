@@ -639,6 +639,25 @@ describe('real quotes', () => {
     expect(judgeTdx(quote, options)).toMatchObject({ accepted: true, tcb, claims });
   });
 
+  test('looked at without a policy come with a warning where any policy would refuse', () => {
+    const options = {
+      trust: intel.trust,
+      cache,
+      nowMs: TEST_NOW_MS,
+      policy: 'not-judged',
+      binding: 'not-judged',
+    } as const;
+    const old = intel.tcbInfo(
+      (info) => void Object.assign(info, { tcbLevels: (info['tcbLevels'] as unknown[]).slice(2) }),
+    );
+    const collateral = prepareCollateral({ ...intel.collateral(), tcbInfos: [old] }, cache);
+    const { warnings } = judgeTdx(intel.quote({ attributes: 1n }), { ...options, collateral });
+    expect(warnings).toEqual([
+      'tcb-status: expected UpToDate, found OutOfDate INTEL-SA-00001',
+      'debug: expected false, found true',
+    ]);
+  });
+
   test('of a platform below every level are refused, as Intel’s library does', () => {
     const { quote, options } = real('v5-td15', '2026-02-20', ['v5-td15.collateral']);
     expect(() => judgeTdx(quote, options)).toThrow(expect.objectContaining({ code: 'tdx-tcb-level' }));
