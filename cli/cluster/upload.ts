@@ -55,7 +55,13 @@ export async function uploadMissing(
       sent.set(component.sha256, component.sizeBytes);
       show(component.name);
     });
-  await inParallel(missing, PARALLEL, uploadOne);
+  // The node knows hashes only; people know names.
+  const named = (component: Component): Promise<void> =>
+    uploadOne(component).catch((cause: unknown) => {
+      context.signal.throwIfAborted();
+      throw new Error(`uploading ${component.name}`, { cause });
+    });
+  await inParallel(missing, PARALLEL, named);
   return { blobs: missing.length, bytes: total - there };
 }
 

@@ -77,9 +77,12 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
   });
 
   await story.test('status and node ls show the cluster, etcd’s size and quota, and the node', async () => {
-    const status = await bench.must('--workspace', workspace, 'status');
+    // Unhealthy, exit code 10, until the last pod is ready.
+    const ask = (): Promise<string> => bench.must('--workspace', workspace, 'status');
+    const status = await eventually('the cluster is healthy', 120, ask, (text) =>
+      /n1 +consensus,controller,worker +up +healthy +Ready/.test(text),
+    );
     assert.match(status, /etcd +1 member, has a leader, [\d.]+ [KM]iB of [\d.]+ GiB/);
-    assert.match(status, /n1 +consensus,controller,worker +up/);
     const nodes = (await bench.must('--workspace', workspace, '--output', 'json', 'node', 'ls'))
       .trim()
       .split('\n');
