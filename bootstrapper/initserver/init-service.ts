@@ -1,5 +1,6 @@
-import { createHash, verify, X509Certificate, type KeyObject } from 'node:crypto';
+import { verify, type KeyObject } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
+import { ownershipStatement } from '../../internal/crypto/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
@@ -77,7 +78,7 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       if (!known.set || known.value.initId !== initId || !outcome.set || outcome.value === undefined) {
         throw new InitError('init-no-job', `acknowledging init ${initId.slice(0, 40)}`);
       }
-      const statement = ownershipStatement(outcome.value);
+      const statement = ownershipStatement({ ...outcome.value, epoch: BigInt(outcome.value.epoch) });
       if (!verify(undefined, statement, call.peer.publicKey, ownershipSignature)) {
         throw new InitError('init-signature', 'acknowledging the init: the signature does not match');
       }
@@ -85,23 +86,6 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       return {};
     },
   };
-}
-
-/** What the owner signs: whose cluster this is. Joining machines verify it against the owner key they know. */
-export function ownershipStatement(cluster: {
-  readonly clusterId: string;
-  readonly clusterCaPem: string;
-  readonly epoch: number;
-}): Uint8Array {
-  const caDigest = createHash('sha256').update(new X509Certificate(cluster.clusterCaPem).raw).digest();
-  const epoch = Buffer.alloc(8);
-  epoch.writeBigUInt64BE(BigInt(cluster.epoch));
-  const parts = [Buffer.from(cluster.clusterId, 'utf8'), caDigest, epoch].flatMap((part) => {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(part.length);
-    return [length, part];
-  });
-  return Buffer.concat([Buffer.from('cluster/ownership/v1\0', 'utf8'), ...parts]);
 }
 
 type UploadRequests = Parameters<Handlers<typeof InitApi, OwnerPeer>['uploadBlob']>[0];
