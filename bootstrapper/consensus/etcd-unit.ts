@@ -1,3 +1,4 @@
+import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 import type { ConsensusLayout } from './layout.ts';
 
 export const ETCD_UNIT = 'cluster-etcd.service';
@@ -112,27 +113,8 @@ UMask=0077
 TemporaryFileSystem=${options.stateDir}:ro
 BindPaths=${options.layout.etcdHome}
 ReadWritePaths=${options.layout.data}
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectProc=invisible
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
+${SERVICE_SANDBOX}
 MemoryDenyWriteExecute=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
 SystemCallFilter=~@privileged @resources
 SystemCallErrorNumber=EPERM
 `;

@@ -1,3 +1,4 @@
+import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
 export const JOINSERVICE_USER = 'cluster-joinservice';
 export const CURATOR_PORT = 9091;
@@ -87,26 +88,7 @@ UMask=0077
 ${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}
 
 InaccessiblePaths=-${options.stateDir} -/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectControlGroups=yes
-ProtectClock=yes
-ProtectHostname=yes
-ProtectProc=invisible
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
+${SERVICE_SANDBOX}
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM
 `;

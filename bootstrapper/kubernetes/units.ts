@@ -1,3 +1,4 @@
+import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 import { PATHS, type HostSettings } from './settings.ts';
 
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
@@ -103,15 +104,7 @@ StartLimitIntervalSec=0
 [Service]
 ExecStart=/usr/lib/cluster/node --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
 DynamicUser=yes
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=yes
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-CapabilityBoundingSet=
+${SERVICE_SANDBOX}
 Restart=always
 RestartSec=1
 `;
