@@ -1,5 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
-import { hostAddress, namespaceFile, nextAddress, nodePlan, routedNumbers, switchPlan } from './network.ts';
+import {
+  hostAddress,
+  linkAddress,
+  namespaceFile,
+  nextAddress,
+  nodePlan,
+  routedNumbers,
+  switchPlan,
+} from './network.ts';
 import { chooseNumber } from './numbers.ts';
 
 const network = { number: 7 };
@@ -47,7 +55,7 @@ describe('plans', () => {
   test('give the host exactly one link, named after the cluster', () => {
     const onHost = switchPlan(network).filter(([program]) => program === 'ip');
     expect(onHost.map((argv) => argv.join(' '))).toEqual([
-      'ip link add clu7 type veth peer name host netns /run/cluster-mini/clu7/switch',
+      'ip link add clu7 address 02:63:c6:12:07:01 type veth peer name host netns /run/cluster-mini/clu7/switch',
       `ip address add ${hostAddress(network)}/24 dev clu7`,
       'ip link set clu7 up',
     ]);
@@ -59,6 +67,18 @@ describe('plans', () => {
       expect(program).toBe('nsenter');
       expect(namespaces).toContain(namespace?.replace('--net=', ''));
     }
+  });
+
+  test('give every end a link address that a power cycle does not change', () => {
+    const node = { name: 'n1', address: '198.18.7.11' };
+    const given = [...switchPlan(network), ...nodePlan(network, node)].flatMap((argv) => {
+      const at = argv.indexOf('address');
+      return argv.includes('link') && at > 0 ? [argv[at + 1]] : [];
+    });
+    expect(given).toEqual(['198.18.7.254', '198.18.7.1', '198.18.7.11'].map(linkAddress));
+    expect(new Set(given).size).toBe(3);
+    // Unicast and locally administered: the two lowest bits of the first byte are 0 and 1.
+    for (const address of given) expect(Number.parseInt(address?.slice(0, 2) ?? '', 16) & 3).toBe(2);
   });
 
   test('a node called switch has a namespace of its own', () => {

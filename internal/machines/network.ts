@@ -61,6 +61,16 @@ export function namespaceFile(network: NodeNetwork, node: string | undefined): s
   return `${runFolder(network)}/${node === undefined ? 'switch' : `node-${node}`}`;
 }
 
+/**
+ * The link address of whoever has this IP address: locally administered (IEEE 802 §8.4) and the same for ever, so that
+ * neighbours that remember it are right after a power cycle too. A made-up one each time would leave them sending to a
+ * machine that is no more, for as long as their kernels trust what they know.
+ */
+export function linkAddress(address: string): string {
+  const last = address.split('.').map((byte) => Number(byte).toString(16).padStart(2, '0'));
+  return `02:63:${last.join(':')}`;
+}
+
 /** The commands that make the switch, in a namespace that exists. */
 export function switchPlan(network: NodeNetwork): readonly (readonly [string, ...string[]])[] {
   const namespace = namespaceFile(network, undefined);
@@ -68,13 +78,15 @@ export function switchPlan(network: NodeNetwork): readonly (readonly [string, ..
   const inside = ['nsenter', `--net=${namespace}`, '--'] as const;
   return [
     [...inside, 'ip', 'link', 'set', 'lo', 'up'],
-    [...inside, 'ip', 'link', 'add', 'sw', 'type', 'bridge', 'forward_delay', '0'],
+    // prettier-ignore
+    [...inside, 'ip', 'link', 'add', 'sw', 'address', linkAddress(switchAddress(network)), 'type', 'bridge', 'forward_delay', '0'],
     [...inside, 'ip', 'address', 'add', `${switchAddress(network)}/24`, 'dev', 'sw'],
     [...inside, 'ip', 'link', 'set', 'sw', 'up'],
     // Forwarding to "unreachable" answers at once; without it packets to elsewhere would vanish and callers hang.
     [...inside, 'ip', 'route', 'add', 'unreachable', 'default'],
     [...inside, 'sh', '-c', 'echo 1 > /proc/sys/net/ipv4/ip_forward'],
-    ['ip', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'host', 'netns', namespace],
+    // prettier-ignore
+    ['ip', 'link', 'add', link, 'address', linkAddress(hostAddress(network)), 'type', 'veth', 'peer', 'name', 'host', 'netns', namespace],
     [...inside, 'ip', 'link', 'set', 'host', 'master', 'sw', 'up'],
     ['ip', 'address', 'add', `${hostAddress(network)}/24`, 'dev', link],
     ['ip', 'link', 'set', link, 'up'],
@@ -89,7 +101,7 @@ export function nodePlan(network: NodeNetwork, node: NodePort): readonly (readon
   const atSwitch = ['nsenter', `--net=${namespaceFile(network, undefined)}`, '--'] as const;
   return [
     // prettier-ignore
-    [...inside, 'ip', 'link', 'add', 'eth0', 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, undefined)],
+    [...inside, 'ip', 'link', 'add', 'eth0', 'address', linkAddress(node.address), 'type', 'veth', 'peer', 'name', port, 'netns', namespaceFile(network, undefined)],
     [...inside, 'ip', 'link', 'set', 'lo', 'up'],
     [...inside, 'ip', 'address', 'add', `${node.address}/24`, 'dev', 'eth0'],
     [...inside, 'ip', 'link', 'set', 'eth0', 'up'],
