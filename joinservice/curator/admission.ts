@@ -17,9 +17,9 @@ export type Caller =
     };
 
 const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>> = {
-  viewer: [Permission.READ],
-  operator: [Permission.READ, Permission.ADMINISTER],
-  owner: [Permission.READ, Permission.ADMINISTER, Permission.OWN],
+  viewer: [Permission.READ, Permission.INSPECT],
+  operator: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER],
+  owner: [Permission.READ, Permission.INSPECT, Permission.ADMINISTER, Permission.OWN],
 };
 const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
 

@@ -1059,6 +1059,13 @@ export enum Permission {
    * @generated from enum value: PERMISSION_OWN = 4;
    */
   OWN = 4,
+
+  /**
+   * Read who asks to be let in, who administers and what was decided: viewers, operators and owners; no node.
+   *
+   * @generated from enum value: PERMISSION_INSPECT = 5;
+   */
+  INSPECT = 5,
 }
 
 /**

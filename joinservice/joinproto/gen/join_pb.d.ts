@@ -92,6 +92,13 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
    * @generated from field: bytes enrolment = 8;
    */
   enrolment: Uint8Array;
+
+  /**
+   * What the machine found on its way here, for `cluster explain`: at most 16, each field at most 256 bytes.
+   *
+   * @generated from field: repeated cluster.join.v1.Fact facts = 9;
+   */
+  facts: Fact[];
 };
 
 /**
@@ -99,6 +106,56 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
  * Use `create(HelloSchema)` to create a new message.
  */
 export declare const HelloSchema: GenMessage<Hello>;
+
+/**
+ * One thing that the machine looked at, e.g. "dns", "path", "proxy" or an earlier refusal.
+ *
+ * @generated from message cluster.join.v1.Fact
+ */
+export declare type Fact = Message<"cluster.join.v1.Fact"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * "pass", "warn" or "fail".
+   *
+   * @generated from field: string outcome = 2;
+   */
+  outcome: string;
+
+  /**
+   * @generated from field: string expected = 3;
+   */
+  expected: string;
+
+  /**
+   * @generated from field: string actual = 4;
+   */
+  actual: string;
+
+  /**
+   * @generated from field: string fix = 5;
+   */
+  fix: string;
+
+  /**
+   * @generated from field: string code = 6;
+   */
+  code: string;
+
+  /**
+   * @generated from field: int64 time_ms = 7;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message cluster.join.v1.Fact.
+ * Use `create(FactSchema)` to create a new message.
+ */
+export declare const FactSchema: GenMessage<Fact>;
 
 /**
  * That the caller of this very session holds the machine's key.

@@ -11,7 +11,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file join.proto.
  */
 export const file_join = /*@__PURE__*/
-  fileDesc("Cgpqb2luLnByb3RvEg9jbHVzdGVyLmpvaW4udjEihAEKEEFkbWlzc2lvblJlcXVlc3QSJwoFaGVsbG8YASABKAsyFi5jbHVzdGVyLmpvaW4udjEuSGVsbG9IABI8ChBjaGFsbGVuZ2VfYW5zd2VyGAIgASgLMiAuY2x1c3Rlci5qb2luLnYxLkNoYWxsZW5nZUFuc3dlckgAQgkKB21lc3NhZ2UitwEKBUhlbGxvEiYKA2tleRgBIAEoCzIZLmNsdXN0ZXIuam9pbi52MS5LZXlQcm9vZhIVCg1hZ2VudF92ZXJzaW9uGAIgASgJEhAKCGhvc3RuYW1lGAMgASgJEg8KB2FkZHJlc3MYBCABKAkSDgoGbm93X21zGAUgASgDEhMKC3dhbnRlZF9uYW1lGAYgASgJEhQKDHdhbnRlZF9yb2xlcxgHIAMoCRIRCgllbnJvbG1lbnQYCCABKAwiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiIQoPQ2hhbGxlbmdlQW5zd2VyEg4KBmFuc3dlchgBIAEoDCLbAQoOQWRtaXNzaW9uRXZlbnQSMwoHY2x1c3RlchgBIAEoCzIgLmNsdXN0ZXIuam9pbi52MS5DbHVzdGVySWRlbnRpdHlIABIvCgljaGFsbGVuZ2UYAiABKAsyGi5jbHVzdGVyLmpvaW4udjEuQ2hhbGxlbmdlSAASKwoHd2FpdGluZxgDIAEoCzIYLmNsdXN0ZXIuam9pbi52MS5XYWl0aW5nSAASLQoIYWRtaXR0ZWQYBCABKAsyGS5jbHVzdGVyLmpvaW4udjEuQWRtaXR0ZWRIAEIHCgVldmVudCLaAQoPQ2x1c3RlcklkZW50aXR5EhIKCmNsdXN0ZXJfaWQYASABKAkSFAoMY2x1c3Rlcl9uYW1lGAIgASgJEhYKDmNsdXN0ZXJfY2FfcGVtGAMgASgJEg0KBWVwb2NoGAQgASgEEhgKEG93bmVyX3B1YmxpY19rZXkYBSABKAwSGwoTb3duZXJzaGlwX3NpZ25hdHVyZRgGIAEoDBIcChRub2RlX2NlcnRpZmljYXRlX3BlbRgHIAEoCRIRCglzaWduYXR1cmUYCCABKAwSDgoGbm93X21zGAkgASgDIh4KCUNoYWxsZW5nZRIRCgljaGFsbGVuZ2UYASABKAwinwEKB1dhaXRpbmcSDwoHam9pbl9pZBgBIAEoCRIMCgRjb2RlGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSEwoLZmluZ2VycHJpbnQYBCABKAkSEAoIc2luY2VfbXMYBSABKAMSEAoIcG9zaXRpb24YBiABKA0SEwoLZXN0aW1hdGVfbXMYByABKAMSFgoOcmV0cnlfYWZ0ZXJfbXMYCCABKAMiUQoIQWRtaXR0ZWQSDwoHam9pbl9pZBgBIAEoCRIRCglub2RlX25hbWUYAiABKAkSDQoFcm9sZXMYAyADKAkSEgoKZXhwaXJlc19tcxgEIAEoAyJ8ChZJc3N1ZUpvaW5UaWNrZXRSZXF1ZXN0EiYKA2tleRgBIAEoCzIZLmNsdXN0ZXIuam9pbi52MS5LZXlQcm9vZhIPCgdqb2luX2lkGAIgASgJEikKBGtleXMYAyABKAsyGy5jbHVzdGVyLmpvaW4udjEuVGlja2V0S2V5cyJ+ChhJc3N1ZVJlam9pblRpY2tldFJlcXVlc3QSJgoDa2V5GAEgASgLMhkuY2x1c3Rlci5qb2luLnYxLktleVByb29mEikKBGtleXMYAiABKAsyGy5jbHVzdGVyLmpvaW4udjEuVGlja2V0S2V5cxIPCgdhZGRyZXNzGAMgASgJImEKClRpY2tldEtleXMSGgoSa3ViZWxldF9jbGllbnRfY3NyGAEgASgMEhsKE2t1YmVsZXRfc2VydmluZ19jc3IYAiABKAwSGgoSc2VhbGluZ19wdWJsaWNfa2V5GAMgASgMIoAECgZUaWNrZXQSDwoHbm9kZV9pZBgBIAEoCRIRCglub2RlX25hbWUYAiABKAkSEgoKY2x1c3Rlcl9pZBgDIAEoCRIUCgxjbHVzdGVyX25hbWUYBCABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YBSABKAkSDQoFZXBvY2gYBiABKAQSHAoUbm9kZV9jZXJ0aWZpY2F0ZV9wZW0YByABKAkSDQoFcm9sZXMYCCADKAkSMwoGbGFiZWxzGAkgAygLMiMuY2x1c3Rlci5qb2luLnYxLlRpY2tldC5MYWJlbHNFbnRyeRI5Cg5jb250cm9sX3BsYW5lcxgKIAMoCzIhLmNsdXN0ZXIuam9pbi52MS5Db250cm9sUGxhbmVOb2RlEhAKCHNldHRpbmdzGAsgASgMEhkKEWt1YmVybmV0ZXNfY2FfcGVtGAwgASgJEiYKHmt1YmVsZXRfY2xpZW50X2NlcnRpZmljYXRlX3BlbRgNIAEoCRInCh9rdWJlbGV0X3NlcnZpbmdfY2VydGlmaWNhdGVfcGVtGA4gASgJEjcKEmNvbnRyb2xfcGxhbmVfa2V5cxgPIAEoCzIbLmNsdXN0ZXIuam9pbi52MS5TZWFsZWRLZXlzGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiQgoQQ29udHJvbFBsYW5lTm9kZRIPCgdub2RlX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSDwoHYWRkcmVzcxgDIAEoCSJNCgpTZWFsZWRLZXlzEhwKFGVwaGVtZXJhbF9wdWJsaWNfa2V5GAEgASgMEg0KBW5vbmNlGAIgASgMEhIKCmNpcGhlcnRleHQYAyABKAwykAIKBEpvaW4SWgoQUmVxdWVzdEFkbWlzc2lvbhIhLmNsdXN0ZXIuam9pbi52MS5BZG1pc3Npb25SZXF1ZXN0Gh8uY2x1c3Rlci5qb2luLnYxLkFkbWlzc2lvbkV2ZW50KAEwARJTCg9Jc3N1ZUpvaW5UaWNrZXQSJy5jbHVzdGVyLmpvaW4udjEuSXNzdWVKb2luVGlja2V0UmVxdWVzdBoXLmNsdXN0ZXIuam9pbi52MS5UaWNrZXQSVwoRSXNzdWVSZWpvaW5UaWNrZXQSKS5jbHVzdGVyLmpvaW4udjEuSXNzdWVSZWpvaW5UaWNrZXRSZXF1ZXN0GhcuY2x1c3Rlci5qb2luLnYxLlRpY2tldGIGcHJvdG8z");
+  fileDesc("Cgpqb2luLnByb3RvEg9jbHVzdGVyLmpvaW4udjEihAEKEEFkbWlzc2lvblJlcXVlc3QSJwoFaGVsbG8YASABKAsyFi5jbHVzdGVyLmpvaW4udjEuSGVsbG9IABI8ChBjaGFsbGVuZ2VfYW5zd2VyGAIgASgLMiAuY2x1c3Rlci5qb2luLnYxLkNoYWxsZW5nZUFuc3dlckgAQgkKB21lc3NhZ2Ui3QEKBUhlbGxvEiYKA2tleRgBIAEoCzIZLmNsdXN0ZXIuam9pbi52MS5LZXlQcm9vZhIVCg1hZ2VudF92ZXJzaW9uGAIgASgJEhAKCGhvc3RuYW1lGAMgASgJEg8KB2FkZHJlc3MYBCABKAkSDgoGbm93X21zGAUgASgDEhMKC3dhbnRlZF9uYW1lGAYgASgJEhQKDHdhbnRlZF9yb2xlcxgHIAMoCRIRCgllbnJvbG1lbnQYCCABKAwSJAoFZmFjdHMYCSADKAsyFS5jbHVzdGVyLmpvaW4udjEuRmFjdCJzCgRGYWN0EgwKBG5hbWUYASABKAkSDwoHb3V0Y29tZRgCIAEoCRIQCghleHBlY3RlZBgDIAEoCRIOCgZhY3R1YWwYBCABKAkSCwoDZml4GAUgASgJEgwKBGNvZGUYBiABKAkSDwoHdGltZV9tcxgHIAEoAyIxCghLZXlQcm9vZhISCgpwdWJsaWNfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCIhCg9DaGFsbGVuZ2VBbnN3ZXISDgoGYW5zd2VyGAEgASgMItsBCg5BZG1pc3Npb25FdmVudBIzCgdjbHVzdGVyGAEgASgLMiAuY2x1c3Rlci5qb2luLnYxLkNsdXN0ZXJJZGVudGl0eUgAEi8KCWNoYWxsZW5nZRgCIAEoCzIaLmNsdXN0ZXIuam9pbi52MS5DaGFsbGVuZ2VIABIrCgd3YWl0aW5nGAMgASgLMhguY2x1c3Rlci5qb2luLnYxLldhaXRpbmdIABItCghhZG1pdHRlZBgEIAEoCzIZLmNsdXN0ZXIuam9pbi52MS5BZG1pdHRlZEgAQgcKBWV2ZW50ItoBCg9DbHVzdGVySWRlbnRpdHkSEgoKY2x1c3Rlcl9pZBgBIAEoCRIUCgxjbHVzdGVyX25hbWUYAiABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YAyABKAkSDQoFZXBvY2gYBCABKAQSGAoQb3duZXJfcHVibGljX2tleRgFIAEoDBIbChNvd25lcnNoaXBfc2lnbmF0dXJlGAYgASgMEhwKFG5vZGVfY2VydGlmaWNhdGVfcGVtGAcgASgJEhEKCXNpZ25hdHVyZRgIIAEoDBIOCgZub3dfbXMYCSABKAMiHgoJQ2hhbGxlbmdlEhEKCWNoYWxsZW5nZRgBIAEoDCKfAQoHV2FpdGluZxIPCgdqb2luX2lkGAEgASgJEgwKBGNvZGUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRITCgtmaW5nZXJwcmludBgEIAEoCRIQCghzaW5jZV9tcxgFIAEoAxIQCghwb3NpdGlvbhgGIAEoDRITCgtlc3RpbWF0ZV9tcxgHIAEoAxIWCg5yZXRyeV9hZnRlcl9tcxgIIAEoAyJRCghBZG1pdHRlZBIPCgdqb2luX2lkGAEgASgJEhEKCW5vZGVfbmFtZRgCIAEoCRINCgVyb2xlcxgDIAMoCRISCgpleHBpcmVzX21zGAQgASgDInwKFklzc3VlSm9pblRpY2tldFJlcXVlc3QSJgoDa2V5GAEgASgLMhkuY2x1c3Rlci5qb2luLnYxLktleVByb29mEg8KB2pvaW5faWQYAiABKAkSKQoEa2V5cxgDIAEoCzIbLmNsdXN0ZXIuam9pbi52MS5UaWNrZXRLZXlzIn4KGElzc3VlUmVqb2luVGlja2V0UmVxdWVzdBImCgNrZXkYASABKAsyGS5jbHVzdGVyLmpvaW4udjEuS2V5UHJvb2YSKQoEa2V5cxgCIAEoCzIbLmNsdXN0ZXIuam9pbi52MS5UaWNrZXRLZXlzEg8KB2FkZHJlc3MYAyABKAkiYQoKVGlja2V0S2V5cxIaChJrdWJlbGV0X2NsaWVudF9jc3IYASABKAwSGwoTa3ViZWxldF9zZXJ2aW5nX2NzchgCIAEoDBIaChJzZWFsaW5nX3B1YmxpY19rZXkYAyABKAwigAQKBlRpY2tldBIPCgdub2RlX2lkGAEgASgJEhEKCW5vZGVfbmFtZRgCIAEoCRISCgpjbHVzdGVyX2lkGAMgASgJEhQKDGNsdXN0ZXJfbmFtZRgEIAEoCRIWCg5jbHVzdGVyX2NhX3BlbRgFIAEoCRINCgVlcG9jaBgGIAEoBBIcChRub2RlX2NlcnRpZmljYXRlX3BlbRgHIAEoCRINCgVyb2xlcxgIIAMoCRIzCgZsYWJlbHMYCSADKAsyIy5jbHVzdGVyLmpvaW4udjEuVGlja2V0LkxhYmVsc0VudHJ5EjkKDmNvbnRyb2xfcGxhbmVzGAogAygLMiEuY2x1c3Rlci5qb2luLnYxLkNvbnRyb2xQbGFuZU5vZGUSEAoIc2V0dGluZ3MYCyABKAwSGQoRa3ViZXJuZXRlc19jYV9wZW0YDCABKAkSJgoea3ViZWxldF9jbGllbnRfY2VydGlmaWNhdGVfcGVtGA0gASgJEicKH2t1YmVsZXRfc2VydmluZ19jZXJ0aWZpY2F0ZV9wZW0YDiABKAkSNwoSY29udHJvbF9wbGFuZV9rZXlzGA8gASgLMhsuY2x1c3Rlci5qb2luLnYxLlNlYWxlZEtleXMaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJCChBDb250cm9sUGxhbmVOb2RlEg8KB25vZGVfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIPCgdhZGRyZXNzGAMgASgJIk0KClNlYWxlZEtleXMSHAoUZXBoZW1lcmFsX3B1YmxpY19rZXkYASABKAwSDQoFbm9uY2UYAiABKAwSEgoKY2lwaGVydGV4dBgDIAEoDDKQAgoESm9pbhJaChBSZXF1ZXN0QWRtaXNzaW9uEiEuY2x1c3Rlci5qb2luLnYxLkFkbWlzc2lvblJlcXVlc3QaHy5jbHVzdGVyLmpvaW4udjEuQWRtaXNzaW9uRXZlbnQoATABElMKD0lzc3VlSm9pblRpY2tldBInLmNsdXN0ZXIuam9pbi52MS5Jc3N1ZUpvaW5UaWNrZXRSZXF1ZXN0GhcuY2x1c3Rlci5qb2luLnYxLlRpY2tldBJXChFJc3N1ZVJlam9pblRpY2tldBIpLmNsdXN0ZXIuam9pbi52MS5Jc3N1ZVJlam9pblRpY2tldFJlcXVlc3QaFy5jbHVzdGVyLmpvaW4udjEuVGlja2V0YgZwcm90bzM");
 
 /**
  * Describes the message cluster.join.v1.AdmissionRequest.
@@ -28,95 +28,102 @@ export const HelloSchema = /*@__PURE__*/
   messageDesc(file_join, 1);
 
 /**
+ * Describes the message cluster.join.v1.Fact.
+ * Use `create(FactSchema)` to create a new message.
+ */
+export const FactSchema = /*@__PURE__*/
+  messageDesc(file_join, 2);
+
+/**
  * Describes the message cluster.join.v1.KeyProof.
  * Use `create(KeyProofSchema)` to create a new message.
  */
 export const KeyProofSchema = /*@__PURE__*/
-  messageDesc(file_join, 2);
+  messageDesc(file_join, 3);
 
 /**
  * Describes the message cluster.join.v1.ChallengeAnswer.
  * Use `create(ChallengeAnswerSchema)` to create a new message.
  */
 export const ChallengeAnswerSchema = /*@__PURE__*/
-  messageDesc(file_join, 3);
+  messageDesc(file_join, 4);
 
 /**
  * Describes the message cluster.join.v1.AdmissionEvent.
  * Use `create(AdmissionEventSchema)` to create a new message.
  */
 export const AdmissionEventSchema = /*@__PURE__*/
-  messageDesc(file_join, 4);
+  messageDesc(file_join, 5);
 
 /**
  * Describes the message cluster.join.v1.ClusterIdentity.
  * Use `create(ClusterIdentitySchema)` to create a new message.
  */
 export const ClusterIdentitySchema = /*@__PURE__*/
-  messageDesc(file_join, 5);
+  messageDesc(file_join, 6);
 
 /**
  * Describes the message cluster.join.v1.Challenge.
  * Use `create(ChallengeSchema)` to create a new message.
  */
 export const ChallengeSchema = /*@__PURE__*/
-  messageDesc(file_join, 6);
+  messageDesc(file_join, 7);
 
 /**
  * Describes the message cluster.join.v1.Waiting.
  * Use `create(WaitingSchema)` to create a new message.
  */
 export const WaitingSchema = /*@__PURE__*/
-  messageDesc(file_join, 7);
+  messageDesc(file_join, 8);
 
 /**
  * Describes the message cluster.join.v1.Admitted.
  * Use `create(AdmittedSchema)` to create a new message.
  */
 export const AdmittedSchema = /*@__PURE__*/
-  messageDesc(file_join, 8);
+  messageDesc(file_join, 9);
 
 /**
  * Describes the message cluster.join.v1.IssueJoinTicketRequest.
  * Use `create(IssueJoinTicketRequestSchema)` to create a new message.
  */
 export const IssueJoinTicketRequestSchema = /*@__PURE__*/
-  messageDesc(file_join, 9);
+  messageDesc(file_join, 10);
 
 /**
  * Describes the message cluster.join.v1.IssueRejoinTicketRequest.
  * Use `create(IssueRejoinTicketRequestSchema)` to create a new message.
  */
 export const IssueRejoinTicketRequestSchema = /*@__PURE__*/
-  messageDesc(file_join, 10);
+  messageDesc(file_join, 11);
 
 /**
  * Describes the message cluster.join.v1.TicketKeys.
  * Use `create(TicketKeysSchema)` to create a new message.
  */
 export const TicketKeysSchema = /*@__PURE__*/
-  messageDesc(file_join, 11);
+  messageDesc(file_join, 12);
 
 /**
  * Describes the message cluster.join.v1.Ticket.
  * Use `create(TicketSchema)` to create a new message.
  */
 export const TicketSchema = /*@__PURE__*/
-  messageDesc(file_join, 12);
+  messageDesc(file_join, 13);
 
 /**
  * Describes the message cluster.join.v1.ControlPlaneNode.
  * Use `create(ControlPlaneNodeSchema)` to create a new message.
  */
 export const ControlPlaneNodeSchema = /*@__PURE__*/
-  messageDesc(file_join, 13);
+  messageDesc(file_join, 14);
 
 /**
  * Describes the message cluster.join.v1.SealedKeys.
  * Use `create(SealedKeysSchema)` to create a new message.
  */
 export const SealedKeysSchema = /*@__PURE__*/
-  messageDesc(file_join, 14);
+  messageDesc(file_join, 15);
 
 /**
  * @generated from service cluster.join.v1.Join
