@@ -12,13 +12,15 @@ const vector = {
     '7562823c07a6c6963509054a31466136f024c20994782bd7f11fb448c6d77f6a5ea4adc0a31c7ab682f6ff39736f484e7fb1a569515f3af1a8f8eeb1e9dd8c57',
   server:
     '72de4581af1927c340d0c9f267e1632b062825ba6333679330d92e8cd8b963d618b3cc048e1c04441c1776d67f666d7a232cf4178342217ac4c32c98b62b7792',
+  session:
+    '9c1eb1f77424b89cd48ef80960a33012b70cf34efba814142b1236783c7ef9f74008121f83226a1a1417941f571e3c3640180f6308824574774d13575f6b4650',
 };
 
 test('the test vector of the specification', () => {
   const clientHello = encodeHello({ accepts: [2, 1], nonce: Buffer.alloc(32, 0x11) });
   const serverHello = encodeHello({ accepts: [2], nonce: Buffer.alloc(32, 0x22) });
   const transcript = transcriptHash(clientHello, serverHello);
-  const { client, server } = bindingsOf(
+  const { client, server, session } = bindingsOf(
     {
       context: Buffer.from('00112233445566778899aabbccddeeff/joinservice'),
       serverSpki: spkiOfScalar(1),
@@ -36,6 +38,7 @@ test('the test vector of the specification', () => {
     transcript: hex(transcript),
     client: hex(client),
     server: hex(server),
+    session: hex(session),
   }).toEqual(vector);
 });
 
@@ -47,7 +50,7 @@ test('the frames of the specification', () => {
   expect(hex(encodeAlert('evidenceRejected'))).toBe('0f010000000104');
 });
 
-test('every part of a session changes the binding of both roles', () => {
+test('every part of a session changes the binding of both roles and of the session', () => {
   const session = {
     context: Buffer.from('context'),
     serverSpki: Buffer.from('server'),
@@ -64,8 +67,8 @@ test('every part of a session changes the binding of both roles', () => {
     bindingsOf({ ...session, serverSpki: session.clientSpki, clientSpki: session.serverSpki }, transcript),
     bindingsOf({ ...session, exportKey: () => Buffer.alloc(32, 3) }, transcript),
     bindingsOf(session, Buffer.alloc(32, 4)),
-  ].flatMap(({ client, server }) => [hex(client), hex(server)]);
-  expect(new Set(all).size).toBe(14);
+  ].flatMap(({ client, server, session }) => [hex(client), hex(server), hex(session)]);
+  expect(new Set(all).size).toBe(21);
 });
 
 /** A P-256 SPKI that anybody can compute: the public key of a small private key. */

@@ -17,6 +17,9 @@ export interface Session {
 export const EXPORTER_LABEL = 'EXPERIMENTAL-aTLS/1 attestation binder';
 export const EXPORTER_BYTES = 32;
 
+/** What both ends sign or name: the evidence of each role, and the session itself. */
+export type Bindings = Readonly<Record<Role | 'session', Uint8Array>>;
+
 /** SHA-256 over both HELLO frames as they were on the wire, headers included: versions, formats and nonces. */
 export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array): Uint8Array {
   return sha256(Buffer.concat([clientHello, serverHello]));
@@ -25,8 +28,9 @@ export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array)
 /**
  * The 64 bytes that the evidence of each role signs: REPORT_DATA of a TEE, hashed into a TPM quote. The exporter
  * ties them to this very session; it leaves out the client's certificate (RFC 8446 §7.5), so both keys are named.
+ * `session` is the same at both ends: what a program above this one signs to prove a key of its own in this session.
  */
-export function bindingsOf(session: Session, transcript: Uint8Array): Readonly<Record<Role, Uint8Array>> {
+export function bindingsOf(session: Session, transcript: Uint8Array): Bindings {
   const shared = Buffer.concat([
     sha256(session.context),
     session.exportKey(transcript),
@@ -34,14 +38,15 @@ export function bindingsOf(session: Session, transcript: Uint8Array): Readonly<R
     sha256(session.serverSpki),
     sha256(session.clientSpki),
   ]);
-  const bindingOf = (role: Role): Uint8Array =>
-    hash('sha512', Buffer.concat([LABEL[role], shared]), 'buffer');
-  return { client: bindingOf('client'), server: bindingOf('server') };
+  const bindingOf = (whose: keyof Bindings): Uint8Array =>
+    hash('sha512', Buffer.concat([LABEL[whose], shared]), 'buffer');
+  return { client: bindingOf('client'), server: bindingOf('server'), session: bindingOf('session') };
 }
 
-const LABEL: Readonly<Record<Role, Uint8Array>> = {
+const LABEL: Bindings = {
   client: Buffer.from('aTLS/1 client evidence\0', 'ascii'),
   server: Buffer.from('aTLS/1 server evidence\0', 'ascii'),
+  session: Buffer.from('aTLS/1 session\0', 'ascii'),
 };
 
 function sha256(bytes: Uint8Array): Uint8Array {

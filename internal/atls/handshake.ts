@@ -1,5 +1,5 @@
 import { alertError } from './alerts.ts';
-import { bindingsOf, transcriptHash, type Role, type Session } from './binding.ts';
+import { bindingsOf, transcriptHash, type Bindings, type Role, type Session } from './binding.ts';
 import { AtlsError } from './errors.ts';
 import {
   encodeEvidence,
@@ -43,7 +43,7 @@ export type Turns<Result = void> = Generator<Turn, Result, Uint8Array>;
 /** What both ends know after the two HELLOs. */
 export interface Agreed {
   readonly ownFormat: number;
-  readonly bindings: Readonly<Record<Role, Uint8Array>>;
+  readonly bindings: Bindings;
 }
 
 /**

@@ -4,6 +4,11 @@ import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts'
 export interface PeerSession {
   /** DER SPKI (P-256) of the key the peer holds; bound into its evidence. */
   readonly tlsSpki: Uint8Array;
+  /**
+   * 64 bytes that both ends of this session have, and no other session: what a program signs to prove a key of its own
+   * here (docs/atls.md §4). Not secret.
+   */
+  readonly session: Uint8Array;
 }
 
 /** A peer that proved, for this very session, which machine and software it is. Only this folder makes one. */

@@ -38,14 +38,31 @@ describe('two honest ends', () => {
       expect(Object.isFrozen(peer)).toBe(true);
     }
     expect(Buffer.compare(server.tlsSpki, client.tlsSpki)).not.toBe(0);
+    expect(hex(server.session)).toBe(hex(client.session));
+  });
+
+  test('know their session by a value that no other one has', async () => {
+    const ends = await createAtlsEnds();
+    const sessions = [];
+    for (let i = 0; i < 2; i++) {
+      using tcp = await createTcpPair();
+      const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
+      sessions.push(hex(server.session));
+    }
+    expect(new Set(sessions).size).toBe(2);
   });
 
   test('keep of the evidence no more than the measurements', async () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
-    const kept = [server.tlsSpki, ...server.measurements.values(), ...server.verdict.measurements.values()];
-    expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([91, 4, 4]);
+    const kept = [
+      server.tlsSpki,
+      server.session,
+      ...server.measurements.values(),
+      ...server.verdict.measurements.values(),
+    ];
+    expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([91, 64, 4, 4]);
   });
 
   test('pass on every byte that follows READY, and none of their own', async () => {
@@ -232,4 +249,8 @@ async function meet(
     atlsServerUpgrade({ ...options(serverTrust), ...serverExtra })(tcp.server, never),
   ]);
   return { client, server };
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
 }

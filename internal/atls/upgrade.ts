@@ -135,9 +135,10 @@ class AtlsEnd {
     deadline.next('attesting', this.#timers.wholeMs - (clock.monotonicMs() - startMs));
     await driver.run(attest(options, agreed));
     await driver.flush();
-    if (trust.trust === 'one-way-show') return unprovenPeer({ tlsSpki: peerSpki });
+    const known = { tlsSpki: peerSpki, session: agreed.bindings.session };
+    if (trust.trust === 'one-way-show') return unprovenPeer(known);
     if (work.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
-    return attestedPeer(work.verdict, { tlsSpki: peerSpki });
+    return attestedPeer(work.verdict, known);
   }
 
   /** Tells the peer one code, and gives it a moment to read it: a reset would overtake the alert. */

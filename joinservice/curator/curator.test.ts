@@ -94,6 +94,7 @@ describe('admission', () => {
     [Permission.SELF]: ['node'],
     [Permission.ADMINISTER]: ['operator', 'owner'],
     [Permission.OWN]: ['owner'],
+    [Permission.INSPECT]: ['viewer', 'operator', 'owner'],
   };
   test.each(CuratorContract.methods.map((method) => ({ name: method.name, method })))(
     '$name is served to those who hold its permission and denied to all others',
