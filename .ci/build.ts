@@ -7,11 +7,12 @@ import { buildExecutable } from './build/executable.ts';
 import { bundledPackages, licenseText } from './build/licenses.ts';
 import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
 import { agentPackage, cliPackage } from './build/packages.ts';
-import { bundleProgram, PROGRAMS } from './build/programs.ts';
+import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
 
 const HELP = `Builds what is shipped, into dist/:
 
-  cluster.mjs bootstrapper.mjs joinservice.mjs apilb.mjs   one file each; needs nothing but Node 24
+  cluster/main.mjs                                         the operator's program, with what it loads when needed
+  bootstrapper.mjs joinservice.mjs apilb.mjs               one file each; all of them need nothing but Node 24
   cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
   cluster_VERSION_ARCH.deb                                 the operator's program and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea
@@ -19,7 +20,7 @@ const HELP = `Builds what is shipped, into dist/:
 Usage: npm run build -- [--arch ARCH] [--only-programs] [--sea]
 
   --arch ARCH       ${Object.keys(ARCHITECTURES).join(' or ')}; this machine's unless said
-  --only-programs   the .mjs files and nothing else
+  --only-programs   the programs and no packages
   --sea             also the single executables (this machine's architecture only)
 
 The same sources give the same bytes. SOURCE_DATE_EPOCH sets the time of every file in the packages.
@@ -68,7 +69,7 @@ async function main({ architecture, onlyPrograms, sea }: Options): Promise<void>
   mkdirSync(DIST, { recursive: true });
   const packages = new Set<string>();
   for (const program of PROGRAMS) {
-    const metafile = await step(resolve(DIST, `${program.name}.mjs`), () =>
+    const metafile = await step(resolve(DIST, programFile(program)), () =>
       bundleProgram(ROOT, DIST, program),
     );
     bundledPackages(metafile).forEach((each) => packages.add(each));
@@ -95,7 +96,7 @@ async function main({ architecture, onlyPrograms, sea }: Options): Promise<void>
 async function step<T>(target: string, work: () => T | Promise<T>): Promise<T> {
   const startedMs = performance.now();
   const result = await work();
-  const size = existsSync(target) ? `${(statSync(target).size / 1e6).toFixed(1)} MB` : 'missing';
+  const size = existsSync(target) ? `${(statSync(target).size / 1e6).toFixed(2)} MB` : 'missing';
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   say(`${relative(ROOT, target).padEnd(44)} ${size.padStart(9)} ${seconds.padStart(5)} s`);
   return result;

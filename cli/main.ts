@@ -1,31 +1,38 @@
 #!/usr/bin/env node
-import { homedir } from 'node:os';
-import { SystemClock } from '../internal/clock/index.ts';
-import { EXIT_CODES } from '../internal/errors/index.ts';
-import { runApp } from './app/index.ts';
-import { Interruption } from './host/index.ts';
+import { readyAnswer } from './answers/index.ts';
 
-const stopping = new AbortController();
-const clock = new SystemClock();
-
-/** The first signal asks; the second does not. What runs on nodes is not ours to end. */
-function onSignal(exit: Interruption['exit']): void {
-  if (stopping.signal.aborted) process.exit(EXIT_CODES[exit].number);
-  stopping.abort(new Interruption(exit));
-}
-
-process.on('SIGINT', () => onSignal('interrupted'));
-process.on('SIGTERM', () => onSignal('terminated'));
+const args = process.argv.slice(2);
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
-    process.exit(EXIT_CODES.ok.number); // the reader has seen enough
+    process.exit(0); // the reader has seen enough
   });
 }
 
-process.exit(
-  await runApp({
-    args: process.argv.slice(2),
+const answer = readyAnswer(args);
+if (answer === undefined) process.exit(await runProgram());
+else process.stdout.write(answer);
+
+/** Everything else is loaded here: an answer that is ready must not pay for it. */
+async function runProgram(): Promise<number> {
+  const [{ homedir }, { SystemClock }, { EXIT_CODES }, { runApp }, { Interruption }] = await Promise.all([
+    import('node:os'),
+    import('../internal/clock/index.ts'),
+    import('../internal/errors/index.ts'),
+    import('./app/index.ts'),
+    import('./host/index.ts'),
+  ]);
+  const clock = new SystemClock();
+  const stopping = new AbortController();
+  // The first signal asks; the second does not. What runs on nodes is not ours to end.
+  const onSignal = (exit: 'interrupted' | 'terminated'): void => {
+    if (stopping.signal.aborted) process.exit(EXIT_CODES[exit].number);
+    stopping.abort(new Interruption(exit));
+  };
+  process.on('SIGINT', () => onSignal('interrupted'));
+  process.on('SIGTERM', () => onSignal('terminated'));
+  return runApp({
+    args,
     env: process.env,
     home: homedir(),
     cwd: process.cwd(),
@@ -43,5 +50,5 @@ process.exit(
         clock,
       };
     },
-  }),
-);
+  });
+}

@@ -1,12 +1,21 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { collectAnswers } from './answers.ts';
 import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
 import { wrapBody } from './executable.ts';
 import { bundledPackages, licenseText } from './licenses.ts';
-import { bundleProgram } from './programs.ts';
+import { bundleProgram, filesAtStart, inputsAtStart, PROGRAMS, type Program } from './programs.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -34,13 +43,109 @@ describe('bundleProgram()', () => {
        const { name } = await import('./lazy.ts');
        process.stdout.write([data.greeting, basename('/a/b'), name, NamedError.name].join());`,
     );
-    const metafile = await bundleProgram(folder, join(folder, 'dist'), { name: 'p', entry: 'main.ts' });
+    const metafile = await bundleProgram(folder, join(folder, 'dist'), {
+      name: 'p',
+      entry: 'main.ts',
+      shape: 'file',
+    });
     rmSync(join(folder, 'node_modules'), { recursive: true });
     rmSync(join(folder, 'lazy.ts'));
     expect(execFileSync(process.execPath, [join(folder, 'dist/p.mjs')]).toString()).toBe(
       'hello,b,lazy,NamedError',
     );
     expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
+  });
+});
+
+describe('a program that is a folder', () => {
+  const program: Program = { name: 'p', entry: 'main.ts', shape: 'folder' };
+  const files = (): Record<string, string> =>
+    Object.fromEntries(
+      readdirSync(join(folder, 'dist/p')).map((name) => [
+        name,
+        readFileSync(join(folder, 'dist/p', name), 'utf8'),
+      ]),
+    );
+
+  beforeEach(() => {
+    mkdirSync(join(folder, 'dist'));
+    source('later.ts', `export const later: string = 'later';`);
+    source('first.ts', `export const first: string = 'first';`);
+    source(
+      'main.ts',
+      `import { first } from './first.ts';
+       process.stdout.write(process.argv[2] === 'more' ? (await import('./later.ts')).later : first);`,
+    );
+  });
+
+  test('starts with what it imports outright, and loads the rest when it is needed', async () => {
+    const metafile = await bundleProgram(folder, join(folder, 'dist'), program);
+    expect(inputsAtStart(metafile, 'main.ts')).toEqual(['first.ts', 'main.ts']);
+    const run = (...args: string[]): string =>
+      execFileSync(process.execPath, [join(folder, 'dist/p/main.mjs'), ...args]).toString();
+    expect([run(), run('more')]).toEqual(['first', 'later']);
+  });
+
+  test('is the same bytes each time, and keeps no piece of an earlier build', async () => {
+    await bundleProgram(folder, join(folder, 'dist'), program);
+    const before = files();
+    writeFileSync(join(folder, 'dist/p/stale.mjs'), '');
+    await bundleProgram(folder, join(folder, 'dist'), program);
+    expect(files()).toEqual(before);
+    expect(readdirSync(join(folder, 'dist'))).toEqual(['p']);
+  });
+
+  test('takes files that the build writes instead of those in the checkout', async () => {
+    const written = { 'first.ts': async () => `export const first = 'written';` };
+    await bundleProgram(folder, join(folder, 'dist'), { ...program, written });
+    expect(execFileSync(process.execPath, [join(folder, 'dist/p/main.mjs')]).toString()).toBe('written');
+  });
+});
+
+describe('the programs that are shipped', () => {
+  const root = resolve(import.meta.dirname, '../..');
+  const bundle = (name: string) => {
+    const program = PROGRAMS.find((each) => each.name === name);
+    if (program === undefined) throw new Error(`no program ${name}`);
+    return bundleProgram(root, folder, program);
+  };
+  const isKubernetesClient = (path: string): boolean => path.startsWith('internal/kube/');
+
+  test('cluster has --version, --help and completion ready, and needs no other file for them', async () => {
+    const metafile = await bundle('cluster');
+    expect(inputsAtStart(metafile, 'cli/main.ts')).toEqual([
+      'cli/answers/index.ts',
+      'cli/answers/ready-answer.ts',
+      'cli/answers/ready.ts',
+      'cli/main.ts',
+    ]);
+    expect(inputsAtStart(metafile, 'cli/app/index.ts').filter(isKubernetesClient)).toEqual([]);
+    const needed = filesAtStart(metafile, 'cli/main.ts').map((path) => basename(path));
+    for (const name of readdirSync(join(folder, 'cluster'))) {
+      if (!needed.includes(name)) rmSync(join(folder, 'cluster', name));
+    }
+    for (const { args, text } of await collectAnswers()) {
+      const said = execFileSync(process.execPath, [join(folder, 'cluster/main.mjs'), ...args]).toString();
+      expect({ args, text: said }).toEqual({ args, text });
+    }
+  });
+
+  test('the resident agent has no Kubernetes client in it', async () => {
+    const { inputs } = await bundle('bootstrapper');
+    expect(Object.keys(inputs).filter(isKubernetesClient)).toEqual([]);
+  });
+});
+
+describe('collectAnswers()', () => {
+  test('knows the help of every command, by all its names', async () => {
+    const answers = await collectAnswers();
+    const of = (...args: string[]): string | undefined =>
+      answers.find((each) => each.args.join(' ') === args.join(' '))?.text;
+    expect(of('mini', 'up', '--help')).toContain('--demo');
+    expect(of('mini', 'up', '-h')).toBe(of('mini', 'up', '--help'));
+    expect(of('help', 'mini')).toBe(of('mini', '--help'));
+    expect(of()).toBe(of('--help'));
+    expect(of('completion', 'bash')).toContain('complete -o default -F _cluster cluster');
   });
 });
 

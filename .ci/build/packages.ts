@@ -1,5 +1,5 @@
 import { globSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { basename, resolve } from 'node:path';
 import type { DebianPackage, Entry } from './debian.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 
@@ -53,7 +53,9 @@ export function cliPackage(options: PackageOptions): DebianPackage {
     depends: NODE_DEPENDS,
     entries: [
       copy(nodeBinary(root, architecture), '/usr/lib/cluster-cli/node', 0o755),
-      copy(resolve(dist, 'cluster.mjs'), '/usr/lib/cluster-cli/cluster.mjs'),
+      ...globSync('cluster/*.mjs', { cwd: dist })
+        .sort()
+        .map((path) => copy(resolve(dist, path), `/usr/lib/cluster-cli/${basename(path)}`)),
       copy(resolve(root, '.ci/package/cluster'), '/usr/bin/cluster', 0o755),
       ...bundleSources(root),
       ...documents('cluster', options),

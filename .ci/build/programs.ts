@@ -1,17 +1,31 @@
-import { resolve } from 'node:path';
-import { build, type BuildOptions, type Metafile } from 'esbuild';
+import { chmodSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { build, type BuildOptions, type Metafile, type Plugin } from 'esbuild';
+import { readyModule } from './answers.ts';
 
-/** A program: its entry point in the checkout and the name of its one file. */
+/** A program: its entry point in the checkout, and what becomes of it. */
 export interface Program {
   readonly name: string;
   readonly entry: string;
+  /**
+   * `file`: `<name>.mjs`, for what stays running: a newer package may replace its files under it, and it must not
+   * come back for one. `folder`: `<name>/main.mjs` and the pieces that it loads when it needs them, for what starts often.
+   */
+  readonly shape: 'file' | 'folder';
+  /** Source files that the build writes: path in the checkout → text. */
+  readonly written?: Readonly<Record<string, () => Promise<string>>>;
 }
 
 export const PROGRAMS: readonly Program[] = [
-  { name: 'cluster', entry: 'cli/main.ts' },
-  { name: 'bootstrapper', entry: 'bootstrapper/main.ts' },
-  { name: 'joinservice', entry: 'joinservice/main.ts' },
-  { name: 'apilb', entry: 'bootstrapper/apilb/main.ts' },
+  {
+    name: 'cluster',
+    entry: 'cli/main.ts',
+    shape: 'folder',
+    written: { 'cli/answers/ready.ts': readyModule },
+  },
+  { name: 'bootstrapper', entry: 'bootstrapper/main.ts', shape: 'file' },
+  { name: 'joinservice', entry: 'joinservice/main.ts', shape: 'file' },
+  { name: 'apilb', entry: 'bootstrapper/apilb/main.ts', shape: 'file' },
 ];
 
 /** Bundled CommonJS packages call `require` for Node's own modules; ESM has none. */
@@ -21,7 +35,7 @@ const REQUIRE = `import{createRequire as __createRequire}from"node:module";const
 export function bundleOptions(root: string, program: Program): BuildOptions {
   return {
     absWorkingDir: root,
-    entryPoints: [program.entry],
+    entryPoints: { main: program.entry },
     bundle: true,
     platform: 'node',
     target: 'node24',
@@ -31,16 +45,62 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     sourcemap: false,
     logLevel: 'error',
     metafile: true,
+    plugins: Object.entries(program.written ?? {}).map(([path, text]) => writtenFile(root, path, text)),
   };
 }
 
-/** Bundles one program into `<dist>/<name>.mjs`: one file that needs nothing but Node. */
+/** What a program starts with, below `dist`. */
+export function programFile({ name, shape }: Program): string {
+  return shape === 'file' ? `${name}.mjs` : `${name}/main.mjs`;
+}
+
+/** Bundles one program into `dist`: it needs nothing but Node. */
 export async function bundleProgram(root: string, dist: string, program: Program): Promise<Metafile> {
-  const { metafile } = await build({
-    ...bundleOptions(root, program),
-    format: 'esm',
-    banner: { js: REQUIRE },
-    outfile: resolve(dist, `${program.name}.mjs`),
-  });
+  const target = { ...bundleOptions(root, program), format: 'esm', banner: { js: REQUIRE } } as const;
+  if (program.shape === 'file') {
+    return (await build({ ...target, outfile: resolve(dist, programFile(program)) })).metafile as Metafile;
+  }
+  const made = mkdtempSync(join(dist, `${program.name}-`));
+  const pieces = { splitting: true, outdir: made, outExtension: { '.js': '.mjs' } };
+  const { metafile } = await build({ ...target, ...pieces, chunkNames: '[name]-[hash]' });
+  replaceFolder(resolve(dist, program.name), made);
   return metafile as Metafile;
+}
+
+/** The sources that run before a program has looked at its arguments: those of its entry and all that it imports outright. */
+export function inputsAtStart(metafile: Metafile, entry: string): readonly string[] {
+  const { outputs } = metafile;
+  return filesAtStart(metafile, entry)
+    .flatMap((file) => Object.keys(outputs[file]?.inputs ?? {}))
+    .sort();
+}
+
+/** The built files that hold them. */
+export function filesAtStart({ outputs }: Metafile, entry: string): readonly string[] {
+  const found = new Set(Object.keys(outputs).filter((name) => outputs[name]?.entryPoint === entry));
+  for (const name of found) {
+    for (const { kind, external, path } of outputs[name]?.imports ?? []) {
+      if (kind === 'import-statement' && external !== true) found.add(path);
+    }
+  }
+  return [...found];
+}
+
+/** Pieces of an earlier build must not stay; whoever starts the program meanwhile finds the old one or the new one. */
+function replaceFolder(target: string, made: string): void {
+  chmodSync(made, 0o755);
+  const old = `${made}.old`;
+  if (existsSync(target)) renameSync(target, old);
+  renameSync(made, target);
+  rmSync(old, { recursive: true, force: true });
+}
+
+function writtenFile(root: string, path: string, text: () => Promise<string>): Plugin {
+  return {
+    name: `writes ${path}`,
+    setup: (building) => {
+      const filter = new RegExp(`^${RegExp.escape(resolve(root, path))}$`);
+      building.onLoad({ filter }, async () => ({ contents: await text(), loader: 'ts' }));
+    },
+  };
 }

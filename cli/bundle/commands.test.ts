@@ -21,7 +21,7 @@ describe('ownSources()', () => {
     },
     {
       name: 'a package',
-      given: '/usr/lib/cluster-cli/cluster.mjs',
+      given: '/usr/lib/cluster-cli/main.mjs',
       want: { charts: '/usr/lib/cluster-cli/charts', programs: '/usr/lib/cluster-cli/programs' },
     },
   ])('finds charts and programs in $name', ({ given, want }) => {

@@ -2,7 +2,7 @@
 # Runs inside the machine of systemd-host.story.ts and says what it sees: one "FACT NAME VALUE" a line.
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 exec > >(cat) 2>&1 # no terminal
-cluster() { node /opt/story/cluster.mjs "$@"; }
+cluster() { node /opt/story/cluster/main.mjs "$@"; }
 up() { cluster mini up --nodes-only --agent /opt/story/agent.deb --name "$1"; }
 fact() { echo "FACT $1 $2"; }
 code() { local name=$1; shift; "$@"; fact "$name" $?; }

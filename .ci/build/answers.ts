@@ -1,0 +1,78 @@
+import { PassThrough } from 'node:stream';
+import type { Command } from 'commander';
+import { keyOf } from '../../cli/answers/ready-answer.ts';
+import { COMMANDS, runApp } from '../../cli/app/index.ts';
+import { createProgram } from '../../cli/app/program.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+
+export interface ReadyAnswer {
+  readonly args: readonly string[];
+  readonly text: string;
+}
+
+/** Runs the program for everything whose answer depends on its arguments alone. */
+export async function collectAnswers(): Promise<readonly ReadyAnswer[]> {
+  const answers: ReadyAnswer[] = [];
+  for (const args of await answerable()) answers.push({ args, text: await ask(args) });
+  return answers;
+}
+
+/** `cli/answers/ready.ts` with the answers in it. A text that several arguments lead to is there once. */
+export async function readyModule(): Promise<string> {
+  const answers = await collectAnswers();
+  const texts = [...new Set(answers.map(({ text }) => text))];
+  const keys = Object.fromEntries(answers.map(({ args, text }) => [keyOf(args), texts.indexOf(text)]));
+  return `export const READY_TEXTS = ${JSON.stringify(texts)};\nexport const READY_KEYS = ${JSON.stringify(keys)};\n`;
+}
+
+async function answerable(): Promise<readonly (readonly string[])[]> {
+  const program = await createProgram({
+    version: '',
+    entries: COMMANDS,
+    loads: () => true,
+    action: () => async () => undefined,
+    write: () => undefined,
+  });
+  const paths = commandPaths(program, []);
+  const shells = program.commands.find((command) => command.name() === 'completion')?.registeredArguments[0];
+  return [
+    [],
+    ['--version'],
+    ['help'],
+    ['--help'],
+    ['-h'],
+    ...COMMANDS.map(({ name }) => ['help', name]),
+    ...paths.flatMap((path) => [
+      [...path, '--help'],
+      [...path, '-h'],
+    ]),
+    ...(shells?.argChoices ?? []).map((shell) => ['completion', shell]),
+  ];
+}
+
+function commandPaths(command: Command, path: readonly string[]): readonly (readonly string[])[] {
+  return command.commands.flatMap((each) => {
+    const own = [...path, each.name()];
+    return [own, ...commandPaths(each, own)];
+  });
+}
+
+/** What the program prints; one that fails or complains is not an answer. */
+async function ask(args: readonly string[]): Promise<string> {
+  const [out, err] = [new PassThrough(), new PassThrough()];
+  const code = await runApp({
+    args,
+    env: {},
+    home: '/',
+    cwd: '/',
+    streams: { in: new PassThrough(), out, err },
+    clock: new SystemClock(),
+    signal: new AbortController().signal,
+    createPorts: () => Promise.resolve({} as never), // an answer that touches a port would not be ready
+  });
+  const complaint = String(err.read() ?? '');
+  if (code !== 0 || complaint !== '') {
+    throw new Error(`asking cluster ${args.join(' ')}: it ended with ${code}: ${complaint}`);
+  }
+  return String(out.read() ?? '');
+}
