@@ -44,7 +44,7 @@ async function tellSystemd(): Promise<void> {
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
   await files.makeDirectory(RUN_FOLDER, 0o755);
-  await using _guard = await guardProcess(files, `${RUN_FOLDER}/agent`);
+  await using _guard = await guardProcess(files, `${RUN_FOLDER}/agent.lock`);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
   await runAgent(
     {

@@ -677,6 +677,14 @@ class SplitFiles extends DiskFiles {
   override remove(path: string): Promise<void> {
     return this.#memory.remove(path);
   }
+
+  override rename(from: string, to: string): Promise<void> {
+    return this.#memory.rename(from, to);
+  }
+
+  override list(path: string): Promise<readonly string[]> {
+    return this.#memory.list(path);
+  }
 }
 
 async function generateOther(): Promise<{ ownerKey: string }> {

@@ -50,7 +50,7 @@ export const workspaceErrors = defineErrors({
     exit: 'locked',
     retryable: true,
     meaning: 'Another run of this program works on the workspace.',
-    fix: 'Wait for the run named in the message. If you know that it is gone, delete the lock file it names.',
+    fix: 'Wait for the run named in the message. If you know that it is gone, delete what the message names.',
   },
 });
 

@@ -253,7 +253,13 @@ describe('lockWorkspace()', () => {
     await lock(files);
     await files.writeAtomic('/etc/machine-id', 'machine-2\n');
     await expect(lock(files)).rejects.toMatchObject({ code: 'workspace-locked' });
-    await files.writeAtomic(layout.lock, 'nonsense');
+    await files.writeAtomic(`${layout.lock}/holder.json`, 'nonsense');
+    await expect(lock(files)).rejects.toMatchObject({
+      code: 'workspace-locked',
+      message: expect.stringContaining('does not say whose'),
+    });
+    await files.remove(layout.lock);
+    await files.writeAtomic(layout.lock, 'a file');
     await expect(lock(files)).rejects.toMatchObject({
       code: 'workspace-locked',
       message: expect.stringContaining('does not say whose'),

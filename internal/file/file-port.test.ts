@@ -129,6 +129,18 @@ describe.each(ports)('$name', ({ create }) => {
     expect(text(await files.read(at('other', 'to', 'deep', 'file'), 9))).toBe('x');
   });
 
+  test('rename() of a folder replaces an empty one, and nothing else', async () => {
+    for (const name of ['one', 'two', 'empty']) await files.makeDirectory(at(name));
+    await files.writeAtomic(at('two', 'file'), 'x');
+    await files.writeAtomic(at('file'), 'x');
+    const refused = (to: string, errno: string) =>
+      expect(files.rename(at('one'), at(to))).rejects.toMatchObject({ details: { errno } });
+    await refused('two', 'ENOTEMPTY');
+    await refused('file', 'ENOTDIR');
+    await files.rename(at('two'), at('empty'));
+    expect(await files.list(at('empty'))).toEqual(['file']);
+  });
+
   test('rename() of what does not exist fails', async () => {
     await expect(files.rename(at('none'), at('to'))).rejects.toMatchObject({
       code: 'file-io',

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
-import { mkdir, mkdtemp, rm, utimes, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DiskFiles } from '../file/index.ts';
@@ -11,44 +12,78 @@ let folder: string;
 let path: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'guard-'));
-  path = join(folder, 'agent');
+  path = join(folder, 'agent.lock');
 });
 afterEach(() => rm(folder, { recursive: true }));
 
 /** The lock of a process, as it leaves it when it is killed. */
 async function leaveLock(owner: object | undefined): Promise<void> {
-  await mkdir(`${path}.lock`);
-  if (owner !== undefined) await writeFile(`${path}.owner`, JSON.stringify(owner));
+  await mkdir(path);
+  const holder = { id: randomUUID(), about: { what: 'agent' }, process: owner };
+  await writeFile(join(path, 'holder.json'), JSON.stringify(holder));
 }
 
-test('guardProcess() lets one in, and the next one after it left', async () => {
-  const first = await guardProcess(files, path);
+test('guardProcess() lets one in, tells the next one who it is, and leaves nothing behind', async () => {
+  const first = await guardProcess(files, path, { what: 'agent' });
   await expect(guardProcess(files, path)).rejects.toMatchObject({
     code: 'process-guard-held',
-    details: { pid: process.pid },
+    details: { pid: process.pid, about: { what: 'agent' } },
   });
   await first[Symbol.asyncDispose]();
   await (await guardProcess(files, path))[Symbol.asyncDispose]();
+  expect(await readdir(folder)).toEqual([]);
 });
 
-test('guardProcess() keeps a second one out of a living one’s lock however old its files look', async () => {
-  await leaveLock(await ownIdentity(files));
-  await utimes(`${path}.lock`, new Date(0), new Date(0));
-  await expect(guardProcess(files, path)).rejects.toMatchObject({ code: 'process-guard-held' });
-});
+const times = [new Date(0), new Date('2099-01-01')];
+test.each(times)(
+  'guardProcess() keeps a second one out of a living one’s lock whose time is %s',
+  async (time) => {
+    await leaveLock(await ownIdentity(files));
+    await utimes(path, time, time);
+    await expect(guardProcess(files, path)).rejects.toMatchObject({ code: 'process-guard-held' });
+  },
+);
 
 const dead = [
   { name: 'a process that was killed', owner: { pid: 2 ** 22 + 1, startTicks: '1' } },
   { name: 'a process whose id another one has now', owner: { pid: process.pid, startTicks: '1' } },
   { name: 'a process before the last boot', owner: { bootId: 'another' } },
 ];
-test.each(dead)('guardProcess() takes over from $name', async ({ owner }) => {
+test.each(dead)('guardProcess() takes over from $name, whatever the time of its lock', async ({ owner }) => {
   await leaveLock({ ...(await ownIdentity(files)), ...owner });
-  await utimes(`${path}.lock`, new Date('2099-01-01'), new Date('2099-01-01'));
+  await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
+  await (await guardProcess(files, path))[Symbol.asyncDispose]();
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test('guardProcess() leaves the lock of another machine alone, which it can not ask about', async () => {
+  await leaveLock({ ...(await ownIdentity(files)), machineId: 'another' });
+  await expect(guardProcess(files, path)).rejects.toMatchObject({ code: 'process-guard-held' });
+});
+
+test('guardProcess() takes an empty folder for no lock: its holder was killed on its way out', async () => {
+  await mkdir(path);
   await (await guardProcess(files, path))[Symbol.asyncDispose]();
 });
 
-test('guardProcess() takes over from one that died before it said who it is', async () => {
-  await leaveLock(undefined);
-  await (await guardProcess(files, path))[Symbol.asyncDispose]();
+test('guardProcess() lets exactly one of many in, as often as they try', async () => {
+  let inside = 0;
+  const enter = async (): Promise<'in' | 'out'> => {
+    try {
+      await using _lock = await guardProcess(files, path);
+      expect(++inside).toBe(1);
+      await files.stat(folder);
+      inside--;
+      return 'in';
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'process-guard-held' });
+      return 'out';
+    }
+  };
+  for (let round = 0; round < 20; round++) {
+    await leaveLock({ ...(await ownIdentity(files)), bootId: `boot ${round}` });
+    const results = await Promise.all(Array.from({ length: 6 }, enter));
+    expect(results).toContain('in');
+  }
+  expect(await readdir(folder)).toEqual([]);
 });

@@ -1,77 +1,92 @@
+import { randomUUID } from 'node:crypto';
 import { lock } from 'proper-lockfile';
-import { describeError } from '../errors/index.ts';
 import type { FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
+import { buryLock, LockFolder, readHolderText } from './lock-folder.ts';
 import { lifeOf, ownIdentity, type ProcessIdentity } from './process-identity.ts';
 
-const MAX_OWNER_BYTES = 8192;
-/** The largest delay of a timer: the age of a lock never decides by itself. */
+const MAX_TRIES = 8;
+/** The largest delay of a timer: proper-lockfile touches its lock at half of it. */
 const NEVER_STALE_MS = 2 ** 31 - 1;
 
 /**
- * One process of a kind per machine. The lock is proper-lockfile's folder; whether its holder lives is asked of the
- * kernel (process id, start time, boot id), never of a file's time: a clock that was set must not let a second one in.
- * @param path without an ending; `.lock` and `.owner` are put beside it
- * @throws PlatformError `process-guard-held` with the holder's process id
+ * One process of a kind at a time. The lock is proper-lockfile's; whether its holder lives is asked of the kernel
+ * (process id, start time, boot id), never of a file's time: a clock that was set must not let a second one in, nor keep
+ * anybody out. A dead holder's lock is taken over, a living one's is reported.
+ * @param path of the lock's folder; what lies beside it under the same name and a dot is the lock's own
+ * @param about what others are told of the holder; JSON
+ * @throws PlatformError `process-guard-held` with the holder's process id and what it says of itself
  */
-export async function guardProcess(files: FilePort, path: string): Promise<AsyncDisposable> {
-  const own = await ownIdentity(files);
-  // Before proper-lockfile looks at the time of the folder: an old one may belong to a living process.
-  await refuseLiving(files, path);
-  const release = (await tryLock(path)) ?? (await takeOver(files, path));
-  await files.writeAtomic(`${path}.owner`, JSON.stringify(own ?? {}));
-  return { [Symbol.asyncDispose]: () => release() };
+export async function guardProcess(
+  files: FilePort,
+  path: string,
+  about: Readonly<Record<string, string | number>> = {},
+): Promise<AsyncDisposable> {
+  const process = await ownIdentity(files);
+  const holder = JSON.stringify({ id: randomUUID(), about, ...(process === undefined ? {} : { process }) });
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const release = await tryLock(new LockFolder(files, path, holder));
+    if (release !== undefined) return { [Symbol.asyncDispose]: () => release() };
+    const said = await readHolderText(files, path);
+    if (said.kind === 'gone') continue;
+    const other = said.kind === 'text' ? parseHolder(said.text) : undefined;
+    const life = other?.process === undefined ? 'unknown' : await lifeOf(files, other.process);
+    if (said.kind !== 'text' || other === undefined || life !== 'dead') throw heldBy(path, other);
+    await buryLock(files, path, { id: other.id, text: said.text });
+  }
+  throw new PlatformError('process-guard-held', `locking ${path}: many processes start and end here at once`);
 }
 
 type Release = () => Promise<void>;
 
 /** undefined when somebody holds it. */
-async function tryLock(path: string): Promise<Release | undefined> {
+async function tryLock(folder: LockFolder): Promise<Release | undefined> {
   try {
-    return await lock(path, {
+    // A name of its own for each try: proper-lockfile keeps one record a name, and another run's is not ours to end.
+    return await lock(`${folder.path}#${randomUUID()}`, {
       realpath: false,
-      lockfilePath: `${path}.lock`,
+      lockfilePath: folder.path,
       stale: NEVER_STALE_MS,
+      fs: folder,
       // Only a file time can "compromise" the lock, and those are not trusted here.
       onCompromised: () => undefined,
     });
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ELOCKED') return undefined;
-    throw new PlatformError('process-guard-failed', `locking ${path}`, { cause: error });
+    throw new PlatformError('process-guard-failed', `locking ${folder.path}`, { cause: error });
   }
 }
 
-async function refuseLiving(files: FilePort, path: string): Promise<void> {
-  if ((await files.stat(`${path}.lock`)) === undefined) return;
-  const holder = await readOwner(files, path);
-  if (holder === undefined || (await lifeOf(files, holder)) === 'dead') return;
-  throw new PlatformError('process-guard-held', `locking ${path}: process ${holder.pid} holds it`, {
-    details: { pid: holder.pid },
+function heldBy(path: string, holder: Holder | undefined): PlatformError {
+  const pid = holder?.process?.pid;
+  const who = pid === undefined ? 'it is there and does not say whose it is' : `process ${pid} holds it`;
+  return new PlatformError('process-guard-held', `locking ${path}: ${who}`, {
+    details: { pid, about: holder?.about },
   });
 }
 
-/** A dead holder's lock is moved aside, so that of two who judged it dead one wins. */
-async function takeOver(files: FilePort, path: string): Promise<Release> {
-  await refuseLiving(files, path);
-  await files.rename(`${path}.lock`, `${path}.dead`).catch((error: unknown) => {
-    throw new PlatformError('process-guard-held', `taking over ${path}: ${describeError(error)}`);
-  });
-  await files.remove(`${path}.dead`);
-  const release = await tryLock(path);
-  if (release !== undefined) return release;
-  throw new PlatformError('process-guard-held', `locking ${path}: another process was faster`);
+interface Holder {
+  readonly id: string;
+  readonly about: unknown;
+  readonly process: ProcessIdentity | undefined;
 }
 
-/** undefined when nobody is named: its holder died between taking the lock and saying so. */
-async function readOwner(files: FilePort, path: string): Promise<ProcessIdentity | undefined> {
-  const raw = await files.read(`${path}.owner`, MAX_OWNER_BYTES);
+/** undefined when it is not ours to interpret. */
+function parseHolder(text: string): Holder | undefined {
   try {
-    const owner = JSON.parse(Buffer.from(raw ?? []).toString('utf8')) as Partial<ProcessIdentity>;
-    const { pid, startTicks, bootId, machineId } = owner;
-    if (pid === undefined || startTicks === undefined || bootId === undefined || machineId === undefined)
-      return undefined;
-    return { pid, startTicks, bootId, machineId };
+    const { id, about, process } = JSON.parse(text) as Partial<Holder>;
+    if (typeof id !== 'string' || !/^[0-9a-f-]{36}$/.test(id)) return undefined;
+    return { id, about, process: isIdentity(process) ? process : undefined };
   } catch {
     return undefined;
   }
+}
+
+function isIdentity(value: Partial<ProcessIdentity> | undefined): value is ProcessIdentity {
+  return (
+    typeof value?.pid === 'number' &&
+    typeof value.startTicks === 'string' &&
+    typeof value.bootId === 'string' &&
+    typeof value.machineId === 'string'
+  );
 }

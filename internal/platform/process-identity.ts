@@ -1,4 +1,4 @@
-import type { FilePort } from '../file/index.ts';
+import { FileError, type FilePort } from '../file/index.ts';
 
 const MAX_BYTES = 8192;
 
@@ -35,12 +35,18 @@ async function processStat(
   files: FilePort,
   pid: string,
 ): Promise<Pick<ProcessIdentity, 'pid' | 'startTicks'> | undefined> {
-  const line = await readLine(files, `/proc/${pid}/stat`);
+  const line = await readLine(files, `/proc/${pid}/stat`).catch(undefinedIfEnded);
   // The second field is the program's name in parentheses and may hold anything, parentheses included.
   const rest = line?.slice(line.lastIndexOf(')') + 2).split(' ');
   const [own] = line?.split(' ') ?? [];
   const startTicks = rest?.[19];
   return own === undefined || startTicks === undefined ? undefined : { pid: Number(own), startTicks };
+}
+
+/** A process that ends between open(2) and read(2) of its file answers ESRCH. */
+function undefinedIfEnded(error: unknown): undefined {
+  if (error instanceof FileError && error.details['errno'] === 'ESRCH') return undefined;
+  throw error;
 }
 
 async function machineId(files: FilePort): Promise<string> {

@@ -77,6 +77,11 @@ export class MemoryFiles implements FilePort, AppendPort {
     const doing = `renaming ${from} to ${to}`;
     if (!this.#entries.has(resolve(from))) throw failure(doing, 'ENOENT');
     this.#assertFolder(doing, dirname(resolve(to)));
+    const replaced = this.#entries.get(resolve(to));
+    if (replaced !== undefined && this.#entries.get(resolve(from))?.kind === 'directory') {
+      if (replaced.kind === 'file') throw failure(doing, 'ENOTDIR');
+      if (this.#below(to).length > 1) throw failure(doing, 'ENOTEMPTY');
+    }
     const moved = this.#below(from).map((each) => [each, this.#entries.get(each)] as const);
     for (const [each, entry] of moved) {
       this.#entries.delete(each);
