@@ -1,9 +1,11 @@
+import type { DescService } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
-import { implement, type Implementation } from '../../internal/rpc/index.ts';
+import { implement, type Handlers, type Implementation } from '../../internal/rpc/index.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+import type { Caller } from './admission.ts';
 import { NodeFeed } from './feed.ts';
 import { guardHandlers } from './guard.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -27,11 +29,13 @@ export interface CuratorOptions {
 /** The cluster's state API on one control-plane node. Holds nothing that etcd does not. */
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
+  readonly #etcd: KeySpace;
   readonly #feed: NodeFeed;
   readonly #memberships: Memberships;
 
   constructor(options: CuratorOptions) {
     const { etcd, clock, log } = options;
+    this.#etcd = etcd;
     this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
     this.#feed = new NodeFeed({
       etcd,
@@ -45,10 +49,20 @@ export class Curator {
       ...writeHandlers({ etcd, nodes, clock, mutations: new Mutations({ etcd, clock }) }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
-    this.service = implement(
-      CuratorContract,
-      guardHandlers(inside, { etcd, memberships: this.#memberships }),
+    this.service = this.guard(CuratorContract, inside);
+  }
+
+  /** Another contract of members, behind the same door. */
+  guard<S extends DescService>(service: S, inside: Handlers<S, Caller>): Implementation<MemberIdentity> {
+    return implement(
+      service,
+      guardHandlers(service, inside, { etcd: this.#etcd, memberships: this.#memberships }),
     );
+  }
+
+  /** All nodes as they come, for what decides nothing. */
+  get nodes(): NodeFeed {
+    return this.#feed;
   }
 
   /** Follows etcd for all watches and streams until the signal fires; rejects with its reason or what broke. */

@@ -1,8 +1,8 @@
-import type { DescMethod } from '@bufbuild/protobuf';
+import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
-import { Curator } from '../curatorproto/gen/curator_pb.js';
+import type { Curator } from '../curatorproto/gen/curator_pb.js';
 import { admit, type Caller } from './admission.ts';
 import type { Memberships } from './memberships.ts';
 
@@ -14,13 +14,17 @@ export interface Door {
   readonly memberships: Memberships;
 }
 
-/** Puts the door before every method of the contract, so that none can be forgotten. */
-export function guardHandlers(inside: GuardedHandlers, door: Door): Handlers<typeof Curator, MemberIdentity> {
-  const guarded = Curator.methods.map((method) => {
-    const handler: unknown = inside[method.localName as keyof GuardedHandlers];
+/** Puts the door before every method of a contract, so that none can be forgotten. */
+export function guardHandlers<S extends DescService>(
+  service: S,
+  inside: Handlers<S, Caller>,
+  door: Door,
+): Handlers<S, MemberIdentity> {
+  const guarded = service.methods.map((method) => {
+    const handler: unknown = inside[method.localName as keyof Handlers<S, Caller>];
     return [method.localName, guardMethod(method, handler, door)];
   });
-  return Object.fromEntries(guarded) as Handlers<typeof Curator, MemberIdentity>;
+  return Object.fromEntries(guarded) as Handlers<S, MemberIdentity>;
 }
 
 function guardMethod(method: DescMethod, handler: unknown, door: Door): unknown {

@@ -8,6 +8,9 @@
  *                                                          └─ node     status, heartbeat (lease), watch ◀─ NodeFeed ◀─ etcd
  * ```
  */
+export type { Caller } from './admission.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
-export type { CuratorFacts } from './read-handlers.ts';
+export type { NodeFeed } from './feed.ts';
+export { readCluster, type CuratorFacts } from './read-handlers.ts';
+export type { NodeView } from './wire.ts';
