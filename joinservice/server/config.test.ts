@@ -9,6 +9,7 @@ const good = {
   clusterCaFile: '/c/ca.crt',
   certFile: '/c/node.crt',
   keyFile: '/c/node.key',
+  stores: ['/s'],
   etcd: {
     endpoints: ['127.0.0.1:2379'],
     caFile: '/c/etcd-ca.crt',

@@ -13,6 +13,8 @@ const shape = z.strictObject({
   /** This node's certificate, which serves; and its key. */
   certFile: path,
   keyFile: path,
+  /** Stores of the bundle's blobs that this program may read; other members fetch from here. */
+  stores: z.array(path),
   etcd: z.strictObject({
     /** "host:port", the member beside this curator first. */
     endpoints: z.tuple([z.string().min(1)], z.string().min(1)),

@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { Readable } from 'node:stream';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
+import { BlobStore } from '../../internal/bundle/index.ts';
 import { Namespace } from '../../internal/etcd/index.ts';
-import { DiskFiles } from '../../internal/file/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
@@ -17,6 +20,7 @@ import {
   type TestPeer,
 } from '../../internal/testing/index.ts';
 import { Curator, NodeHealth, NodeRole, type WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
+import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { JoinserviceConfig } from './config.ts';
 import { serve } from './serve.ts';
 
@@ -51,7 +55,7 @@ beforeAll(async () => {
     const log = createMemoryLogger().log;
     const serving = serve(
       config,
-      { files: new DiskFiles(), clock, log },
+      { files: new DiskFiles(), streams: new DiskStreams(), clock, log },
       { signal: stop.signal, onListening: listening.resolve },
     );
     serving.catch((error: unknown) => listening.reject(error));
@@ -90,6 +94,7 @@ async function writeFiles(): Promise<JoinserviceConfig> {
     clusterCaFile: at('ca.crt'),
     certFile: at('node.crt'),
     keyFile: at('node.key'),
+    stores: [join(folder, 'store')],
     etcd: {
       endpoints: [member.endpoint],
       caFile: at('etcd-ca.crt'),
@@ -101,16 +106,46 @@ async function writeFiles(): Promise<JoinserviceConfig> {
 }
 
 function dial(peer: Pick<TestPeer, 'tls'>, curator = 0, trust = cluster.trust) {
+  return createClient(Curator, channelOf(peer, curator, trust));
+}
+
+function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster.trust) {
   const upgrade = tlsClientUpgrade({
     identity: peer.tls,
     accept: (certificate) => verifyNode(certificate, trust),
   });
   const channel = new RpcChannel({ endpoint: `127.0.0.1:${ports[curator]}`, upgrade });
   open.push(() => channel[Symbol.dispose]());
-  return createClient(Curator, channel);
+  return channel;
 }
 
 describe('over mTLS, with a real etcd', () => {
+  test('a member fetches a blob from where it stopped, and follows the directory; a stranger gets neither', async () => {
+    const bytes = randomBytes(3 * 1024 * 1024);
+    const streams = new DiskStreams();
+    const store = new BlobStore({ files: new DiskFiles(), streams, roots: [join(folder, 'store')] });
+    const { sha256 } = await store.put(Readable.from([bytes]), { signal });
+    const node = await cluster.addNode('fetcher');
+    const client = createClient(Distribution, channelOf(node, 1));
+    const got: Uint8Array[] = [];
+    for await (const { data } of client.fetchBlob({ sha256, offset: 1_000_000n }, { signal })) got.push(data);
+    expect(Buffer.concat(got).equals(bytes.subarray(1_000_000))).toBe(true);
+    const absent = client.fetchBlob({ sha256: 'ab'.repeat(32) }, { signal })[Symbol.asyncIterator]();
+    await expect(absent.next()).rejects.toEqual(coded('distribution-blob-missing'));
+    await dial(first).updateNodeStatus(
+      { status: { address: '198.51.100.1', curatorEndpoint: 'x:1' } },
+      { signal },
+    );
+    const watch = client.watchDirectory({}, { signal })[Symbol.asyncIterator]();
+    expect((await watch.next()).value).toMatchObject({
+      controlPlanes: [{ name: 'first', address: '198.51.100.1', curatorEndpoint: 'x:1' }],
+    });
+    await cluster.forget(node);
+    await expect(watch.next()).rejects.toEqual(coded('curator-not-member'));
+    const again = client.fetchBlob({ sha256 }, { signal })[Symbol.asyncIterator]();
+    await expect(again.next()).rejects.toEqual(coded('curator-not-member'));
+  });
+
   test('a change at one curator reaches a watch at the other, and info shows etcd', async () => {
     const node = await cluster.addNode('n1');
     const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';

@@ -1,13 +1,16 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import type { FilePort, StreamPort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator, type CuratorFacts } from '../curator/index.ts';
+import { Distribution } from '../curatorproto/gen/distribution_pb.js';
+import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
 
@@ -19,6 +22,7 @@ const GRACE_MS = 2_000;
 
 export interface ServePorts {
   readonly files: FilePort;
+  readonly streams: StreamPort;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -48,17 +52,20 @@ export async function serve(
     ['cluster-ca', caPem] as const,
     ['etcd-client', etcdIdentity.certPem] as const,
   ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
+  const cluster = new Namespace(etcd, CLUSTER_PREFIX);
   const curator = new Curator({
-    etcd: new Namespace(etcd, CLUSTER_PREFIX),
+    etcd: cluster,
     nodeId: config.nodeId,
     facts: { certificates, etcdStatus: etcdStatusOf(etcd, config.etcd.metricsUrl) },
     clock,
     log: log.child('curator'),
   });
+  const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
+  const distribution = distributionHandlers({ etcd: cluster, feed, blobs: storeOf(config, ports) });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
-    services: [curator.service],
+    services: [curator.service, curator.guard(Distribution, distribution)],
     disclose: 'chain',
     log: log.child('rpc'),
     maxConnections: MAX_CONNECTIONS,
@@ -68,10 +75,15 @@ export async function serve(
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
   try {
-    await curator.run(options.signal);
+    await Promise.all([curator.run(options.signal), feed.run(options.signal)]);
   } finally {
     await server.close(GRACE_MS);
   }
+}
+
+function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePorts): BlobStore | undefined {
+  if (first === undefined) return undefined;
+  return new BlobStore({ files: ports.files, streams: ports.streams, roots: [first, ...more] });
 }
 
 function etcdStatusOf(etcd: EtcdClient, metricsUrl: string): CuratorFacts['etcdStatus'] {

@@ -1,0 +1,121 @@
+import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import { afterEach, expect, test } from '@jest/globals';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
+import { DiskStreams } from '../../internal/file/index.ts';
+import { records } from '../../internal/records/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  MemoryEtcd,
+  MemoryFiles,
+  settle,
+  TestCluster,
+} from '../../internal/testing/index.ts';
+import { Curator } from '../curator/index.ts';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorproto/gen/distribution_pb.js';
+import { DirectoryFeed } from './directory-feed.ts';
+import { distributionHandlers } from './distribution.ts';
+
+const stop = new AbortController();
+const runs: Promise<unknown>[] = [];
+afterEach(async () => {
+  stop.abort(new Error('the test is over'));
+  await Promise.allSettled(runs);
+});
+
+test('the directory has control planes that said where they are, forgets removed ones, and wakes nobody for others', async () => {
+  const etcd = new MemoryEtcd();
+  const clock = new FakeClock();
+  const cluster = await TestCluster.create(etcd, () => clock.nowMs());
+  const { signal } = stop;
+  const facts = {
+    certificates: [],
+    etcdStatus: () => Promise.reject(new Error('nobody asks')),
+  };
+  const curator = new Curator({ etcd, nodeId: 'n', facts, clock, log: createMemoryLogger().log });
+  const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
+  runs.push(
+    curator.run(signal).catch(() => 0),
+    feed.run(signal).catch(() => 0),
+  );
+  const handlers = distributionHandlers({ etcd, feed, blobs: undefined });
+  const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
+  const watch = handlers
+    .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal })
+    [Symbol.asyncIterator]();
+  const told: unknown[] = [];
+  let failure: unknown;
+  const reading = (async () => {
+    for (;;) {
+      const next = await watch.next();
+      if (next.done === true) return;
+      told.push(next.value.controlPlanes?.map(({ name, address }) => `${name}@${address}`));
+    }
+  })().catch((error: unknown) => (failure = error));
+  runs.push(reading);
+
+  const put1 = async (name: string, roles: readonly Role[], address?: string): Promise<string> => {
+    const { identity } = await cluster.addNode(name, { roles: [...roles] });
+    const nodeId = identity.kind === 'node' ? identity.nodeId : '';
+    if (address !== undefined) await say(nodeId, { address });
+    return nodeId;
+  };
+  const say = async (nodeId: string, status: MessageInitShape<typeof NodeStatusSchema>): Promise<void> => {
+    const said = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, status))).toString('base64');
+    const value = records.status.encode({ version: 1, status: said, updatedMs: 1 });
+    await etcd.commit({ when: [], then: [put(records.status.key(nodeId), value)] }, { signal });
+  };
+
+  await settle();
+  expect(told).toEqual([]); // an empty directory is no answer
+  const [a, , worker] = [
+    await put1('a', ['ConsensusMember', 'KubernetesController'], '198.51.100.1'),
+    await put1('silent', ['ConsensusMember']),
+    await put1('worker', ['KubernetesWorker'], '198.51.100.9'),
+  ];
+  await settle();
+  expect(told).toEqual([['a@198.51.100.1']]);
+  await say(worker, { address: '198.51.100.10' });
+  await settle();
+  expect(told).toHaveLength(1);
+  const b = await put1('b', ['ConsensusMember'], '198.51.100.2');
+  await settle();
+  expect((told.at(-1) as string[]).toSorted()).toEqual(['a@198.51.100.1', 'b@198.51.100.2']);
+  await etcd.commit({ when: [], then: [remove(records.node.key(a))] }, { signal });
+  await settle();
+  expect(told.at(-1)).toEqual(['b@198.51.100.2']);
+  const count = told.length;
+  await etcd.commit({ when: [], then: [remove(records.node.key(b))] }, { signal });
+  await settle();
+  expect(told).toHaveLength(count);
+  etcd.setOutage(new EtcdError('etcd-unavailable', 'testing'));
+  await settle();
+  expect([(failure as EtcdError).code, told.length]).toEqual(['etcd-unavailable', count]);
+});
+
+test('a fetch is refused for what is no blob, and where there is no store', async () => {
+  const clock = new FakeClock();
+  const etcd = new MemoryEtcd();
+  const feed = new DirectoryFeed({
+    nodes: { subscribe: () => Promise.reject(new Error('nobody follows')) },
+    clock,
+  });
+  const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
+  const { signal } = new AbortController();
+  const blobs = new BlobStore({ files: new MemoryFiles(), streams: new DiskStreams(), roots: ['/store'] });
+  const table = [
+    { blobs, sha256: '../../etc/shadow', offset: 0n, code: 'distribution-request-invalid' },
+    { blobs, sha256: 'ab'.repeat(32), offset: -1n, code: 'distribution-request-invalid' },
+    { blobs, sha256: 'ab'.repeat(32), offset: 0n, code: 'distribution-blob-missing' },
+    { blobs: undefined, sha256: 'ab'.repeat(32), offset: 0n, code: 'distribution-blob-missing' },
+  ];
+  for (const { blobs: store, sha256, offset, code } of table) {
+    const { fetchBlob } = distributionHandlers({ etcd, feed, blobs: store });
+    const wire = create(FetchBlobRequestSchema, { sha256, offset });
+    const answer = fetchBlob(wire, { peer: caller, signal })[Symbol.asyncIterator]();
+    await expect(answer.next()).rejects.toEqual(expect.objectContaining({ code }));
+  }
+});

@@ -1,0 +1,88 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { isAbort } from '../../internal/errors/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { EventValue, type Readable } from '../../internal/event/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import type { NodeFeed, NodeView } from '../curator/index.ts';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+
+const RETRY_MS = 500;
+
+/** A node that is to run a control plane. */
+export interface ControlPlaneEntry {
+  readonly nodeId: string;
+  readonly name: string;
+  readonly address: string;
+  readonly curatorEndpoint: string;
+  readonly apiServer: boolean;
+}
+
+/** Who runs control planes now; or why nobody can say. */
+export type Directory =
+  | { readonly kind: 'known'; readonly entries: readonly ControlPlaneEntry[] }
+  | { readonly kind: 'interrupted'; readonly error: unknown };
+
+/**
+ * The directory, worked out once for all who watch it: thousands of nodes follow it, and it changes only when a control
+ * plane does. Heartbeats and labels of other nodes cost a look and wake nobody.
+ */
+export class DirectoryFeed {
+  readonly #nodes: Pick<NodeFeed, 'subscribe'>;
+  readonly #clock: Clock;
+  readonly #value = new EventValue<Directory>();
+
+  constructor(ports: { readonly nodes: Pick<NodeFeed, 'subscribe'>; readonly clock: Clock }) {
+    this.#nodes = ports.nodes;
+    this.#clock = ports.clock;
+  }
+
+  get directory(): Readable<Directory> {
+    return this.#value;
+  }
+
+  /** Follows the nodes until the signal fires. */
+  async run(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      try {
+        await this.#follow(signal);
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        this.#value.set({ kind: 'interrupted', error });
+      }
+      await this.#clock.sleep(RETRY_MS, signal);
+    }
+  }
+
+  async #follow(signal: AbortSignal): Promise<never> {
+    const entries = new Map<string, ControlPlaneEntry>();
+    let told: string | undefined;
+    using subscription = await this.#nodes.subscribe({}, signal);
+    for (;;) {
+      const { relist, nodes, deletedNodeIds, revision } = await subscription.next(signal);
+      if (relist) entries.clear();
+      for (const nodeId of deletedNodeIds) entries.delete(nodeId);
+      for (const view of nodes) {
+        const entry = entryOf(view);
+        if (entry === undefined) entries.delete(view.record.nodeId);
+        else entries.set(entry.nodeId, entry);
+      }
+      // In the middle of a series some nodes are still missing.
+      if (revision === undefined) continue;
+      const sorted = [...entries.values()].toSorted((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
+      const text = JSON.stringify(sorted);
+      if (text === told) continue;
+      told = text;
+      this.#value.set({ kind: 'known', entries: sorted });
+    }
+  }
+}
+
+/** Members with the role, as soon as they have said where they are. */
+function entryOf({ record, status }: NodeView): ControlPlaneEntry | undefined {
+  if (record.state !== 'UP' || !isControlPlane(record.roles) || status === undefined) return undefined;
+  const said = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
+  if (said.address === '') return undefined;
+  const { nodeId, name, roles } = record;
+  const { address, curatorEndpoint } = said;
+  return { nodeId, name, address, curatorEndpoint, apiServer: roles.includes('KubernetesController') };
+}

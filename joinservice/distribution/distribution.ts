@@ -1,0 +1,66 @@
+import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { readCluster, type Caller } from '../curator/index.ts';
+import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
+import type { DirectoryFeed } from './directory-feed.ts';
+import { DistributionError } from './errors.ts';
+
+/** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
+const MAX_FETCHES = 64;
+
+export interface DistributionParts {
+  readonly etcd: KeySpace;
+  readonly feed: Pick<DirectoryFeed, 'directory'>;
+  /** Absent where this node has no store to read from. */
+  readonly blobs: Pick<BlobStore, 'read'> | undefined;
+}
+
+export function distributionHandlers(parts: DistributionParts): Handlers<typeof Distribution, Caller> {
+  const { etcd, feed, blobs } = parts;
+  let fetches = 0;
+  return {
+    fetchBlob: async function* ({ sha256, offset }, { signal }) {
+      if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)) refuse('offset', `it is ${offset}`);
+      if (fetches >= MAX_FETCHES)
+        throw new DistributionError('distribution-busy', `sending blob ${sha256}: ${fetches} are under way`);
+      fetches++;
+      try {
+        if (blobs === undefined) throw missing(sha256);
+        for await (const data of blobs.read(sha256, { offset: Number(offset), signal })) yield { data };
+      } catch (error) {
+        throw codedForAsker(error, sha256);
+      } finally {
+        fetches--;
+      }
+    },
+    watchDirectory: async function* (_request, { signal }) {
+      const epoch = BigInt((await readCluster(etcd, signal)).epoch);
+      using watcher = feed.directory.watch();
+      for (;;) {
+        const now = await watcher.next(signal);
+        // Callers must not wait at a curator whose etcd is gone: they go on at another one.
+        if (now.kind === 'interrupted') throw now.error;
+        if (now.entries.length > 0)
+          yield { epoch, controlPlanes: now.entries.map((entry) => ({ ...entry })) };
+      }
+    },
+  };
+}
+
+/** The store's own words are for who fills it. */
+function codedForAsker(error: unknown, sha256: string): unknown {
+  if (!(error instanceof BundleError)) return error;
+  if (error.code === 'bundle-blob-missing') return missing(sha256);
+  return new DistributionError('distribution-request-invalid', 'reading sha256', { cause: error });
+}
+
+function refuse(field: string, why: string): never {
+  throw new DistributionError('distribution-request-invalid', `reading ${field}: ${why}`, {
+    details: { field },
+  });
+}
+
+function missing(sha256: string): DistributionError {
+  return new DistributionError('distribution-blob-missing', `sending blob ${sha256}: it is not here`);
+}
