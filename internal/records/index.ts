@@ -4,6 +4,9 @@
  *
  * ```
  * meta/cluster          the cluster: id, epoch, CA           written once
+ * meta/settings         how every node runs Kubernetes     first node
+ * meta/ownership        the owner's signature              first node, when acknowledged
+ * meta/audit            where the chain of decisions ends  with each decision
  * nodes/ID/record       decided about a node                 curator
  * nodes/ID/status       what a node says about itself        curator, for the node
  * nodes/ID/heartbeat    there while its lease lives          curator, for the node
@@ -12,32 +15,55 @@
  * configuration/current the operator's document              curator
  * init/result           for the owner, as often as asked     first node
  * mutations/CALLER/KEY  has happened, on a lease             with each mutation
- * audit/TIME-RANDOM     decisions, on a lease                with each mutation
+ * audit/SEQ             decisions, a hash chain            with each decision
+ * joins/ID              machines that asked to join        joinservice, curator
+ * identities/IDENTITY   → ID: one membership per machine   with the node
+ * traces/ID             what both sides found on the way   joinservice
  * ```
  */
 export { RecordError, recordErrors, type RecordErrorCode } from './errors.ts';
 export {
+  AUDIT_HEAD_KEY,
+  AUDIT_PREFIX,
+  auditKey,
   CLUSTER_KEY,
   CLUSTER_PREFIX,
   CONFIGURATION_KEY,
   INIT_RESULT_KEY,
+  JOINS_PREFIX,
   nodeNameKey,
   NODES_PREFIX,
   OPERATORS_PREFIX,
+  OWNERSHIP_KEY,
   parseNodeKey,
   records,
+  SETTINGS_KEY,
   type NodePart,
   type RecordKind,
 } from './kinds.ts';
 export {
+  EVIDENCE_PROFILES,
+  JOIN_STATES,
+  OPERATOR_ROLES,
+  TRACE_OUTCOMES,
+  type AuditHeadRecord,
   type AuditRecord,
   type ClusterRecord,
   type ConfigurationRecord,
+  type EvidenceProfile,
   type HeartbeatRecord,
+  type IdentityRecord,
   type InitResultRecord,
+  type JoinRecord,
+  type JoinRecordState,
+  type MachineRecord,
   type MutationRecord,
   type NodeRecord,
   type OperatorRecord,
   type OperatorRole,
+  type OwnershipRecord,
+  type SettingsRecord,
   type StatusRecord,
+  type TraceFactRecord,
+  type TraceRecord,
 } from './shapes.ts';

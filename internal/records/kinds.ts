@@ -1,15 +1,21 @@
 import type { z } from 'zod';
 import { RecordError } from './errors.ts';
 import {
+  auditHeadShape,
   auditShape,
   clusterShape,
   configurationShape,
   heartbeatShape,
+  identityShape,
   initResultShape,
+  joinShape,
   mutationShape,
   nodeShape,
   operatorShape,
+  ownershipShape,
+  settingsShape,
   statusShape,
+  traceShape,
 } from './shapes.ts';
 
 /** The part of etcd that is the cluster's own; all keys below are relative to it. */
@@ -25,6 +31,9 @@ export interface RecordKind<T> {
 
 export const records = {
   cluster: kindOf('meta/', clusterShape),
+  settings: kindOf('meta/', settingsShape),
+  ownership: kindOf('meta/', ownershipShape),
+  auditHead: kindOf('meta/', auditHeadShape),
   node: kindOf('nodes/', nodeShape, '/record'),
   operator: kindOf('operators/', operatorShape),
   configuration: kindOf('configuration/', configurationShape),
@@ -33,10 +42,16 @@ export const records = {
   heartbeat: kindOf('nodes/', heartbeatShape, '/heartbeat'),
   mutation: kindOf('mutations/', mutationShape),
   audit: kindOf('audit/', auditShape),
+  join: kindOf('joins/', joinShape),
+  identity: kindOf('identities/', identityShape),
+  trace: kindOf('traces/', traceShape),
 } as const;
 
 /** The one record of kinds that have only one. */
 export const CLUSTER_KEY = records.cluster.key('cluster');
+export const SETTINGS_KEY = records.settings.key('settings');
+export const OWNERSHIP_KEY = records.ownership.key('ownership');
+export const AUDIT_HEAD_KEY = records.auditHead.key('audit');
 export const CONFIGURATION_KEY = records.configuration.key('current');
 export const INIT_RESULT_KEY = records.initResult.key('result');
 
@@ -47,7 +62,14 @@ export function nodeNameKey(name: string): string {
 
 /** Everything about all nodes: one watch sees it in order. */
 export const NODES_PREFIX = 'nodes/';
+export const AUDIT_PREFIX = 'audit/';
+export const JOINS_PREFIX = 'joins/';
 export const OPERATORS_PREFIX = 'operators/';
+
+/** Sorted as text, entries are in order. */
+export function auditKey(seq: number): string {
+  return records.audit.key(String(seq).padStart(16, '0'));
+}
 
 export type NodePart = 'record' | 'status' | 'heartbeat';
 

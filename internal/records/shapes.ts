@@ -3,6 +3,7 @@ import { NODE_STATES, ROLES } from '../role/index.ts';
 
 const version = z.literal(1);
 const bytes = z.base64();
+const hex = z.string().regex(/^[0-9a-f]{64}$/);
 const fingerprint = z.string().regex(/^sha256:[0-9a-f]{64}$/);
 
 /** The cluster itself; written once, by its first node. */
@@ -19,6 +20,47 @@ export const clusterShape = z.strictObject({
   firstNodeId: z.string(),
 });
 
+/** How every node is to run Kubernetes, with the manifest of the bundle: the same on all of them. */
+export const settingsShape = z.strictObject({
+  version,
+  clusterName: z.string().min(1),
+  kubernetesVersion: z.string().min(1),
+  podSubnet: z.string().min(1),
+  serviceSubnet: z.string().min(1),
+  apiServerSans: z.array(z.string()),
+  /** The manifest's exact text: its hash is what components are checked against. */
+  bundleManifest: z.string(),
+});
+
+/** Whose cluster this is: the owner's signature over `ownershipStatement` (internal/crypto). */
+export const ownershipShape = z.strictObject({
+  version,
+  epoch: z.int().positive(),
+  /** Raw Ed25519. */
+  ownerPubKey: bytes,
+  signature: bytes,
+  timeMs: z.int(),
+});
+
+export const EVIDENCE_PROFILES = ['measured', 'identity'] as const;
+export type EvidenceProfile = (typeof EVIDENCE_PROFILES)[number];
+
+/** What a machine proved, once: never the evidence itself. */
+const machineShape = z.strictObject({
+  /** As policies list it, e.g. "tpm-ek:90ab…". */
+  identity: z.string().min(1),
+  /** `endorsed` by the manufacturer, `pinned` by an operator (inventory or approval), or neither yet. */
+  proof: z.enum(['endorsed', 'pinned', 'unproved']),
+  variant: z.string().min(1),
+  profile: z.enum(EVIDENCE_PROFILES),
+  /** Name (hex) of the attestation key that belongs to this identity; absent without a TPM. */
+  akName: z.string().optional(),
+  /** SHA-256 (hex) over what the verdict of the evidence was. */
+  evidenceDigest: hex,
+  /** Of the attestation policy that decided. */
+  policyVersion: z.string(),
+});
+
 /** A node as the cluster decided about it. What the node says about itself is its status, another record. */
 export const nodeShape = z.strictObject({
   version,
@@ -30,6 +72,73 @@ export const nodeShape = z.strictObject({
   roles: z.array(z.enum(ROLES)),
   labels: z.record(z.string(), z.string()),
   createdMs: z.int(),
+  /** How it came in. Absent where the node was there before anybody could ask it: the first one of an old cluster. */
+  admission: machineShape.extend({ decidedBy: z.string(), timeMs: z.int() }).optional(),
+});
+
+/** One membership per machine: `identities/IDENTITY`. Stays while the node's record does, decommissioned or not. */
+export const identityShape = z.strictObject({ version, nodeId: z.string() });
+
+export const JOIN_STATES = ['pending', 'approved', 'refused', 'joined'] as const;
+export type JoinRecordState = (typeof JOIN_STATES)[number];
+
+/** A machine that asked to be let in, and what came of it. One per key, however often it asks. */
+export const joinShape = z.strictObject({
+  version,
+  nodeId: z.string(),
+  pubKey: bytes,
+  state: z.enum(JOIN_STATES),
+  machine: machineShape,
+  /** What the machine says of itself; proves nothing. */
+  claimed: z.strictObject({
+    hostname: z.string(),
+    address: z.string(),
+    name: z.string(),
+    roles: z.array(z.string()),
+    agentVersion: z.string(),
+    /** Its clock less ours. */
+    clockOffsetMs: z.int(),
+  }),
+  decision: z
+    .strictObject({
+      name: z.string(),
+      roles: z.array(z.enum(ROLES)),
+      labels: z.record(z.string(), z.string()),
+      /** "operator:NAME" or "policy:VERSION". */
+      by: z.string(),
+      timeMs: z.int(),
+      /** Of an approval: to be committed before. */
+      expiresMs: z.int(),
+    })
+    .optional(),
+  /** Why it waits or was refused: a code, and a sentence for operators. */
+  code: z.string(),
+  message: z.string(),
+  firstSeenMs: z.int(),
+  lastSeenMs: z.int(),
+  attempts: z.int().positive(),
+});
+
+export const TRACE_OUTCOMES = ['pass', 'warn', 'fail', 'wait'] as const;
+
+/** What both sides found on a machine's way in: the newest of each (side, name). */
+export const traceShape = z.strictObject({
+  version,
+  nodeId: z.string(),
+  facts: z
+    .array(
+      z.strictObject({
+        side: z.enum(['cluster', 'machine']),
+        name: z.string(),
+        outcome: z.enum(TRACE_OUTCOMES),
+        expected: z.string(),
+        actual: z.string(),
+        fix: z.string(),
+        code: z.string(),
+        timeMs: z.int(),
+      }),
+    )
+    .max(64),
 });
 
 export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
@@ -64,9 +173,13 @@ export const heartbeatShape = z.strictObject({ version, sinceMs: z.int() });
 /** A mutation that has happened; its revision is the one at which this record was written. */
 export const mutationShape = z.strictObject({ version, requestSha256: z.string() });
 
-/** One decision: who changed what. */
+/** One decision: who changed what. The chain is over the exact bytes of each (internal/audit). */
 export const auditShape = z.strictObject({
-  version,
+  version: z.literal(2),
+  /** From 1, without a gap. */
+  seq: z.int().positive(),
+  /** Hash of the entry before; 64 zeros before the first. */
+  previous: hex,
   timeMs: z.int(),
   caller: z.string(),
   method: z.string(),
@@ -74,6 +187,23 @@ export const auditShape = z.strictObject({
   detail: z.record(z.string(), z.unknown()),
 });
 
+/** Where the chain ends: whoever appends replaces it in the same transaction. */
+export const auditHeadShape = z.strictObject({
+  version,
+  seq: z.int().nonnegative(),
+  hash: hex,
+  /** The oldest entry that is kept. */
+  firstSeq: z.int().positive(),
+});
+
+export type SettingsRecord = z.infer<typeof settingsShape>;
+export type OwnershipRecord = z.infer<typeof ownershipShape>;
+export type MachineRecord = z.infer<typeof machineShape>;
+export type IdentityRecord = z.infer<typeof identityShape>;
+export type JoinRecord = z.infer<typeof joinShape>;
+export type TraceRecord = z.infer<typeof traceShape>;
+export type TraceFactRecord = TraceRecord['facts'][number];
+export type AuditHeadRecord = z.infer<typeof auditHeadShape>;
 export type ClusterRecord = z.infer<typeof clusterShape>;
 export type NodeRecord = z.infer<typeof nodeShape>;
 export type OperatorRecord = z.infer<typeof operatorShape>;

@@ -6,6 +6,7 @@ import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, type Handlers, type Implementation } from '../../internal/rpc/index.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
 import type { Caller } from './admission.ts';
+import { AuditLog } from '../audit/index.ts';
 import { NodeFeed } from './feed.ts';
 import { guardHandlers } from './guard.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -30,12 +31,17 @@ export interface CuratorOptions {
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
   readonly #etcd: KeySpace;
+  /** The one of this process: whatever else decides here appends to it. */
+  readonly audit: AuditLog;
+  readonly mutations: Mutations;
   readonly #feed: NodeFeed;
   readonly #memberships: Memberships;
 
   constructor(options: CuratorOptions) {
     const { etcd, clock, log } = options;
     this.#etcd = etcd;
+    this.audit = new AuditLog({ etcd });
+    this.mutations = new Mutations({ etcd, clock, audit: this.audit });
     this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
     this.#feed = new NodeFeed({
       etcd,
@@ -46,7 +52,7 @@ export class Curator {
     const nodes = new NodeStore(etcd);
     const inside = {
       ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
-      ...writeHandlers({ etcd, nodes, clock, mutations: new Mutations({ etcd, clock }) }),
+      ...writeHandlers({ etcd, nodes, clock, mutations: this.mutations }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
     this.service = this.guard(CuratorContract, inside);

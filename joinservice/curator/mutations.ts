@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import {
   absent,
@@ -9,6 +9,7 @@ import {
   type Write,
 } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
+import type { AuditLog } from '../audit/index.ts';
 import { nameOfCaller, type Caller } from './admission.ts';
 import { CuratorError } from './errors.ts';
 import { Retention } from './retention.ts';
@@ -16,7 +17,6 @@ import { refuse } from './wire.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const REPEATABLE_MS = 24 * HOUR_MS;
-const AUDIT_MS = 90 * 24 * HOUR_MS;
 const TRIES = 16;
 
 export interface Mutation {
@@ -48,13 +48,13 @@ export class Mutations {
   readonly #etcd: KeySpace;
   readonly #clock: Clock;
   readonly #done: Retention;
-  readonly #audit: Retention;
+  readonly #audit: AuditLog;
 
-  constructor(options: { readonly etcd: KeySpace; readonly clock: Clock }) {
+  constructor(options: { readonly etcd: KeySpace; readonly clock: Clock; readonly audit: AuditLog }) {
     this.#etcd = options.etcd;
     this.#clock = options.clock;
     this.#done = new Retention({ ...options, keepMs: REPEATABLE_MS, periodMs: HOUR_MS });
-    this.#audit = new Retention({ ...options, keepMs: AUDIT_MS, periodMs: 24 * HOUR_MS });
+    this.#audit = options.audit;
   }
 
   /** Answers the revision at which it happened, now or when the caller asked first. */
@@ -80,36 +80,28 @@ export class Mutations {
   async #commit(mutation: Mutation, plan: MutationPlan, key: string): Promise<bigint | undefined> {
     const { signal } = mutation;
     try {
-      const [done, audit] = [await this.#done.lease(signal), await this.#audit.lease(signal)];
+      const done = await this.#done.lease(signal);
       const happened = records.mutation.encode({ version: 1, requestSha256: hash(mutation.request) });
-      const result = await this.#etcd.commit(
+      const result = await this.#audit.commit(
         {
           when: [absent(key), ...plan.when],
-          then: [...plan.then, put(key, happened, done), this.#auditWrite(mutation, plan, audit)],
+          then: [...plan.then, put(key, happened, done)],
+          facts: {
+            timeMs: this.#clock.nowMs(),
+            caller: nameOfCaller(mutation.caller),
+            method: mutation.method,
+            subject: mutation.subject,
+            detail: { ...plan.detail, changed: plan.then.length > 0 },
+          },
         },
-        { signal },
+        signal,
       );
       return result.kind === 'committed' ? result.revision : undefined;
     } catch (error) {
       if (!(error instanceof EtcdError && error.code === 'etcd-lease-gone')) throw error;
       this.#done.forget();
-      this.#audit.forget();
       return undefined;
     }
-  }
-
-  #auditWrite(mutation: Mutation, plan: MutationPlan, leaseId: bigint): Write {
-    const timeMs = this.#clock.nowMs();
-    const key = records.audit.key(`${String(timeMs).padStart(15, '0')}-${randomBytes(6).toString('hex')}`);
-    const record = {
-      version: 1 as const,
-      timeMs,
-      caller: nameOfCaller(mutation.caller),
-      method: mutation.method,
-      subject: mutation.subject,
-      detail: { ...plan.detail, changed: plan.then.length > 0 },
-    };
-    return put(key, records.audit.encode(record), leaseId);
   }
 }
 

@@ -1,0 +1,102 @@
+import { verify } from 'node:crypto';
+import { z } from 'zod';
+import { signEd25519 } from '../crypto/index.ts';
+import type { Secret } from '../secret/index.ts';
+import type { ChainHead } from './chain.ts';
+import { AuditError } from './errors.ts';
+
+const MAX_BYTES = 4096;
+const LABEL = 'cluster/audit-checkpoint/v1\0';
+/** An Ed25519 SubjectPublicKeyInfo up to the raw key (RFC 8410). */
+const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
+
+/**
+ * What an owner saw of the chain, signed and kept at the workstation. Whoever rewrites the log in the cluster can't
+ * rewrite this: the entries up to `seq` must still lead to `hash`. The format is in docs/audit.md.
+ */
+const shape = z.strictObject({
+  version: z.literal(1),
+  clusterId: z.string().min(1),
+  epoch: z.int().positive(),
+  seq: z.int().nonnegative(),
+  hash: z.string().regex(/^[0-9a-f]{64}$/),
+  timeMs: z.int(),
+  /** Raw Ed25519 and its signature over `statementOf`, base64. */
+  ownerPubKey: z.base64(),
+  signature: z.base64(),
+});
+
+export type Checkpoint = Readonly<z.infer<typeof shape>>;
+
+export interface CheckpointSubject extends ChainHead {
+  readonly clusterId: string;
+  readonly epoch: number;
+  readonly timeMs: number;
+}
+
+/** Signs what was seen. `ownerKeyPem` is an Ed25519 key, `ownerPubKey` its raw public half. */
+export function signCheckpoint(
+  subject: CheckpointSubject,
+  owner: { readonly keyPem: Secret<string>; readonly pubKey: Uint8Array },
+): Checkpoint {
+  const { clusterId, epoch, seq, hash, timeMs } = subject;
+  const signature = signEd25519(owner.keyPem, statementOf(subject));
+  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  return {
+    version: 1,
+    clusterId,
+    epoch,
+    seq,
+    hash,
+    timeMs,
+    ownerPubKey: base64(owner.pubKey),
+    signature: base64(signature),
+  };
+}
+
+/**
+ * Reads a checkpoint and verifies that one of these owners signed it, for this cluster.
+ * @throws AuditError `audit-checkpoint-invalid`
+ */
+export function parseCheckpoint(
+  bytes: Uint8Array,
+  expected: { readonly clusterId: string; readonly ownerPubKeys: readonly Uint8Array[] },
+): Checkpoint {
+  const checkpoint = read(bytes);
+  if (checkpoint.clusterId !== expected.clusterId) throw invalid(`it is of cluster ${checkpoint.clusterId}`);
+  const pubKey = Buffer.from(checkpoint.ownerPubKey, 'base64');
+  if (!expected.ownerPubKeys.some((each) => pubKey.equals(each)))
+    throw invalid('no owner of this cluster signed it');
+  const key = {
+    key: Buffer.concat([ED25519_SPKI, pubKey]),
+    format: 'der' as const,
+    type: 'spki' as const,
+  };
+  if (!verify(undefined, statementOf(checkpoint), key, Buffer.from(checkpoint.signature, 'base64')))
+    throw invalid('its signature is wrong');
+  return checkpoint;
+}
+
+function read(bytes: Uint8Array): Checkpoint {
+  if (bytes.length > MAX_BYTES) throw invalid(`${bytes.length} bytes`);
+  try {
+    return shape.parse(JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)));
+  } catch (error) {
+    throw invalid('it is damaged', error);
+  }
+}
+
+/** Label, then each part with its length (u32 big endian) before it; numbers in decimal. */
+function statementOf({ clusterId, epoch, seq, hash, timeMs }: CheckpointSubject): Uint8Array {
+  const parts = [clusterId, String(epoch), String(seq), hash, String(timeMs)].flatMap((part) => {
+    const bytes = Buffer.from(part, 'utf8');
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(bytes.length);
+    return [length, bytes];
+  });
+  return Buffer.concat([Buffer.from(LABEL, 'utf8'), ...parts]);
+}
+
+function invalid(why: string, cause?: unknown): AuditError {
+  return new AuditError('audit-checkpoint-invalid', `reading a checkpoint of the audit: ${why}`, { cause });
+}

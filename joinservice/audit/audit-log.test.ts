@@ -1,0 +1,138 @@
+import { describe, expect, test } from '@jest/globals';
+import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
+import { absent, EtcdError, put, type Write } from '../../internal/etcd/index.ts';
+import { AUDIT_HEAD_KEY, AUDIT_PREFIX, auditKey } from '../../internal/records/index.ts';
+import { MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { AuditLog, headFrom, type AuditedChange } from './audit-log.ts';
+
+const signal = new AbortController().signal;
+const value = Uint8Array.of(1);
+
+function change(key: string, over: Partial<AuditedChange> = {}): AuditedChange {
+  return {
+    when: [absent(key)],
+    then: [put(key, value)],
+    facts: { timeMs: 1, caller: 'c', method: 'm', subject: key, detail: {} },
+    ...over,
+  };
+}
+
+/** The subjects of a chain that verifies up to the head on record. */
+async function verified(etcd: MemoryEtcd): Promise<readonly string[]> {
+  const head = headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
+  const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
+  const verifier = new ChainVerifier(EMPTY_CHAIN);
+  const subjects = entries.map((entry) => verifier.next(entry.value).subject);
+  verifier.end(head);
+  return subjects;
+}
+
+describe('AuditLog', () => {
+  test('one transaction has the change and its entry', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    const first = await log.commit(change('a'), signal);
+    expect(first).toEqual({ kind: 'committed', revision: etcd.revision });
+    expect(await etcd.get('a', { signal })).toMatchObject({ modRevision: etcd.revision });
+    expect(await verified(etcd)).toEqual(['a']);
+  });
+
+  test('a condition that does not hold leaves neither', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    await log.commit(change('a'), signal);
+    const { revision } = etcd;
+    expect(await log.commit(change('a'), signal)).toEqual({ kind: 'overtaken' });
+    expect(etcd.revision).toBe(revision);
+    expect(await verified(etcd)).toEqual(['a']);
+  });
+
+  test('what gathers while one is written goes in one transaction', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    let transactions = 0;
+    etcd.onCommit = () => void transactions++;
+    const keys = Array.from({ length: 21 }, (_, i) => `k${i}`);
+    const results = await Promise.all(keys.map((key) => log.commit(change(key), signal)));
+    expect(results.every(({ kind }) => kind === 'committed')).toBe(true);
+    expect(transactions).toBe(2);
+    expect(await verified(etcd)).toEqual(keys);
+  });
+
+  test('one that can not be does not take the others with it', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    await log.commit(change('b'), signal);
+    const lost: Write = { kind: 'put', key: 'z', value, leaseId: 99n };
+    const results = await Promise.allSettled([
+      log.commit(change('a'), signal),
+      log.commit(change('b'), signal),
+      log.commit(change('c'), signal),
+      log.commit(change('z', { then: [lost] }), signal),
+      log.commit(change('d'), signal),
+    ]);
+    expect(results).toMatchObject([
+      { value: { kind: 'committed' } },
+      { value: { kind: 'overtaken' } },
+      { value: { kind: 'committed' } },
+      { reason: { code: 'etcd-lease-gone' } },
+      { value: { kind: 'committed' } },
+    ]);
+    expect(await verified(etcd)).toEqual(['b', 'a', 'c', 'd']);
+  });
+
+  test('changes of the same key are one after the other', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    await log.commit(change('x'), signal);
+    const results = await Promise.all([
+      log.commit(change('a'), signal),
+      log.commit(change('a'), signal),
+      log.commit(change('b', { when: [absent('a')] }), signal),
+    ]);
+    expect(results.map(({ kind }) => kind)).toEqual(['committed', 'overtaken', 'overtaken']);
+    expect(await verified(etcd)).toEqual(['x', 'a']);
+  });
+
+  test('three writers at once make one chain', async () => {
+    const etcd = new MemoryEtcd();
+    const logs = [1, 2, 3].map(() => new AuditLog({ etcd }));
+    const keys = Array.from({ length: 60 }, (_, i) => `k${i}`);
+    await Promise.all(keys.map(async (key, i) => logs[i % 3]?.commit(change(key), signal)));
+    expect((await verified(etcd)).toSorted()).toEqual(keys.toSorted());
+  });
+
+  test('an outage is told to whoever waits, and the next one finds the head anew', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    await log.commit(change('a'), signal);
+    etcd.outage = new EtcdError('etcd-unavailable', 'testing');
+    await expect(log.commit(change('b'), signal)).rejects.toMatchObject({ code: 'etcd-unavailable' });
+    etcd.outage = undefined;
+    await new AuditLog({ etcd }).commit(change('c'), signal);
+    await log.commit(change('d'), signal);
+    expect(await verified(etcd)).toEqual(['a', 'c', 'd']);
+  });
+
+  test('who gives up while waiting is left out', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd });
+    const stop = new AbortController();
+    const first = log.commit(change('a'), signal);
+    const second = log.commit(change('b'), stop.signal);
+    stop.abort(new Error('enough'));
+    await expect(second).rejects.toThrow('enough');
+    await first;
+    await settle();
+    expect(await verified(etcd)).toEqual(['a']);
+  });
+
+  test('keeps the newest entries; what is kept still follows what was', async () => {
+    const etcd = new MemoryEtcd();
+    const log = new AuditLog({ etcd, kept: 3 });
+    for (let i = 1; i <= 8; i++) await log.commit(change(`k${i}`), signal);
+    const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
+    expect(entries.map(({ key }) => key)).toEqual([6, 7, 8].map(auditKey));
+    expect(headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }))).toMatchObject({ seq: 8, firstSeq: 6 });
+  });
+});
