@@ -93,12 +93,11 @@ export class BuildRun {
     if (modules.some((each) => each.cgo)) this.#cToolchain = await findCToolchain(this.#context);
     const builder = new GoBuilder(this.#context, { goroot, folder: this.#folder });
     for (const [index, recipe] of modules.entries()) {
-      const title = `Building ${Object.keys(recipe.programs).join(', ')} (${index + 1} of ${modules.length})`;
+      const title = `Building ${recipe.id}, ${index + 1} of ${modules.length}`;
       await host.step(`bundle.build.${recipe.id}`, title, async (progress) => {
-        const report = (text: string): void =>
-          progress.update(`${recipe.id}: ${text}`, { of: modules.length, value: index, unit: 'steps' });
-        report('fetching sources');
-        const programs = await buildCounting(builder, await builder.prepare(recipe), report);
+        progress.update('fetching sources');
+        const prepared = await builder.prepare(recipe);
+        const programs = await buildCounting(builder, prepared, (text) => progress.update(text));
         for (const [name, path] of programs) this.#programs.set(name, path);
         await this.#assembleReady();
       });
@@ -150,7 +149,7 @@ function buildCounting(
     // Go marks what its C tools say with a #; everything else is a package that is being compiled.
     if (line.startsWith('#')) return;
     compiled += 1;
-    report(`${compiled} of at most ${prepared.packages} packages compiled, ${line}`);
+    report(`${compiled} of at most ${prepared.packages} packages, ${line}`);
   });
 }
 

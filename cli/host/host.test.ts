@@ -74,7 +74,22 @@ describe('a host for a pipe', () => {
       update('two', { of: 4096, value: 2048, unit: 'bytes' });
       update('three');
     });
-    expect(err()).toBe('Working …\n  Working: two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11.0 s\n');
+    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11.0 s\n');
+  });
+
+  test('says whose progress it is as soon as somebody else spoke', async () => {
+    const { host, clock, err } = start();
+    await host.step('s', 'Working', async ({ update }) => {
+      const tell = async (text: string): Promise<void> => {
+        await clock.advance(11_000);
+        update(text);
+      };
+      await tell('one');
+      host.say('a', 'meanwhile');
+      await tell('two');
+      await tell('three');
+    });
+    expect(err()).toBe('Working …\n  one\nmeanwhile\n  Working: two\n  three\nWorking: done in 33.0 s\n');
   });
 
   test('says that a step stopped, and hands its error on', async () => {
@@ -109,7 +124,7 @@ describe('a host for a pipe', () => {
 });
 
 describe('a host for programs', () => {
-  test('writes one JSON object per line on stdout and nothing else', async () => {
+  test('writes one JSON object per line on stdout and nothing else (row 71)', async () => {
     const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
     host.say('a', 'hello', { n: 1 });
     await host.step('s', 'Working', async ({ update }) => {
@@ -209,7 +224,7 @@ describe('formats', () => {
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 
-  test('a table pads columns and trims line ends', () => {
+  test('a table pads columns and trims line ends (row 71)', () => {
     expect(formatTable(['A', 'LONG'], [['xyz', '1']])).toBe('A    LONG\nxyz  1');
   });
 });

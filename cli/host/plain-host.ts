@@ -20,6 +20,8 @@ export class PlainHost implements AppHost {
   readonly interactive: boolean = false;
   protected readonly options: PlainHostOptions;
   protected readonly paint: Paint;
+  /** The step that spoke last: while nobody else does, its title need not be said again. */
+  #speaker: string | undefined;
 
   constructor(options: PlainHostOptions) {
     this.options = options;
@@ -39,10 +41,13 @@ export class PlainHost implements AppHost {
     const startMs = clock.monotonicMs();
     let spokenMs = startMs;
     this.talk(`${title} …`);
+    this.#speaker = title;
     const update: StepProgress['update'] = (text, done) => {
       if (clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
       spokenMs = clock.monotonicMs();
-      this.talk(`  ${title}: ${text}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+      const who = this.#speaker === title ? '' : `${title}: `;
+      this.talk(`  ${who}${text}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+      this.#speaker = title;
     };
     try {
       const value = await work({ update });
@@ -67,6 +72,7 @@ export class PlainHost implements AppHost {
   }
 
   protected talk(line: string): void {
+    this.#speaker = undefined;
     this.options.streams.err.write(`${line}\n`);
   }
 

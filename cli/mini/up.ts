@@ -41,9 +41,10 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   else await makeCluster(own, { cluster, node, options });
 }
 
-/** `--name` where it is not the default one. */
-function nameFlag({ name }: LocalCluster): string {
-  return name === 'mini' ? '' : ` --name ${name}`;
+/** A command that can be copied: with `npx` where that is how this one was called. */
+function nextCommand({ env }: CommandContext, { name }: LocalCluster, rest: string): string {
+  const program = env['npm_lifecycle_event'] === undefined ? 'cluster' : 'npx cluster';
+  return `Next: ${program} mini exec${name === 'mini' ? '' : ` --name ${name}`} ${rest}`;
 }
 
 /** The same run with the local cluster's own workspace. */
@@ -101,7 +102,7 @@ async function makeCluster(
       `  kubeconfig  ${summary.kubeconfig}`,
       ...(demo === undefined ? [] : [`  sample      ${demo.url} says: ${demo.answer}`]),
       '',
-      `Next: cluster mini exec${nameFlag(cluster)} ${node.name} -- kubectl get pods -A`,
+      nextCommand(context, cluster, `${node.name} -- kubectl get pods -A`),
     ].join('\n'),
   );
 }
@@ -111,7 +112,7 @@ function tellMachines(context: CommandContext, cluster: LocalCluster, node: Loca
   context.host.result({ cluster: cluster.name, workspace, node: node.name, address: node.address }, () =>
     [
       `Machine ${node.name} of local cluster ${cluster.name} runs at ${node.address}.`,
-      `Next: cluster mini exec${nameFlag(cluster)} ${node.name} -- bash`,
+      nextCommand(context, cluster, `${node.name} -- bash`),
     ].join('\n'),
   );
 }
