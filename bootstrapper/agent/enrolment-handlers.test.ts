@@ -59,7 +59,7 @@ async function createMachine() {
 }
 
 describe('enrolment on a machine', () => {
-  test('a member resumes with what is on its disk and asks nobody', async () => {
+  test('a member resumes with what is on its disk and asks nobody (row 44)', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     const { enrolment, values } = await machine.enrol();

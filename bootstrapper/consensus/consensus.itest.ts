@@ -164,7 +164,7 @@ describe('start()', () => {
     expect(units.moves.at(-1)).toBe(`restart ${ETCD_UNIT}`);
   }, 30_000);
 
-  test('goes on from a crash between any two writes', async () => {
+  test('goes on from a crash between any two writes (row 29)', async () => {
     const { start, units, consensus, config } = await createNode();
     let crashes = 0;
     for (let survivingWrites = 0; ; survivingWrites++) {
@@ -204,7 +204,7 @@ describe('start()', () => {
     20_000,
   );
 
-  test('refuses to start an empty etcd in the place of lost data', async () => {
+  test('refuses to start an empty etcd in the place of lost data (row 74)', async () => {
     const { start, layout, units } = await createNode();
     (await start())[Symbol.dispose]();
     await units.kill(ETCD_UNIT);
@@ -231,7 +231,7 @@ describe('bootstrapCluster()', () => {
     nowMs: 1,
   };
 
-  test('writes everything once, however often and at once it is called; another cluster is refused', async () => {
+  test('writes everything once, however often and at once it is called; another cluster is refused (row 10)', async () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(Array.from({ length: 8 }, () => bootstrapCluster(etcd, birth, signal)));

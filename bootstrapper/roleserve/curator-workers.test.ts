@@ -83,7 +83,7 @@ describe('the rolefetch worker', () => {
     return { values, curator, worker, order, seen };
   }
 
-  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats', async () => {
+  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats (row 21)', async () => {
     const { values, curator, worker, order, seen } = create();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -100,7 +100,7 @@ describe('the rolefetch worker', () => {
     expect(order).toEqual(['saved', 'published']);
   });
 
-  test('keeps the old roles when the new ones are not understood, and dials again', async () => {
+  test('keeps the old roles when the new ones are not understood, and dials again (row 32)', async () => {
     const { values, curator, worker, seen } = create();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -143,7 +143,7 @@ describe('the statuspush worker', () => {
     };
   }
 
-  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change', async () => {
+  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change (row 37)', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     await clock.advance(20_000);
@@ -166,7 +166,7 @@ describe('the statuspush worker', () => {
     ]);
   });
 
-  test('a status that could not be pushed is pushed whole after the pause', async () => {
+  test('a status that could not be pushed is pushed whole after the pause (row 38)', async () => {
     const { values, curator, clock, worker } = create();
     curator.failing = true;
     await using _tree = superviseForTest(worker, { clock });

@@ -160,7 +160,7 @@ describe('planKubernetes()', () => {
     expect(plan(changes)).toEqual(want);
   });
 
-  test('takes networks and version from the cluster, name and address from the membership', () => {
+  test('takes networks and version from the cluster, name and address from the membership (row 36)', () => {
     expect(plan({})).toMatchObject({
       kind: 'start',
       config: {
@@ -268,7 +268,7 @@ describe('the controlplane worker', () => {
     expect(driver.starts).toEqual(['bootstrap']);
   });
 
-  test('a later start shows the same phases but the one that makes the cluster', async () => {
+  test('a later start shows the same phases but the one that makes the cluster (row 28)', async () => {
     const { values, phases, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -278,7 +278,7 @@ describe('the controlplane worker', () => {
     expect(phases.names).toEqual(['consensus', 'curator']);
   });
 
-  test('restarts nothing when membership or components change, and stops when the role goes', async () => {
+  test('restarts nothing when membership or components change, and stops when the role goes (rows 20, 30, 31)', async () => {
     const { values, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -338,7 +338,7 @@ test('the components worker installs, starts containerd, imports, and says each 
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
 
-test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves', async () => {
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
   const values = new RoleValues();
   const phases = new NotedPhases();
   const files = new MemoryFiles();

@@ -294,7 +294,7 @@ describe('nodes', () => {
     await expect(curator.setNodeRoles(request, as(owner))).rejects.toEqual(coded(code));
   });
 
-  test('a node leaves in order: roles, state, record; each shortcut is refused', async () => {
+  test('a node leaves in order: roles, state, record; each shortcut is refused (row 60)', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = idOf(node);
@@ -324,7 +324,7 @@ describe('nodes', () => {
     await expect(remove()).rejects.toEqual(coded('curator-node-unknown'));
   });
 
-  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed', async () => {
+  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed (row 55)', async () => {
     const { curator, cluster, owner } = await createCurators();
     const nodeId = idOf(await cluster.addNode('n', { state: 'NEW' }));
     const state = (to: NodeState) =>
@@ -367,7 +367,7 @@ describe('status and heartbeats', () => {
   const status = (address: string) =>
     create(CuratorContract.method.updateNodeStatus.input, { status: create(NodeStatusSchema, { address }) });
 
-  test('health goes from UNKNOWN to HEALTHY to TIMEOUT and back, without a write per beat', async () => {
+  test('health goes from UNKNOWN to HEALTHY to TIMEOUT and back, without a write per beat (row 63)', async () => {
     const { curators, cluster, owner, etcd } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const node = await cluster.addNode('n');
@@ -424,7 +424,7 @@ describe('watches', () => {
   const request = (after?: { epoch: bigint; revision: bigint }) =>
     create(CuratorContract.method.watchNodes.input, after === undefined ? {} : { after });
 
-  test('a watch resumes at another curator with only what came after, deletions included', async () => {
+  test('a watch resumes at another curator with only what came after, deletions included (row 68)', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const gone = await cluster.addNode('gone');
