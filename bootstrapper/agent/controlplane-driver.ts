@@ -43,6 +43,8 @@ export interface DriverOptions {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;
+  /** The store and its seeds: what this node has of the bundle, its join service hands on. */
+  readonly stores: readonly [string, ...string[]];
 }
 
 /** etcd, the first records and the curator on a real machine. */
@@ -107,6 +109,8 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
     const { endpoint, metricsUrl, curator, apiServer } = this.#consensus();
+    const [store] = this.#options.stores;
+    await this.#ports.files.makeDirectory(`${store}/blobs/sha256`, 0o755);
     const { certFile, caFile } = await writeCredentials(this.#ports.files, membership);
     const config = {
       clusterId: membership.clusterId,
@@ -114,6 +118,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
       listen: { host: '0.0.0.0', port: CURATOR_PORT },
       etcdEndpoints: [endpoint],
       metricsUrl,
+      stores: this.#options.stores,
       command: JOINSERVICE_COMMAND,
       configFile: '/etc/cluster/joinservice.json',
       stateDir: PLACES.state,

@@ -35,6 +35,8 @@ export interface OpenNode {
   readonly phases: PhaseLog;
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
+  /** Where blobs of the bundle lie: the store, then seeds that are only read. */
+  readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
   readonly sources: Pick<ComponentPorts, 'install' | 'blob'>;
 }
@@ -54,7 +56,8 @@ export async function openNode(
     nodeId: identity.nodeId,
     version: options.version,
   });
-  const store = new BlobStore({ files, streams, roots: [PLACES.store, ...provisioning.seedStores] });
+  const stores: OpenNode['stores'] = [PLACES.store, ...provisioning.seedStores];
+  const store = new BlobStore({ files, streams, roots: stores });
   const events = new FileEventStore(files, PLACES.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const lock = new NodeLock({ files, path: PLACES.lock, nowMs });
@@ -75,6 +78,7 @@ export async function openNode(
     phases,
     job,
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
+    stores,
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
     sources: createComponentSource({ store, files, streams, signal }),
   };

@@ -70,10 +70,10 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
 
 function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
   const { files, units, commands, clock, log } = ports;
-  const { identity, owners, ownAddress, state } = node;
+  const { identity, owners, ownAddress, state, stores } = node;
   return new MachineControlPlane(
     { files, commands, units, clock, log: log.child('consensus'), state },
-    { machine: identity, owners, etcdBinary: `${PATHS.bin}/etcd`, ownAddress },
+    { machine: identity, owners, etcdBinary: `${PATHS.bin}/etcd`, ownAddress, stores },
   );
 }
 

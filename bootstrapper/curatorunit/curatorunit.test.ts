@@ -11,6 +11,7 @@ const settings: JoinserviceSettings = {
   listen: { host: '0.0.0.0', port: 9091 },
   etcdEndpoints: ['127.0.0.1:2379'],
   metricsUrl: 'http://127.0.0.1:2381/metrics',
+  stores: ['/var/lib/cluster/store', '/seed'],
 };
 const files = {
   clusterCaFile: '/s/ca.crt',
@@ -25,6 +26,7 @@ const unitOf = (credentialsSha256: string): string =>
     command: ['/usr/lib/cluster/node', '/usr/lib/cluster/joinservice.mjs'],
     configFile: '/etc/cluster/joinservice.json',
     stateDir: '/var/lib/cluster',
+    stores: settings.stores,
     files,
     credentialsSha256,
   });
@@ -44,7 +46,11 @@ test('the unit is not root, has no capability and can not see the state of the a
   const unit = unitOf('x');
   expect(unit).toMatch(/^User=cluster-joinservice$/m);
   expect(unit).toMatch(/^CapabilityBoundingSet=$/m);
-  expect(unit).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);
+  expect(unit).toMatch(/^TemporaryFileSystem=\/var\/lib\/cluster:ro$/m);
+  expect([...unit.matchAll(/^Bind\w+=.*$/gm)].map(([line]) => line)).toEqual([
+    'BindReadOnlyPaths=-/var/lib/cluster/store/blobs',
+    'BindReadOnlyPaths=-/seed/blobs',
+  ]);
   expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
 });
 

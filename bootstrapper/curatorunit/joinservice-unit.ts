@@ -13,6 +13,8 @@ export interface JoinserviceSettings {
   /** etcd members, "host:port", the local one first. */
   readonly etcdEndpoints: readonly [string, ...string[]];
   readonly metricsUrl: string;
+  /** Stores of the bundle's blobs, which the service may read. */
+  readonly stores: readonly string[];
 }
 
 /** The files that the join service needs; the agent's own, which its user can't read where they are. */
@@ -36,6 +38,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     clusterCaFile: at('cluster-ca.crt'),
     certFile: at('node.crt'),
     keyFile: at('node.key'),
+    stores: settings.stores,
     etcd: {
       endpoints: settings.etcdEndpoints,
       caFile: at('etcd-ca.crt'),
@@ -49,17 +52,18 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
 
 /**
  * The join service as a unit: a user of its own with no capability, which sees nothing of the cluster's state but the
- * credentials it is handed. The fingerprint of those is part of the unit, so that new ones restart it.
+ * credentials it is handed and the bundle's blobs. The fingerprint of those is part of the unit, so that new ones restart it.
  */
 export function buildJoinserviceUnit(options: {
   /** Program and script. */
   readonly command: readonly [string, ...string[]];
   readonly configFile: string;
   readonly stateDir: string;
+  readonly stores: readonly string[];
   readonly files: JoinserviceFiles;
   readonly credentialsSha256: string;
 }): string {
-  const { files } = options;
+  const { files, stores } = options;
   const credentials: readonly (readonly [string, string])[] = [
     ['config.json', options.configFile],
     ['cluster-ca.crt', files.clusterCaFile],
@@ -87,7 +91,8 @@ OOMScoreAdjust=-500
 UMask=0077
 ${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}
 
-InaccessiblePaths=-${options.stateDir} -/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
+TemporaryFileSystem=${options.stateDir}:ro
+${stores.map((store) => `BindReadOnlyPaths=-${store}/blobs\n`).join('')}InaccessiblePaths=-/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
 ${SERVICE_SANDBOX}
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM

@@ -11,6 +11,7 @@ export { ControlPlane, stopKubernetes, type ControlPlanePorts } from './control-
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';
+export { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
 export { startContainerRuntime } from './runtime.ts';
 export {
   API_PORT,

@@ -7,6 +7,8 @@ import { BundleError } from './errors.ts';
 import { KeyedLock } from './keyed-lock.ts';
 
 const READ_ONLY = 0o444;
+/** Blobs are no secret, and the service that hands them on has a user of its own; who gets there, the root decides. */
+const READABLE_FOLDER = 0o755;
 
 /** One blob, as a manifest speaks of it. The name is for messages; without a length, any is right. */
 export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
@@ -197,7 +199,8 @@ export class BlobStore {
   }
 
   async #prepare(): Promise<void> {
-    await this.#files.makeDirectory(join(this.#roots[0], 'blobs', 'sha256'));
+    await this.#files.makeDirectory(this.#roots[0]);
+    await this.#files.makeDirectory(join(this.#roots[0], 'blobs', 'sha256'), READABLE_FOLDER);
     await this.#files.makeDirectory(join(this.#roots[0], 'partial', 'sha256'));
   }
 

@@ -104,7 +104,7 @@ export class LocalCluster {
       restrictOomScoreAdj: !hasCapability(status, CAP_SYS_RESOURCE),
       cgroupV1: hasV1Controllers(this.#layout),
     });
-    if (options.seedFolder !== undefined) await this.#host.files.makeDirectory(options.seedFolder);
+    if (options.seedFolder !== undefined) await this.#host.files.makeDirectory(options.seedFolder, 0o755);
     await this.#host.files.remove(paths.folder);
     await writeNodeDisk(this.#host, { network: this.network, paths, record, provisioning });
     await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);

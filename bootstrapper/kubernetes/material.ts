@@ -1,0 +1,37 @@
+import { PATHS } from './settings.ts';
+
+const KUBELET = '/var/lib/cluster/kubernetes';
+
+/**
+ * What the kubelet proves itself with. The keys are made on the node; certificates and the CA come with the ticket, and
+ * on the node that creates the cluster from the CA it has just made. Keys 0600, root only.
+ */
+export const KUBELET_FILES = {
+  clientKey: `${KUBELET}/kubelet-client.key`,
+  clientCert: `${KUBELET}/kubelet-client.crt`,
+  servingKey: `${KUBELET}/kubelet-serving.key`,
+  servingCert: `${KUBELET}/kubelet-serving.crt`,
+  /** The Kubernetes CA: the API servers' and the kubelets' certificates are its. */
+  ca: `${KUBELET}/kubernetes-ca.crt`,
+} as const;
+
+/**
+ * The keys that all control-plane nodes share, by the name they have in `Ticket.control_plane_keys`, and where each lies
+ * on a node. Whoever joins with the role, or gets it later, has all of them in place before etcd is started. Values are
+ * text: PEM, and JSON for `encryption.json`.
+ */
+export const CONTROL_PLANE_KEY_FILES = {
+  'etcd-clients-ca.crt': '/var/lib/cluster/consensus/clients/ca.crt',
+  'etcd-clients-ca.key': '/var/lib/cluster/consensus/clients/ca.key',
+  'etcd-peers-ca.crt': '/var/lib/cluster/consensus/peers/ca.crt',
+  'etcd-peers-ca.key': '/var/lib/cluster/consensus/peers/ca.key',
+  'kubernetes-ca.crt': `${PATHS.pki}/ca.crt`,
+  'kubernetes-ca.key': `${PATHS.pki}/ca.key`,
+  'front-proxy-ca.crt': `${PATHS.pki}/front-proxy-ca.crt`,
+  'front-proxy-ca.key': `${PATHS.pki}/front-proxy-ca.key`,
+  'service-account.key': `${PATHS.pki}/sa.key`,
+  'service-account.pub': `${PATHS.pki}/sa.pub`,
+  'encryption.json': PATHS.encryption,
+  'cluster-ca.crt': '/var/lib/cluster/ca/ca.crt',
+  'cluster-ca.key': '/var/lib/cluster/ca/ca.key',
+} as const;
