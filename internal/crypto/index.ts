@@ -1,5 +1,12 @@
 /** Domain: keys, what is derived from them and what is signed with them. Certificates are in `internal/pki`. */
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
+export {
+  isSignedBy,
+  joinServerStatement,
+  machineKeyStatement,
+  ticketKeysStatement,
+} from './join-statements.ts';
 export { ownershipStatement } from './ownership.ts';
 export { ed25519PubKeyFrom, generateEd25519Key, signEd25519 } from './private-key.ts';
+export { seal, unseal, type SealContext, type Sealed } from './seal.ts';
 export { selfSignedCertificate } from './self-signed.ts';

@@ -28,6 +28,7 @@ export const enrolErrors = defineErrors({
     'The endorsement key is malformed or not a restricted decryption key fixed in one TPM.',
     ALTERED,
   ),
+  'enrol-message-malformed': refusal('A message of the enrolment does not have its form.', ALTERED),
   'enrol-challenge-unknown': refusal(
     'The challenge that is answered was never given, has been answered already, or is too old.',
     'Start the enrolment of this machine again.',

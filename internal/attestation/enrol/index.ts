@@ -22,6 +22,7 @@ export {
 export { enrolErrors, type EnrolErrorCode } from './errors.ts';
 export { answerChallenge, readEnrolmentRequest, type MachineOptions } from './machine.ts';
 export { makeCredential, type Credential } from './make-credential.ts';
+export { decodeChallenge, decodeEnrolmentRequest, encodeChallenge, encodeEnrolmentRequest } from './wire.ts';
 export {
   compareSightings,
   nextSighting,

@@ -87,7 +87,7 @@ export declare type Hello = Message<"cluster.join.v1.Hello"> & {
   wantedRoles: string[];
 
   /**
-   * EK public area and certificate, AK public area (internal/attestation/enrol); absent without a TPM.
+   * `encodeEnrolmentRequest` of internal/attestation/enrol: EK, its certificate, AK; empty without a TPM.
    *
    * @generated from field: bytes enrolment = 8;
    */
@@ -171,7 +171,7 @@ export declare type KeyProof = Message<"cluster.join.v1.KeyProof"> & {
   publicKey: Uint8Array;
 
   /**
-   * Over "cluster/join/key/v1" 0x00 and the session's binding.
+   * Over `machineKeyStatement` (internal/crypto): "cluster/join/key/v1" 0x00 and the session's 64 bytes.
    *
    * @generated from field: bytes signature = 2;
    */
@@ -189,6 +189,8 @@ export declare const KeyProofSchema: GenMessage<KeyProof>;
  */
 export declare type ChallengeAnswer = Message<"cluster.join.v1.ChallengeAnswer"> & {
   /**
+   * What `answerChallenge` gives for the session's 64 bytes.
+   *
    * @generated from field: bytes answer = 1;
    */
   answer: Uint8Array;
@@ -280,7 +282,7 @@ export declare type ClusterIdentity = Message<"cluster.join.v1.ClusterIdentity">
 
   /**
    * The answering node: its certificate of the cluster CA, and its key's signature over "cluster/join/server/v1" 0x00
-   * and the session's binding: a stranger can't repeat another cluster's statement.
+   * and the session's 64 bytes (`joinServerStatement`): a stranger can't repeat another cluster's statement.
    *
    * @generated from field: string node_certificate_pem = 7;
    */
@@ -310,6 +312,8 @@ export declare const ClusterIdentitySchema: GenMessage<ClusterIdentity>;
  */
 export declare type Challenge = Message<"cluster.join.v1.Challenge"> & {
   /**
+   * `encodeChallenge` of internal/attestation/enrol.
+   *
    * @generated from field: bytes challenge = 1;
    */
   challenge: Uint8Array;
@@ -491,6 +495,14 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
    * @generated from field: bytes sealing_public_key = 3;
    */
   sealingPublicKey: Uint8Array;
+
+  /**
+   * The machine's key over `ticketKeysStatement` (internal/crypto): whoever signs certificates sees that the machine
+   * itself asked for these keys, and need not believe the join service.
+   *
+   * @generated from field: bytes signature = 4;
+   */
+  signature: Uint8Array;
 };
 
 /**

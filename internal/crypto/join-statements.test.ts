@@ -1,0 +1,57 @@
+import { describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, sign } from 'node:crypto';
+import {
+  isSignedBy,
+  joinServerStatement,
+  machineKeyStatement,
+  ticketKeysStatement,
+} from './join-statements.ts';
+
+const session = new Uint8Array(64).fill(7);
+const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+const pubKeyDer = new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }));
+const signed = (statement: Uint8Array): Uint8Array => new Uint8Array(sign(undefined, statement, privateKey));
+
+test('a statement is signed for one session and one purpose', () => {
+  const signature = signed(machineKeyStatement(session));
+  expect(isSignedBy(pubKeyDer, machineKeyStatement(session), signature)).toBe(true);
+  expect(isSignedBy(pubKeyDer, joinServerStatement(session), signature)).toBe(false);
+  expect(isSignedBy(pubKeyDer, machineKeyStatement(session.with(0, 8)), signature)).toBe(false);
+  expect(() => machineKeyStatement(session.subarray(1))).toThrow(RangeError);
+});
+
+test('the keys of a ticket have one encoding for each set', () => {
+  const of = (nodeId: string, a: string, b: string, c: string): string =>
+    Buffer.from(
+      ticketKeysStatement({
+        nodeId,
+        kubeletClientCsr: Buffer.from(a),
+        kubeletServingCsr: Buffer.from(b),
+        sealingPublicKey: Buffer.from(c),
+      }),
+    ).toString('hex');
+  const all = [
+    of('n', 'a', 'b', 'c'),
+    of('na', '', 'b', 'c'),
+    of('n', 'ab', '', 'c'),
+    of('n', 'a', 'bc', ''),
+  ];
+  expect(new Set(all).size).toBe(4);
+});
+
+describe('isSignedBy() refuses', () => {
+  const statement = machineKeyStatement(session);
+  const other = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  test.each([
+    { name: 'nothing', key: new Uint8Array(), signature: new Uint8Array() },
+    { name: 'a short signature', key: pubKeyDer, signature: signed(statement).subarray(1) },
+    {
+      name: 'a key of another kind',
+      key: new Uint8Array(other.publicKey.export({ format: 'der', type: 'spki' })),
+      signature: new Uint8Array(sign('sha256', statement, other.privateKey)).subarray(0, 64),
+    },
+    { name: 'garbage of the right length', key: new Uint8Array(44), signature: signed(statement) },
+  ])('$name', ({ key, signature }) => {
+    expect(isSignedBy(key, statement, signature)).toBe(false);
+  });
+});
