@@ -73,7 +73,15 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
       ],
       extraVolumes: [volume('encryption', PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')))],
     },
-    controllerManager: { extraArgs: [{ name: 'profiling', value: 'false' }] },
+    controllerManager: {
+      extraArgs: [
+        { name: 'profiling', value: 'false' },
+        // It asks for a token for each of its controllers before the first one works: at its default pace (20 a second) the
+        // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
+        { name: 'kube-api-qps', value: '100' },
+        { name: 'kube-api-burst', value: '200' },
+      ],
+    },
     scheduler: { extraArgs: [{ name: 'profiling', value: 'false' }] },
   };
 }
