@@ -18,7 +18,10 @@ export const EXPORTER_LABEL = 'EXPERIMENTAL-aTLS/1 attestation binder';
 export const EXPORTER_BYTES = 32;
 
 /** What both ends sign or name: the evidence of each role, and the session itself. */
-export type Bindings = Readonly<Record<Role | 'session', Uint8Array>>;
+export interface Bindings extends Readonly<Record<Role | 'session', Uint8Array>> {
+  /** What the binding of each role is the SHA-512 of: for an issuer in another process, which wants to see it. */
+  readonly statements: Readonly<Record<Role, Uint8Array>>;
+}
 
 /** SHA-256 over both HELLO frames as they were on the wire, headers included: versions, formats and nonces. */
 export function transcriptHash(clientHello: Uint8Array, serverHello: Uint8Array): Uint8Array {
@@ -38,12 +41,34 @@ export function bindingsOf(session: Session, transcript: Uint8Array): Bindings {
     sha256(session.serverSpki),
     sha256(session.clientSpki),
   ]);
-  const bindingOf = (whose: keyof Bindings): Uint8Array =>
-    hash('sha512', Buffer.concat([LABEL[whose], shared]), 'buffer');
-  return { client: bindingOf('client'), server: bindingOf('server'), session: bindingOf('session') };
+  const stated = (whose: keyof typeof LABEL): Uint8Array => Buffer.concat([LABEL[whose], shared]);
+  const statements = { client: stated('client'), server: stated('server') };
+  return {
+    client: bindingOfStatement(statements.client),
+    server: bindingOfStatement(statements.server),
+    session: bindingOfStatement(stated('session')),
+    statements,
+  };
 }
 
-const LABEL: Bindings = {
+export function bindingOfStatement(statement: Uint8Array): Uint8Array {
+  return hash('sha512', statement, 'buffer');
+}
+
+/**
+ * Whether this is the statement of an end of that role in that context, and of nothing else: exact label, exact context,
+ * exact length. The other four parts are the session's.
+ */
+export function isStatementOf(statement: Uint8Array, role: Role, context: string): boolean {
+  const head = Buffer.concat([LABEL[role], sha256(Buffer.from(context, 'utf8'))]);
+  return statement.length === head.length + SESSION_BYTES && head.equals(statement.subarray(0, head.length));
+}
+
+/** Exporter, transcript and two hashes of keys. */
+const SESSION_BYTES = 4 * 32;
+export const MAX_STATEMENT_BYTES = 256;
+
+const LABEL: Readonly<Record<Role | 'session', Uint8Array>> = {
   client: Buffer.from('aTLS/1 client evidence\0', 'ascii'),
   server: Buffer.from('aTLS/1 server evidence\0', 'ascii'),
   session: Buffer.from('aTLS/1 session\0', 'ascii'),

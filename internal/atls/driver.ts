@@ -1,14 +1,14 @@
 import type { TLSSocket } from 'node:tls';
 import { childSignal } from '../cleanup/index.ts';
 import { AtlsError } from './errors.ts';
-import { interruption, type Turn, type Turns } from './handshake.ts';
+import { interruption, type Bound, type Turn, type Turns } from './handshake.ts';
 import type { Evidence } from './wire.ts';
 
 const NOTHING = new Uint8Array(0);
 
 /** What this end does between frames. Each stops with its signal. */
 export interface EvidenceWork {
-  issue(format: number, binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+  issue(format: number, bound: Bound, signal: AbortSignal): Promise<Uint8Array>;
   validate(evidence: Evidence, binding: Uint8Array, signal: AbortSignal): Promise<void>;
 }
 
@@ -61,7 +61,7 @@ export class HandshakeDriver implements Disposable {
       case 'read':
         return this.#read(turn.sizeBytes);
       case 'issue':
-        return this.#undisturbed((alive) => this.#work.issue(turn.format, turn.binding, alive));
+        return this.#undisturbed((alive) => this.#work.issue(turn.format, turn, alive));
       case 'validate':
         return this.#undisturbed(async (alive) => {
           await this.#work.validate(turn.evidence, turn.binding, alive);

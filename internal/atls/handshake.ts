@@ -34,9 +34,15 @@ export type Turn =
   /** Write, and answer at once; every write must be through before the connection is handed on. */
   | { readonly kind: 'send'; readonly bytes: Uint8Array }
   /** Answer with evidence of this end over `binding`. The peer may say nothing meanwhile: see `interruption`. */
-  | { readonly kind: 'issue'; readonly format: number; readonly binding: Uint8Array }
+  | ({ readonly kind: 'issue'; readonly format: number } & Bound)
   /** Judge the peer's evidence against `binding` and answer, or throw. The peer may say nothing meanwhile. */
   | { readonly kind: 'validate'; readonly evidence: Evidence; readonly binding: Uint8Array };
+
+/** The 64 bytes that evidence covers, and what they are the SHA-512 of. */
+export interface Bound {
+  readonly binding: Uint8Array;
+  readonly statement: Uint8Array;
+}
 
 export type Turns<Result = void> = Generator<Turn, Result, Uint8Array>;
 
@@ -67,7 +73,7 @@ export function attest(options: HandshakeOptions, agreed: Agreed): Turns {
 }
 
 function* attestAsClient({ accepts }: HandshakeOptions, { ownFormat, bindings }: Agreed): Turns {
-  yield* send(encodeEvidence(yield* issue(ownFormat, bindings.client)));
+  yield* send(encodeEvidence(yield* issue(ownFormat, ownBound('client', bindings))));
   const evidence = yield* receiveEvidence(accepts);
   yield* receive('ready');
   yield* validate(evidence, bindings.server);
@@ -76,7 +82,7 @@ function* attestAsClient({ accepts }: HandshakeOptions, { ownFormat, bindings }:
 
 function* attestAsServer({ accepts }: HandshakeOptions, { ownFormat, bindings }: Agreed): Turns {
   yield* validate(yield* receiveEvidence(accepts), bindings.client);
-  const evidence = encodeEvidence(yield* issue(ownFormat, bindings.server));
+  const evidence = encodeEvidence(yield* issue(ownFormat, ownBound('server', bindings)));
   yield* send(Buffer.concat([evidence, encodeReady()]));
   yield* receive('ready');
 }
@@ -114,9 +120,13 @@ function* receiveEvidence(accepts: readonly number[]): Turns<Evidence> {
   return evidence;
 }
 
-function* issue(format: number, binding: Uint8Array): Turns<Evidence> {
+function ownBound(role: Role, bindings: Bindings): Bound {
+  return { binding: bindings[role], statement: bindings.statements[role] };
+}
+
+function* issue(format: number, bound: Bound): Turns<Evidence> {
   if (format === FORMAT_NONE) return { format, document: new Uint8Array(0) };
-  return { format, document: yield { kind: 'issue', format, binding } };
+  return { format, document: yield { kind: 'issue', format, ...bound } };
 }
 
 function* validate(evidence: Evidence, binding: Uint8Array): Turns {

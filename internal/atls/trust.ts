@@ -1,4 +1,4 @@
-import type { Issuer, ValidationContext, Validator, Variant } from '../attestation/index.ts';
+import type { Issuer, SessionIssuer, ValidationContext, Validator, Variant } from '../attestation/index.ts';
 import { AtlsError } from './errors.ts';
 import { FORMAT_NONE, MAX_FORMATS } from './wire.ts';
 
@@ -16,7 +16,7 @@ interface Accepts {
 
 interface Shows {
   /** Kinds of evidence that this end can show. */
-  readonly shows: NonEmpty<Issuer>;
+  readonly shows: NonEmpty<Issuer | SessionIssuer>;
 }
 
 /** Each side proves to the other what it is. */
@@ -45,7 +45,7 @@ export const NO_RULES: Rules = {
 
 /** `Trust` by the numbers that go over the wire. */
 export interface Formats {
-  readonly issuers: ReadonlyMap<number, Issuer>;
+  readonly issuers: ReadonlyMap<number, Issuer | SessionIssuer>;
   readonly validators: ReadonlyMap<number, Validator>;
   readonly shows: readonly number[];
   readonly accepts: readonly number[];
@@ -80,7 +80,10 @@ function acceptedBy(trust: Accepts): ReadonlyMap<number, Validator> {
   return byFormat('accepts', trust.accepts);
 }
 
-function formats(issuers: ReadonlyMap<number, Issuer>, validators: ReadonlyMap<number, Validator>): Formats {
+function formats(
+  issuers: ReadonlyMap<number, Issuer | SessionIssuer>,
+  validators: ReadonlyMap<number, Validator>,
+): Formats {
   const numbers = (each: ReadonlyMap<number, unknown>): readonly number[] =>
     each.size === 0 ? [FORMAT_NONE] : [...each.keys()];
   return { issuers, validators, shows: numbers(issuers), accepts: numbers(validators) };

@@ -2,6 +2,7 @@ import type { Verdict } from '../attestation/index.ts';
 import { CodedError, isAbort } from '../errors/index.ts';
 import type { EvidenceWork } from './driver.ts';
 import { AtlsError } from './errors.ts';
+import type { Bound } from './handshake.ts';
 import type { Formats, Trust } from './trust.ts';
 import { MAX_DOCUMENT_BYTES, type Evidence } from './wire.ts';
 
@@ -23,11 +24,13 @@ export class AttestationWork implements EvidenceWork {
     return this.#verdict;
   }
 
-  async issue(format: number, binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+  async issue(format: number, { binding, statement }: Bound, signal: AbortSignal): Promise<Uint8Array> {
     const issuer = this.#formats.issuers.get(format);
     if (issuer === undefined) throw new AtlsError('atls-internal', `issuing evidence of format ${format}`);
     const doing = `issuing ${issuer.variant} evidence`;
-    const document = await issuer.issue(binding, signal).catch((error: unknown) => {
+    const issuing =
+      'issueForSession' in issuer ? issuer.issueForSession(statement, signal) : issuer.issue(binding, signal);
+    const document = await issuing.catch((error: unknown) => {
       if (isAbort(error, signal)) throw error;
       throw new AtlsError('atls-issue-failed', doing, { cause: error });
     });

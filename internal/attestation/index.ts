@@ -30,6 +30,7 @@ export {
   type Claim,
   type Issuer,
   type MachineIdentity,
+  type SessionIssuer,
   type ValidationContext,
   type Validator,
   type Variant,

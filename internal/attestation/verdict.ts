@@ -79,6 +79,16 @@ export interface Issuer {
   issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
 }
 
+/**
+ * Makes evidence by the TPM of another process on this machine. That process does not sign 64 bytes that somebody names:
+ * it wants the statement of an aTLS session, checks whose it is, and makes the binding itself (internal/atls/remote).
+ */
+export interface SessionIssuer {
+  readonly variant: Variant;
+  /** `statement`: what the session's binding is the SHA-512 of (docs/atls.md §4). */
+  issueForSession(statement: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+}
+
 /** Judges evidence. Pure: no network, no clock but `context.nowMs`. */
 export interface Validator {
   readonly variant: Variant;
