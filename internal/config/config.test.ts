@@ -83,6 +83,26 @@ describe('parseClusterConfig()', () => {
       want: { path: 'join.policy' },
     },
     {
+      name: 'an identity of no known kind in the inventory',
+      given: `${minimal}join: {inventory: [{identity: "mac:0011223344556677", name: a}]}\n`,
+      want: { path: 'join.inventory.0.identity' },
+    },
+    {
+      name: 'two machines of one name in the inventory',
+      given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a}, {identity: "tpm-ek:${'b'.repeat(64)}", name: a}]}\n`,
+      want: { path: 'join.inventory.1.name' },
+    },
+    {
+      name: 'one machine twice in the inventory',
+      given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a}, {identity: "tpm-ek:${'a'.repeat(64)}", name: b}]}\n`,
+      want: { path: 'join.inventory.1.identity' },
+    },
+    {
+      name: 'a machine without a role in the inventory',
+      given: `${minimal}join: {inventory: [{identity: "tpm-ek:${'a'.repeat(64)}", name: a, roles: []}]}\n`,
+      want: { path: 'join.inventory.0.roles' },
+    },
+    {
       name: 'a remote chart without a version',
       given: `${minimal}charts: [{name: a, chart: "oci://h/a"}]\n`,
       want: { path: 'charts.0.version' },
@@ -91,6 +111,16 @@ describe('parseClusterConfig()', () => {
       name: 'a local chart with a version',
       given: `${minimal}charts: [{name: a, chart: ./a, version: 1.0.0}]\n`,
       want: { path: 'charts.0.version' },
+    },
+    {
+      name: 'plain HTTP for a chart that comes from no registry',
+      given: `${minimal}charts: [{name: a, chart: ./a, plainHttp: true}]\n`,
+      want: { path: 'charts.0.plainHttp', line: 3, column: 43 },
+    },
+    {
+      name: 'a repository for a chart of a registry',
+      given: `${minimal}charts: [{name: a, chart: "oci://h/a", version: 1.0.0, repository: "https://h"}]\n`,
+      want: { path: 'charts.0.repository' },
     },
     {
       name: 'a chart that needs one that is not there',

@@ -13,6 +13,7 @@ export {
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom } from './endpoint.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
+export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export type { Problem } from './located.ts';
 export {
   MAX_PROVISIONING_BYTES,

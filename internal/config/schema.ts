@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { DEFAULTS } from './defaults.ts';
 import { endpointFrom, isHost } from './endpoint.ts';
+import { joinSchema } from './join-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
@@ -34,6 +35,12 @@ const chart = z
       .regex(/^v?[0-9]+\.[0-9]+\.[0-9]+[0-9A-Za-z.+-]*$/, 'one exact version, like “1.2.3”')
       .optional()
       .describe('Exact version; needed with `repository` and `oci://`.'),
+    plainHttp: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Speak HTTP without TLS to the registry of an `oci://` chart. Only for a registry that nobody else can reach in between.',
+      ),
     namespace: dnsLabel.default(DEFAULTS.chartNamespace).describe('Made when it is missing.'),
     values: z.record(z.string(), z.json()).default({}).describe('Values for the chart.'),
     needs: z.array(dnsLabel).default([]).describe('Names of charts that are installed before this one.'),
@@ -94,14 +101,7 @@ export const clusterConfigSchema = z
       .default([])
       .superRefine(checkChartNames)
       .describe('Helm charts to install after the network, in the order of `needs`.'),
-    join: z
-      .strictObject({
-        policy: z
-          .enum(['approve', 'inventory', 'auto'])
-          .default(DEFAULTS.joinPolicy)
-          .describe('Who decides about machines that ask to join.'),
-      })
-      .prefault({}),
+    join: joinSchema.prefault({}),
   })
   .describe('Configuration of one cluster');
 
@@ -128,9 +128,24 @@ function checkChartSource(
     readonly chart: string;
     readonly repository?: string | undefined;
     readonly version?: string | undefined;
+    readonly plainHttp: boolean;
   },
   context: z.RefinementCtx,
 ): void {
+  if (one.plainHttp && !one.chart.startsWith('oci://')) {
+    context.addIssue({
+      code: 'custom',
+      path: ['plainHttp'],
+      message: 'left out: it is for `oci://` charts; a `repository` says http:// in its address',
+    });
+  }
+  if (one.repository !== undefined && one.chart.startsWith('oci://')) {
+    context.addIssue({
+      code: 'custom',
+      path: ['repository'],
+      message: 'left out: an `oci://` chart has its registry in its name',
+    });
+  }
   const remote = one.repository !== undefined || one.chart.startsWith('oci://');
   if (remote && one.version === undefined) {
     context.addIssue({
@@ -139,7 +154,11 @@ function checkChartSource(
       message: 'one exact version, because the chart comes from elsewhere',
     });
   }
-  if (one.repository !== undefined && !/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(one.chart)) {
+  if (
+    one.repository !== undefined &&
+    !one.chart.startsWith('oci://') &&
+    !/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(one.chart)
+  ) {
     context.addIssue({
       code: 'custom',
       path: ['chart'],
