@@ -34,7 +34,7 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
     }
     case 'oci':
       return {
-        args: [source.reference, '--version', source.version],
+        args: [source.reference, '--version', source.version, ...(source.plainHttp ? ['--plain-http'] : [])],
         identity: `${source.reference}@${source.version}`,
       };
     case 'repository': {

@@ -70,7 +70,7 @@ describe('planCharts()', () => {
         .slice(1)
         .map(({ source }) => source),
     ).toEqual([
-      { kind: 'oci', reference: 'oci://h/a', version: '1.0.0' },
+      { kind: 'oci', reference: 'oci://h/a', version: '1.0.0', plainHttp: false },
       { kind: 'repository', url: 'https://h', chart: 'b', version: '2.0.0' },
       { kind: 'bundle', component: 'hello' },
       { kind: 'path', path: './d.tgz' },
@@ -87,6 +87,11 @@ describe('helmFailure()', () => {
     {
       words:
         'Error: looks like "https://h" is not a valid chart repository or cannot be reached: Get "https://h/index.yaml": dial tcp: lookup h: no such host',
+      want: 'charts-source-unreachable',
+    },
+    {
+      words:
+        'Error: failed to do request: Head "https://h/v2/a/manifests/1.0.0": http: server gave HTTP response to HTTPS client',
       want: 'charts-source-unreachable',
     },
     {
@@ -121,6 +126,8 @@ describe('helmFailure()', () => {
 class FakeHelm implements CommandRunner {
   readonly releases = new Map<string, { status: string; values: string }>();
   readonly calls: string[] = [];
+  /** The arguments that named each chart that was installed. */
+  readonly charts: string[] = [];
   fail: { readonly name: string; readonly words: string } | undefined;
   /** How often it is still seen that a helm of another run works. */
   elsewhere = 0;
@@ -151,6 +158,7 @@ class FakeHelm implements CommandRunner {
     if (verb === 'uninstall') this.releases.delete(key);
     if (verb === 'rollback') this.releases.set(key, { status: 'deployed', values: '' });
     if (verb !== 'upgrade') return answer('');
+    this.charts.push(command.argv.slice(3, command.argv.indexOf('--install')).join(' '));
     if (this.releases.get(key)?.status.startsWith('pending') === true) {
       throw this.#error(
         command,
@@ -255,6 +263,21 @@ describe('installCharts()', () => {
     helm.calls.length = 0;
     expect(await install()).toMatchObject({ installed: [], kept: ['db', 'web'] });
     expect(helm.calls).toEqual(['list']);
+  });
+
+  test('names charts from elsewhere by exact version, and speaks without TLS only when told to', async () => {
+    const remote =
+      '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: "oci://h/b", version: 1.0.0, plainHttp: true}\n  - {name: c, chart: c, repository: "http://h", version: 2.0.0}\n';
+    const { helm, install } = await start(remote);
+    await install();
+    expect(helm.charts).toEqual([
+      'oci://h/a --version 1.0.0',
+      'oci://h/b --version 1.0.0 --plain-http',
+      'c --repo http://h --version 2.0.0',
+    ]);
+    // Another way to the same bytes is no other chart; another version is.
+    expect(await install(remote.replace(', plainHttp: true', ''))).toMatchObject({ installed: [] });
+    expect(await install(remote.replace('2.0.0', '2.0.1'))).toMatchObject({ installed: ['c'] });
   });
 
   test('goes on after the chart that failed', async () => {

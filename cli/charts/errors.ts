@@ -27,7 +27,7 @@ export const chartErrors = defineErrors({
     exit: 'unreachable',
     retryable: true,
     meaning: 'A chart could not be fetched from its repository or registry.',
-    fix: 'Check address and version of the chart, proxies, and `helm registry login` for registries that ask who you are.',
+    fix: 'Check address and version of the chart, proxies, `helm registry login` for registries that ask who you are, and `plainHttp: true` for one without TLS.',
   },
   'charts-helm-missing': {
     fault: 'operator',

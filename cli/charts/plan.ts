@@ -14,7 +14,13 @@ export type ChartSelection =
 export type ChartSource =
   | { readonly kind: 'bundle'; readonly component: string }
   | { readonly kind: 'path'; readonly path: string }
-  | { readonly kind: 'oci'; readonly reference: string; readonly version: string }
+  | {
+      readonly kind: 'oci';
+      readonly reference: string;
+      readonly version: string;
+      /** Without TLS. */
+      readonly plainHttp: boolean;
+    }
   | {
       readonly kind: 'repository';
       readonly url: string;
@@ -77,9 +83,10 @@ function plannedFrom(chart: ClusterConfig['charts'][number]): PlannedChart {
   };
 }
 
-function sourceFrom({ chart, repository, version = '' }: ClusterConfig['charts'][number]): ChartSource {
+function sourceFrom(one: ClusterConfig['charts'][number]): ChartSource {
+  const { chart, repository, version = '', plainHttp } = one;
   if (repository !== undefined) return { kind: 'repository', url: repository, chart, version };
-  if (chart.startsWith('oci://')) return { kind: 'oci', reference: chart, version };
+  if (chart.startsWith('oci://')) return { kind: 'oci', reference: chart, version, plainHttp };
   if (chart.startsWith('bundle:')) return { kind: 'bundle', component: chart.slice('bundle:'.length) };
   return { kind: 'path', path: chart };
 }

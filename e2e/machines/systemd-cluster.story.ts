@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createBench } from './bench.ts';
+import { runGuest } from './guest.ts';
+
+const DIST = join(import.meta.dirname, '../../dist');
+
+/**
+ * Kubernetes on the other kind of host: systemd as process 1 and cgroup v2 alone, where kubelet and containerd need none
+ * of the crutches of older hosts. The whole `mini up`, with the real agent and the bundle, inside a QEMU machine.
+ */
+await test('a cluster on a host with systemd and cgroup v2', async () => {
+  await using bench = await createBench();
+  await bench.up('any'); // so that the root file system is in the cache
+  const agent = (await readdir(DIST)).find((name) => /^cluster-agent_.*_amd64\.deb$/.test(name));
+  assert.ok(agent, 'the agent package was built');
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
+  try {
+    const facts = await runGuest(folder, {
+      script: join(import.meta.dirname, 'systemd-cluster.guest.sh'),
+      agent: join(DIST, agent),
+      cache: ['rootfs', 'blobs', 'bundles'],
+      memoryMib: 4096,
+      log: join(tmpdir(), 'cluster-systemd-cluster.log'),
+    });
+    const said = (name: string): string | undefined => facts.get(name);
+    assert.equal(said('done'), 'yes');
+    assert.deepEqual(
+      [said('pid1'), said('cgroups'), said('node-cgroups')],
+      ['systemd', 'cgroup2fs', 'cgroup2fs'],
+    );
+    assert.equal(said('up'), '0');
+    assert.match(said('nodes') ?? '', /^n1 +Ready +control-plane/);
+    assert.match(said('hello') ?? '', /pod=hello-.* node=n1 /);
+    // kubelet and containerd as they are without crutches: systemd keeps the pods' cgroups, and it refuses cgroup v1.
+    assert.equal(said('cgroup-driver'), 'systemd');
+    assert.match(said('pod-cgroups') ?? '', /kubepods\.slice/);
+    const provisioning = JSON.parse(said('provisioning') ?? '') as Record<string, unknown>;
+    assert.equal('kubelet' in provisioning || 'containerRuntime' in provisioning, false);
+    assert.equal(said('not-running'), '', 'every pod runs');
+    // The plug is pulled and put back.
+    assert.match(said('nodes-again') ?? '', /^n1 +Ready /);
+    assert.match(said('hello-again') ?? '', /pod=hello-.* node=n1 /);
+    assert.equal(said('down'), '0');
+    assert.equal(said('changed'), '0', 'the host is as it was');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
