@@ -59,6 +59,7 @@ export const FORMAT_OF_VARIANT: Readonly<Record<Variant, number>> = {
   tdx: 4,
   'snp+tpm': 5,
   'tdx+tpm': 6,
+  'machine-key': 7,
 };
 
 /** Throws `atls-config` for whatever would start with less than the mode says: types do not survive configuration. */

@@ -6,8 +6,11 @@ import type { Collateral, Policy } from './rules.ts';
  * a validator either returns a `Verdict` or throws an `AttestationError` that names the check.
  */
 
-/** Kinds of evidence. `owner-key` is the operator's own: a signature over the session's binding. */
-export type Variant = 'tpm' | 'sev-snp' | 'tdx' | 'snp+tpm' | 'tdx+tpm' | 'owner-key';
+/**
+ * Kinds of evidence. `owner-key` is the operator's own and `machine-key` that of a machine without a TPM: signatures over
+ * the session's binding, which say who it is and nothing about software.
+ */
+export type Variant = 'tpm' | 'sev-snp' | 'tdx' | 'snp+tpm' | 'tdx+tpm' | 'owner-key' | 'machine-key';
 
 /**
  * What evidence must be bound to: exactly this many bytes, a SHA-512 that covers the verifier's nonce,
@@ -42,7 +45,7 @@ export interface Check {
  * - `unproved`: the key is well-formed and unknown. Good only for running the enrolment that proves it.
  */
 export interface MachineIdentity {
-  readonly kind: 'tpm-ek' | 'tpm-ak' | 'snp-chip' | 'snp-csp' | 'tdx-platform' | 'owner-key';
+  readonly kind: 'tpm-ek' | 'tpm-ak' | 'snp-chip' | 'snp-csp' | 'tdx-platform' | 'owner-key' | 'machine-key';
   /** Lower-case hex: hash or identifier, by kind. */
   readonly id: string;
   readonly proof: 'endorsed' | 'pinned' | 'unproved';

@@ -20,7 +20,7 @@ export const policyErrors = defineErrors({
     exit: 'usage',
     retryable: false,
     meaning: 'An attestation variant is missing, unknown, named twice, or the policy has no section for it.',
-    fix: 'Variants are tpm, sev-snp, tdx, snp+tpm, tdx+tpm and owner-key; each of them that is in use needs its section in the policy.',
+    fix: 'Variants are tpm, sev-snp, tdx, snp+tpm, tdx+tpm, owner-key and machine-key; each of them that is in use needs its section in the policy.',
   },
 });
 

@@ -273,6 +273,7 @@ describe('variants', () => {
       'snp+tpm': stub('snp+tpm'),
       'tdx+tpm': stub('tdx+tpm'),
       'owner-key': stub('owner-key'),
+      'machine-key': stub('machine-key'),
     };
     const validators = createValidators(parseVariants(['tdx', 'owner-key']), makers);
     expect(validators.map(({ variant }) => variant)).toEqual(['tdx', 'owner-key']);
@@ -298,8 +299,8 @@ describe('variants', () => {
       files: new FakeTsm({ provider: undefined, makeReport: () => ({ outblob: new Uint8Array() }) }),
       clock: new FakeClock(),
     };
-    const machine = { tsm, tpm: stub('tpm'), ownerKey: stub('owner-key') };
+    const machine = { tsm, tpm: stub('tpm'), ownerKey: stub('owner-key'), machineKey: stub('machine-key') };
     expect(VARIANTS.map((variant) => createIssuer(variant, machine).variant)).toEqual(VARIANTS);
-    expect(asked).toEqual(['tpm', 'tpm', 'tpm', 'owner-key']);
+    expect(asked).toEqual(['tpm', 'tpm', 'tpm', 'owner-key', 'machine-key']);
   });
 });

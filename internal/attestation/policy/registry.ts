@@ -2,7 +2,15 @@ import type { Validator, Variant } from '../verdict.ts';
 import { PolicyError } from './errors.ts';
 
 /** Every kind of evidence there is. There is none that accepts everything. */
-export const VARIANTS: readonly Variant[] = ['tpm', 'sev-snp', 'tdx', 'snp+tpm', 'tdx+tpm', 'owner-key'];
+export const VARIANTS: readonly Variant[] = [
+  'tpm',
+  'sev-snp',
+  'tdx',
+  'snp+tpm',
+  'tdx+tpm',
+  'owner-key',
+  'machine-key',
+];
 
 /** One maker for each variant, called only for those in use. */
 export type ValidatorDependencies = Readonly<Record<Variant, () => Validator>>;

@@ -53,7 +53,10 @@ const registers = z
 
 const machine = z
   .string()
-  .regex(/^(tpm-ek|tpm-ak|snp-chip|snp-csp|tdx-platform|owner-key):[0-9a-zA-Z.-]+$/, 'kind:id expected');
+  .regex(
+    /^(tpm-ek|tpm-ak|snp-chip|snp-csp|tdx-platform|owner-key|machine-key):[0-9a-zA-Z.-]+$/,
+    'kind:id expected',
+  );
 
 const pcr = z.number().int().min(0).max(23);
 

@@ -1,3 +1,4 @@
+import { MachineKeyValidator } from '../machinekey/index.ts';
 import { OwnerKeyValidator } from '../ownerkey/index.ts';
 import { amdTrust, SnpIssuer, SnpValidator } from '../snp/index.ts';
 import { intelTrust, TdxIssuer, TdxValidator } from '../tdx/index.ts';
@@ -11,6 +12,8 @@ import type { ValidatorDependencies } from './registry.ts';
 /** The validators of a release: AMD's and Intel's own roots, one cache of certificates for all of them. */
 export function standardValidators(options: {
   readonly ownerKeys: readonly Uint8Array[];
+  /** Machines that are known by their key alone, by its fingerprint (hex). Nobody unless said. */
+  readonly machineKeys?: ReadonlySet<string>;
 }): ValidatorDependencies {
   const cache = new CertificateCache();
   const snp = (): SnpValidator => new SnpValidator({ trust: amdTrust(), cache });
@@ -23,6 +26,7 @@ export function standardValidators(options: {
     'snp+tpm': () => new CompositeValidator({ variant: 'snp+tpm', processor: snp(), tpm: tpm() }),
     'tdx+tpm': () => new CompositeValidator({ variant: 'tdx+tpm', processor: tdx(), tpm: tpm() }),
     'owner-key': () => new OwnerKeyValidator({ ownerKeys: options.ownerKeys }),
+    'machine-key': () => new MachineKeyValidator({ fingerprints: options.machineKeys ?? new Set() }),
   };
 }
 
@@ -31,10 +35,14 @@ export interface IssuerDependencies {
   readonly tsm: TsmPorts;
   readonly tpm: () => Issuer;
   readonly ownerKey: () => Issuer;
+  readonly machineKey: () => Issuer;
 }
 
 /** The issuer of the one variant that this machine shows. */
-export function createIssuer(variant: Variant, { tsm, tpm, ownerKey }: IssuerDependencies): Issuer {
+export function createIssuer(
+  variant: Variant,
+  { tsm, tpm, ownerKey, machineKey }: IssuerDependencies,
+): Issuer {
   switch (variant) {
     case 'tpm':
       return tpm();
@@ -48,5 +56,7 @@ export function createIssuer(variant: Variant, { tsm, tpm, ownerKey }: IssuerDep
       return new CompositeIssuer({ variant, processor: new TdxIssuer(tsm), tpm: tpm() });
     case 'owner-key':
       return ownerKey();
+    case 'machine-key':
+      return machineKey();
   }
 }

@@ -70,4 +70,5 @@ const SECTIONS: Readonly<Record<Variant, readonly ('tpm' | 'snp' | 'tdx')[]>> = 
   'snp+tpm': ['snp', 'tpm'],
   'tdx+tpm': ['tdx', 'tpm'],
   'owner-key': [],
+  'machine-key': [],
 };
