@@ -1,6 +1,6 @@
+import { PHASES } from '../../initproto/phases.ts';
 import type { AppendPort, FilePort } from '../../internal/file/index.ts';
 import type { EventStore, RecordedEvent } from './phase-log.ts';
-import { PHASES } from './phases.ts';
 
 const MAX_BYTES = 16 * 1024 * 1024;
 

@@ -11,4 +11,4 @@ export {
   type PhaseReporter,
   type RecordedEvent,
 } from './phase-log.ts';
-export { PHASES, type PhaseName } from './phases.ts';
+export { PHASES, type PhaseName } from '../../initproto/phases.ts';

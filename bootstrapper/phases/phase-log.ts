@@ -2,7 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import type { PhaseName } from './phases.ts';
+import type { PhaseName } from '../../initproto/phases.ts';
 
 /** What happened, in the words of the Init contract. Plain data: kept on disk, streamed to the owner. */
 export type PhaseEvent =

@@ -1,24 +1,13 @@
 import type { InitEvent } from '../../initproto/gen/init_pb.js';
+import { PHASES } from '../../initproto/phases.ts';
 import { printable } from './printable.ts';
 import { formatDuration, type Host, type StepProgress } from '../host/index.ts';
 
-/** Titles of the phases this program knows; a newer agent may have more, which are shown by name. */
-const TITLES: Readonly<Record<string, string>> = {
-  preflight: 'Checking the machine',
-  lock: 'Binding the machine to the cluster',
-  components: 'Installing components',
-  images: 'Importing container images',
-  consensus: 'Starting etcd',
-  membership: 'Creating the cluster',
-  curator: 'Starting the curator',
-  pki: 'Making Kubernetes certificates',
-  'control-plane': 'Starting the Kubernetes control plane',
-  settings: 'Storing the cluster settings',
-  node: 'Registering the node',
-};
+/** A newer agent may have more phases than this program knows; they are shown by name. */
+const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
 
 function titleOf(phase: string): string {
-  return TITLES[phase] ?? printable(phase);
+  return TITLES.get(phase) ?? printable(phase);
 }
 
 interface RunningPhase {

@@ -28,6 +28,11 @@ export class Backoff {
     this.#random = random;
   }
 
+  /** The next pause is as short as the first one was. */
+  forget(): void {
+    this.#meanMs = FIRST_MS;
+  }
+
   afterDeath(life: PastLife): number {
     this.#forgive(life);
     return this.#nextMs();

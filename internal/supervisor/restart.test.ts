@@ -64,6 +64,26 @@ describe('pauses', () => {
     expect(tree.at('root.child')).toMatchObject({ state: 'dead', restarts: 0 });
   });
 
+  test('end at once when somebody has come, and begin small again', async () => {
+    let lives = 0;
+    await using tree = superviseForTest(
+      parentOf({ child: () => Promise.reject(new Error(`broken ${++lives}`)) }),
+    );
+    for (let pause = 500; pause < 20_000; pause = Math.round(pause * 1.5)) {
+      await settle();
+      await tree.clock.advance(pause);
+    }
+    await settle();
+    expect(tree.clock.sleeping).toBe(1);
+    const before = lives;
+    tree.hurry();
+    tree.hurry(); // a second one finds it at work already
+    await settle();
+    expect(lives).toBe(before + 1);
+    expect((tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs()).toBe(500);
+    expect(tree.clock.sleeping).toBe(1);
+  });
+
   test('end when the parent falls, and start nothing afterwards', async () => {
     let failParent: (error: Error) => void = () => undefined;
     let lives = 0;

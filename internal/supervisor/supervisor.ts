@@ -29,12 +29,14 @@ export interface Supervision {
    */
   readonly finished: Promise<void>;
   readonly tree: () => TreeSnapshot;
+  /** Whatever waits out a pause after a failure starts now: somebody has come who may have removed the cause. */
+  readonly hurry: () => void;
 }
 
 /** Starts the tree below `root` and keeps it running. */
 export function supervise(options: SupervisorOptions): Supervision {
   const supervisor = new Supervisor(options);
-  return { finished: supervisor.finished, tree: () => supervisor.tree() };
+  return { finished: supervisor.finished, tree: () => supervisor.tree(), hurry: () => supervisor.hurry() };
 }
 
 /** One reason for all: an error with a stack for each life is the costliest part of a life. */
@@ -62,6 +64,10 @@ class Supervisor implements ScopeHost {
 
   tree(): TreeSnapshot {
     return snapshotOf(this.#root);
+  }
+
+  hurry(): void {
+    if (!this.#stopping) this.#hurry(this.#root);
   }
 
   addGroup(parent: TreeNode, runnables: Readonly<Record<string, Runnable>>): void {
@@ -171,10 +177,24 @@ class Supervisor implements ScopeHost {
   async #restartAfter(group: Group, pauseMs: number): Promise<void> {
     const { clock } = this.#options;
     const controller = new AbortController();
-    group.pause = { controller, untilMs: clock.nowMs() + pauseMs };
+    const pause = { controller, untilMs: clock.nowMs() + pauseMs };
+    group.pause = pause;
     const over = await slept(clock, pauseMs, controller.signal);
+    if (group.pause !== pause) return; // hurried: it has begun, and perhaps failed again
     group.pause = undefined;
     if (over) this.#restart(group);
+  }
+
+  #hurry(group: Group): void {
+    const { pause } = group;
+    if (pause === undefined) {
+      for (const node of group.members) node.life.groups.forEach((below) => this.#hurry(below));
+      return;
+    }
+    group.pause = undefined;
+    pause.controller.abort(ENDED);
+    for (const node of group.members) node.backoff.forget();
+    this.#restart(group);
   }
 
   #restart(group: Group): void {

@@ -11,6 +11,7 @@ export interface SupervisedTree extends AsyncDisposable {
   tree(): TreeSnapshot;
   /** One runnable's snapshot; throws when there is none of this path. */
   at(path: string): RunnableSnapshot;
+  hurry(): void;
   stop(): void;
 }
 
@@ -26,7 +27,14 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
   const { clock = new FakeClock(), random = () => 0.5, graceMs = 5000 } = options;
   const { log, records } = createMemoryLogger();
   const controller = new AbortController();
-  const { finished, tree } = supervise({ root, log, clock, random, graceMs, signal: controller.signal });
+  const { finished, tree, hurry } = supervise({
+    root,
+    log,
+    clock,
+    random,
+    graceMs,
+    signal: controller.signal,
+  });
   const outcome = finished.then(
     () => undefined,
     (error: unknown) => error,
@@ -36,6 +44,7 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
     records,
     finished,
     tree,
+    hurry,
     at(path) {
       const found = tree().find((each) => each.path === path);
       if (found === undefined) throw new Error(`no ${path} in ${JSON.stringify(tree())}`);
