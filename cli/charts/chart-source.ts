@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { join, resolve } from 'node:path';
 import type { BlobStore, BundleManifest } from '../../internal/bundle/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import { trustedAuthorities } from './authorities.ts';
 import { ChartError } from './errors.ts';
 import type { ChartSource, PlannedChart } from './plan.ts';
 
@@ -20,6 +21,7 @@ export interface SourcePorts {
   readonly bundle: { readonly store: BlobStore; readonly manifest: BundleManifest };
   /** Folder of cluster.yaml. */
   readonly root: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
 }
 
@@ -34,7 +36,7 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
     }
     case 'oci':
       return {
-        args: [source.reference, '--version', source.version, ...(source.plainHttp ? ['--plain-http'] : [])],
+        args: [source.reference, '--version', source.version, ...(await registryFlags(source, ports))],
         identity: `${source.reference}@${source.version}`,
       };
     case 'repository': {
@@ -42,6 +44,14 @@ export async function locateChart(source: ChartSource, ports: SourcePorts): Prom
       return { args: [chart, '--repo', url, '--version', version], identity: `${url}#${chart}@${version}` };
     }
   }
+}
+
+/** Without TLS when the configuration says so, and only then. */
+async function registryFlags(
+  { plainHttp }: Extract<ChartSource, { readonly kind: 'oci' }>,
+  { files, env }: SourcePorts,
+): Promise<readonly string[]> {
+  return plainHttp ? ['--plain-http'] : ['--ca-file', await trustedAuthorities(files, env)];
 }
 
 /** Two installs with the same hash make the same thing. */

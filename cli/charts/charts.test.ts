@@ -91,6 +91,11 @@ describe('helmFailure()', () => {
     },
     {
       words:
+        'Error: failed to perform "FetchReference" on source: 192.0.2.1:5000/charts/hello:9.9.9: not found',
+      want: 'charts-source-unreachable',
+    },
+    {
+      words:
         'Error: failed to do request: Head "https://h/v2/a/manifests/1.0.0": http: server gave HTTP response to HTTPS client',
       want: 'charts-source-unreachable',
     },
@@ -268,10 +273,14 @@ describe('installCharts()', () => {
   test('names charts from elsewhere by exact version, and speaks without TLS only when told to', async () => {
     const remote =
       '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: "oci://h/b", version: 1.0.0, plainHttp: true}\n  - {name: c, chart: c, repository: "http://h", version: 2.0.0}\n';
-    const { helm, install } = await start(remote);
+    const { files, helm, install } = await start(remote);
+    await expect(install()).rejects.toMatchObject({ code: 'charts-no-authorities', exit: 'preflight' });
+    await files.makeDirectory('/etc/ssl/certs');
+    await files.writeAtomic('/etc/ssl/certs/ca-certificates.crt', '');
     await install();
     expect(helm.charts).toEqual([
-      'oci://h/a --version 1.0.0',
+      // Without authorities by name, helm 3 goes on in plain HTTP when it is answered so.
+      'oci://h/a --version 1.0.0 --ca-file /etc/ssl/certs/ca-certificates.crt',
       'oci://h/b --version 1.0.0 --plain-http',
       'c --repo http://h --version 2.0.0',
     ]);

@@ -36,6 +36,13 @@ export const chartErrors = defineErrors({
     meaning: 'Charts are installed with helm, which is neither in the bundle nor on this machine.',
     fix: 'Run `cluster bundle build`, or install helm.',
   },
+  'charts-no-authorities': {
+    fault: 'operator',
+    exit: 'preflight',
+    retryable: false,
+    meaning: 'This machine has no list of certificate authorities, so no registry can prove who it is.',
+    fix: 'Install ca-certificates, or name a file of authorities in SSL_CERT_FILE.',
+  },
   'charts-invalid': {
     fault: 'operator',
     exit: 'usage',

@@ -132,7 +132,7 @@ export function helmFailure(doing: string, error: unknown): unknown {
     return new ChartError('charts-timeout', doing, { cause });
   }
   if (
-    /failed to (download|fetch|do request|resolve)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i.test(
+    /failed to (download|fetch|do request|resolve|perform "[A-Za-z]+" on source)|no such host|not a valid chart repository|not found in .* (repository|index)|cannot be reached|unexpected status.*40[0-9]|pull access denied/i.test(
       words,
     )
   ) {

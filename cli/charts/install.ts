@@ -42,7 +42,7 @@ export async function installCharts(
   const network = (): boolean => state.value.charts[NETWORK_CHART] !== undefined;
   if (plan.length === 0) return { installed: [], kept: [], network: network() };
   const { ports, signal, host, env } = context;
-  const sources: SourcePorts = { files: ports.files, bundle, root: layout.root, signal };
+  const sources: SourcePorts = { files: ports.files, bundle, root: layout.root, env, signal };
   const helm = new Helm({
     binary: await helmBinary(sources, context.paths.cache),
     commands: ports.commands,

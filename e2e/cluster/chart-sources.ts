@@ -15,7 +15,10 @@ const REGISTRY = join(import.meta.dirname, '../registry-peer');
 const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
 const BUILD_MS = 300_000;
 
-/** Where charts come from: a real OCI registry and an HTTP repository on loopback, both filled by the real helm. */
+/**
+ * Where charts come from: a real OCI registry and an HTTP repository, both filled by the real helm. The registry is not
+ * on loopback, where helm leaves TLS out unasked.
+ */
 export class ChartSources implements AsyncDisposable {
   readonly registry: Registry;
   readonly repository: Repository;
@@ -27,10 +30,11 @@ export class ChartSources implements AsyncDisposable {
     this.repository = repository;
   }
 
-  static async start(folder: string): Promise<ChartSources> {
+  /** `host` is an address of this machine. */
+  static async start(folder: string, host: string): Promise<ChartSources> {
     const published = join(folder, 'published');
     await mkdir(published);
-    return new ChartSources(folder, await Registry.start(folder), await Repository.start(published));
+    return new ChartSources(folder, await Registry.start(folder, host), await Repository.start(published));
   }
 
   /** The sample chart under another version, packed by helm. Answers the archive. */
@@ -82,7 +86,7 @@ class Registry {
     this.address = address;
   }
 
-  static async start(folder: string): Promise<Registry> {
+  static async start(folder: string, host: string): Promise<Registry> {
     const commands = new ExecaRunner({ path: SEARCH_PATH });
     const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
     await commands.run({
@@ -92,7 +96,7 @@ class Registry {
       timeoutMs: BUILD_MS,
       signal: new AbortController().signal,
     });
-    const child = spawn(join(folder, 'registry'), [], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(join(folder, 'registry'), [host], { stdio: ['pipe', 'pipe', 'inherit'] });
     const lines = createInterface({ input: child.stdout });
     const [address] = (await once(lines, 'line')) as [string];
     const registry = new Registry(child, address);

@@ -1,22 +1,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFile, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { kill } from 'node:process';
 import { test } from 'node:test';
-import { createBench, type Bench } from '../machines/bench.ts';
-import { ChartSources, helm } from './chart-sources.ts';
+import { hostAddress } from '../../internal/machines/index.ts';
+import { createBench } from '../machines/bench.ts';
+import { Desk, type Chart } from './chart-desk.ts';
+import { ChartSources } from './chart-sources.ts';
 import { eventually } from './node-shell.ts';
-
-interface Release {
-  readonly name: string;
-  readonly namespace: string;
-  readonly revision: string;
-  readonly status: string;
-  readonly chart: string;
-}
-
-type Chart = Readonly<Record<string, unknown>>;
 
 await test('charts from a registry, a repository and an archive', async (story) => {
   await using bench = await createBench();
@@ -24,7 +13,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
   const cluster = await bench.cluster('charts');
   const { address } = await cluster.node('n1');
   const { workspace } = cluster.paths;
-  await using sources = await ChartSources.start(bench.folder);
+  await using sources = await ChartSources.start(bench.folder, hostAddress(cluster.network));
   await sources.push('0.1.0');
   await sources.publish('0.2.0');
   await sources.publish('0.2.1');
@@ -50,7 +39,7 @@ await test('charts from a registry, a repository and an archive', async (story) 
   const tail: Chart = { name: 'tail', chart: './hello-0.3.0.tgz', needs: ['web'] };
   // The order of the file is not the order of needs.
   const three = [tail, web, db];
-  const desk = new Desk(bench, workspace);
+  const desk = new Desk(bench, { cluster: 'charts', workspace });
 
   await story.test('--skip-charts asks nobody and installs nothing', async () => {
     await desk.configure(three);
@@ -144,72 +133,3 @@ await test('charts from a registry, a repository and an archive', async (story) 
     });
   }
 });
-
-/** The operator's side: configuration, init, and what helm knows. */
-class Desk {
-  readonly #bench: Bench;
-  readonly #workspace: string;
-
-  constructor(bench: Bench, workspace: string) {
-    this.#bench = bench;
-    this.#workspace = workspace;
-  }
-
-  async configure(charts: readonly Chart[]): Promise<void> {
-    const path = join(this.#workspace, 'cluster.yaml');
-    const text = await readFile(path, 'utf8');
-    // JSON is YAML: one line stands for the list.
-    const next = text.replace(/^charts: .*$/m, `charts: ${JSON.stringify(charts)}`);
-    await writeFile(path, next);
-    await this.#bench.must('--workspace', this.#workspace, 'config', 'validate');
-  }
-
-  /** The charts that were installed, in order, and whether anything changed. */
-  async init(
-    ...flags: readonly string[]
-  ): Promise<{ readonly charts: readonly string[]; readonly unchanged: boolean }> {
-    const said = await this.#bench.must('--workspace', this.#workspace, '--output', 'json', 'init', ...flags);
-    const records = said
-      .trim()
-      .split('\n')
-      .map(
-        (line) =>
-          JSON.parse(line) as { readonly type: string; readonly code?: string; readonly data?: unknown },
-      );
-    const result = records.find(({ type }) => type === 'result')?.data as { readonly unchanged: boolean };
-    const started = records.filter(({ type }) => type === 'step-started').map(({ code = '' }) => code);
-    const charts = started
-      .filter((code) => code.startsWith('chart-'))
-      .map((code) => code.slice('chart-'.length));
-    return { charts, unchanged: result.unchanged };
-  }
-
-  async list(): Promise<readonly Release[]> {
-    return JSON.parse(await helm('list', '--all', '-A', '-o', 'json', ...this.#access())) as Release[];
-  }
-
-  /** "name revision", sorted. */
-  async releases(): Promise<readonly string[]> {
-    return (await this.list()).map(({ name, revision }) => `${name} ${revision}`).sort();
-  }
-
-  async kubectl(...args: readonly string[]): Promise<string> {
-    return (
-      await this.#bench.must('mini', 'exec', '--name', 'charts', 'n1', '--', 'kubectl', ...args)
-    ).trim();
-  }
-
-  /** The helm that a killed CLI left behind, found by the kubeconfig that only ours has. */
-  async killHelm(): Promise<void> {
-    const [, kubeconfig = ''] = this.#access();
-    const { stdout } = await this.#bench.machines.commands.run({
-      argv: ['pgrep', '-f', `upgrade .* --kubeconfig ${kubeconfig}$`],
-      signal: this.#bench.signal,
-    });
-    for (const pid of stdout.trim().split('\n')) kill(Number(pid), 'SIGKILL');
-  }
-
-  #access(): readonly [string, string] {
-    return ['--kubeconfig', join(this.#workspace, 'kubeconfig')];
-  }
-}

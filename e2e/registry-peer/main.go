@@ -1,5 +1,5 @@
-// A real OCI registry on loopback for the stories of charts: the one that go-containerregistry tests itself with.
-// Says its address on the first line, then one line a request: METHOD PATH.
+// A real OCI registry without TLS for the stories of charts: the one that go-containerregistry tests itself with.
+// Listens on a free port of the address that is its argument. Says its address on the first line, then one line a request: METHOD PATH.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 )
 
 func main() {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", net.JoinHostPort(os.Args[1], "0"))
 	if err != nil {
 		log.Fatal(err)
 	}
