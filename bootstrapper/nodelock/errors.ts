@@ -9,6 +9,14 @@ export const nodelockErrors = defineErrors({
       'The lock that binds this machine to a cluster is damaged. Nothing was changed: it might be a member.',
     fix: 'If the machine belongs to no cluster, put it back with `cluster node reset`; else restore the file from a backup.',
   },
+  'nodelock-register-foreign': {
+    fault: 'system',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'The register that shows the lock of this machine was extended by something else; evidence of it would be refused everywhere. Workloads go on.',
+    fix: 'Find what extends the register (`tpm.lockPcr` in the provisioning file names it), choose another one, then restart the machine; values of a running boot can not be taken back.',
+  },
   'nodelock-held': {
     fault: 'operator',
     exit: 'precondition',

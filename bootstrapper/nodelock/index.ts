@@ -1,3 +1,9 @@
 /** The one-way lock that binds a machine to one cluster for good: an init or a join, never both. */
 export { NodeLockError, nodelockErrors, type NodeLockErrorCode } from './errors.ts';
-export { NodeLock, type LockClaim, type LockRecord } from './node-lock.ts';
+export {
+  NodeLock,
+  type LockClaim,
+  type LockRecord,
+  type LockRegister,
+  type NodeLockOptions,
+} from './node-lock.ts';

@@ -3,14 +3,42 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { NodeLock, type LockClaim } from './node-lock.ts';
+import { lockedValue } from '../../internal/attestation/index.ts';
+import { createHash } from 'node:crypto';
+import { NodeLock, type LockClaim, type LockRegister } from './node-lock.ts';
 
 let folder: string;
 beforeEach(async () => void (folder = await mkdtemp(join(tmpdir(), 'nodelock-'))));
 afterEach(() => rm(folder, { recursive: true }));
 
-const createLock = (): NodeLock =>
-  new NodeLock({ files: new DiskFiles(), path: join(folder, 'lock.json'), nowMs: () => 7 });
+const createLock = (register?: LockRegister): NodeLock =>
+  new NodeLock({
+    files: new DiskFiles(),
+    path: join(folder, 'lock.json'),
+    nowMs: () => 7,
+    ...(register === undefined ? {} : { register }),
+  });
+
+/** A PCR: zero at power-on, and each extension is remembered. */
+class FakeRegister implements LockRegister {
+  value = Buffer.alloc(32);
+  extensions = 0;
+  failure: Error | undefined;
+
+  read(): Promise<Uint8Array> {
+    return this.failure === undefined ? Promise.resolve(this.value) : Promise.reject(this.failure);
+  }
+
+  extend(clusterId: string): Promise<void> {
+    this.extensions++;
+    this.value = Buffer.from(lockedValue(this.value, clusterId));
+    return Promise.resolve();
+  }
+
+  powerCycle(): void {
+    this.value = Buffer.alloc(32);
+  }
+}
 const init: LockClaim = { clusterId: 'a'.repeat(32), by: 'init', id: 'init-1' };
 const ticket: LockClaim = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket-1' };
 
@@ -57,5 +85,63 @@ describe('NodeLock', () => {
     await expect(createLock().read()).rejects.toMatchObject({ code: 'nodelock-damaged' });
     await expect(createLock().acquire(init)).rejects.toMatchObject({ code: 'nodelock-damaged' });
     expect(await readFile(join(folder, 'lock.json'), 'utf8')).toBe(text);
+  });
+
+  describe('with a register', () => {
+    let register: FakeRegister;
+    beforeEach(() => void (register = new FakeRegister()));
+    const locked = Buffer.from(lockedValue(Buffer.alloc(32), init.clusterId));
+
+    test('shows the lock once, however often it is asked and restarted', async () => {
+      await createLock(register).mirror();
+      expect(register.extensions).toBe(0);
+      await createLock(register).acquire(init);
+      await createLock(register).acquire(init);
+      await Promise.all([createLock(register).mirror(), createLock(register).mirror()]);
+      expect(register).toMatchObject({ value: locked, extensions: 1 });
+    });
+
+    test('shows it again after a power cycle, before anything else', async () => {
+      await createLock(register).acquire(init);
+      register.powerCycle();
+      await createLock(register).mirror();
+      expect(register.value).toEqual(locked);
+    });
+
+    test('makes good a crash between the file and the register', async () => {
+      const crashed = new FakeRegister();
+      crashed.extend = () => Promise.reject(new Error('killed'));
+      await expect(createLock(crashed).acquire(init)).rejects.toThrow('killed');
+      await createLock(register).mirror();
+      expect(register.value).toEqual(locked);
+    });
+
+    test('starts from what the boot left in it', async () => {
+      register.value = createHash('sha256').update('boot').digest();
+      const baseline = register.value;
+      await createLock(register).acquire(init);
+      expect(register.value).toEqual(Buffer.from(lockedValue(baseline, init.clusterId)));
+    });
+
+    test('refuses to extend what something else has extended', async () => {
+      await createLock(register).acquire(init);
+      register.value = createHash('sha256').update('other').digest();
+      await expect(createLock(register).mirror()).rejects.toMatchObject({
+        code: 'nodelock-register-foreign',
+      });
+      expect(register.extensions).toBe(1);
+    });
+
+    test('locks nothing while the TPM does not answer', async () => {
+      register.failure = new Error('no TPM');
+      await expect(createLock(register).acquire(init)).rejects.toThrow('no TPM');
+      expect(await createLock().read()).toBeUndefined();
+    });
+
+    test('extends nothing for a ticket that lost', async () => {
+      await createLock(register).acquire(init);
+      await expect(createLock(register).acquire(ticket)).rejects.toMatchObject({ code: 'nodelock-held' });
+      expect(register.extensions).toBe(1);
+    });
   });
 });

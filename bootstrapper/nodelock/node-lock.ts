@@ -1,3 +1,4 @@
+import { lockedValue } from '../../internal/attestation/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { NodeLockError } from './errors.ts';
 
@@ -16,48 +17,112 @@ export interface LockClaim {
 export interface LockRecord extends LockClaim {
   readonly version: number;
   readonly lockedAtMs: number;
+  /** What the lock register held before, in hex; absent on a machine without one. */
+  readonly registerBaseline?: string;
+}
+
+/** The register in which verifiers see the lock: 32 bytes that can be extended and not set. */
+export interface LockRegister {
+  read(): Promise<Uint8Array>;
+  extend(clusterId: string): Promise<void>;
+}
+
+export interface NodeLockOptions {
+  readonly files: FilePort;
+  readonly path: string;
+  readonly nowMs: () => number;
+  /** Absent on a machine without a TPM: its lock is the file alone. */
+  readonly register?: LockRegister;
 }
 
 /**
  * The one-way lock of a machine: unlocked → locked, no way back. Created exclusively and synced, so that of an init and
  * a join in the same instant exactly one wins, and a restart finds the winner.
+ *
+ * The register follows the file: baseline read → file created → register extended. A crash in between, and each reboot
+ * (which resets the register), is made good by `mirror`; it must have succeeded before anything is quoted.
  */
 export class NodeLock {
-  readonly #files: FilePort;
-  readonly #path: string;
-  readonly #nowMs: () => number;
+  readonly #options: NodeLockOptions;
+  #mirroring: Promise<void> = Promise.resolve();
 
-  constructor(options: { readonly files: FilePort; readonly path: string; readonly nowMs: () => number }) {
-    this.#files = options.files;
-    this.#path = options.path;
-    this.#nowMs = options.nowMs;
+  constructor(options: NodeLockOptions) {
+    this.#options = options;
   }
 
   /** What the machine is bound to; undefined while it is unlocked. A damaged record is never "unlocked". */
   async read(): Promise<LockRecord | undefined> {
-    const raw = await this.#files.read(this.#path, MAX_BYTES);
-    return raw === undefined ? undefined : parseLockRecord(raw, this.#path);
+    const { files, path } = this.#options;
+    const raw = await files.read(path, MAX_BYTES);
+    return raw === undefined ? undefined : parseLockRecord(raw, path);
   }
 
   /** Wins the lock, or finds it won by the same claim before. Anyone else's is refused by name. */
   async acquire(claim: LockClaim): Promise<LockRecord> {
-    const record: LockRecord = { version: VERSION, ...claim, lockedAtMs: this.#nowMs() };
-    if (await this.#files.createExclusive(this.#path, `${JSON.stringify(record)}\n`)) return record;
-    const held = await this.read();
-    if (held === undefined)
+    const record = (await this.read()) ?? (await this.#create(claim));
+    if (record.clusterId !== claim.clusterId || record.by !== claim.by || record.id !== claim.id) {
       throw new NodeLockError(
-        'nodelock-damaged',
-        `locking the machine: ${this.#path} is there and can not be read`,
+        'nodelock-held',
+        `locking the machine: bound to cluster ${record.clusterId} by ${record.by} ${record.id}`,
+        { details: { clusterId: record.clusterId, by: record.by, id: record.id } },
       );
-    if (held.clusterId === claim.clusterId && held.by === claim.by && held.id === claim.id) return held;
-    throw new NodeLockError(
-      'nodelock-held',
-      `locking the machine: bound to cluster ${held.clusterId} by ${held.by} ${held.id}`,
-      {
-        details: { clusterId: held.clusterId, by: held.by, id: held.id },
-      },
-    );
+    }
+    await this.mirror();
+    return record;
   }
+
+  /**
+   * Makes the register say what the file says; a machine that is unlocked is left as it is. Idempotent: reads before it
+   * extends, since a second extension would give a value that no verifier expects. One at a time.
+   */
+  mirror(): Promise<void> {
+    const turn = this.#mirroring.then(() => this.#mirror());
+    this.#mirroring = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** The record of this claim, or of whoever was faster. */
+  async #create(claim: LockClaim): Promise<LockRecord> {
+    const { files, path, nowMs, register } = this.#options;
+    const baseline = await register?.read();
+    const record: LockRecord = {
+      version: VERSION,
+      ...claim,
+      lockedAtMs: nowMs(),
+      ...(baseline === undefined ? {} : { registerBaseline: hexOf(baseline) }),
+    };
+    if (await files.createExclusive(path, `${JSON.stringify(record)}\n`)) return record;
+    const held = await this.read();
+    if (held !== undefined) return held;
+    throw new NodeLockError('nodelock-damaged', `locking the machine: ${path} is there and can not be read`);
+  }
+
+  async #mirror(): Promise<void> {
+    const { register } = this.#options;
+    const record = register === undefined ? undefined : await this.read();
+    if (register === undefined || record?.registerBaseline === undefined) return;
+    const baseline = Buffer.from(record.registerBaseline, 'hex');
+    const locked = lockedValue(baseline, record.clusterId);
+    const before = await register.read();
+    if (Buffer.compare(before, locked) === 0) return;
+    if (Buffer.compare(before, baseline) !== 0) throw foreign(before, [baseline, locked]);
+    await register.extend(record.clusterId);
+    const after = await register.read();
+    if (Buffer.compare(after, locked) !== 0) throw foreign(after, [locked]);
+  }
+}
+
+function foreign(actual: Uint8Array, expected: readonly Uint8Array[]): NodeLockError {
+  const wanted = expected.map(hexOf).join(' or ');
+  return new NodeLockError(
+    'nodelock-register-foreign',
+    `showing the lock in its register: it holds ${hexOf(actual)}, expected ${wanted}`,
+    { details: { expected: wanted, actual: hexOf(actual) } },
+  );
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('hex');
 }
 
 function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
@@ -73,11 +138,14 @@ function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
     throw damaged('no JSON', error);
   }
   if (typeof value !== 'object' || value === null) throw damaged('no object');
-  const { version, clusterId, by, id, lockedAtMs } = value;
+  const { version, clusterId, by, id, lockedAtMs, registerBaseline } = value;
   if (version !== VERSION) throw damaged(`version ${String(version)}, expected ${VERSION}`);
   if (typeof clusterId !== 'string' || !/^[0-9a-f]{32}$/.test(clusterId)) throw damaged('no cluster id');
   if (by !== 'init' && by !== 'join') throw damaged('neither init nor join');
   if (typeof id !== 'string' || id === '' || typeof lockedAtMs !== 'number')
     throw damaged('no id or no time');
-  return { version, clusterId, by, id, lockedAtMs };
+  if (registerBaseline === undefined) return { version, clusterId, by, id, lockedAtMs };
+  if (typeof registerBaseline !== 'string' || !/^[0-9a-f]{64}$/.test(registerBaseline))
+    throw damaged('no register value');
+  return { version, clusterId, by, id, lockedAtMs, registerBaseline };
 }

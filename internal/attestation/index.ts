@@ -19,6 +19,13 @@ export {
   type AttestationErrorCode,
   type RefusalOptions,
 } from './errors.ts';
+export {
+  DEFAULT_LOCK_PCR,
+  lockDigest,
+  lockedValue,
+  withLock,
+  type LockExpectation,
+} from './lock-register.ts';
 export type { Collateral, Policy, RegisterRule } from './rules.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './tpm/rules.ts';
 export {

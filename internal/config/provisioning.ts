@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
+import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { endpointFrom } from './endpoint.ts';
 import { ConfigError } from './errors.ts';
 
@@ -16,6 +17,18 @@ const ed25519Key = z.string().refine(
   'the base64 of a raw 32-byte Ed25519 public key',
 );
 
+/** PCRs of the boot chain and of the node lock; 16 and 23 are anybody's to reset. */
+const register = z.int().min(0).max(15);
+const registers = {
+  /** Shows which cluster the machine is bound to: one that nothing extends during boot. */
+  lockPcr: register.min(8).default(DEFAULT_LOCK_PCR),
+  /**
+   * PCRs that tell the agent's software: its attestation key works only while they are as they were when it was made.
+   * 7 (Secure Boot) survives updates; `measured` machines add what their boot loader measures the agent into.
+   */
+  sealedPcrs: z.array(register).min(1).default([7]),
+};
+
 const schema = z.strictObject({
   version: z.literal(1),
   platform: z.enum(['local', 'metal']),
@@ -23,9 +36,11 @@ const schema = z.strictObject({
   ownerKeys: z.tuple([ed25519Key], ed25519Key),
   tpm: z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('none') }),
-    z.strictObject({ kind: z.literal('device'), path: absolutePath }),
-    z.strictObject({ kind: z.literal('socket'), path: absolutePath }),
+    z.strictObject({ kind: z.literal('device'), path: absolutePath, ...registers }),
+    z.strictObject({ kind: z.literal('socket'), path: absolutePath, ...registers }),
   ]),
+  /** A confidential processor whose reports this machine shows, together with its TPM if it has one. */
+  processor: z.enum(['none', 'sev-snp', 'tdx']).default('none'),
   seedStores: z.array(absolutePath).default([]),
   nodeName: z
     .string()

@@ -102,6 +102,15 @@ export function verifyEndorsement(request: EnrolmentRequest, options: Endorsemen
   };
 }
 
+/** The machine's identity as its endorsement key gives it, whoever vouches for that key. Throws `enrol-endorsement-key`. */
+export function endorsementKeyIdOf(endorsementKey: Uint8Array): string {
+  const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'judging an endorsement key');
+  const { keyObject } = readEndorsementKey(endorsementKey, checks);
+  return createHash('sha256')
+    .update(keyObject.export({ type: 'spki', format: 'der' }))
+    .digest('hex');
+}
+
 /** The verified certificate; undefined where the key is pinned and none came along. */
 function findCertificate(
   { endorsementCertificate }: EnrolmentRequest,

@@ -13,6 +13,7 @@
  */
 export { Activations, type ActivationOptions, type Challenge } from './activation.ts';
 export {
+  endorsementKeyIdOf,
   verifyEndorsement,
   type Endorsement,
   type EndorsementOptions,
