@@ -1,5 +1,6 @@
-import type { BlobStore, BlobReference } from '../../internal/bundle/index.ts';
+import { BundleError, type BlobStore, type BlobReference } from '../../internal/bundle/index.ts';
 import type { FilePort, StreamPort } from '../../internal/file/index.ts';
+import { CuratorClientError } from '../curatorclient/index.ts';
 import type { BlobUploads } from '../initserver/index.ts';
 import type { ComponentPorts } from '../kubernetes/index.ts';
 
@@ -25,19 +26,29 @@ export function createBlobUploads({ store, streams, signal }: StorePorts, folder
   };
 }
 
-/** The store as components come out of it: nothing is used that was not checked on the way. */
-export function createComponentSource({
-  store,
-  files,
-  streams,
-  signal,
-}: StorePorts): Pick<ComponentPorts, 'install' | 'blob'> {
+/** Brings a blob that is not here into the store, from whoever has it. */
+export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<void>;
+
+/**
+ * The store as components come out of it: nothing is used that was not checked on the way. What is not here, or is here
+ * with other bytes, is fetched; where nobody can be asked, the store's own word stands.
+ */
+export function createComponentSource(
+  ports: StorePorts,
+  fetch: BlobFetch,
+): Pick<ComponentPorts, 'install' | 'blob' | 'bring'> {
+  const { store, files, streams, signal } = ports;
   return {
-    blob: (component) => store.verify(component, signal),
+    blob: (component) => checked(ports, fetch, component),
+    bring: async (component, childSignal) => {
+      if (await store.has(component.sha256)) return false;
+      await fetchOrSay(fetch, component, childSignal);
+      return true;
+    },
     install: async (component, path) => {
       const mark = installedMark(path);
       if (await isInstalled(files, component, path, mark)) return 'already';
-      const from = await store.verify(component, signal);
+      const from = await checked(ports, fetch, component);
       const temporary = `${path}.new`;
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')), EXECUTABLE);
       await files.remove(temporary);
@@ -45,9 +56,36 @@ export function createComponentSource({
       await streams.publish(temporary, path, EXECUTABLE);
       await files.makeDirectory(mark.slice(0, mark.lastIndexOf('/')));
       await files.writeAtomic(mark, `${component.sha256}\n`);
+      signal.throwIfAborted();
       return 'installed';
     },
   };
+}
+
+async function checked(
+  { store, signal }: StorePorts,
+  fetch: BlobFetch,
+  component: BlobReference,
+): Promise<string> {
+  try {
+    return await store.verify(component, signal);
+  } catch (error) {
+    if (!(error instanceof BundleError)) throw error;
+    if (error.code === 'bundle-blob-corrupt') await store.remove(component.sha256);
+    await fetchOrSay(fetch, component, signal);
+    return store.verify(component, signal);
+  }
+}
+
+/** A node that creates the cluster has nobody to ask: then it matters which component is not here. */
+async function fetchOrSay(fetch: BlobFetch, component: BlobReference, signal: AbortSignal): Promise<void> {
+  try {
+    await fetch(component, signal);
+  } catch (cause) {
+    if (!(cause instanceof CuratorClientError && cause.code === 'curatorclient-no-curator')) throw cause;
+    const { name, sha256 } = component;
+    throw new BundleError('bundle-blob-missing', `looking for ${name}, blob ${sha256}`, { cause });
+  }
 }
 
 /** Which blob a program came from. Written after the program is durable, so a crash only repeats the copy. */

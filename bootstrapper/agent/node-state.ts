@@ -1,4 +1,5 @@
 import type { FilePort } from '../../internal/file/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import { CheckedFile, type Membership } from '../enrolment/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import { PLACES } from './places.ts';
@@ -8,10 +9,13 @@ export class NodeState {
   readonly membership: CheckedFile<Membership>;
   readonly roles: CheckedFile<readonly string[]>;
   readonly settings: CheckedFile<ClusterSettings>;
+  /** Where the cluster's control planes are; unlike the others it can be learned again. */
+  readonly directory: CheckedFile<ClusterDirectory>;
 
   constructor(files: FilePort) {
     this.membership = new CheckedFile(files, PLACES.membership);
     this.roles = new CheckedFile(files, PLACES.roles);
+    this.directory = new CheckedFile(files, PLACES.directory);
     this.settings = new CheckedFile(files, PLACES.settings);
   }
 }

@@ -3,6 +3,8 @@ import { BlobStore, parseManifest } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
+import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
+import { CURATOR_PORT } from '../curatorunit/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
 import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
@@ -38,7 +40,9 @@ export interface OpenNode {
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
-  readonly sources: Pick<ComponentPorts, 'install' | 'blob'>;
+  readonly sources: Pick<ComponentPorts, 'install' | 'blob' | 'bring'>;
+  /** This node's way to the curators of its cluster. */
+  readonly curators: CuratorClient;
 }
 
 export async function openNode(
@@ -63,6 +67,15 @@ export async function openNode(
   const lock = new NodeLock({ files, path: PLACES.lock, nowMs });
   const job = new InitJob({ files, lock, phases, preflight: preflightOf(ports, provisioning) }, PLACES.init);
   const values = new RoleValues();
+  const curators = new CuratorClient({
+    reads: values,
+    keyPem: identity.keyPem,
+    clock,
+    log: log.child('curators'),
+    port: CURATOR_PORT,
+    staticHosts: [],
+    random: ports.random,
+  });
   const state = new NodeState(files);
   const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
   return {
@@ -80,7 +93,10 @@ export async function openNode(
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
     stores,
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
-    sources: createComponentSource({ store, files, streams, signal }),
+    curators,
+    sources: createComponentSource({ store, files, streams, signal }, (blob, fetchSignal) =>
+      fetchBlob({ store, curators, clock, log: log.child('fetch') }, blob, fetchSignal),
+    ),
   };
 }
 

@@ -13,6 +13,7 @@ export const PLACES = {
   membership: `${STATE}/membership/membership.json`,
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
+  directory: `${STATE}/membership/directory.json`,
   credentials: `${STATE}/credentials`,
   ca: `${STATE}/ca`,
   etcdData: `${STATE}/etcd/data/member`,

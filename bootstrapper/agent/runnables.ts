@@ -1,13 +1,13 @@
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
-import { createCuratorDialer } from '../curatorclient/index.ts';
-import { CURATOR_PORT } from '../curatorunit/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import { Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
 import {
+  balancerWorker,
   componentsWorker,
   controlPlaneWorker,
   kubernetesWorker,
+  directoryWorker,
   roleFetchWorker,
   statusPushWorker,
 } from '../roleserve/index.ts';
@@ -28,10 +28,9 @@ export interface RunnablesOptions {
 /** Who reads and writes which value is decided here and nowhere else. */
 export function createRunnables(options: RunnablesOptions): Readonly<Record<string, Runnable>> {
   const { files, clock, machine } = options.ports;
-  const { identity, state, values, job, enrolment, ownerKeys } = options.node;
+  const { identity, state, values, job, enrolment, ownerKeys, curators } = options.node;
   const { version, tree } = options;
   const reads = values;
-  const curators = createCuratorDialer({ keyPem: identity.keyPem, clock, port: CURATOR_PORT });
   const facts = {
     agentVersion: version,
     bootId: () => machine.bootId(),
@@ -63,6 +62,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       curators,
       saveRoles: (roles) => state.roles.save(roles),
     }),
+    directory: directoryWorker({ reads, writes: values, curators, saved: state.directory }),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
     ...workloads(options, driver),
   };
@@ -99,6 +99,7 @@ function workloads(
       host,
       ports: { ...sources, commands, files, units },
     }),
+    balancer: balancerWorker({ reads, ports: { files, units } }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,

@@ -1,54 +1,219 @@
+import type { DescService } from '@bufbuild/protobuf';
+import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import type { Peeked, Readable } from '../../internal/event/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
-import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
+import {
+  createClient,
+  RemoteError,
+  RpcChannel,
+  tlsClientUpgrade,
+  type Client,
+  type Upgrade,
+} from '../../internal/rpc/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Membership } from '../enrolment/index.ts';
+import { directoryOf, type ClusterDirectory } from './directory.ts';
+import { CuratorClientError } from './errors.ts';
+import { keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts';
 
-/** A connection to one curator of this node's cluster, as this node. */
-export interface CuratorConnection extends Disposable {
+/** A curator that served for so long has earned another try when it fails. */
+const SETTLED_MS = 5_000;
+/** A peer that went without a word is noticed after twice this. */
+const KEEPALIVE_MS = 5_000;
+
+/** One curator, as this node. */
+export interface CuratorConnection {
   readonly endpoint: string;
   readonly client: Client<typeof Curator>;
+  /** Another contract that curators serve. */
+  readonly of: <S extends DescService>(service: S) => Client<S>;
 }
 
-/** Opens connections to curators. The server proves with its certificate that it is a node of the same cluster. */
-export interface CuratorDialer {
-  dial(membership: Membership, attempt: number): CuratorConnection;
+/** This node's way to the curators of its cluster. */
+export interface Curators {
+  /**
+   * Works with one curator: the own one if it serves, else the least busy. When it fails or leaves the directory, the
+   * work is begun anew with the next one; each is tried once, then the last error is thrown. A curator's final refusal
+   * is thrown at once.
+   * @param work may be long, e.g. a watch; its signal also fires when the curator leaves the directory
+   */
+  use<T>(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    options: { readonly signal: AbortSignal; readonly exceptOwn?: boolean },
+  ): Promise<T>;
+}
+
+export interface CuratorClientOptions {
+  readonly reads: {
+    readonly clusterMembership: Readable<Membership | undefined>;
+    readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
+  };
+  readonly keyPem: Secret<string>;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly port: number;
+  readonly staticHosts: readonly string[];
+  readonly random: () => number;
 }
 
 /**
- * Dials over mTLS: the curator beside this node first, then the others of the directory in turn, so that a worker that
- * is started again after a failure comes to another one.
+ * One long-lived client for all workers: a connection per curator, made when first needed and kept. It follows the
+ * directory, so that nobody holds on to a curator that has gone, and takes this node's newest certificate for each
+ * connection that it makes.
  */
-export function createCuratorDialer(options: {
-  readonly keyPem: Secret<string>;
-  readonly clock: Clock;
-  readonly port: number;
-}): CuratorDialer {
-  return {
-    dial: (membership, attempt) => {
-      const endpoint = chooseCurator(membership, attempt, options.port);
-      const trust = {
-        caPem: membership.clusterCaPem,
-        clusterId: membership.clusterId,
-        nowMs: () => options.clock.nowMs(),
-      };
-      const identity = { certPem: membership.nodeCertPem, keyPem: options.keyPem };
-      const upgrade = tlsClientUpgrade({ identity, accept: (certificate) => verifyNode(certificate, trust) });
-      const channel = new RpcChannel({ endpoint, upgrade });
-      return {
-        endpoint,
-        client: createClient(Curator, channel),
-        [Symbol.dispose]: () => channel[Symbol.dispose](),
-      };
-    },
-  };
+export class CuratorClient implements Curators, Disposable {
+  readonly #options: CuratorClientOptions;
+  readonly #offset: number;
+  readonly #channels = new Map<string, RpcChannel>();
+  readonly #calls = new Map<string, Set<ChildSignal>>();
+  readonly #failedAtMs = new Map<string, number>();
+  readonly #subscriptions: readonly Disposable[];
+
+  constructor(options: CuratorClientOptions) {
+    const { clusterDirectory, clusterMembership } = options.reads;
+    this.#options = options;
+    this.#offset = Math.floor(options.random() * 1024);
+    const onChange = (): void => this.#dropGone();
+    this.#subscriptions = [clusterDirectory.subscribe(onChange), clusterMembership.subscribe(onChange)];
+  }
+
+  [Symbol.dispose](): void {
+    for (const each of this.#subscriptions) each[Symbol.dispose]();
+    for (const channel of this.#channels.values()) channel[Symbol.dispose]();
+    this.#channels.clear();
+  }
+
+  async use<T>(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    options: { readonly signal: AbortSignal; readonly exceptOwn?: boolean },
+  ): Promise<T> {
+    const { clock, log } = this.#options;
+    const { signal, exceptOwn = false } = options;
+    const tried = new Set<string>();
+    let last: unknown = new CuratorClientError('curatorclient-no-curator', 'choosing a curator');
+    for (;;) {
+      signal.throwIfAborted();
+      const target = this.#ranked(exceptOwn).find((each) => !tried.has(keyOf(each)));
+      if (target === undefined) throw last;
+      tried.add(keyOf(target));
+      const startedMs = clock.monotonicMs();
+      try {
+        return await this.#with(target, work, signal);
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        if (error instanceof RemoteError && !error.retryable) throw error;
+        if (isDown(error)) this.#failedAtMs.set(keyOf(target), clock.monotonicMs());
+        log.info('a curator did not serve to the end', { endpoint: target.endpoint, error });
+        last = error;
+        if (clock.monotonicMs() - startedMs > SETTLED_MS) tried.clear();
+      }
+    }
+  }
+
+  async #with<T>(
+    target: CuratorTarget,
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    using child = childSignal(signal);
+    const key = keyOf(target);
+    const calls = this.#calls.get(key) ?? new Set();
+    this.#calls.set(key, calls.add(child));
+    const channel = this.#channel(target);
+    const of = <S extends DescService>(service: S): Client<S> => createClient(service, channel);
+    try {
+      const done = await work({ endpoint: target.endpoint, client: of(Curator), of }, child.signal);
+      this.#failedAtMs.delete(key);
+      return done;
+    } catch (error) {
+      // What the work made of the curator's leaving matters less than that it left.
+      throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
+    } finally {
+      calls.delete(child);
+      if (calls.size === 0) this.#calls.delete(key);
+    }
+  }
+
+  #targets(): readonly CuratorTarget[] {
+    const { reads, staticHosts, port } = this.#options;
+    const membership = valueOf(reads.clusterMembership.peek());
+    if (membership === undefined) return [];
+    const directory = valueOf(reads.clusterDirectory.peek()) ?? directoryOf(membership);
+    return targetsOf({ directory, staticHosts, port });
+  }
+
+  #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
+    const ownNodeId = valueOf(this.#options.reads.clusterMembership.peek())?.nodeId;
+    const targets = this.#targets().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
+    return rankTargets(targets, {
+      nowMs: this.#options.clock.monotonicMs(),
+      ownNodeId,
+      failedAtMs: this.#failedAtMs,
+      users: new Map([...this.#calls].map(([key, calls]) => [key, calls.size])),
+      offset: this.#offset,
+    });
+  }
+
+  #channel(target: CuratorTarget): RpcChannel {
+    const key = keyOf(target);
+    const open = this.#channels.get(key);
+    if (open !== undefined) return open;
+    const options = { endpoint: target.endpoint, keepaliveMs: KEEPALIVE_MS };
+    const channel = new RpcChannel({ ...options, upgrade: this.#upgrade(target) });
+    this.#channels.set(key, channel);
+    return channel;
+  }
+
+  /** mTLS with what this node is now; the answering node must be the one that the directory names. */
+  #upgrade(target: CuratorTarget): Upgrade<string> {
+    const { reads, keyPem, clock } = this.#options;
+    return (socket, signal) => {
+      const membership = valueOf(reads.clusterMembership.peek());
+      if (membership === undefined)
+        throw new CuratorClientError('curatorclient-no-curator', 'connecting as no member');
+      const { clusterCaPem: caPem, clusterId, nodeCertPem: certPem } = membership;
+      const trust = { caPem, clusterId, nowMs: () => clock.nowMs() };
+      const upgrade = tlsClientUpgrade({
+        identity: { certPem, keyPem },
+        accept: (certificate) => {
+          const { nodeId } = verifyNode(certificate, trust);
+          if (target.nodeId !== undefined && nodeId !== target.nodeId)
+            throw new CuratorClientError(
+              'curatorclient-other-node',
+              `connecting to node ${target.nodeId} at ${target.endpoint}: node ${nodeId} answers`,
+            );
+          return nodeId;
+        },
+      });
+      return upgrade(socket, signal);
+    };
+  }
+
+  /** Connections to those who left are closed, and what is under way there ends at once. */
+  #dropGone(): void {
+    const keys = new Set(this.#targets().map(keyOf));
+    for (const [key, channel] of this.#channels) {
+      if (keys.has(key)) continue;
+      this.#channels.delete(key);
+      this.#failedAtMs.delete(key);
+      const gone = `asking the curator at ${channel.endpoint}: it has left the directory`;
+      for (const call of this.#calls.get(key) ?? [])
+        call.abort(new CuratorClientError('curatorclient-gone', gone));
+      channel[Symbol.dispose]();
+    }
+  }
 }
 
-export function chooseCurator(membership: Membership, attempt: number, port: number): string {
-  const own = membership.directory.filter(({ nodeId }) => nodeId === membership.nodeId);
-  const others = membership.directory.filter(({ nodeId }) => nodeId !== membership.nodeId);
-  const inOrder = [...own, ...others];
-  const { host } = inOrder[attempt % inOrder.length] ?? { host: '127.0.0.1' };
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+/** A curator that answers, if only with a refusal, is not down; one that lost its etcd is as good as that. */
+function isDown(error: unknown): boolean {
+  if (error instanceof CuratorClientError && error.code === 'curatorclient-gone') return false;
+  return !(error instanceof RemoteError) || String(error.code).startsWith('etcd-');
+}
+
+function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
+  return now.set ? now.value : undefined;
 }

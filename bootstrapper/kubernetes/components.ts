@@ -5,6 +5,7 @@ import { PATHS } from './settings.ts';
 
 const IMPORT_MS = 300_000;
 const AT_ONCE = 2;
+const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
 /** What only the workstation runs stays there. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
@@ -13,12 +14,46 @@ export interface ComponentPorts {
   readonly commands: CommandRunner;
   /** Copies a checked blob to its place, durable and executable; nothing when it is there with this hash. */
   install(component: Component, path: string): Promise<'installed' | 'already'>;
-  /** The path of a blob, checked against its hash just now. */
+  /** Sees to it that the store holds a blob; nothing when it does. Answers whether it had to be fetched. */
+  bring(component: Component, signal: AbortSignal): Promise<boolean>;
+  /** The path of a blob, checked against its hash just now; fetched first where the store does not hold it. */
   blob(component: Component): Promise<string>;
 }
 
+type ImagePorts = Pick<ComponentPorts, 'commands' | 'blob'>;
+
 export function isForNode(component: Component): boolean {
   return component.kind !== 'chart' && !NOT_ON_NODES.includes(component.scope);
+}
+
+/** Whether a node of these roles needs a component. */
+export function isForRole(component: Component, roles: { readonly controlPlane: boolean }): boolean {
+  return isForNode(component) && (roles.controlPlane || component.scope !== 'controlplane');
+}
+
+/** Fetches what the store lacks, a few at once. Answers how many there were. */
+export async function bringComponents(
+  components: readonly Component[],
+  ports: Pick<ComponentPorts, 'bring'>,
+  options: {
+    readonly kinds: readonly Component['kind'][];
+    readonly onProgress: (name: string, done: number, total: number) => void;
+    readonly signal: AbortSignal;
+  },
+): Promise<number> {
+  const queue = components.filter(({ kind }) => options.kinds.includes(kind));
+  const total = queue.length;
+  let done = 0;
+  let fetched = 0;
+  const work = async (): Promise<void> => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      options.onProgress(next.name, done, total);
+      if (await ports.bring(next, options.signal)) fetched++;
+      done++;
+    }
+  };
+  await Promise.all(Array.from({ length: FETCHES_AT_ONCE }, work));
+  return fetched;
 }
 
 /** Where a program of the bundle belongs. */
@@ -29,7 +64,7 @@ export function installPath(name: string): string {
 /** Puts the bundle's programs in place. Answers how many were not there yet. */
 export async function installBinaries(
   components: readonly Component[],
-  ports: ComponentPorts,
+  ports: Pick<ComponentPorts, 'install'>,
   onProgress: (name: string, done: number, total: number) => void,
 ): Promise<number> {
   const binaries = components.filter((component) => component.kind === 'binary' && isForNode(component));
@@ -49,7 +84,7 @@ function isEssential({ name, scope }: Component): boolean {
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
 export async function importImages(
   components: readonly Component[],
-  ports: ComponentPorts,
+  ports: ImagePorts,
   options: {
     readonly onProgress: (done: number, total: number) => void;
     /** Once, as soon as the images of a control plane's static pods are there. */
@@ -78,7 +113,7 @@ export async function importImages(
   return missing.length;
 }
 
-async function importImage(image: Component, ports: ComponentPorts, signal: AbortSignal): Promise<void> {
+async function importImage(image: Component, ports: ImagePorts, signal: AbortSignal): Promise<void> {
   const path = await ports.blob(image);
   try {
     await ctr(ports.commands, ['images', 'import', '--local', '--no-unpack=false', path], signal);

@@ -10,7 +10,7 @@ import type { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import type { Marks } from './marks.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { APILB_CONFIG, APILB_UNIT, buildApilbUnit, buildKubeletUnit, KUBELET_UNIT } from './units.ts';
+import { APILB_UNIT, buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 
 const API_READY_MS = 240_000;
 const REGISTERED_MS = 120_000;
@@ -57,7 +57,6 @@ export class ControlPlane {
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { kubeadm, marks, units } = this.#ports;
-    await this.#startBalancer(signal);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
     if (await marks.isSet('control-plane', this.#inputs())) {
       await units.start(KUBELET_UNIT, signal);
@@ -118,18 +117,6 @@ export class ControlPlane {
     };
     // Never replaced: what was written with the first key could not be read again.
     await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
-  }
-
-  async #startBalancer(signal: AbortSignal): Promise<void> {
-    const { files, units } = this.#ports;
-    const config = {
-      listen: { host: '127.0.0.1', port: 6445 },
-      upstreams: [{ host: this.#settings.nodeAddress, port: API_PORT }],
-    };
-    await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
-    await files.writeAtomic(APILB_CONFIG, `${JSON.stringify(config)}\n`, { mode: 0o644 });
-    await units.install(APILB_UNIT, buildApilbUnit(), signal);
-    await units.start(APILB_UNIT, signal);
   }
 
   async #waitForApi(progress: PhaseProgress, signal: AbortSignal): Promise<void> {

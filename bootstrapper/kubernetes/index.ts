@@ -5,8 +5,17 @@
  *
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
+export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
 export { probeReadyz, type ApiProbe } from './api-probe.ts';
-export { importImages, installBinaries, installPath, isForNode, type ComponentPorts } from './components.ts';
+export {
+  bringComponents,
+  importImages,
+  installBinaries,
+  installPath,
+  isForNode,
+  isForRole,
+  type ComponentPorts,
+} from './components.ts';
 export { ControlPlane, stopKubernetes, type ControlPlanePorts } from './control-plane.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { Kubeadm } from './kubeadm.ts';

@@ -16,7 +16,7 @@ import { buildKubeadmConfig } from './kubeadm-config.ts';
 import { Marks } from './marks.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { startContainerRuntime } from './runtime.ts';
-import { APILB_UNIT, buildContainerdConfig, CONTAINERD_UNIT, KUBELET_UNIT } from './units.ts';
+import { buildContainerdConfig, CONTAINERD_UNIT, KUBELET_UNIT } from './units.ts';
 
 const never = new AbortController().signal;
 const settings: KubernetesSettings = {
@@ -155,7 +155,6 @@ describe('ControlPlane', () => {
       'mark-control-plane',
     ]);
     expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
-    expect(bed.units.moves).toEqual([`start ${APILB_UNIT}`]);
   });
 
   test('does nothing a second time, but starts the kubelet after a reboot', async () => {
@@ -167,7 +166,7 @@ describe('ControlPlane', () => {
     await runAll(bed.create(), { say: () => undefined, already: () => void found++ });
     expect(bed.phasesRun()).toHaveLength(before);
     expect(found).toBe(3);
-    expect(bed.units.active).toEqual(new Set([APILB_UNIT, KUBELET_UNIT]));
+    expect(bed.units.active).toEqual(new Set([KUBELET_UNIT]));
   });
 
   test('goes on with the phase that failed', async () => {

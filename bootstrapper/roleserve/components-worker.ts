@@ -1,53 +1,88 @@
 import { parseManifest, type Component } from '../../internal/bundle/index.ts';
-import { combine, type Settable, type Readable } from '../../internal/event/index.ts';
+import { combine, when, type Settable, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
+  bringComponents,
   importImages,
   installBinaries,
+  isForRole,
   startContainerRuntime,
   type ComponentPorts,
   type HostSettings,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
-import type { ClusterSettings, LocalComponents } from './values.ts';
+import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './values.ts';
 
 interface Inputs {
+  readonly bootstrap: BootstrapData | undefined;
   readonly settings: ClusterSettings | undefined;
+  readonly roles: RoleSet | undefined;
 }
 
 interface Start {
   readonly kubernetesVersion: string;
   readonly components: readonly Component[];
+  /** Whether the control plane's parts are wanted from the beginning. */
+  readonly controlPlane: boolean;
 }
 
 export interface ComponentsWorkerOptions {
-  readonly reads: { readonly clusterSettings: Readable<ClusterSettings | undefined> };
+  readonly reads: {
+    readonly bootstrapData: Readable<BootstrapData | undefined>;
+    readonly clusterSettings: Readable<ClusterSettings | undefined>;
+    readonly localRoles: Readable<RoleSet | undefined>;
+  };
   readonly writes: { readonly localComponents: Settable<LocalComponents | undefined> };
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
   readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
 }
 
-/** Any member has components: they follow the cluster's settings alone. */
-export function planComponents({ settings }: Inputs): Plan<Start> {
+/** Any member has components: what they are follows from the cluster's settings, and which of them from the roles. */
+export function planComponents({ bootstrap, settings, roles }: Inputs): Plan<Start> {
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
+  if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
   const { kubernetesVersion, components } = parseManifest(Buffer.from(settings.bundleManifest, 'utf8'));
-  return { kind: 'start', config: { kubernetesVersion, components } };
+  const controlPlane = bootstrap !== undefined || roles?.has('ConsensusMember') === true;
+  return { kind: 'start', config: { kubernetesVersion, components, controlPlane } };
 }
 
-/** Puts the bundle's programs in place, runs containerd, imports the images. */
+/**
+ * Puts the bundle's programs in place, runs containerd, imports the images. What only a control plane needs comes with
+ * the role, also when that is years later, and stays when the role goes.
+ */
 export function componentsWorker(options: ComponentsWorkerOptions): Runnable {
-  const { reads, writes } = options;
+  const { reads } = options;
   return launcher({
-    input: combine({ settings: reads.clusterSettings }),
+    input: combine({
+      bootstrap: reads.bootstrapData,
+      settings: reads.clusterSettings,
+      roles: reads.localRoles,
+    }),
     plan: planComponents,
     start: async (scope, start) => {
       await provide(options, scope, start);
-      writes.localComponents.set({ kubernetesVersion: start.kubernetesVersion, images: 'imported' });
+      if (!start.controlPlane)
+        scope.run('controlplane', (child) => provideOnPromotion(options, child, start));
     },
   });
+}
+
+async function provideOnPromotion(
+  options: ComponentsWorkerOptions,
+  scope: Scope,
+  start: Start,
+): Promise<void> {
+  scope.healthy();
+  scope.waiting('nothing: the parts of a control plane are not wanted here');
+  const { localRoles } = options.reads;
+  await when(localRoles, (roles) => roles?.has('ConsensusMember') === true, scope.signal);
+  scope.waiting('the parts of a control plane');
+  await provide(options, scope, { ...start, controlPlane: true });
+  scope.waiting(undefined);
+  scope.done();
 }
 
 async function provide(
@@ -55,21 +90,37 @@ async function provide(
   { signal }: Scope,
   start: Start,
 ): Promise<void> {
-  const { components, kubernetesVersion } = start;
+  const { kubernetesVersion, controlPlane } = start;
+  const components = start.components.filter((each) => isForRole(each, { controlPlane }));
+  const say = (images: LocalComponents['images']): void =>
+    writes.localComponents.set({ kubernetesVersion, controlPlane, images });
   await phases.run('components', async (progress) => {
+    const fetched = await bringComponents(components, ports, {
+      kinds: ['binary'],
+      onProgress: (name, done, total) => progress.say(`fetching ${name}`, { done, total }),
+      signal,
+    });
     const installed = await installBinaries(components, ports, (name, done, total) =>
       progress.say(`installing ${name}`, { done, total }),
     );
-    if (installed === 0) progress.already();
-    writes.localComponents.set({ kubernetesVersion, images: 'importing' });
+    if (fetched + installed === 0) progress.already();
+    say('importing');
     progress.say('starting the container runtime');
     await startContainerRuntime(ports, { components, host, signal });
   });
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
-    const onEssential = (): void => writes.localComponents.set({ kubernetesVersion, images: 'essential' });
-    if ((await importImages(components, ports, { onProgress, onEssential, signal })) === 0)
-      progress.already();
+    const onEssential = (): void => say('essential');
+    const imported = await importImages(components, ports, { onProgress, onEssential, signal });
+    // Whoever may be asked for images has them, also those that containerd already had.
+    const kinds = controlPlane ? (['image'] as const) : [];
+    const fetched = await bringComponents(components, ports, {
+      kinds,
+      onProgress: (name, done, total) => progress.say(`fetching ${name}`, { done, total }),
+      signal,
+    });
+    if (imported + fetched === 0) progress.already();
   });
+  say('imported');
 }

@@ -43,7 +43,7 @@ export function planControlPlane({
   if (bootstrap === undefined && roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
   if (bootstrap === undefined && roles?.has('ConsensusMember') !== true)
     return { kind: 'stop', why: 'idle: role absent' };
-  if (components === undefined) return { kind: 'wait', why: 'the components' };
+  if (components?.controlPlane !== true) return { kind: 'wait', why: 'the components' };
   if (bootstrap !== undefined) return { kind: 'start', config: { kind: 'bootstrap', data: bootstrap } };
   if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
   return { kind: 'start', config: { kind: 'serve', membership } };

@@ -9,7 +9,7 @@ import {
   WatchNodesResponseSchema,
   type WatchNodesResponse,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { CuratorConnection, CuratorDialer } from '../curatorclient/index.ts';
+import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { roleFetchWorker } from './rolefetch-worker.ts';
 import { statusPushWorker } from './statuspush-worker.ts';
@@ -28,7 +28,7 @@ const membership: Membership = {
 };
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
-class FakeCurator implements CuratorDialer {
+class FakeCurator implements Curators {
   readonly statuses: { address?: string; curatorEndpoint?: string; runnables?: unknown[] }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
   beats = 0;
@@ -36,9 +36,20 @@ class FakeCurator implements CuratorDialer {
   open = 0;
   failing = false;
 
-  dial(): CuratorConnection {
+  async use<T>(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<T> {
     this.dials++;
     this.open++;
+    try {
+      return await work(this.#connection(), signal);
+    } finally {
+      this.open--;
+    }
+  }
+
+  #connection(): CuratorConnection {
     const client = {
       watchNode: (_: unknown, { signal }: { signal: AbortSignal }) => this.#watch(signal),
       updateNodeStatus: ({ status }: { status: object }) => {
@@ -48,7 +59,7 @@ class FakeCurator implements CuratorDialer {
       },
       heartbeat: (beats: AsyncIterable<unknown>) => this.#answer(beats),
     } as unknown as CuratorConnection['client'];
-    return { endpoint: 'curator', client, [Symbol.dispose]: () => void this.open-- };
+    return { endpoint: 'curator', client, of: () => ({}) as never };
   }
 
   push(nodes: { nodeId: string; roles: NodeRole[] }[]): void {

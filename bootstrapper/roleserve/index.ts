@@ -1,6 +1,8 @@
 /**
  * The role server: workers that only talk through Event Values, each with one writer.
  *
+ *     directory ──▶ clusterDirectory ──▶ curator client, balancer
+ *
  *     enrolment ──▶ bootstrapData, clusterMembership, clusterSettings, localRoles
  *                        │                │                │              │
  *                   controlplane ◀────────┘           components      rolefetch
@@ -10,6 +12,7 @@
  *
  * A worker's heart is a pure plan of its inputs; only the presence of a role starts or stops anything.
  */
+export { balancerWorker, type BalancerOptions } from './balancer-worker.ts';
 export { componentsWorker, planComponents, type ComponentsWorkerOptions } from './components-worker.ts';
 export {
   controlPlaneWorker,
@@ -17,6 +20,7 @@ export {
   type ControlPlaneDriver,
   type ControlPlaneStart,
 } from './controlplane-worker.ts';
+export { directoryWorker, type DirectoryOptions } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
 export {
   RoleValues,

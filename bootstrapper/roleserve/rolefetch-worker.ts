@@ -1,15 +1,20 @@
 import { map, type Readable, type Settable } from '../../internal/event/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import { NodeRole, type Node, type WatchPosition } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { CuratorDialer } from '../curatorclient/index.ts';
+import {
+  NodeRole,
+  type Node,
+  type WatchNodesResponse,
+  type WatchPosition,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { RoleSet } from './values.ts';
 
 export interface RoleFetchOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly writes: { readonly localRoles: Settable<RoleSet | undefined> };
-  readonly curators: CuratorDialer;
+  readonly curators: Curators;
   /** Keeps the roles for a start with nobody to ask; durable when it resolves. */
   readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
 }
@@ -22,12 +27,11 @@ export function planRoleFetch(membership: Membership | undefined): Plan<Membersh
 
 /** Follows what the cluster says that this node is to run. */
 export function roleFetchWorker(options: RoleFetchOptions): Runnable {
-  let attempt = 0;
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planRoleFetch(membership),
     start: (scope, membership) => {
-      scope.run('watch', (watch) => follow(options, membership, attempt++, watch));
+      scope.run('watch', (watch) => follow(options, membership, watch));
       return Promise.resolve();
     },
   });
@@ -35,33 +39,38 @@ export function roleFetchWorker(options: RoleFetchOptions): Runnable {
 
 async function follow(
   { curators, saveRoles, writes }: RoleFetchOptions,
-  membership: Membership,
-  attempt: number,
+  { nodeId }: Membership,
   scope: Scope,
 ): Promise<void> {
-  using connection = curators.dial(membership, attempt);
   let known: string | undefined;
   let after: WatchPosition | undefined;
-  scope.waiting(`the first answer of ${connection.endpoint}`);
-  const request = { nodeId: membership.nodeId, ...(after === undefined ? {} : { after }) };
-  for await (const message of connection.client.watchNode(request, { signal: scope.signal })) {
-    after = message.position;
+  scope.waiting('the first answer of a curator');
+  const take = async (message: WatchNodesResponse): Promise<void> => {
     // A watch may carry other nodes; they are none of this node's business.
-    const own = message.nodes.find(({ nodeId }) => nodeId === membership.nodeId);
-    if (known === undefined) scope.healthy();
-    scope.waiting(undefined);
-    if (own === undefined) {
-      known ??= '';
-      continue;
+    const own = message.nodes.find((node) => node.nodeId === nodeId);
+    if (own !== undefined && rolesFromNode(own).join() !== known) {
+      const roles = rolesFromNode(own);
+      await saveRoles(roles);
+      known = roles.join();
+      scope.log.info('the cluster assigns roles', { roles });
+      writes.localRoles.set(new Set(roles));
     }
-    const roles = rolesFromNode(own);
-    if (roles.join() === known) continue;
-    known = roles.join();
-    await saveRoles(roles);
-    scope.log.info('the cluster assigns roles', { roles });
-    writes.localRoles.set(new Set(roles));
-  }
-  throw new Error(`the watch at ${connection.endpoint} ended`);
+    after = message.position ?? after;
+  };
+  let isHealthy = false;
+  await curators.use(
+    async ({ client, endpoint }, signal) => {
+      const request = { nodeId, ...(after === undefined ? {} : { after }) };
+      for await (const message of client.watchNode(request, { signal })) {
+        if (!isHealthy) scope.healthy();
+        isHealthy = true;
+        scope.waiting(undefined);
+        await take(message);
+      }
+      throw new Error(`the watch at ${endpoint} ended`);
+    },
+    { signal: scope.signal },
+  );
 }
 
 const ROLE_NAMES: Readonly<Record<NodeRole, Role | undefined>> = {

@@ -1,9 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { map, type Readable } from '../../internal/event/index.ts';
-import { launcher, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { childSignal } from '../../internal/cleanup/index.ts';
+import { combine, map, type Readable, type Watcher } from '../../internal/event/index.ts';
+import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { CuratorDialer } from '../curatorclient/index.ts';
+import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
 import type { KubernetesStatus, LocalControlPlane } from './values.ts';
@@ -22,7 +23,7 @@ export interface StatusPushOptions {
     readonly localControlPlane: Readable<LocalControlPlane | undefined>;
     readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
   };
-  readonly curators: CuratorDialer;
+  readonly curators: Curators;
   readonly clock: Clock;
   readonly facts: StatusFacts;
 }
@@ -37,28 +38,32 @@ export interface StatusFacts {
 
 /** Tells the cluster how this node is: the whole status whenever it changed, and a heartbeat in between. */
 export function statusPushWorker(options: StatusPushOptions): Runnable {
-  let attempt = 0;
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planRoleFetch(membership),
     start: (scope, membership) => {
-      scope.run('push', (push) => serve(options, membership, attempt++, push));
+      scope.run('push', (push) => {
+        push.waiting('a curator to take the first status');
+        let isHealthy = false;
+        const onPushed = (): void => {
+          if (!isHealthy) push.healthy();
+          isHealthy = true;
+          push.waiting(undefined);
+        };
+        const work = (curator: CuratorConnection, signal: AbortSignal): Promise<void> =>
+          serve(options, membership, { curator, signal, onPushed });
+        return options.curators.use(work, { signal: push.signal });
+      });
       return Promise.resolve();
     },
   });
 }
 
-async function serve(
-  options: StatusPushOptions,
-  membership: Membership,
-  attempt: number,
-  scope: Scope,
-): Promise<void> {
-  using connection = options.curators.dial(membership, attempt);
-  const { client, endpoint } = connection;
-  const { clock } = options;
-  const { signal } = scope;
-  scope.waiting(`${endpoint} to take the first status`);
+/** A curator that takes over is told everything anew: what the last one kept is not known. */
+async function serve(options: StatusPushOptions, membership: Membership, at: Serving): Promise<void> {
+  const { signal } = at;
+  const { client, endpoint } = at.curator;
+  const { clock, reads } = options;
   let pushed = '';
   const push = async (): Promise<void> => {
     const status = await statusOf(options, membership);
@@ -70,11 +75,12 @@ async function serve(
     pushed = text;
   };
   await push();
-  scope.healthy();
-  scope.waiting(undefined);
+  at.onPushed();
   const looking = async (): Promise<never> => {
+    using changes = combine({ plane: reads.localControlPlane, kubernetes: reads.kubernetesStatus }).watch();
+    await changes.next(signal);
     for (;;) {
-      await clock.sleep(LOOK_MS, signal);
+      await changeOrLook(changes, clock, signal);
       await push();
     }
   };
@@ -85,6 +91,24 @@ async function serve(
     throw new Error(`the heartbeat stream to ${endpoint} ended`);
   };
   await Promise.race([looking(), beating()]);
+}
+
+interface Serving {
+  readonly curator: CuratorConnection;
+  readonly onPushed: () => void;
+  readonly signal: AbortSignal;
+}
+
+/** What others wait for is told at once; the rest at the next look. */
+async function changeOrLook(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<void> {
+  using child = childSignal(signal);
+  const waits = [changes.next(child.signal), clock.sleep(LOOK_MS, child.signal)];
+  try {
+    await Promise.race(waits);
+  } finally {
+    child.abort(new Error('looked'));
+    await Promise.allSettled(waits);
+  }
 }
 
 /** The first beat at once, then one per interval that the curator asked for. */

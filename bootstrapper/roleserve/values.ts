@@ -1,6 +1,7 @@
 import { EventValue } from '../../internal/event/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
 
@@ -16,6 +17,8 @@ export interface BootstrapData {
 /** Which of the bundle's parts are in place on this node. */
 export interface LocalComponents {
   readonly kubernetesVersion: string;
+  /** Whether the parts of a control plane are among them. */
+  readonly controlPlane: boolean;
   /** `essential`: what the static pods of a control plane need is there, the rest follows. */
   readonly images: 'importing' | 'essential' | 'imported';
 }
@@ -48,6 +51,7 @@ export interface ClusterSettings {
  * |---------------------|-----------------------------------------|---------------------------------------|
  * | bootstrapData       | enrolment; spent by controlplane        | controlplane                          |
  * | clusterMembership   | enrolment                               | all workers                           |
+ * | clusterDirectory    | directory                               | curator client, balancer              |
  * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
  * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes              |
  * | localComponents     | components                              | controlplane, kubernetes              |
@@ -57,6 +61,7 @@ export interface ClusterSettings {
 export class RoleValues {
   readonly bootstrapData = new EventValue<BootstrapData | undefined>();
   readonly clusterMembership = new EventValue<Membership | undefined>();
+  readonly clusterDirectory = new EventValue<ClusterDirectory | undefined>();
   readonly clusterSettings = new EventValue<ClusterSettings | undefined>();
   readonly localRoles = new EventValue<RoleSet | undefined>();
   readonly localComponents = new EventValue<LocalComponents | undefined>();
@@ -67,6 +72,7 @@ export class RoleValues {
     // "Not known yet" is a state that plans decide on, so every value starts with it.
     this.bootstrapData.set(undefined);
     this.clusterMembership.set(undefined);
+    this.clusterDirectory.set(undefined);
     this.clusterSettings.set(undefined);
     this.localRoles.set(undefined);
     this.localComponents.set(undefined);

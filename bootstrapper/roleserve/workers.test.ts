@@ -51,6 +51,7 @@ const manifest = encodeManifest({
   kubernetesVersion: 'v1.35.4',
   architecture: 'amd64',
   components: [
+    component('etcd', { scope: 'controlplane' }),
     component('kubelet', {}),
     component('pause', { kind: 'image', references: ['registry.k8s.io/pause:3.10.1'] }),
   ],
@@ -87,9 +88,10 @@ const membership: Membership = {
   epoch: 1,
   directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
 };
-const components: LocalComponents = { kubernetesVersion: 'v1.35.4', images: 'imported' };
+const components: LocalComponents = { kubernetesVersion: 'v1.35.4', controlPlane: true, images: 'imported' };
 const all: RoleSet = new Set(['ConsensusMember', 'KubernetesController', 'KubernetesWorker']);
 const none: RoleSet = new Set();
+const workerOnly: RoleSet = new Set(['KubernetesWorker']);
 
 describe('planControlPlane()', () => {
   const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };
@@ -183,14 +185,23 @@ describe('planKubernetes()', () => {
   });
 });
 
-test('planComponents() follows the settings of the cluster', () => {
-  expect(planComponents({ settings: undefined })).toEqual({
-    kind: 'wait',
-    why: 'the settings of the cluster',
+describe('planComponents()', () => {
+  const unknown = { bootstrap: undefined, settings: undefined, roles: undefined };
+  const waits = [
+    { name: 'the settings', given: { ...unknown, roles: all }, why: 'the settings of the cluster' },
+    { name: 'the roles', given: { ...unknown, settings }, why: 'the roles of this node' },
+  ];
+  test.each(waits)('waits for $name', ({ given, why }) => {
+    expect(planComponents(given)).toEqual({ kind: 'wait', why });
   });
-  expect(planComponents({ settings })).toMatchObject({
-    kind: 'start',
-    config: { kubernetesVersion: 'v1.35.4' },
+
+  test.each([
+    { name: 'a cluster that is being made', given: { ...unknown, settings, bootstrap }, controlPlane: true },
+    { name: 'a control plane', given: { ...unknown, settings, roles: all }, controlPlane: true },
+    { name: 'a worker', given: { ...unknown, settings, roles: workerOnly }, controlPlane: false },
+  ])('takes what $name needs', ({ given, controlPlane }) => {
+    const config = { kubernetesVersion: 'v1.35.4', controlPlane };
+    expect(planComponents(given)).toMatchObject({ kind: 'start', config });
   });
 });
 
@@ -317,6 +328,7 @@ test('the components worker installs, starts containerd, imports, and says each 
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');
   const seen: (LocalComponents | undefined)[] = [];
+  const brought: string[] = [];
   const worker = componentsWorker({
     reads: values,
     writes: { localComponents: { set: (value) => (seen.push(value), values.localComponents.set(value)) } },
@@ -328,13 +340,24 @@ test('the components worker installs, starts containerd, imports, and says each 
       commands: new FakeCommands(),
       install: () => Promise.resolve('installed'),
       blob: () => Promise.resolve('/store/pause'),
+      bring: ({ name }) => (brought.push(name), Promise.resolve(true)),
     },
   });
   await using _tree = superviseForTest(worker);
   values.clusterSettings.set(settings);
+  values.localRoles.set(workerOnly);
   await settle();
   expect(phases.names).toEqual(['components', 'images']);
+  expect(brought).toEqual(['kubelet']);
   expect(seen.map((value) => value?.images)).toEqual(['importing', 'essential', 'imported']);
+  expect(seen.at(-1)?.controlPlane).toBe(false);
+  expect(units.moves).toEqual(['start cluster-containerd.service']);
+  // A promotion brings the rest; what runs stays.
+  values.localRoles.set(all);
+  await settle();
+  expect(phases.names).toEqual(['components', 'images', 'components', 'images']);
+  expect(brought.slice(1).toSorted()).toEqual(['etcd', 'kubelet', 'pause']);
+  expect(seen.at(-1)).toEqual({ ...components, controlPlane: true });
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
 

@@ -12,6 +12,8 @@ export interface ChannelOptions<P> {
   /** "host:port"; IPv6 in brackets. */
   readonly endpoint: string;
   readonly upgrade: Upgrade<P>;
+  /** How often a silent peer is asked for a sign of life, and how long it may take; 10 s unless said. */
+  readonly keepaliveMs?: number;
 }
 
 /** One connection to one endpoint, made when first needed and made again when it broke. */
@@ -23,11 +25,12 @@ export class RpcChannel<P = unknown> implements Disposable {
   constructor(options: ChannelOptions<P>) {
     this.endpoint = options.endpoint;
     this.#credentials = new UpgradeCredentials(options.upgrade);
+    const keepaliveMs = options.keepaliveMs ?? KEEPALIVE_MS;
     this.grpc = new GrpcClient(options.endpoint, this.#credentials, {
       'grpc.enable_http_proxy': 0,
       'grpc.use_local_subchannel_pool': 1,
-      'grpc.keepalive_time_ms': KEEPALIVE_MS,
-      'grpc.keepalive_timeout_ms': KEEPALIVE_MS,
+      'grpc.keepalive_time_ms': keepaliveMs,
+      'grpc.keepalive_timeout_ms': keepaliveMs,
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,

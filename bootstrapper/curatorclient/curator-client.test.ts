@@ -1,0 +1,219 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
+import { createMemoryLogger, MemoryEtcd, TestCluster, type TestPeer } from '../../internal/testing/index.ts';
+import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import type { Membership } from '../enrolment/index.ts';
+import { fetchBlob } from './blob-fetcher.ts';
+import { CuratorClient } from './curator-client.ts';
+import type { ClusterDirectory, ControlPlaneNode } from './directory.ts';
+
+const signal = AbortSignal.timeout(30_000);
+const clock = new SystemClock();
+const { log } = createMemoryLogger();
+let folder: string;
+let cluster: TestCluster;
+let own: TestPeer;
+const open: AsyncDisposable[] = [];
+const values = {
+  clusterMembership: new EventValue<Membership | undefined>(),
+  clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+};
+let port: number;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-curators-'));
+  cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
+  own = await cluster.addNode('own');
+  port = 20_000 + Math.floor(Math.random() * 30_000);
+});
+
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+});
+
+/** A curator on an address of its own, all on one port; says who answered. */
+async function startCurator(
+  host: string,
+  over: Partial<FakeBehaviour> = {},
+): Promise<ControlPlaneNode & AsyncDisposable> {
+  const peer = await cluster.addNode(host);
+  const curator = new RpcServer<MemberIdentity>({
+    upgrade: tlsServerUpgrade({
+      identity: peer.tls,
+      accept: (certificate) => verifyMember(certificate, cluster.trust),
+    }),
+    services: [
+      implement(Curator, { checkHealth: async () => ({ nodeId: host, epoch: 1n }) } as never),
+      implement(Distribution, {
+        fetchBlob: over.fetchBlob ?? (() => Readable.from([])),
+        watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
+          yield { epoch: 1n, controlPlanes: [] };
+          await new Promise((_resolve, reject) =>
+            call.signal.addEventListener('abort', () => reject(new Error('gone'))),
+          );
+        },
+      }),
+    ],
+    disclose: 'chain',
+    log,
+  });
+  await curator.listen(host, port);
+  open.push(curator);
+  const nodeId = peer.identity.kind === 'node' ? peer.identity.nodeId : '';
+  return {
+    nodeId,
+    host,
+    curator: true,
+    apiServer: true,
+    [Symbol.asyncDispose]: () => curator[Symbol.asyncDispose](),
+  };
+}
+
+interface FakeBehaviour {
+  readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
+}
+
+function createClient(
+  directory: readonly ControlPlaneNode[],
+  staticHosts: readonly string[] = [],
+): CuratorClient {
+  values.clusterMembership.set({
+    clusterId: cluster.clusterId,
+    clusterName: 'test',
+    nodeId: own.identity.kind === 'node' ? own.identity.nodeId : '',
+    nodeName: 'own',
+    nodeAddress: '127.0.0.1',
+    nodeCertPem: own.tls.certPem,
+    clusterCaPem: cluster.trust.caPem,
+    epoch: 1,
+    directory: directory.map(({ nodeId, host }) => ({ nodeId, host })),
+  });
+  values.clusterDirectory.set(undefined);
+  const client = new CuratorClient({
+    reads: values,
+    keyPem: own.tls.keyPem,
+    clock,
+    log,
+    port,
+    staticHosts,
+    random: () => 0,
+  });
+  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
+  return client;
+}
+
+const ask = (client: CuratorClient): Promise<string> =>
+  client.use(
+    async ({ client: curator }, child) => (await curator.checkHealth({}, { signal: child })).nodeId,
+    {
+      signal,
+    },
+  );
+
+describe('CuratorClient', () => {
+  test('goes on at the next curator when one is dead, and remembers (rows 39, 40)', async () => {
+    const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
+    const client = createClient([a, b]);
+    expect(await ask(client)).toBe('127.0.0.2');
+    await a[Symbol.asyncDispose]();
+    const startedMs = performance.now();
+    expect(await ask(client)).toBe('127.0.0.3');
+    expect(await ask(client)).toBe('127.0.0.3');
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+  });
+
+  test('ends what is under way at a curator that leaves the directory, and uses one that came (row 39)', async () => {
+    const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
+    const client = createClient([a]);
+    const answers: string[] = [];
+    const watching = client.use(
+      async ({ endpoint, of }, child) => {
+        for await (const _ of of(Distribution).watchDirectory({}, { signal: child })) {
+          answers.push(endpoint);
+          if (answers.length > 1) return;
+          values.clusterDirectory.set([b]);
+        }
+      },
+      { signal },
+    );
+    await watching;
+    expect(answers).toEqual([`127.0.0.2:${port}`, `127.0.0.3:${port}`]);
+    expect(await ask(client)).toBe('127.0.0.3');
+  });
+
+  test('prefers its own curator, but not for what it could not have', async () => {
+    const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
+    const client = createClient([a, b]);
+    const mine = values.clusterMembership.peek();
+    if (!mine.set || mine.value === undefined) throw new Error('no membership');
+    values.clusterMembership.set({ ...mine.value, nodeId: b.nodeId });
+    expect(await ask(client)).toBe('127.0.0.3');
+    const other = await client.use(({ endpoint }) => Promise.resolve(endpoint), { signal, exceptOwn: true });
+    expect(other).toBe(`127.0.0.2:${port}`);
+  });
+
+  test('refuses another node at the address of one, and a foreign cluster, and falls back (row 76)', async () => {
+    const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
+    const client = createClient([{ ...a, nodeId: 'node-of-somebody-else' }, b]);
+    expect(await ask(client)).toBe('127.0.0.3');
+    const lonely = createClient([{ ...a, nodeId: 'node-of-somebody-else' }]);
+    await expect(ask(lonely)).rejects.toEqual(expect.objectContaining({ code: 'curatorclient-other-node' }));
+    cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
+    const foreign = createClient([a]);
+    await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
+  });
+
+  test('asks written addresses when nobody in the directory answers (row 41)', async () => {
+    const b = await startCurator('127.0.0.3');
+    const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
+    expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');
+    await expect(ask(createClient([]))).rejects.toEqual(
+      expect.objectContaining({ code: 'curatorclient-no-curator' }),
+    );
+  });
+});
+
+test('fetchBlob() goes on where a source stopped, leaves a liar, and keeps no wrong byte', async () => {
+  const bytes = new Uint8Array(randomBytes(600_000));
+  const files = new DiskFiles();
+  const streams = new DiskStreams();
+  const made = new BlobStore({ files, streams, roots: [join(folder, 'made')] });
+  const { sha256, sizeBytes } = await made.put(Readable.from([bytes]), { signal });
+  const offsets: bigint[] = [];
+  const torn = await startCurator('127.0.0.2', {
+    fetchBlob: async function* ({ offset }) {
+      offsets.push(offset);
+      yield { data: bytes.subarray(0, 200_000) };
+      throw new Error('the machine went');
+    },
+  });
+  const liar = await startCurator('127.0.0.3', {
+    fetchBlob: async function* ({ offset }) {
+      offsets.push(offset);
+      yield { data: new Uint8Array(sizeBytes - Number(offset)) };
+    },
+  });
+  const honest = await startCurator('127.0.0.4', {
+    fetchBlob: async function* ({ offset }) {
+      offsets.push(offset);
+      yield { data: bytes.subarray(Number(offset)) };
+    },
+  });
+  const store = new BlobStore({ files, streams, roots: [join(folder, 'store')] });
+  const blob = { name: 'kubelet', sha256, sizeBytes };
+  await fetchBlob({ store, curators: createClient([torn, liar, honest]), clock, log }, blob, signal);
+  expect(offsets).toEqual([0n, 200_000n, 0n]);
+  await store.verify(blob, signal);
+});

@@ -1,0 +1,33 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const curatorClientErrors = defineErrors({
+  'curatorclient-no-curator': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'This node knows of no curator that it could ask.',
+    fix: 'Nothing while the node is becoming a member; later, write the address of a control-plane node into its provisioning.',
+  },
+  'curatorclient-gone': {
+    fault: 'peer',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'A curator left the directory while it was being asked.',
+    fix: 'Nothing: the node goes on at another one.',
+  },
+  'curatorclient-other-node': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: true,
+    meaning: 'Where a control-plane node was, another node of the cluster answers.',
+    fix: 'See whether two machines use the same address; otherwise nothing: the directory will say where each is.',
+  },
+});
+
+export type CuratorClientErrorCode = keyof typeof curatorClientErrors;
+
+export class CuratorClientError extends CodedError<CuratorClientErrorCode> {
+  constructor(code: CuratorClientErrorCode, message: string, options?: CodedErrorOptions) {
+    super(curatorClientErrors, code, message, options);
+  }
+}

@@ -1,0 +1,43 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import { API_PORT } from './settings.ts';
+import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from './units.ts';
+
+const LISTEN = { host: '127.0.0.1', port: 6445 };
+const MAX_BYTES = 64 * 1024;
+
+/** Where an API server is to be found; no port: all listen on the same. */
+export interface ApiServerHost {
+  readonly nodeId: string;
+  readonly host: string;
+  readonly apiServer: boolean;
+}
+
+/** The API servers to use, the own one first; all control planes where none is known to run one. */
+export function upstreamsOf(
+  directory: readonly ApiServerHost[],
+  ownNodeId: string,
+): readonly { readonly host: string; readonly port: number }[] {
+  const running = directory.filter(({ apiServer }) => apiServer);
+  const used = running.length > 0 ? running : directory;
+  const own = used.filter(({ nodeId }) => nodeId === ownNodeId);
+  const others = used.filter(({ nodeId }) => nodeId !== ownNodeId);
+  return [...own, ...others].map(({ host }) => ({ host, port: API_PORT }));
+}
+
+/** Writes what the balancer follows, without a restart; starts it where it does not run. */
+export async function serveBalancer(
+  ports: { readonly files: FilePort; readonly units: UnitPort },
+  upstreams: readonly { readonly host: string; readonly port: number }[],
+  signal: AbortSignal,
+): Promise<void> {
+  const { files, units } = ports;
+  if (upstreams.length === 0) return; // nothing to follow is no reason to forget what is known
+  const written = `${JSON.stringify({ listen: LISTEN, upstreams })}\n`;
+  const found = await files.read(APILB_CONFIG, MAX_BYTES);
+  await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
+  if (found === undefined || Buffer.from(found).toString('utf8') !== written)
+    await files.writeAtomic(APILB_CONFIG, written, { mode: 0o644 });
+  await units.install(APILB_UNIT, buildApilbUnit(), signal);
+  await units.start(APILB_UNIT, signal);
+}

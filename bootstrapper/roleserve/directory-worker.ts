@@ -1,0 +1,105 @@
+import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { Distribution, type ControlPlane } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import { directoryOf, type ClusterDirectory, type Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { planRoleFetch } from './rolefetch-worker.ts';
+
+/** No cluster has more control planes, and a saved directory must stay small. */
+const MAX_NODES = 64;
+/** A DNS name or an address; it becomes part of an endpoint and of a file. */
+const HOST = /^[0-9A-Za-z.:-]{1,253}$/;
+const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
+
+export interface DirectoryOptions {
+  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly writes: { readonly clusterDirectory: Settable<ClusterDirectory | undefined> };
+  readonly curators: Curators;
+  /** The directory on disk: for a node that comes back when those it knew at first are gone. */
+  readonly saved: {
+    load(): Promise<ClusterDirectory | undefined>;
+    save(directory: ClusterDirectory): Promise<void>;
+  };
+}
+
+/** Keeps what this node knows of its control planes current, in memory and on disk. */
+export function directoryWorker(options: DirectoryOptions): Runnable {
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
+    plan: ({ membership }) => planRoleFetch(membership),
+    start: async (scope, membership) => {
+      const known = await restore(options, membership, scope);
+      if (known !== undefined) options.writes.clusterDirectory.set(known);
+      scope.run('watch', (watch) => follow(options, known, watch));
+    },
+  });
+}
+
+/** The saved one; where there is none, or it can't be read, the one that came with the membership. */
+async function restore(
+  { saved }: DirectoryOptions,
+  membership: Membership,
+  scope: Scope,
+): Promise<ClusterDirectory | undefined> {
+  const first = nonEmpty(directoryOf(membership));
+  try {
+    return nonEmpty((await saved.load()) ?? []) ?? first;
+  } catch (error) {
+    // It proves nothing and can be learned again; peers prove themselves.
+    scope.log.warn('the saved directory is unusable; going on with the one of the membership', { error });
+    return first;
+  }
+}
+
+async function follow(
+  { curators, saved, writes }: DirectoryOptions,
+  first: ClusterDirectory | undefined,
+  scope: Scope,
+): Promise<void> {
+  let known = JSON.stringify(first);
+  let isHealthy = false;
+  scope.waiting('the first answer of a curator');
+  await curators.use(
+    async (curator, signal) => {
+      for await (const { controlPlanes } of curator.of(Distribution).watchDirectory({}, { signal })) {
+        if (!isHealthy) scope.healthy();
+        isHealthy = true;
+        scope.waiting(undefined);
+        const directory = directoryFromWire(controlPlanes);
+        if (directory === undefined) {
+          scope.log.warn('a curator sent a directory that can not be one; the old one stays', {
+            endpoint: curator.endpoint,
+          });
+          continue;
+        }
+        if (JSON.stringify(directory) === known) continue;
+        await saved.save(directory);
+        known = JSON.stringify(directory);
+        scope.log.info('the control planes of the cluster', { directory });
+        writes.clusterDirectory.set(directory);
+      }
+      throw new Error(`the directory of ${curator.endpoint} ended`);
+    },
+    { signal: scope.signal },
+  );
+}
+
+/** Sizes first, then shape: undefined for what can't be a directory, an empty one included. */
+export function directoryFromWire(controlPlanes: readonly ControlPlane[]): ClusterDirectory | undefined {
+  if (controlPlanes.length > MAX_NODES) return undefined;
+  if (!controlPlanes.every(({ nodeId, address }) => NODE_ID.test(nodeId) && HOST.test(address)))
+    return undefined;
+  return nonEmpty(
+    controlPlanes.map(({ nodeId, address, curatorEndpoint, apiServer }) => ({
+      nodeId,
+      host: address,
+      curator: curatorEndpoint !== '',
+      apiServer,
+    })),
+  );
+}
+
+function nonEmpty<T>(list: readonly T[]): readonly [T, ...T[]] | undefined {
+  const [first, ...more] = list;
+  return first === undefined ? undefined : [first, ...more];
+}
