@@ -25,12 +25,12 @@ async function runProgram(): Promise<number> {
   const clock = new SystemClock();
   const stopping = new AbortController();
   // The first signal asks; the second does not. What runs on nodes is not ours to end.
-  const onSignal = (exit: 'interrupted' | 'terminated'): void => {
-    if (stopping.signal.aborted) process.exit(EXIT_CODES[exit].number);
-    stopping.abort(new Interruption(exit));
+  const onSignal = (signal: 'SIGINT' | 'SIGTERM', exit: 'interrupted' | 'terminated'): void => {
+    if (stopping.signal.aborted) endBy(signal, EXIT_CODES[exit].number);
+    else stopping.abort(new Interruption(exit));
   };
-  process.on('SIGINT', () => onSignal('interrupted'));
-  process.on('SIGTERM', () => onSignal('terminated'));
+  process.on('SIGINT', () => onSignal('SIGINT', 'interrupted'));
+  process.on('SIGTERM', () => onSignal('SIGTERM', 'terminated'));
   return runApp({
     args,
     env: process.env,
@@ -51,4 +51,11 @@ async function runProgram(): Promise<number> {
       };
     },
   });
+}
+
+/** At once, by the signal itself: `process.exit` waits for file operations, and on a dead share those hang. */
+function endBy(signal: 'SIGINT' | 'SIGTERM', code: number): void {
+  process.emit('exit', code); // the spinner gives the cursor back
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
 }

@@ -1,0 +1,84 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { constants } from 'node:fs';
+import { mkdtemp, open, rm, type FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const MAIN = join(import.meta.dirname, '../main.ts');
+const CTRL_C = '\u0003';
+
+let folder: string;
+let hanging: FileHandle | undefined;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'interrupt-'));
+  // A configuration that never answers, as on a dead network share.
+  execFileSync('mkfifo', [join(folder, 'cluster.yaml')]);
+});
+afterEach(async () => {
+  await hanging?.close();
+  hanging = undefined;
+  await rm(folder, { recursive: true });
+});
+
+/** Opens the other end, which succeeds as soon as the program hangs in reading. */
+async function awaitReader(): Promise<FileHandle> {
+  for (;;) {
+    try {
+      return await open(join(folder, 'cluster.yaml'), constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
+      await delay(20);
+    }
+  }
+}
+
+function awaitText(terminal: ChildProcess, wanted: string): Promise<void> {
+  return new Promise((resolve) => {
+    let seen = '';
+    terminal.stdout?.on('data', (chunk: Buffer) => {
+      seen += chunk.toString();
+      if (seen.includes(wanted)) resolve();
+    });
+  });
+}
+
+test('at a terminal the first Ctrl-C asks, and the second one ends the program at once whatever it waits for', async () => {
+  const command = `'${process.execPath}' '${MAIN}' --workspace '${folder}' init`;
+  const terminal = spawn('script', ['--quiet', '--return', '--flush', '--command', command, '/dev/null'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const ended = once(terminal, 'close');
+  hanging = await awaitReader();
+  const asked = awaitText(terminal, 'Ctrl-C again ends at once');
+  terminal.stdin.write(CTRL_C);
+  await asked;
+  await delay(300);
+  expect(terminal.exitCode).toBeNull(); // it waits for what it began
+  const secondMs = performance.now();
+  terminal.stdin.write(CTRL_C);
+  expect(await ended).toEqual([130, null]);
+  expect(performance.now() - secondMs).toBeLessThan(5_000);
+});
+
+const signals = [
+  { signal: 'SIGINT', code: 130 },
+  { signal: 'SIGTERM', code: 143 },
+] as const;
+test.each(signals)(
+  'a second $signal ends it by that signal, which is exit code $code for a shell',
+  async ({ signal }) => {
+    const cli = spawn(process.execPath, [MAIN, '--workspace', folder, 'init'], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const ended = once(cli, 'close');
+    hanging = await awaitReader();
+    const asked = once(cli.stderr, 'data');
+    cli.kill(signal);
+    expect(String((await asked)[0])).toContain('ends at once');
+    cli.kill(signal);
+    expect(await ended).toEqual([null, signal]);
+  },
+);
