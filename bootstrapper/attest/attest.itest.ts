@@ -1,0 +1,208 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  lockedValue,
+  verifyBinding,
+  withLock,
+  type LockExpectation,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
+import { Activations, verifyEndorsement } from '../../internal/attestation/enrol/index.ts';
+import { verifyKeyProof } from '../../internal/attestation/machinekey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+} from '../../internal/attestation/policy/index.ts';
+import { CertificateCache, parsePem } from '../../internal/attestation/x509/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { DiskFiles, KernelFiles } from '../../internal/file/index.ts';
+import { fingerprintOfKey, pubKeyOf } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';
+import { TpmLockRegister } from './tpm-lock-register.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const clusterId = 'a1'.repeat(16);
+const pcr = 15;
+
+let factory: SwtpmFactory;
+let folder: string;
+let chip: Swtpm;
+let tpm: Tpm;
+
+beforeAll(async () => void (factory = await createSwtpmFactory()));
+afterAll(async () => void (await factory[Symbol.asyncDispose]()));
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'attest-'));
+  await switchOn();
+});
+afterEach(async () => {
+  await switchOff();
+  await rm(folder, { recursive: true });
+});
+
+async function switchOn(): Promise<void> {
+  chip = await factory.start({ copy: 'machine' });
+  tpm = chip.open();
+}
+
+async function switchOff(): Promise<void> {
+  await tpm[Symbol.asyncDispose]();
+  await chip[Symbol.asyncDispose]();
+}
+
+const machineKeyPem = new Secret(
+  generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+);
+
+/** One life of the agent, as far as it proves the machine. */
+function boot(state = folder): { readonly evidence: MachineEvidence; readonly lock: NodeLock } {
+  const files = new DiskFiles();
+  const register = new TpmLockRegister({ tpm, pcr, signal });
+  const lock = new NodeLock({ files, path: join(state, 'lock.json'), nowMs: () => 0, register });
+  const evidence = createMachineEvidence({
+    provisioning: {
+      tpm: { kind: 'socket', path: chip.socketPath, lockPcr: pcr, sealedPcrs: [7] },
+      processor: 'none',
+    },
+    tpm,
+    machineKeyPem,
+    files,
+    kernel: new KernelFiles(),
+    clock,
+    keySecretPath: join(state, 'ak-secret'),
+    mirrorLock: () => lock.mirror(),
+  });
+  return { evidence, lock };
+}
+
+const policy = parsePolicy({
+  name: 'test',
+  profile: 'identity',
+  machines: 'any-proved',
+  tpm: { requiredPcrs: [0], attestationKeys: 'enrolling', eventLog: 'optional' },
+});
+
+/** What a verifier that asks for no identity yet makes of the machine's evidence. */
+async function judge(evidence: MachineEvidence, expected: LockExpectation): Promise<Verdict> {
+  const binding = randomBytes(64);
+  const [validator] = createValidators(['tpm'], standardValidators({ ownerKeys: [] }));
+  const document = await evidence.issuers[0].issue(binding, signal);
+  return validator.validate(document, binding, {
+    nowMs: clock.nowMs(),
+    policy: { ...withLock(policy, pcr, expected), machines: 'any' },
+    collateral: { tpm: { attestationKeys: new Map() } },
+  });
+}
+
+function certificatesIn(text: string): readonly Uint8Array[] {
+  return parsePem(text, { label: 'CERTIFICATE', maxBlocks: 4 });
+}
+
+describe('the evidence of a machine with a TPM', () => {
+  test('is a quote by the same key in each life of the agent, and the machine key beside it', async () => {
+    const first = await judge(boot().evidence, { shows: 'boot-baseline' });
+    const second = await judge(boot().evidence, { shows: 'boot-baseline' });
+    expect(second.machineIdentity).toEqual(first.machineIdentity);
+    expect(boot().evidence.issuers.map(({ variant }) => variant)).toEqual(['tpm', 'machine-key']);
+  });
+
+  test('shows the lock from the moment on that it is taken, and after a power cycle before anything else', async () => {
+    const { evidence, lock } = boot();
+    await judge(evidence, { shows: 'boot-baseline' });
+    await lock.acquire({ clusterId, by: 'init', id: 'one' });
+    const verdict = await judge(evidence, { shows: 'locked', clusterId });
+    expect(verdict.measurements.get('pcr15')).toEqual(lockedValue(new Uint8Array(32), clusterId));
+    await expect(judge(evidence, { shows: 'boot-baseline' })).rejects.toMatchObject({
+      code: 'attestation-register-mismatch',
+    });
+    await expect(judge(evidence, { shows: 'locked', clusterId: 'b2'.repeat(16) })).rejects.toMatchObject({
+      code: 'attestation-register-mismatch',
+    });
+    await switchOff();
+    chip = await factory.start(); // the factory's own state has never been extended: registers start at zero
+    tpm = chip.open();
+    await rm(join(folder, 'ak-secret'));
+    await judge(boot().evidence, { shows: 'locked', clusterId });
+  });
+
+  test('is not to be had from a copy of its disk with another TPM’s key', async () => {
+    const known = await judge(boot().evidence, { shows: 'boot-baseline' });
+    const copy = await mkdtemp(join(tmpdir(), 'attest-copy-'));
+    await cp(folder, copy, { recursive: true });
+    await using other = await createSwtpmFactory();
+    await using otherChip = await other.start();
+    await switchOff();
+    const mine = chip;
+    try {
+      chip = otherChip;
+      tpm = otherChip.open();
+      await expect(judge(boot(copy).evidence, { shows: 'boot-baseline' })).rejects.toMatchObject({
+        code: 'tpm-credential-rejected',
+      });
+      await tpm[Symbol.asyncDispose]();
+    } finally {
+      chip = mine;
+      await rm(copy, { recursive: true });
+      await switchOn();
+    }
+    expect((await judge(boot().evidence, { shows: 'boot-baseline' })).machineIdentity).toEqual(
+      known.machineIdentity,
+    );
+  });
+
+  test('opens a challenge for its own endorsement key, in the session it is given in', async () => {
+    const { evidence } = boot();
+    const request = await evidence.readEnrolment(signal);
+    if (request === undefined) throw new Error('no enrolment');
+    const authorities = certificatesIn(`${factory.rootPem}${factory.issuerPem}`);
+    const cache = new CertificateCache();
+    const roots = new Set(certificatesIn(factory.rootPem).map((der) => cache.parse(der).fingerprint));
+    const trust = { roots, authorities, pinnedKeys: new Set<string>() };
+    const endorsement = verifyEndorsement(request, { trust, cache, nowMs: clock.nowMs() });
+    const activations = new Activations();
+    const challenge = activations.challenge(endorsement, 0);
+    const session = randomBytes(64);
+    const answer = await evidence.answerChallenge(challenge, session, signal);
+    expect(() => new Activations().redeem({ id: challenge.id, answer, session }, 0)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+    expect(activations.redeem({ id: challenge.id, answer, session }, 0)).toBe(endorsement);
+    const again = activations.challenge(endorsement, 0);
+    const elsewhere = await evidence.answerChallenge(again, randomBytes(64), signal);
+    expect(() => activations.redeem({ id: again.id, answer: elsewhere, session }, 0)).toThrow(
+      expect.objectContaining({ code: 'enrol-answer-wrong' }),
+    );
+  });
+
+  test('answers an operator with its own names bound in', async () => {
+    const { evidence } = boot();
+    const request = { clusterId, nodeId: 'node-1', nonce: randomBytes(32) };
+    const document = await evidence.forVerify(request, signal);
+    const [validator] = createValidators(['tpm'], standardValidators({ ownerKeys: [] }));
+    const context = {
+      nowMs: clock.nowMs(),
+      policy: { ...policy, machines: 'any' },
+      collateral: { tpm: { attestationKeys: new Map() } },
+    } as const;
+    await validator.validate(document, verifyBinding(request), context);
+    const other = verifyBinding({ ...request, nodeId: 'node-2' });
+    await expect(validator.validate(document, other, context)).rejects.toMatchObject({
+      code: 'quote-binding',
+    });
+  });
+});
+
+test('the machine key is proved inside a session', () => {
+  const session = randomBytes(64);
+  const proof = boot().evidence.proveKey('cluster/test/v1', session);
+  expect(verifyKeyProof('cluster/test/v1', session, proof)).toBe(fingerprintOfKey(pubKeyOf(machineKeyPem)));
+});

@@ -1,0 +1,108 @@
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import {
+  verifyBinding,
+  type Issuer,
+  type Variant,
+  type VerifyRequest,
+} from '../../internal/attestation/index.ts';
+import {
+  answerChallenge,
+  readEnrolmentRequest,
+  type Challenge,
+  type EnrolmentRequest,
+} from '../../internal/attestation/enrol/index.ts';
+import { MachineKeyIssuer, proveKey, type KeyProof } from '../../internal/attestation/machinekey/index.ts';
+import { createIssuer } from '../../internal/attestation/policy/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { TpmEvidence } from './tpm-evidence.ts';
+
+export interface MachineEvidenceOptions {
+  readonly provisioning: Pick<Provisioning, 'tpm' | 'processor'>;
+  readonly tpm: Tpm | undefined;
+  readonly machineKeyPem: Secret<string>;
+  readonly files: FilePort;
+  readonly kernel: KernelFilePort;
+  readonly clock: Clock;
+  /** Where the sealed secret of the attestation key lies. */
+  readonly keySecretPath: string;
+  /** Makes the lock register say what the node lock says; nothing is quoted unless it has succeeded. */
+  readonly mirrorLock: () => Promise<void>;
+}
+
+/** See the door. */
+export interface MachineEvidence {
+  /** The best kind of evidence that this machine has. */
+  readonly variant: Variant;
+  /** What this machine can show, best first; its own key is always among them. */
+  readonly issuers: readonly [Issuer, ...Issuer[]];
+  /** That this machine's key is at this end of the session. `label` is the contract's: "cluster/init/key/v1". */
+  proveKey(label: string, session: Uint8Array): KeyProof;
+  /** EK, its certificate and AK; undefined where no TPM vouches for this machine by itself. */
+  readEnrolment(signal: AbortSignal): Promise<EnrolmentRequest | undefined>;
+  /** Opens a challenge with the TPM, for this session (`peer.session`). */
+  answerChallenge(challenge: Challenge, session: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+  /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are this node's own, never the asker's. */
+  forVerify(request: VerifyRequest, signal: AbortSignal): Promise<Uint8Array>;
+}
+
+export function createMachineEvidence(options: MachineEvidenceOptions): MachineEvidence {
+  const privKey = new Secret(createPrivateKey(options.machineKeyPem.reveal()));
+  const tpm = options.tpm === undefined ? undefined : new TpmEvidence(options, options.tpm);
+  const best = locked(bestIssuer(options, { privKey, tpm }), options.mirrorLock);
+  const own = locked(new MachineKeyIssuer({ privKey }), options.mirrorLock);
+  const machine = best.variant === 'tpm' ? tpm : undefined;
+  return {
+    variant: best.variant,
+    issuers: best.variant === own.variant ? [own] : [best, own],
+    proveKey: (label, session) => proveKey(label, session, privKey),
+    readEnrolment: async (signal) =>
+      machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
+    answerChallenge: async (challenge, session, signal) => {
+      if (machine === undefined) throw new TypeError('a challenge for a machine that enrols nothing');
+      return answerChallenge(await machine.options(signal), challenge, session, signal);
+    },
+    forVerify: (request, signal) => best.issue(verifyBinding(request), signal),
+  };
+}
+
+/** The provisioning decides: a confidential processor, with its virtual TPM if it has one, a TPM, or the key alone. */
+function bestIssuer(
+  { provisioning, kernel, clock }: MachineEvidenceOptions,
+  has: { readonly privKey: Secret<KeyObject>; readonly tpm: TpmEvidence | undefined },
+): Issuer {
+  const { privKey, tpm } = has;
+  const machineKey = (): Issuer => new MachineKeyIssuer({ privKey });
+  return createIssuer(variantOf(provisioning.processor, tpm !== undefined), {
+    tsm: { files: kernel, clock },
+    tpm: () => tpm ?? machineKey(),
+    machineKey,
+    ownerKey: machineKey,
+  });
+}
+
+function variantOf(processor: Provisioning['processor'], hasTpm: boolean): Variant {
+  switch (processor) {
+    case 'none':
+      return hasTpm ? 'tpm' : 'machine-key';
+    case 'sev-snp':
+      return hasTpm ? 'snp+tpm' : 'sev-snp';
+    case 'tdx':
+      return hasTpm ? 'tdx+tpm' : 'tdx';
+  }
+}
+
+/** The same issuer, behind the lock: a machine that is bound to a cluster shows nothing that says it is not. */
+function locked(issuer: Issuer, mirrorLock: () => Promise<void>): Issuer {
+  return {
+    variant: issuer.variant,
+    issue: async (binding, signal) => {
+      await mirrorLock();
+      signal.throwIfAborted();
+      return issuer.issue(binding, signal);
+    },
+  };
+}

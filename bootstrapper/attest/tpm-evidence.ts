@@ -1,0 +1,67 @@
+import type { Issuer } from '../../internal/attestation/index.ts';
+import { createTpmIssuer, FIRMWARE_EVENT_LOG, openKeySecret } from '../../internal/attestation/tpm/index.ts';
+import type { MachineOptions } from '../../internal/attestation/enrol/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+
+/** All that the boot chain and the lock may extend; 16 to 23 are resettable or belong to a dynamic launch. */
+const QUOTED_PCRS = Array.from({ length: 16 }, (_, pcr) => pcr);
+
+export interface TpmEvidenceOptions {
+  readonly provisioning: Pick<Provisioning, 'tpm'>;
+  readonly files: FilePort;
+  readonly keySecretPath: string;
+}
+
+/**
+ * Quotes by an attestation key whose secret is sealed for the agent. It is opened at the first quote and kept: a TPM that
+ * does not answer at the agent's start must not keep the agent from starting.
+ */
+export class TpmEvidence implements Issuer {
+  readonly variant = 'tpm';
+  readonly #options: TpmEvidenceOptions;
+  readonly #tpm: Tpm;
+  #opened: Promise<{ readonly issuer: Issuer; readonly machine: MachineOptions }> | undefined;
+
+  constructor(options: TpmEvidenceOptions, tpm: Tpm) {
+    this.#options = options;
+    this.#tpm = tpm;
+  }
+
+  async issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    return (await this.#open(signal)).issuer.issue(binding, signal);
+  }
+
+  /** For the machine's side of enrolment: TPM and the secret of its attestation key. */
+  async options(signal: AbortSignal): Promise<MachineOptions> {
+    return (await this.#open(signal)).machine;
+  }
+
+  /** Of several first callers one opens it; when that fails, the next one tries anew. */
+  #open(signal: AbortSignal): Promise<{ readonly issuer: Issuer; readonly machine: MachineOptions }> {
+    if (this.#opened !== undefined) return this.#opened;
+    const opening = this.#openSecret(signal).then((attestationKeySecret) => {
+      const machine = { tpm: this.#tpm, attestationKeySecret };
+      return { issuer: createTpmIssuer({ ...machine, pcrs: QUOTED_PCRS, ...this.#eventLog() }), machine };
+    });
+    this.#opened = opening;
+    opening.catch(() => {
+      if (this.#opened === opening) this.#opened = undefined;
+    });
+    return opening;
+  }
+
+  #openSecret(signal: AbortSignal): Promise<Secret<Uint8Array>> {
+    const { provisioning, files, keySecretPath } = this.#options;
+    const pcrs = provisioning.tpm.kind === 'none' ? [] : provisioning.tpm.sealedPcrs;
+    return openKeySecret({ tpm: this.#tpm, files, path: keySecretPath, pcrs }, signal);
+  }
+
+  /** The firmware's log is the log of the TPM that the kernel drives; a software TPM behind a socket has none. */
+  #eventLog(): { readonly eventLog?: { readonly files: FilePort; readonly path: string } } {
+    const { provisioning, files } = this.#options;
+    return provisioning.tpm.kind === 'device' ? { eventLog: { files, path: FIRMWARE_EVENT_LOG } } : {};
+  }
+}

@@ -1,0 +1,15 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import { deviceSource, socketSource, Tpm } from '../../internal/tpm/index.ts';
+
+/** The TPM that the provisioning names, with its one queue; nothing is opened before it is used. */
+export function createTpm(provisioned: Provisioning['tpm'], clock: Clock): Tpm | undefined {
+  switch (provisioned.kind) {
+    case 'none':
+      return undefined;
+    case 'device':
+      return new Tpm({ source: deviceSource(provisioned.path), clock });
+    case 'socket':
+      return new Tpm({ source: socketSource({ path: provisioned.path }), clock });
+  }
+}
