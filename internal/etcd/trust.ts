@@ -41,7 +41,11 @@ function whyNot(
   return named === undefined ? `is for ${certificate.subjectAltName ?? 'nobody'}` : undefined;
 }
 
-/** "192.0.2.1:2379" → "192.0.2.1", "[2001:db8::1]:2379" → "2001:db8::1". */
+/**
+ * "192.0.2.1:2379" → "192.0.2.1", "[2001:db8::1]:2379" → "2001:db8::1". What a Unix socket leads to is the member of this
+ * machine, whose certificate names it so.
+ */
 export function hostOf(endpoint: string): string {
+  if (endpoint.startsWith('unix:')) return 'localhost';
   return endpoint.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }

@@ -9,7 +9,7 @@ export const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const KEEPALIVE_MS = 10_000;
 
 export interface ChannelOptions<P> {
-  /** "host:port"; IPv6 in brackets. */
+  /** "host:port", IPv6 in brackets; or "unix:/path". */
   readonly endpoint: string;
   readonly upgrade: Upgrade<P>;
   /** How often a silent peer is asked for a sign of life, and how long it may take; 10 s unless said. */

@@ -13,6 +13,7 @@ export {
   type Implementation,
   type RpcServerOptions,
 } from './server.ts';
+export { localUpgrade, type LocalPeer } from './local-upgrade.ts';
 export {
   fingerprintOf,
   tlsClientUpgrade,

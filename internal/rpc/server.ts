@@ -114,6 +114,12 @@ export class RpcServer<P> implements AsyncDisposable {
     return (this.#net.address() as AddressInfo).port;
   }
 
+  /** Listens at a Unix socket. Whoever may open it may call; the folder and `umask` decide that. */
+  async listenAt(path: string): Promise<void> {
+    this.#net.listen({ path });
+    await once(this.#net, 'listening');
+  }
+
   /** Stops listening, lets running calls end for `graceMs`, then cuts them. */
   async close(graceMs: number): Promise<void> {
     if (this.#closing.signal.aborted) return;
@@ -167,7 +173,7 @@ export class RpcServer<P> implements AsyncDisposable {
   #introduce(socket: Socket, peer: P): void {
     const name = `connection-${randomUUID()}`;
     Object.defineProperty(socket, 'remoteAddress', { value: name });
-    const key = `${name}:${socket.remotePort}`;
+    const key = socket.remotePort === undefined ? name : `${name}:${socket.remotePort}`;
     this.#peers.set(key, peer);
     socket.once('close', () => this.#peers.delete(key));
   }

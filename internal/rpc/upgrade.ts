@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
 
 /** A connection whose other end has proved who it is. */
 export interface Upgraded<P> {
-  readonly socket: TLSSocket;
+  /** A `TLSSocket`, but for Unix sockets between two processes of one machine. */
+  readonly socket: Socket;
   readonly peer: P;
 }
 

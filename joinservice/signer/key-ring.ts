@@ -1,0 +1,61 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import { KeySigner } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { SignerError } from './errors.ts';
+
+const MAX_BYTES = 64 * 1024;
+
+/**
+ * What every control-plane node has and nobody else, by the name it has in a ticket's sealed keys. On disk the files of
+ * the key ring have the same names.
+ */
+export const CONTROL_PLANE_KEYS = [
+  'cluster-ca.crt',
+  'cluster-ca.key',
+  'etcd-clients-ca.crt',
+  'etcd-clients-ca.key',
+  'etcd-peers-ca.crt',
+  'etcd-peers-ca.key',
+  'kubernetes-ca.crt',
+  'kubernetes-ca.key',
+  'front-proxy-ca.crt',
+  'front-proxy-ca.key',
+  'service-account.key',
+  'service-account.pub',
+  'encryption.json',
+] as const;
+
+type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
+
+/** The cluster's keys as this node has them. Read each time they are used, and held no longer. */
+export class KeyRing {
+  readonly #files: FilePort;
+  readonly #folder: string;
+  readonly #nowMs: () => number;
+
+  constructor(options: { readonly files: FilePort; readonly folder: string; readonly nowMs: () => number }) {
+    this.#files = options.files;
+    this.#folder = options.folder;
+    this.#nowMs = options.nowMs;
+  }
+
+  /** Throws `signer-key-missing`. */
+  async authority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeySigner> {
+    const [caPem, keyPem] = [await this.#read(`${name}.crt`), await this.#read(`${name}.key`)];
+    return new KeySigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
+  }
+
+  /** All of them as one JSON object, name to text. Throws `signer-key-missing` unless every one is there. */
+  async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
+    const entries: [KeyName, string][] = [];
+    for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
+    return new Secret(new Uint8Array(Buffer.from(JSON.stringify(Object.fromEntries(entries)), 'utf8')));
+  }
+
+  async #read(name: KeyName): Promise<Secret<string>> {
+    const path = `${this.#folder}/${name}`;
+    const bytes = await this.#files.read(path, MAX_BYTES);
+    if (bytes === undefined) throw new SignerError('signer-key-missing', `reading ${path}: it is not there`);
+    return new Secret(Buffer.from(bytes).toString('utf8'));
+  }
+}

@@ -1,0 +1,31 @@
+import { SystemClock } from '../../internal/clock/index.ts';
+import { describeError, EXIT_CODES, findCoded, isAbort } from '../../internal/errors/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { createLogger, formatJsonRecord } from '../../internal/logging/index.ts';
+import { parseSignerConfig } from './config.ts';
+import { serveSigner } from './serve.ts';
+
+/** `signer CONFIG`: holds the cluster's CA keys beside the join service, and has no network. */
+const MAX_CONFIG_BYTES = 64 * 1024;
+const clock = new SystemClock();
+const files = new DiskFiles();
+const log = createLogger({
+  path: 'signer',
+  nowMs: () => clock.nowMs(),
+  sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
+});
+
+const stop = new AbortController();
+for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new Error(name)));
+process.umask(0o007); // the socket is the join service's group's too
+
+try {
+  const path = process.argv[2] ?? '/etc/cluster/signer.json';
+  const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
+  await serveSigner(parseSignerConfig(path, text), { files, clock, log }, { signal: stop.signal });
+} catch (error) {
+  if (!isAbort(error, stop.signal)) {
+    log.error('stopping', { error: describeError(error), code: findCoded(error)?.code });
+    process.exitCode = EXIT_CODES[findCoded(error)?.exit ?? 'internal'].number;
+  }
+}

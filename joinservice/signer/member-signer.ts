@@ -1,0 +1,156 @@
+import { isIP } from 'node:net';
+import { isSignedBy, seal, ticketKeysStatement, type Sealed } from '../../internal/crypto/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import {
+  fingerprintOfKey,
+  nodeLeaf,
+  operatorLeaf,
+  verifyRequest,
+  type LeafSpec,
+  type SubjectName,
+} from '../../internal/pki/index.ts';
+import { CLUSTER_KEY, records, type ClusterRecord, type NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
+import { SignerError } from './errors.ts';
+import type { KeyRing } from './key-ring.ts';
+
+const KUBELET_DAYS = 365;
+
+/** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
+export interface MemberRequest {
+  readonly nodeId: string;
+  readonly address: string;
+  readonly kubeletClientCsr: Uint8Array;
+  readonly kubeletServingCsr: Uint8Array;
+  readonly sealingPublicKey: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+export interface MemberCredentials {
+  readonly nodeCertPem: string;
+  readonly kubernetesCaPem: string;
+  readonly kubeletClientCertPem: string;
+  readonly kubeletServingCertPem: string;
+  /** Where the roles on record need them. */
+  readonly controlPlaneKeys: Sealed | undefined;
+}
+
+/**
+ * Signs what records allow and nothing else. What a certificate says comes from the record: name, roles, key. From the
+ * request come only public keys, which the machine itself signed, and its address.
+ */
+export class MemberSigner {
+  readonly #etcd: KeySpace;
+  readonly #keys: KeyRing;
+
+  /** @param etcd the cluster's records; reading is enough */
+  constructor(options: { readonly etcd: KeySpace; readonly keys: KeyRing }) {
+    this.#etcd = options.etcd;
+    this.#keys = options.keys;
+  }
+
+  async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
+    const { nodeId, address } = request;
+    if (isIP(address) === 0) throw invalid(`the address ${JSON.stringify(address.slice(0, 64))}`);
+    const [cluster, node] = [await this.#cluster(signal), await this.#node(nodeId, signal)];
+    const pubKeyDer = Buffer.from(node.pubKey, 'base64');
+    if (!isSignedBy(pubKeyDer, ticketKeysStatement(request), request.signature))
+      throw invalid(`the keys were not signed by ${nodeId}`);
+    const [client, serving] = [
+      await keyOf(request.kubeletClientCsr),
+      await keyOf(request.kubeletServingCsr),
+    ];
+    const [clusterCa, kubernetesCa] = [
+      await this.#keys.authority('cluster-ca'),
+      await this.#keys.authority('kubernetes-ca'),
+    ];
+    const { clusterId } = cluster;
+    return {
+      nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address] })),
+      kubernetesCaPem: kubernetesCa.caPem,
+      kubeletClientCertPem: await kubernetesCa.issue(kubeletLeaf(node, client, { usage: 'client', names: [] })),
+      kubeletServingCertPem: await kubernetesCa.issue(
+        kubeletLeaf(node, serving, {
+          usage: 'server',
+          names: [
+            { type: 'dns', value: node.name },
+            { type: 'ip', value: address },
+          ],
+        }),
+      ),
+      controlPlaneKeys: await this.#sealedKeys(node, clusterId, request.sealingPublicKey),
+    };
+  }
+
+  /** For the key in the request, if an operator has it. */
+  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
+    const pubKeyDer = await keyOf(certificateRequest);
+    const key = records.operator.key(fingerprintOfKey(pubKeyDer));
+    const entry = await this.#etcd.get(key, { signal });
+    if (entry === undefined) throw notOnRecord(key);
+    const { name } = records.operator.decode(key, entry.value);
+    const { clusterId } = await this.#cluster(signal);
+    return (await this.#keys.authority('cluster-ca')).issue(operatorLeaf({ clusterId, pubKeyDer, name }));
+  }
+
+  async #sealedKeys(
+    node: NodeRecord,
+    clusterId: string,
+    sealingPublicKey: Uint8Array,
+  ): Promise<Sealed | undefined> {
+    if (!isControlPlane(node.roles)) return undefined;
+    const keys = await this.#keys.controlPlaneKeys();
+    try {
+      return seal(keys, sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId: node.nodeId });
+    } catch (error) {
+      if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
+      throw error;
+    }
+  }
+
+  async #cluster(signal: AbortSignal): Promise<ClusterRecord> {
+    const entry = await this.#etcd.get(CLUSTER_KEY, { signal });
+    if (entry === undefined) throw notOnRecord(CLUSTER_KEY);
+    return records.cluster.decode(CLUSTER_KEY, entry.value);
+  }
+
+  async #node(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
+    const key = records.node.key(nodeId);
+    const entry = nodeId.includes('/') ? undefined : await this.#etcd.get(key, { signal });
+    const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
+    if (node === undefined || !isMemberState(node.state)) throw notOnRecord(key);
+    return node;
+  }
+}
+
+/** Kubernetes' own names of a kubelet (Node authorization): the user of its certificates, client and serving. */
+function kubeletLeaf(
+  node: NodeRecord,
+  pubKeyDer: Uint8Array,
+  as: { readonly usage: 'client' | 'server'; readonly names: readonly SubjectName[] },
+): LeafSpec {
+  return {
+    commonName: `system:node:${node.name}`,
+    organization: 'system:nodes',
+    pubKeyDer,
+    usages: [as.usage],
+    names: as.names,
+    validDays: KUBELET_DAYS,
+  };
+}
+
+async function keyOf(csr: Uint8Array): Promise<Uint8Array> {
+  try {
+    return await verifyRequest(csr);
+  } catch (error) {
+    throw invalid('a certificate request', error);
+  }
+}
+
+function invalid(what: string, cause?: unknown): SignerError {
+  return new SignerError('signer-request-invalid', `reading a request to sign: ${what}`, { cause });
+}
+
+function notOnRecord(key: string): SignerError {
+  return new SignerError('signer-not-on-record', `looking for ${key}: no such record of a member`);
+}
