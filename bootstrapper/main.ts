@@ -2,7 +2,7 @@ import { SystemClock } from '../internal/clock/index.ts';
 import { MAX_PROVISIONING_BYTES, parseProvisioning, PROVISIONING_PATH } from '../internal/config/index.ts';
 import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/errors/index.ts';
 import { ExecaRunner } from '../internal/exec/index.ts';
-import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
+import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
 import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
 import { guardProcess, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
@@ -49,6 +49,7 @@ try {
   await runAgent(
     {
       files,
+      kernel: new KernelFiles(),
       streams: new DiskStreams(),
       commands,
       units: new SystemdUnits({ files, commands }),

@@ -1,13 +1,15 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { AppendPort, FilePort, StreamPort } from '../../internal/file/index.ts';
+import type { AppendPort, FilePort, KernelFilePort, StreamPort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
 
 /** The world outside the agent. */
 export interface AgentPorts {
   readonly files: FilePort & AppendPort;
+  /** Attributes of the kernel's own file systems: reports of a confidential processor. */
+  readonly kernel: KernelFilePort;
   readonly streams: StreamPort;
   readonly commands: CommandRunner;
   readonly units: UnitPort;

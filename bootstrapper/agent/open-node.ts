@@ -2,6 +2,7 @@ import { createPublicKey } from 'node:crypto';
 import { BlobStore, parseManifest } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
+import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
 import { CURATOR_PORT } from '../curatorunit/index.ts';
@@ -27,6 +28,8 @@ const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 /** What this machine is and what it has on disk, opened once per life of the agent. */
 export interface OpenNode {
   readonly identity: MachineIdentity;
+  /** What this machine shows of itself, to whomever: see bootstrapper/attest. */
+  readonly evidence: MachineEvidence;
   readonly host: HostSettings;
   /** The address other machines reach this one at. */
   readonly ownAddress: () => string;
@@ -52,7 +55,6 @@ export async function openNode(
 ): Promise<OpenNode> {
   const { files, streams, clock, log, machine } = ports;
   const { provisioning } = options;
-  const nowMs = (): number => clock.nowMs();
   for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment]) await files.makeDirectory(folder);
   const identity = await loadMachineIdentity(files, PLACES);
   log.info('this machine', {
@@ -64,7 +66,7 @@ export async function openNode(
   const store = new BlobStore({ files, streams, roots: stores });
   const events = new FileEventStore(files, PLACES.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
-  const lock = new NodeLock({ files, path: PLACES.lock, nowMs });
+  const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
   const job = new InitJob({ files, lock, phases, preflight: preflightOf(ports, provisioning) }, PLACES.init);
   const values = new RoleValues();
   const curators = new CuratorClient({
@@ -80,6 +82,7 @@ export async function openNode(
   const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
   return {
     identity,
+    evidence,
     host: {
       restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
       failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
@@ -98,6 +101,35 @@ export async function openNode(
       fetchBlob({ store, curators, clock, log: log.child('fetch') }, blob, fetchSignal),
     ),
   };
+}
+
+/** The lock of this machine and what it shows of itself: nothing is shown that contradicts the lock. */
+function openTrust(
+  { files, kernel, clock }: AgentPorts,
+  options: {
+    readonly provisioning: Provisioning;
+    readonly identity: MachineIdentity;
+    readonly signal: AbortSignal;
+  },
+): { readonly lock: NodeLock; readonly evidence: MachineEvidence } {
+  const { provisioning, identity, signal } = options;
+  const tpm = createTpm(provisioning.tpm, clock);
+  const register =
+    tpm === undefined || provisioning.tpm.kind === 'none'
+      ? {}
+      : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => clock.nowMs(), ...register });
+  const evidence = createMachineEvidence({
+    provisioning,
+    tpm,
+    machineKeyPem: identity.keyPem,
+    files,
+    kernel,
+    clock,
+    keySecretPath: PLACES.keySecret,
+    mirrorLock: () => lock.mirror(),
+  });
+  return { lock, evidence };
 }
 
 /** The checks before anything changes, for what an owner asks of this machine. */

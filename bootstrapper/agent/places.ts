@@ -6,6 +6,7 @@ export const PLACES = {
   provisioning: '/etc/cluster/provisioning.json',
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
+  keySecret: `${STATE}/machine/attestation-key.sealed`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,
   init: `${STATE}/init`,

@@ -1,4 +1,7 @@
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
+import { evidenceSocketRunnable } from '../attest/index.ts';
+import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import { Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
@@ -63,6 +66,10 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       saveRoles: (roles) => state.roles.save(roles),
     }),
     directory: directoryWorker({ reads, writes: values, curators, saved: state.directory }),
+    evidence: evidenceSocketRunnable(
+      { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
+      { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
+    ),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
     ...workloads(options, driver),
   };

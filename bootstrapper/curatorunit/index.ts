@@ -4,4 +4,9 @@
  */
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { CuratorUnitError, curatorUnitErrors, type CuratorUnitErrorCode } from './errors.ts';
-export { CURATOR_PORT, type JoinserviceFiles, type JoinserviceSettings } from './joinservice-unit.ts';
+export {
+  CURATOR_PORT,
+  JOINSERVICE_USER,
+  type JoinserviceFiles,
+  type JoinserviceSettings,
+} from './joinservice-unit.ts';
