@@ -4,6 +4,7 @@ import {
   parseClusterConfig,
   renderClusterConfig,
   type ChartConfig,
+  type JoinConfig,
 } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { planCharts } from '../charts/index.ts';
@@ -18,6 +19,9 @@ export interface GenerateOptions {
   /** Networks of a cluster on this machine, which must meet nobody's. */
   readonly local?: boolean;
   readonly charts?: readonly Partial<ChartConfig>[];
+  /** Whether ordinary pods may run on the first node; yes unless said. */
+  readonly runsWorkloads?: boolean;
+  readonly join?: JoinConfig;
 }
 
 /** Makes what is missing of a workspace and says what is to be done with it. What exists stays as it is. */
@@ -34,6 +38,8 @@ export async function generateWorkspace(
     ...(fingerprint === undefined ? {} : { fingerprint }),
     ...(options.local === true ? { networks: LOCAL_NETWORKS } : {}),
     ...(options.charts === undefined ? {} : { charts: options.charts }),
+    ...(options.runsWorkloads === undefined ? {} : { runsWorkloads: options.runsWorkloads }),
+    ...(options.join === undefined ? {} : { join: options.join }),
   });
   parseClusterConfig(configText, workspace.layout.config); // what we write, we can read
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });

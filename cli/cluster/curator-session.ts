@@ -1,3 +1,4 @@
+import type { DescService } from '@bufbuild/protobuf';
 import type { X509Certificate } from 'node:crypto';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { verifyNode } from '../../internal/pki/index.ts';
@@ -16,6 +17,15 @@ const ANSWER_MS = 10_000;
 
 export type CuratorClient = Client<typeof Curator>;
 
+/** A curator that answers, with every contract that it serves. */
+export type CuratorServices = <S extends DescService>(service: S) => Client<S>;
+
+/** What a call needs; for a stream take the signal alone. */
+export interface AskOptions {
+  readonly signal: AbortSignal;
+  readonly timeoutMs: number;
+}
+
 /**
  * Asks the first curator that answers: every one of them serves every call. Our proof is the owner certificate, theirs a
  * node certificate of this cluster.
@@ -24,10 +34,7 @@ export type CuratorClient = Client<typeof Curator>;
 export async function askCurator<T>(
   context: CommandContext,
   from: { readonly layout: WorkspaceLayout; readonly state: StateFile },
-  ask: (
-    curator: CuratorClient,
-    options: { readonly signal: AbortSignal; readonly timeoutMs: number },
-  ) => Promise<T>,
+  ask: (curator: CuratorClient, options: AskOptions, services: CuratorServices) => Promise<T>,
 ): Promise<T> {
   const result = from.state.value.init?.result;
   if (result === undefined)
@@ -48,7 +55,8 @@ export async function askCurator<T>(
       }),
     });
     try {
-      return await ask(createClient(Curator, channel), { signal: context.signal, timeoutMs: ANSWER_MS });
+      const options = { signal: context.signal, timeoutMs: ANSWER_MS };
+      return await ask(createClient(Curator, channel), options, (service) => createClient(service, channel));
     } catch (error) {
       context.signal.throwIfAborted();
       if (!(error instanceof RpcError) || !error.retryable) throw error;

@@ -1,8 +1,12 @@
 /** Use cases on a cluster, each a visible list of steps. Commands call them; they talk through the host. */
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config.ts';
 export type { GenerateOptions } from './config.ts';
+export { askCurator, type AskOptions, type CuratorClient, type CuratorServices } from './curator-session.ts';
 export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init.ts';
-export { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
+export { readAccess } from './keep-result.ts';
 export { runKubeconfig } from './kubeconfig.ts';
+export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
+export { lookAtWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
+export { printable } from './printable.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status.ts';

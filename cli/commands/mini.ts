@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
 interface NameFlag {
@@ -6,6 +6,8 @@ interface NameFlag {
 }
 
 interface UpFlags extends NameFlag {
+  readonly controlPlanes?: number;
+  readonly workers?: number;
   readonly kubernetesVersion?: string;
   readonly nodesOnly?: true;
   readonly build?: true;
@@ -25,16 +27,32 @@ export function register(program: Command, action: ActionBinder): void {
     mini.command(name).description(description).option('--name <name>', 'name of the local cluster', 'mini');
   verb('up', 'make the cluster, or go on where it was interrupted')
     .option('--kubernetes-version <version>', 'default: the newest one that is supported')
+    .option(
+      '--control-planes <n>',
+      '1 to 7, default 1; their etcd members keep the cluster’s state',
+      countFrom(1, 7),
+    )
+    .option(
+      '--workers <n>',
+      '0 to 20, default 0; without any, the first machine runs workloads too',
+      countFrom(0, 20),
+    )
     .option('--nodes-only', 'make and start the machines, put no cluster on them')
     .option('--build', 'make the bundle of components first when it is not there')
     .option('--demo', 'with a sample chart that answers')
     .option('--empty-store', 'let machines start without components; they are sent what they need')
     .option('--agent <file>', 'Debian package of the agent; default: the newest one that was built')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  cluster mini up                                    one machine that is a whole cluster\n  cluster mini up --control-planes 3 --workers 2     five machines, highly available',
+    )
     .action(
       action<UpFlags>(async (context, flags) => {
         const { runMiniUp } = await import('../mini/index.ts');
         return runMiniUp(context, {
           name: flags.name,
+          controlPlanes: flags.controlPlanes,
+          workers: flags.workers,
           kubernetesVersion: flags.kubernetesVersion,
           nodesOnly: flags.nodesOnly === true,
           emptyStore: flags.emptyStore === true,
@@ -58,6 +76,15 @@ export function register(program: Command, action: ActionBinder): void {
     .command('preflight')
     .description('what this machine lacks for local clusters, and the commands that bring it')
     .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
+}
+
+/** A whole number in a range. */
+function countFrom(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const count = /^[0-9]{1,3}$/.test(text) ? Number(text) : -1;
+    if (count < least || count > most) throw new InvalidArgumentError(`It must be ${least} to ${most}.`);
+    return count;
+  };
 }
 
 function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {

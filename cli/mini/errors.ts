@@ -16,6 +16,27 @@ export const miniErrors = defineErrors({
       'The agent of a local machine did not show its fingerprint; the end of its journal is in the message.',
     fix: 'Read all of it with `cluster mini exec NODE -- journalctl -u bootstrapper`.',
   },
+  'mini-plan-invalid': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The list of machines of a local cluster can not be read.',
+    fix: 'Make the local cluster anew: `cluster mini down`, then `cluster mini up`.',
+  },
+  'mini-machine-refused': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning: 'The cluster refused a machine that was to become a member; its reason is in the message.',
+    fix: 'Read `cluster explain` for the machine named in the message.',
+  },
+  'mini-not-ready': {
+    fault: 'system',
+    exit: 'unhealthy',
+    retryable: true,
+    meaning: 'Machines did not become Ready in time; the message says what each of them waits for.',
+    fix: 'The same command waits again. Read the journal with `cluster mini exec NODE -- journalctl -u bootstrapper`.',
+  },
   'mini-demo-silent': {
     fault: 'system',
     exit: 'unhealthy',

@@ -11,9 +11,11 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { debianArchitecture, findAgentPackage, packageFolders } from './agent-package.ts';
 import { MiniError } from './errors.ts';
+import { FIRST_MACHINE, type PlannedMachine } from './machine-plan.ts';
 import { placesFrom } from './places.ts';
 
 const AGENT_MS = 60_000;
+const JOIN_PORT = 9090;
 const POLL_MS = 200;
 
 /** Everything that is missing here, before anything changes. */
@@ -58,25 +60,80 @@ export function claimCluster(
   return createCluster(machines, { root: placesFrom(context).root, name, signal: context.signal });
 }
 
-/** The machine of that name, made unless it is there, and switched on. */
-export async function startNode(
+/** `sha256:…` of the endorsement key of each machine's TPM; made ahead, so that it can be written down who is expected. */
+export async function makeTpms(
   context: CommandContext,
   cluster: LocalCluster,
-  node: {
-    readonly name: string;
+  planned: readonly PlannedMachine[],
+): Promise<ReadonlyMap<string, string>> {
+  const title = planned.length === 1 ? 'Making a TPM' : `Making ${planned.length} TPMs`;
+  return context.host.step('mini-tpm', title, async (progress) => {
+    const identities = new Map<string, string>();
+    for (const { name } of planned) {
+      progress.update(name, { of: planned.length, value: identities.size, unit: 'steps' });
+      identities.set(name, await cluster.manufactureTpm(name, context.signal));
+    }
+    return identities;
+  });
+}
+
+/** The machines of the plan, made unless they are there. Each knows the control planes other than itself. */
+export async function makeMachines(
+  context: CommandContext,
+  cluster: LocalCluster,
+  options: {
+    readonly planned: readonly PlannedMachine[];
     readonly layers: readonly string[];
     readonly ownerKeys: readonly [string];
-    /** It starts with an empty store and is given what it needs. */
+    /** They start with empty stores and are given what they need. */
     readonly emptyStore: boolean;
   },
-): Promise<LocalNode> {
-  const { emptyStore, ...rest } = node;
-  return context.host.step('mini-node', `Starting machine ${node.name}`, async () => {
-    const machine =
-      (await cluster.findNode(node.name)) ??
-      (await cluster.addNode({ ...rest, ...(emptyStore ? {} : { seedFolder: placesFrom(context).blobs }) }));
-    await machine.start(context.signal);
-    return machine;
+): Promise<readonly [LocalNode, ...LocalNode[]]> {
+  const { planned, layers, ownerKeys, emptyStore } = options;
+  const seed = emptyStore ? {} : { seedFolder: placesFrom(context).blobs };
+  const addresses = await cluster.addressesFor(planned.map(({ name }) => name));
+  const made: LocalNode[] = [];
+  for (const { name } of planned) {
+    const address = addresses.get(name);
+    const joinEndpoints = planned
+      .filter((each) => each.kind === 'control-plane' && each.name !== name && name !== FIRST_MACHINE)
+      .map((each) => `${addresses.get(each.name) ?? ''}:${JOIN_PORT}`);
+    made.push(
+      (await cluster.findNode(name)) ??
+        (await cluster.addNode({
+          name,
+          layers,
+          ownerKeys,
+          joinEndpoints,
+          ...(address === undefined ? {} : { address }),
+          ...seed,
+        })),
+    );
+  }
+  const [first, ...others] = made;
+  if (first === undefined) throw new MiniError('mini-plan-invalid', 'making machines: none is planned');
+  return [first, ...others];
+}
+
+/** All of them at once. The first failure is told when every one has come up or failed. */
+export async function startMachines(
+  context: CommandContext,
+  cluster: LocalCluster,
+  machines: readonly LocalNode[],
+): Promise<void> {
+  const [first] = machines;
+  const title =
+    machines.length === 1 ? `Starting machine ${first?.name ?? ''}` : `Starting ${machines.length} machines`;
+  await context.host.step('mini-node', title, async (progress) => {
+    await cluster.ensureSwitch(context.signal);
+    let up = 0;
+    const starts = await Promise.allSettled(
+      machines.map(async (machine) => {
+        await machine.start(context.signal);
+        progress.update(`${machine.name} is up`, { of: machines.length, value: ++up, unit: 'steps' });
+      }),
+    );
+    for (const start of starts) if (start.status === 'rejected') throw start.reason;
   });
 }
 

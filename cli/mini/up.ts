@@ -1,15 +1,28 @@
 import type { LocalCluster, LocalNode } from '../../internal/machines/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import type { JoiningMachine } from './await-members.ts';
 import { askDemo, demoChart } from './demo.ts';
-import { awaitAgent, checkHost, claimCluster, prepareLayers, startNode } from './machines.ts';
+import { planMachines, readMachinePlan, saveMachinePlan, type PlannedMachine } from './machine-plan.ts';
+import {
+  awaitAgent,
+  checkHost,
+  claimCluster,
+  makeMachines,
+  makeTpms,
+  prepareLayers,
+  startMachines,
+} from './machines.ts';
 import { machineHostFrom } from './places.ts';
 
 export interface MiniUpOptions {
   readonly name: string;
+  /** At least so many; undefined: as many as there are, and one for a new cluster. */
+  readonly controlPlanes: number | undefined;
+  readonly workers: number | undefined;
   readonly kubernetesVersion: string | undefined;
   /** Machines only, no cluster on them. */
   readonly nodesOnly: boolean;
-  /** Machines start with an empty store and are given what they need by the CLI. */
+  /** Machines start with an empty store and are given what they need by the CLI and by one another. */
   readonly emptyStore: boolean;
   /** Make the bundle when it is not there. */
   readonly build: boolean;
@@ -19,12 +32,12 @@ export interface MiniUpOptions {
   readonly agent: string | undefined;
 }
 
-const FIRST_NODE = 'n1';
 const INIT_PORT = 9000;
 
 /**
- * A whole cluster on this machine, or what is missing of it: machines in containers, then the very
- * same `init` that bare machines get. Run again it goes on, or finds that all is there.
+ * A whole cluster on this machine, or what is missing of it: machines in containers, all switched on at once; the first
+ * gets the very same `init` that bare machines get, and the others join by themselves. Run again it goes on, or finds
+ * that all is there.
  */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
@@ -34,11 +47,44 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const cluster = await claimCluster(context, machines, options.name);
   await using _lock = await cluster.lock();
   const own = inWorkspaceOf(context, cluster);
-  const ownerKeys = await prepareWorkspace(own, options);
+  const planned = await plan(context, cluster, options);
+  const identities = await makeTpms(context, cluster, planned);
+  const joining = joiningOf(planned, identities);
+  const ownerKeys = await prepareWorkspace(own, options, joining);
   const { emptyStore } = options;
-  const node = await startNode(context, cluster, { name: FIRST_NODE, layers, ownerKeys, emptyStore });
-  if (options.nodesOnly) tellMachines(context, cluster, node);
-  else await makeCluster(own, { cluster, node, options });
+  const [first, ...others] = await makeMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
+  await startMachines(context, cluster, [first, ...others]);
+  if (options.nodesOnly) tellMachines(context, cluster, [first, ...others]);
+  else await makeCluster(own, { cluster, first, joining, options });
+}
+
+/** What there is to be, on disk before any of it is made. */
+async function plan(
+  context: CommandContext,
+  cluster: LocalCluster,
+  options: MiniUpOptions,
+): Promise<readonly PlannedMachine[]> {
+  const { files } = context.ports;
+  const there = await readMachinePlan(files, cluster.paths.folder);
+  const planned = planMachines(there, options);
+  await saveMachinePlan(files, cluster.paths.folder, planned);
+  return planned;
+}
+
+/**
+ * All but the first. A TPM that this program has made is known by its endorsement key before its machine has ever run.
+ * Without workers the control planes carry the workloads.
+ */
+function joiningOf(
+  planned: readonly PlannedMachine[],
+  identities: ReadonlyMap<string, string>,
+): readonly JoiningMachine[] {
+  const hasWorkers = planned.some(({ kind }) => kind === 'worker');
+  return planned.slice(1).map(({ name, kind }) => ({
+    name,
+    roles: kind === 'worker' || hasWorkers ? [kind] : [kind, 'worker'],
+    identity: `tpm-ek:${(identities.get(name) ?? '').replace(/^sha256:/, '')}`,
+  }));
 }
 
 /** A command that can be copied: with `npx` where that is how this one was called. */
@@ -62,57 +108,89 @@ async function prepareBundle(context: CommandContext, options: MiniUpOptions): P
   else await readBundle(bundle, kubernetesVersion);
 }
 
-/** The workspace comes before the machines: they are provisioned with its owner key. */
-async function prepareWorkspace(context: CommandContext, options: MiniUpOptions): Promise<readonly [string]> {
+/** The workspace comes before the machines: they are provisioned with its owner key, and it lists who is expected. */
+async function prepareWorkspace(
+  context: CommandContext,
+  options: MiniUpOptions,
+  joining: readonly JoiningMachine[],
+): Promise<readonly [string]> {
   return context.host.step('mini-workspace', 'Preparing the workspace', async () => {
     const { generateWorkspace } = await import('../cluster/index.ts');
+    const hasWorkers = joining.some(({ roles }) => !roles.includes('control-plane'));
     const { ownerKey } = await generateWorkspace(context, {
       name: options.name,
       kubernetesVersion: options.kubernetesVersion,
       local: true,
       charts: options.demo ? [demoChart] : [],
+      ...(hasWorkers ? { runsWorkloads: false } : {}),
+      ...(joining.length === 0 ? {} : { join: { policy: 'inventory', inventory: inventoryOf(joining) } }),
     });
     return [ownerKey.pubKeyBase64];
   });
 }
 
+function inventoryOf(joining: readonly JoiningMachine[]) {
+  return joining.map(({ name, roles, identity }) => ({ identity, name, roles: [...roles], labels: {} }));
+}
+
 async function makeCluster(
   context: CommandContext,
-  made: { readonly cluster: LocalCluster; readonly node: LocalNode; readonly options: MiniUpOptions },
+  made: {
+    readonly cluster: LocalCluster;
+    readonly first: LocalNode;
+    readonly joining: readonly JoiningMachine[];
+    readonly options: MiniUpOptions;
+  },
 ): Promise<void> {
-  const { cluster, node, options } = made;
-  const fingerprint = await awaitAgent(context, node);
+  const { cluster, first, joining, options } = made;
+  const fingerprint = await awaitAgent(context, first);
   const { runInit } = await import('../cluster/index.ts');
   const summary = await runInit(context, {
-    node: `${node.address}:${INIT_PORT}`,
+    node: `${first.address}:${INIT_PORT}`,
     fingerprint,
     kubernetesVersion: options.kubernetesVersion,
     charts: { kind: 'all' },
   });
-  const demo = options.demo ? await askDemo(context, node.address) : undefined;
+  if (joining.length > 0) {
+    const { awaitMembers } = await import('./await-members.ts');
+    await awaitMembers(context, joining);
+  }
+  const demo = options.demo ? await askDemo(context, first.address) : undefined;
   const { workspace } = cluster.paths;
-  context.host.result({ ...summary, workspace, node: node.name, address: node.address, demo }, () =>
+  const machines = [first.name, ...joining.map(({ name }) => name)];
+  const data = { ...summary, workspace, node: first.name, address: first.address, machines, demo };
+  context.host.result(data, () =>
     [
       summary.unchanged
         ? `Local cluster ${cluster.name} is there; nothing was changed.`
         : `Local cluster ${cluster.name} runs.`,
-      `  machine     ${node.name} at ${node.address}`,
+      `  ${machines.length === 1 ? 'machine ' : 'machines'}    ${machines.join(', ')}; ${first.name} at ${first.address}`,
       `  API         ${summary.apiServer}`,
       `  workspace   ${workspace}`,
       `  kubeconfig  ${summary.kubeconfig}`,
       ...(demo === undefined ? [] : [`  sample      ${demo.url} says: ${demo.answer}`]),
       '',
-      nextCommand(context, cluster, `${node.name} -- kubectl get pods -A`),
+      nextCommand(context, cluster, `${first.name} -- kubectl get pods -A`),
     ].join('\n'),
   );
 }
 
-function tellMachines(context: CommandContext, cluster: LocalCluster, node: LocalNode): void {
+function tellMachines(context: CommandContext, cluster: LocalCluster, machines: readonly LocalNode[]): void {
   const { workspace } = cluster.paths;
-  context.host.result({ cluster: cluster.name, workspace, node: node.name, address: node.address }, () =>
+  const [first] = machines;
+  const data = {
+    cluster: cluster.name,
+    workspace,
+    node: first?.name,
+    address: first?.address,
+    machines: machines.map(({ name, address }) => ({ name, address })),
+  };
+  context.host.result(data, () =>
     [
-      `Machine ${node.name} of local cluster ${cluster.name} runs at ${node.address}.`,
-      nextCommand(context, cluster, `${node.name} -- bash`),
+      ...machines.map(
+        ({ name, address }) => `Machine ${name} of local cluster ${cluster.name} runs at ${address}.`,
+      ),
+      nextCommand(context, cluster, `${first?.name ?? 'n1'} -- bash`),
     ].join('\n'),
   );
 }

@@ -2,6 +2,7 @@ import { stringify } from 'yaml';
 import { z } from 'zod';
 import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
+import type { JoinConfig } from './join-schema.ts';
 import { parseLocated } from './located.ts';
 import { clusterConfigSchema, type ClusterConfig } from './schema.ts';
 
@@ -34,12 +35,14 @@ export function renderClusterConfig(options: {
   readonly fingerprint?: string;
   readonly networks?: { readonly podSubnet: string; readonly serviceSubnet: string };
   readonly charts?: readonly Readonly<Record<string, unknown>>[];
+  readonly runsWorkloads?: boolean;
+  readonly join?: JoinConfig;
 }): string {
   const networks = options.networks ?? DEFAULTS;
   const firstNode = {
     ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
     ...(options.fingerprint === undefined ? {} : { fingerprint: options.fingerprint }),
-    runsWorkloads: true,
+    runsWorkloads: options.runsWorkloads ?? true,
   };
   const config = {
     version: 1,
@@ -49,7 +52,7 @@ export function renderClusterConfig(options: {
     apiServer: { extraSans: [] },
     firstNode,
     charts: options.charts ?? [],
-    join: { policy: DEFAULTS.joinPolicy },
+    join: options.join ?? { policy: DEFAULTS.joinPolicy },
   };
   const header =
     '# Configuration of one cluster. `cluster config schema` describes every key, `cluster config validate` checks this file.\n';

@@ -2,16 +2,17 @@ import { readCgroupLayout, type CgroupLayout } from './cgroups.ts';
 import { MachinesError } from './errors.ts';
 import { readText, type MachineHost } from './host.ts';
 import { acquireLock } from './lock.ts';
-import { parseName } from './names.ts';
-import { nextAddress, type NodeNetwork } from './network.ts';
+import { parseName, tpmScope } from './names.ts';
+import { ensureSwitch, nextAddress, type NodeNetwork } from './network.ts';
 import { LocalNode } from './node.ts';
 import { writeNodeDisk } from './node-disk.ts';
-import { clusterPaths, nodePaths, type ClusterPaths } from './node-paths.ts';
+import { clusterPaths, nodePaths, type ClusterPaths, type NodePaths } from './node-paths.ts';
 import { parseNodeRecord, type NodeRecord } from './node-record.ts';
 import { claimNumber, findNumber } from './numbers.ts';
 import { hasCapability } from './proc.ts';
+import { launchScript } from './scripts.ts';
 import { provisioningFor, SEED_IN_NODE } from './provisioning.ts';
-import { prepareManufacturer } from './tpm.ts';
+import { manufactureTpm, prepareManufacturer, readEkFingerprint } from './tpm.ts';
 
 const CAP_SYS_RESOURCE = 24; // capability.h
 
@@ -22,6 +23,10 @@ export interface NewNode {
   readonly layers: readonly string[];
   /** Raw Ed25519 public keys of the owners, base64; never none, which would be anybody. */
   readonly ownerKeys: readonly [string, ...string[]];
+  /** Where it may find its cluster, "host:port" of control planes; none where somebody comes to it. */
+  readonly joinEndpoints?: readonly string[];
+  /** One of `addressesFor`; otherwise the lowest free one. */
+  readonly address?: string;
   /** The `blobs` folder of a store of the host, which the node may read; without it the node's store starts empty. */
   readonly seedFolder?: string;
   /** Fault knobs; see `NodeRecord`. */
@@ -81,6 +86,42 @@ export class LocalCluster {
     return node;
   }
 
+  /** The address that each of these has, or will have when it is added with it. */
+  async addressesFor(names: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const nodes = await this.nodes();
+    const taken = nodes.map(({ address }) => address);
+    const addresses = new Map(nodes.map(({ name, address }) => [name, address]));
+    for (const name of names) {
+      if (addresses.has(name)) continue;
+      const address = nextAddress(this.network, taken);
+      taken.push(address);
+      addresses.set(parseName(name, 'node'), address);
+    }
+    return addresses;
+  }
+
+  /**
+   * Makes the TPM of a machine before the machine: `sha256:…` of its endorsement key, which says who the machine will
+   * be. One at a time: the manufacturer counts its certificates in a file.
+   */
+  async manufactureTpm(name: string, signal: AbortSignal): Promise<string> {
+    const { tpm: folder } = nodePaths(this.paths, parseName(name, 'node'));
+    const { launch, manufacturer } = this.paths;
+    const tpm = { folder, scope: tpmScope(this.network.number, name) };
+    if ((await this.#host.files.stat(launch)) === undefined)
+      await this.#host.files.writeAtomic(launch, launchScript);
+    await manufactureTpm(this.#host, this.#layout, { tpm, manufacturer, launch, signal });
+    const fingerprint = await readEkFingerprint(this.#host, tpm);
+    if (fingerprint === undefined)
+      throw new MachinesError('machines-boot-failed', `making the TPM of ${name}: it has no certificate`);
+    return fingerprint;
+  }
+
+  /** The switch that all machines are plugged into. Before several are started at once. */
+  ensureSwitch(signal: AbortSignal): Promise<void> {
+    return ensureSwitch(this.#host, this.network, signal);
+  }
+
   /** Makes a machine that has never been switched on. The record comes last: a half-made one is made again. */
   async addNode(options: NewNode): Promise<LocalNode> {
     const name = parseName(options.name, 'node');
@@ -89,7 +130,7 @@ export class LocalCluster {
     const record: NodeRecord = {
       version: 1,
       name,
-      address: nextAddress(this.network, taken),
+      address: options.address ?? nextAddress(this.network, taken),
       layers: [...options.layers],
       binds: [...(options.binds ?? []), ...seedBind(options.seedFolder)],
       procFiles: { ...options.procFiles },
@@ -100,15 +141,24 @@ export class LocalCluster {
       nodeName: name,
       address: record.address,
       ownerKeys: options.ownerKeys,
+      joinEndpoints: options.joinEndpoints ?? [],
       seeded: options.seedFolder !== undefined,
       restrictOomScoreAdj: !hasCapability(status, CAP_SYS_RESOURCE),
       cgroupV1: hasV1Controllers(this.#layout),
     });
     if (options.seedFolder !== undefined) await this.#host.files.makeDirectory(options.seedFolder, 0o755);
-    await this.#host.files.remove(paths.folder);
+    await this.#removeAllButTpm(paths);
     await writeNodeDisk(this.#host, { network: this.network, paths, record, provisioning });
     await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);
     return this.#node(record);
+  }
+
+  /** A TPM that was made ahead is the identity that somebody may already have written down. */
+  async #removeAllButTpm(paths: NodePaths): Promise<void> {
+    for (const name of await this.#host.files.list(paths.folder)) {
+      const path = `${paths.folder}/${name}`;
+      if (path !== paths.tpm) await this.#host.files.remove(path);
+    }
   }
 
   #node(record: NodeRecord): LocalNode {

@@ -7,6 +7,7 @@ const plain = {
   nodeName: 'n1',
   address: '198.18.7.11',
   ownerKeys,
+  joinEndpoints: [],
   seeded: false,
   restrictOomScoreAdj: false,
   cgroupV1: false,
@@ -28,9 +29,16 @@ describe('provisioningFor()', () => {
   });
 
   test('tells the agent what the host lacks and what it may read', () => {
-    const facts = { ...plain, seeded: true, restrictOomScoreAdj: true, cgroupV1: true };
+    const facts = {
+      ...plain,
+      seeded: true,
+      joinEndpoints: ['198.18.7.11:9090'],
+      restrictOomScoreAdj: true,
+      cgroupV1: true,
+    };
     expect(parseProvisioning(JSON.stringify(provisioningFor(facts)))).toMatchObject({
       seedStores: ['/var/lib/cluster-seed'],
+      joinEndpoints: ['198.18.7.11:9090'],
       containerRuntime: { restrictOomScoreAdj: true },
       kubelet: { failCgroupV1: false },
     });

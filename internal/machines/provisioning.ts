@@ -9,6 +9,8 @@ export interface ProvisioningFacts {
   readonly address: string;
   /** Raw Ed25519 public keys, base64. */
   readonly ownerKeys: readonly [string, ...string[]];
+  /** Where it may find its cluster, "host:port". */
+  readonly joinEndpoints: readonly string[];
   readonly seeded: boolean;
   /** The host lacks CAP_SYS_RESOURCE, so that runc can't lower a process's out-of-memory score. */
   readonly restrictOomScoreAdj: boolean;
@@ -25,6 +27,7 @@ export function provisioningFor(facts: ProvisioningFacts): Readonly<Record<strin
     tpm: { kind: 'socket', path: TPM_SOCKET_IN_NODE },
     nodeName: facts.nodeName,
     address: facts.address,
+    ...(facts.joinEndpoints.length > 0 ? { joinEndpoints: facts.joinEndpoints } : {}),
     ...(facts.seeded ? { seedStores: [SEED_IN_NODE] } : {}),
     ...(facts.restrictOomScoreAdj ? { containerRuntime: { restrictOomScoreAdj: true } } : {}),
     ...(facts.cgroupV1 ? { kubelet: { failCgroupV1: false } } : {}),

@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { Admission, type Join } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { KubeClient, listNodes } from '../../internal/kube/index.ts';
+import type { CommandContext, StepProgress } from '../app/command.ts';
+import { askCurator, lookAtWorkspace, printable, readAccess } from '../cluster/index.ts';
+import { MiniError } from './errors.ts';
+import type { MachineKind } from './machine-plan.ts';
+import { describeWaiting, memberProgress, type MemberProgress, type SeenCluster } from './member-progress.ts';
+
+const POLL_MS = 1000;
+/** Of all of them together; each is on its way at the same time. */
+const MEMBERS_MS = 20 * 60 * 1000;
+
+/** A machine that joins by itself. */
+export interface JoiningMachine {
+  readonly name: string;
+  readonly roles: readonly MachineKind[];
+  /** As policies list it, "tpm-ek:…". */
+  readonly identity: string;
+}
+
+const ROLES_OF: Readonly<Record<MachineKind, readonly NodeRole[]>> = {
+  'control-plane': [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER],
+  worker: [NodeRole.KUBERNETES_WORKER],
+};
+
+/**
+ * Shows each machine's way in and ends when all are Ready. A machine that the cluster's configuration does not list, one
+ * that was added to an older local cluster, is approved by its TPM's identity, which this program has made.
+ */
+export async function awaitMembers(
+  context: CommandContext,
+  machines: readonly JoiningMachine[],
+): Promise<void> {
+  const { clock } = context.ports;
+  const startMs = clock.monotonicMs();
+  const shown = machines.map((machine) => new ShownMachine(context, machine));
+  try {
+    for (;;) {
+      const seen = await look(context);
+      const waiting = new Map<string, MemberProgress>();
+      for (const machine of shown) {
+        const progress = memberProgress(machine.machine, seen);
+        machine.show(progress);
+        if (progress.kind === 'ready') continue;
+        waiting.set(machine.machine.name, progress);
+        if (progress.kind === 'pending') await approve(context, machine.machine, progress.joinId);
+        if (progress.kind === 'refused') throw refused(machine.machine, progress);
+      }
+      if (waiting.size === 0) break;
+      const passedMs = clock.monotonicMs() - startMs;
+      if (passedMs > MEMBERS_MS)
+        throw new MiniError('mini-not-ready', `waiting for machines: ${describeWaiting(waiting, passedMs)}`);
+      await clock.sleep(POLL_MS, context.signal);
+    }
+  } catch (error) {
+    await Promise.all(shown.map((machine) => machine.end(error)));
+    throw error;
+  }
+  await Promise.all(shown.map((machine) => machine.end()));
+}
+
+/** One machine as a step of the host. */
+class ShownMachine {
+  readonly machine: JoiningMachine;
+  readonly #outcome = Promise.withResolvers<void>();
+  readonly #step: Promise<void>;
+  #progress: StepProgress | undefined;
+
+  constructor(context: CommandContext, machine: JoiningMachine) {
+    this.machine = machine;
+    const kind = machine.roles.includes('control-plane') ? 'control plane' : 'worker';
+    this.#step = context.host
+      .step('mini-member', `Machine ${machine.name} joins as ${kind}`, (progress) => {
+        this.#progress = progress;
+        return this.#outcome.promise;
+      })
+      .catch(() => undefined); // whoever ends it with an error throws that
+  }
+
+  show(progress: MemberProgress): void {
+    if (progress.kind === 'ready') this.#outcome.resolve();
+    else if (progress.kind !== 'refused') this.#progress?.update(printable(progress.text));
+  }
+
+  async end(error?: unknown): Promise<void> {
+    if (error === undefined) this.#outcome.resolve();
+    else this.#outcome.reject(error);
+    await this.#step;
+  }
+}
+
+/** While control planes come and go an answer may fail; the next look has it. */
+async function look(context: CommandContext): Promise<SeenCluster> {
+  const { layout, state } = await lookAtWorkspace(context);
+  const from = { layout, state };
+  const [nodes, joins, kubeNodes] = await Promise.all([
+    orNone(
+      context,
+      async () => (await askCurator(context, from, (curator, call) => curator.listNodes({}, call))).nodes,
+    ),
+    orNone(
+      context,
+      async (): Promise<readonly Join[]> =>
+        (await askCurator(context, from, (_, call, of) => of(Admission).listJoins({}, call))).joins,
+    ),
+    orNone(context, async () => {
+      using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
+      return await listNodes(client, context.signal);
+    }),
+  ]);
+  return { nodes, joins, kubeNodes };
+}
+
+async function orNone<T>(context: CommandContext, ask: () => Promise<readonly T[]>): Promise<readonly T[]> {
+  try {
+    return await ask();
+  } catch {
+    context.signal.throwIfAborted();
+    return [];
+  }
+}
+
+async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
+  const { layout, state } = await lookAtWorkspace(context);
+  const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
+  await askCurator(context, { layout, state }, (_, call, of) =>
+    of(Admission).decideJoin(
+      {
+        join: joinId,
+        decision: { case: 'approve', value },
+        mutation: { idempotencyKey: randomUUID() },
+      },
+      call,
+    ),
+  );
+}
+
+function refused(
+  machine: JoiningMachine,
+  progress: { readonly code: string; readonly message: string },
+): MiniError {
+  return new MiniError(
+    'mini-machine-refused',
+    `letting machine ${machine.name} in: ${printable(`${progress.code} ${progress.message}`)}`,
+  );
+}

@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import { planMachines, readMachinePlan, saveMachinePlan, type PlannedMachine } from './machine-plan.ts';
+
+const kinds = (machines: readonly PlannedMachine[]): readonly string[] =>
+  machines.map(({ name, kind }) => `${name}:${kind}`);
+const none = { controlPlanes: undefined, workers: undefined };
+
+describe('planMachines()', () => {
+  test('is one control plane where nothing is said', () => {
+    expect(kinds(planMachines([], none))).toEqual(['n1:control-plane']);
+  });
+
+  test('numbers control planes first, then workers', () => {
+    expect(kinds(planMachines([], { controlPlanes: 3, workers: 2 }))).toEqual([
+      'n1:control-plane',
+      'n2:control-plane',
+      'n3:control-plane',
+      'n4:worker',
+      'n5:worker',
+    ]);
+  });
+
+  test('keeps what is there and goes on from the last number', () => {
+    const there = planMachines([], { controlPlanes: 1, workers: 1 });
+    expect(planMachines(there, none)).toEqual(there);
+    expect(kinds(planMachines(there, { controlPlanes: 3, workers: 1 }))).toEqual([
+      'n1:control-plane',
+      'n2:worker',
+      'n3:control-plane',
+      'n4:control-plane',
+    ]);
+  });
+
+  test('never takes a machine away', () => {
+    const there = planMachines([], { controlPlanes: 3, workers: 2 });
+    expect(planMachines(there, { controlPlanes: 1, workers: 0 })).toEqual(there);
+  });
+});
+
+describe('the plan on disk', () => {
+  test('is read as it was written; none is no machine', async () => {
+    const files = new MemoryFiles();
+    expect(await readMachinePlan(files, '/mini')).toEqual([]);
+    const machines = planMachines([], { controlPlanes: 3, workers: 1 });
+    await files.makeDirectory('/mini');
+    await saveMachinePlan(files, '/mini', machines);
+    expect(await readMachinePlan(files, '/mini')).toEqual(machines);
+  });
+
+  test.each(['', '{}', '{"version":2,"machines":[]}', '{"version":1,"machines":[{"name":"n1","kind":"x"}]}'])(
+    'that is damaged stops with its name: %s',
+    async (text) => {
+      const files = new MemoryFiles();
+      await files.makeDirectory('/mini');
+      await files.writeAtomic('/mini/machines.json', text);
+      await expect(readMachinePlan(files, '/mini')).rejects.toMatchObject({ code: 'mini-plan-invalid' });
+    },
+  );
+});
