@@ -6,6 +6,8 @@ import { createBench } from '../machines/bench.ts';
 import { eventually, machineWithoutCluster } from './node-shell.ts';
 import { ended, said } from './program.ts';
 
+const CTRL_C = '\u0003';
+
 await test('an init that everything happens to ends in the one cluster it began', async (story) => {
   await using bench = await createBench();
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
@@ -48,6 +50,26 @@ await test('an init that everything happens to ends in the one cluster it began'
     assert.match(refused.stderr, new RegExp(fingerprint));
   });
 
+  await story.test(
+    'Ctrl-C at a terminal leaves the job running on the node and says how to attach again',
+    async () => {
+      const cli = bench.startCliAtTerminal(...init);
+      await said(cli, /Installing components/);
+      const end = ended(cli);
+      cli.stdin?.write(CTRL_C);
+      const { code, stdout } = await end;
+      assert.equal(code, 130, stdout);
+      assert.match(stdout, /The init goes on on the node\. Attach again with: cluster init/);
+      // Nobody is attached, and the node goes on.
+      await eventually(
+        'the job comes to the Kubernetes phase by itself',
+        90,
+        () => node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat'),
+        (log) => /"phase started","phase":"control-plane"/.test(log),
+      );
+    },
+  );
+
   let clusterId = '';
   await story.test(
     'kill -9 of the CLI in the middle of the Kubernetes phase leaves the job running',
@@ -80,7 +102,7 @@ await test('an init that everything happens to ends in the one cluster it began'
     assert.match(refused.stderr, new RegExp(clusterId));
   });
 
-  await story.test('Ctrl-C ends the CLI, says what goes on and how to attach again', async () => {
+  await story.test('SIGINT ends a CLI that waits for an agent which was killed', async () => {
     await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
     const cli = bench.startCli(...init, '--skip-charts');
     await said(cli, /Connecting to|Reaching/);

@@ -90,6 +90,14 @@ export class Bench implements AsyncDisposable {
     return spawn(execPath, [CLI, ...args], { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
+  /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
+  startCliAtTerminal(...args: readonly string[]): ChildProcess {
+    const command = [execPath, CLI, ...args].map((word) => `'${word}'`).join(' ');
+    const argv = ['--quiet', '--return', '--flush', '--command', command, '/dev/null'];
+    const environment = { ...this.#environment, TERM: 'xterm' };
+    return spawn('script', argv, { env: environment, stdio: ['pipe', 'pipe', 'inherit'] });
+  }
+
   async cluster(name: string): Promise<LocalCluster> {
     const cluster = await findCluster(this.machines, { root: this.root, name });
     if (cluster === undefined) throw new Error(`there is no cluster ${name}`);
