@@ -157,6 +157,7 @@ type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
 
 const JOINSERVICE_COMMAND = [
   '/usr/lib/cluster/node',
+  '--optimize-for-size',
   '--max-semi-space-size=1',
   '/usr/lib/cluster/joinservice.mjs',
 ] as const;
