@@ -16,8 +16,14 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   const { log, clock, random } = ports;
   using life = childSignal(options.signal);
   const node = await openNode(ports, options, life.signal);
-  const tree = { of: (): TreeSnapshot => [] };
-  const runnables = createRunnables({ ports, node, version: options.version, tree: () => tree.of() });
+  const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
+  const runnables = createRunnables({
+    ports,
+    node,
+    version: options.version,
+    tree: () => tree.of(),
+    hurry: () => tree.hurry(),
+  });
   const enrolment = enrolmentRunnable(node.enrolment, (reason) => life.abort(reason));
   const root: Runnable = async (scope) => {
     for (const [name, runnable] of Object.entries({ enrolment, ...runnables })) scope.run(name, runnable);
@@ -30,6 +36,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   };
   const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });
   tree.of = () => supervision.tree();
+  tree.hurry = () => supervision.hurry();
   await supervision.finished;
   if (!options.signal.aborted && life.signal.aborted) throw life.signal.reason;
 }

@@ -15,6 +15,7 @@ import {
 } from '../consensus/index.ts';
 import { CURATOR_PORT, CuratorUnit } from '../curatorunit/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { refuseOtherAddress } from '../preflight/index.ts';
 import type {
   BootstrapData,
   ControlPlaneDriver,
@@ -43,6 +44,8 @@ export interface DriverOptions {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;
+  /** The addresses that this machine has now. */
+  readonly addresses: () => readonly string[];
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
   readonly stores: readonly [string, ...string[]];
 }
@@ -59,7 +62,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
   }
 
   async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
-    const { machine, ownAddress, etcdBinary } = this.#options;
+    const { machine, ownAddress, addresses, etcdBinary } = this.#options;
     const consensus = new Consensus({
       ...this.#ports,
       onWait: (what, lastError) => say(`waiting for ${what}`, lastError),
@@ -68,6 +71,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
       start.kind === 'bootstrap'
         ? { clusterId: start.data.spec.clusterId, address: ownAddress() }
         : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
+    refuseOtherAddress(address, addresses());
     this.#running?.[Symbol.dispose]();
     this.#running = await consensus.start(
       {

@@ -44,7 +44,10 @@ async function createMachine() {
   const state = new NodeState(files);
   const enrol = async () => {
     const values = new RoleValues();
-    const job = new InitJob({ files, lock, phases, preflight: () => Promise.resolve() }, PLACES.init);
+    const job = new InitJob(
+      { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },
+      PLACES.init,
+    );
     const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
     const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
     const running = enrolment.run(never);

@@ -29,6 +29,9 @@ export async function loadMachineIdentity(
   const keyPem = new Secret(Buffer.from(found).toString('utf8'));
   const pubKeyDer = pubKeyOf(keyPem);
   const fingerprint = fingerprintOfKey(pubKeyDer);
-  await files.writeAtomic(places.fingerprint, `${fingerprint}\n`, { mode: 0o644 });
+  const shown = await files.read(places.fingerprint, MAX_KEY_BYTES);
+  // A disk that can only be read must not keep the agent from saying so.
+  if (shown === undefined || Buffer.from(shown).toString('utf8') !== `${fingerprint}\n`)
+    await files.writeAtomic(places.fingerprint, `${fingerprint}\n`, { mode: 0o644 });
   return { keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer), fingerprint };
 }

@@ -67,7 +67,13 @@ export async function openNode(
   const events = new FileEventStore(files, PLACES.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
-  const job = new InitJob({ files, lock, phases, preflight: preflightOf(ports, provisioning) }, PLACES.init);
+  const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
+  const preflight = preflightOf(ports, provisioning);
+  const job = new InitJob({ files, lock, phases, preflight, ownAddress: addressNow }, PLACES.init);
+  const ownAddress = (): string => {
+    const accepted = job.accepted.peek();
+    return (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow();
+  };
   const values = new RoleValues();
   const curators = new CuratorClient({
     reads: values,
@@ -87,7 +93,7 @@ export async function openNode(
       restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
       failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
     },
-    ownAddress: () => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1',
+    ownAddress,
     ...ownersFrom(provisioning),
     state,
     values,
@@ -136,9 +142,15 @@ function openTrust(
 function preflightOf({ files, machine, streams }: AgentPorts, provisioning: Provisioning) {
   return (spec: InitSpec): Promise<void> => {
     const { components } = parseManifest(Buffer.from(spec.bundleManifest, 'utf8'));
-    const neededBytes = components.reduce((sum, { sizeBytes }) => sum + sizeBytes, HEADROOM_BYTES);
-    const probe = { files, machine, freeBytes: () => streams.freeBytes(PLACES.state) };
-    return runPreflight(probe, { nodeName: spec.nodeName, wantedAddress: provisioning.address, neededBytes });
+    const bytesOf = (of: readonly { readonly sizeBytes: number }[]): number =>
+      of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+    const needed = {
+      [PLACES.state]: bytesOf(components) + HEADROOM_BYTES,
+      // Images are kept packed and unpacked there.
+      [PLACES.images]: 3 * bytesOf(components.filter(({ kind }) => kind === 'image')),
+    };
+    const probe = { files, machine, freeBytes: (folder: string) => streams.freeBytes(folder) };
+    return runPreflight(probe, { nodeName: spec.nodeName, wantedAddress: provisioning.address, needed });
   };
 }
 

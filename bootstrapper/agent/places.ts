@@ -19,6 +19,8 @@ export const PLACES = {
   ca: `${STATE}/ca`,
   etcdData: `${STATE}/etcd/data/member`,
   store: `${STATE}/store`,
+  /** containerd's. */
+  images: '/var/lib/containerd',
   run: '/run/cluster',
 } as const;
 

@@ -26,6 +26,8 @@ export interface RunnablesOptions {
   readonly node: OpenNode;
   readonly version: string;
   readonly tree: () => TreeSnapshot;
+  /** Ends the pauses after failures. */
+  readonly hurry: () => void;
 }
 
 /** Who reads and writes which value is decided here and nowhere else. */
@@ -76,11 +78,18 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
 }
 
 function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
-  const { files, units, commands, clock, log } = ports;
+  const { files, units, commands, clock, log, machine } = ports;
   const { identity, owners, ownAddress, state, stores } = node;
   return new MachineControlPlane(
     { files, commands, units, clock, log: log.child('consensus'), state },
-    { machine: identity, owners, etcdBinary: `${PATHS.bin}/etcd`, ownAddress, stores },
+    {
+      machine: identity,
+      owners,
+      etcdBinary: `${PATHS.bin}/etcd`,
+      ownAddress,
+      addresses: () => machine.addresses(),
+      stores,
+    },
   );
 }
 
@@ -120,7 +129,7 @@ function workloads(
   };
 }
 
-function initService({ ports, node, version }: RunnablesOptions): InitServicePorts {
+function initService({ ports, node, version, hurry }: RunnablesOptions): InitServicePorts {
   const { clock, machine } = ports;
   const { job, phases, uploads, identity, enrolment } = node;
   return {
@@ -131,6 +140,7 @@ function initService({ ports, node, version }: RunnablesOptions): InitServicePor
     blobs: uploads,
     agentVersion: version,
     fingerprint: identity.fingerprint,
+    hurry,
     enrolmentState: () => {
       const status = enrolment.status.peek();
       return status.set ? status.value.state : 'New';

@@ -7,8 +7,12 @@ import type { PhaseEvent, PhaseLog, RecordedEvent } from '../phases/index.ts';
 import type { InitJob, InitOutcome } from './init-job.ts';
 
 const HEARTBEAT_MS = 5_000;
-/** A phase that failed this often since the caller attached is reported as the failure of the init. */
-const FAILURES_TO_REPORT = 2;
+/**
+ * A failure that was long in coming has waited already for what might have passed. One that came at once gets a second
+ * try before it is reported as the failure of the init.
+ */
+const PATIENT_MS = 15_000;
+const QUICK_FAILURES_TO_REPORT = 2;
 
 type WireEvent = MessageInitShape<typeof InitEventSchema>;
 type Failed = Extract<PhaseEvent, { kind: 'failed' }>;
@@ -38,7 +42,8 @@ export async function* streamJob(
       if (recorded.event.kind !== 'failed' || recorded.sequence <= attachedAt) continue;
       const times = (failures.get(recorded.event.phase) ?? 0) + 1;
       failures.set(recorded.event.phase, times);
-      if (times < FAILURES_TO_REPORT && recorded.event.retryable) continue;
+      const patient = tookMs(recorded, recorded.event.phase, phases) >= PATIENT_MS;
+      if (times < QUICK_FAILURES_TO_REPORT && !patient && recorded.event.retryable) continue;
       yield failureEvent(recorded.timeMs, recorded.event);
       return;
     }
@@ -49,6 +54,17 @@ export async function* streamJob(
     }
     if (!(await changed(changes, clock, signal))) yield heartbeatEvent(clock.nowMs(), phases);
   }
+}
+
+/** How long the phase had run when it failed. */
+function tookMs(failed: RecordedEvent, phase: string, phases: PhaseLog): number {
+  const started = phases
+    .after(0)
+    .findLast(
+      ({ sequence, event }) =>
+        sequence < failed.sequence && event.kind === 'started' && event.phase === phase,
+    );
+  return started === undefined ? 0 : failed.timeMs - started.timeMs;
 }
 
 /** Whether something changed before it was time for a heartbeat. */

@@ -30,7 +30,7 @@ function createJob(files: FilePort, preflight: () => Promise<void> = () => Promi
     run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
       work({ say: () => undefined, already: () => undefined }),
   };
-  return new InitJob({ files, lock, phases, preflight }, '/init');
+  return new InitJob({ files, lock, phases, preflight, ownAddress: () => '198.18.0.11' }, '/init');
 }
 
 async function createFiles(): Promise<MemoryFiles> {

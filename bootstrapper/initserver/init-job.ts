@@ -12,6 +12,8 @@ const MAX_BYTES = 4 * 1024 * 1024;
 export interface InitRecord {
   readonly initId: string;
   readonly spec: InitSpec;
+  /** The address this machine had when it accepted: etcd and certificates are made for it. */
+  readonly nodeAddress?: string;
 }
 
 /** What the owner gets in the end. PEM texts and endpoints; nothing secret. */
@@ -34,6 +36,8 @@ export interface InitJobPorts {
   readonly phases: PhaseReporter;
   /** The checks before anything changes; rejects with the reason. */
   readonly preflight: (spec: InitSpec, signal: AbortSignal) => Promise<void>;
+  /** The address that other machines reach this one at. */
+  readonly ownAddress: () => string;
 }
 
 /**
@@ -116,16 +120,17 @@ export class InitJob {
   async #accept(request: InitRecord, signal: AbortSignal): Promise<void> {
     const known = this.#accepted.peek();
     if (known.set) return assertSame(known.value, request);
-    const { lock, phases, preflight } = this.#ports;
+    const { lock, phases, preflight, ownAddress } = this.#ports;
     await refuseOtherCluster(lock, request);
     await phases.run('preflight', () => preflight(request.spec, signal));
-    await this.#write('request.json', request);
+    const record = { ...request, nodeAddress: ownAddress() };
+    await this.#write('request.json', record);
     await phases.run('lock', async () => {
       await lock
         .acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId })
         .catch(translateHeld);
     });
-    this.#accepted.set(request);
+    this.#accepted.set(record);
   }
 
   async #read<T>(name: string): Promise<T | undefined> {

@@ -29,6 +29,8 @@ export interface InitServicePorts {
   readonly agentVersion: string;
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
+  /** Whatever waits out a pause after a failure begins again now. */
+  hurry(): void;
   enrolmentState(): string;
   /** Why this machine can't be enrolled, once that is final. */
   enrolmentFailure(): CodedError | undefined;
@@ -69,7 +71,10 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       const record = { initId: request.initId, spec: parseInitSpec(request.spec, machine.hostname()) };
       const failure = ports.enrolmentFailure();
       if (failure !== undefined) throw failure;
+      const known = job.accepted.peek().set;
       await job.accept(record, call.signal);
+      // The owner has come back, perhaps with the cause of a failure removed: it need not wait for our pause.
+      if (known) ports.hurry();
       yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
     },
     acknowledge: async ({ initId, ownershipSignature }, call) => {

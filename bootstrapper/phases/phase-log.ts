@@ -1,7 +1,8 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { failedEvent } from './first-cause.ts';
 import type { PhaseName } from '../../initproto/phases.ts';
 
 /** What happened, in the words of the Init contract. Plain data: kept on disk, streamed to the owner. */
@@ -112,13 +113,7 @@ export class PhaseLog implements PhaseReporter {
       await this.#writing;
       return result;
     } catch (error) {
-      const coded = findCoded(error);
-      const { code, fix, retryable } = coded ?? {
-        code: 'internal',
-        fix: 'Look into the log of bootstrapper.service.',
-        retryable: true,
-      };
-      this.#report({ kind: 'failed', phase, code, message: describeError(error), fix, retryable });
+      this.#report(failedEvent(phase, error));
       await this.#writing;
       throw error;
     }

@@ -8,8 +8,7 @@ const fit: Facts = {
   wantedAddress: undefined,
   nodeName: 'n1',
   nameResolvesTo: ['127.0.1.1', '198.18.0.11'],
-  freeBytes: 10,
-  neededBytes: 10,
+  room: [{ folder: '/var/lib/cluster', freeBytes: 10, neededBytes: 10 }],
   unwritable: [],
   ipForward: '1\n',
   fileSystems: 'nodev\tsysfs\nnodev\toverlay\n\text4\n',
@@ -47,7 +46,12 @@ describe('judge()', () => {
       want: 'preflight-hostname',
       says: '198.18.0.99',
     },
-    { name: 'a full disk', given: { freeBytes: 9 }, want: 'preflight-disk', says: 'needed' },
+    {
+      name: 'a full disk',
+      given: { room: [...fit.room, { folder: '/var/lib/containerd', freeBytes: 9, neededBytes: 10 }] },
+      want: 'preflight-disk',
+      says: '/var/lib/containerd',
+    },
     {
       name: 'a read-only disk',
       given: { unwritable: [{ path: '/opt/cluster', why: 'EROFS' }] },

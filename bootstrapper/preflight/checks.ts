@@ -12,8 +12,12 @@ export interface Facts {
   readonly nodeName: string;
   /** What the resolver says of the node's name; empty when it knows nothing. */
   readonly nameResolvesTo: readonly string[];
-  readonly freeBytes: number;
-  readonly neededBytes: number;
+  /** Folders on file systems that need room, roomiest wish first. */
+  readonly room: readonly {
+    readonly folder: string;
+    readonly freeBytes: number;
+    readonly neededBytes: number;
+  }[];
   readonly unwritable: readonly { readonly path: string; readonly why: string }[];
   /** /proc/sys/net/ipv4/ip_forward */
   readonly ipForward: string;
@@ -36,15 +40,13 @@ type Check = (facts: Facts) => readonly Finding[];
 const CHECKS: readonly Check[] = [
   ({ unwritable }) =>
     unwritable.map(({ path, why }) => ({ code: 'preflight-read-only', what: `${path}: ${why}` })),
-  ({ freeBytes, neededBytes }) =>
-    freeBytes >= neededBytes
-      ? []
-      : [
-          {
-            code: 'preflight-disk',
-            what: `/var/lib/cluster has ${mebibytes(freeBytes)} free, ${mebibytes(neededBytes)} are needed`,
-          },
-        ],
+  ({ room }) =>
+    room
+      .filter(({ freeBytes, neededBytes }) => freeBytes < neededBytes)
+      .map(({ folder, freeBytes, neededBytes }) => ({
+        code: 'preflight-disk',
+        what: `the file system of ${folder} has ${mebibytes(freeBytes)} free, ${mebibytes(neededBytes)} are needed`,
+      })),
   ({ swaps }) =>
     swapDevices(swaps).map((device) => ({ code: 'preflight-swap', what: `swap is on: ${device}` })),
   ({ addresses, wantedAddress }) => {

@@ -1,6 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { dirname } from 'node:path';
 import { describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
@@ -17,16 +18,28 @@ const WRITTEN_FOLDERS = [
   '/var/lib/cluster',
 ];
 
+/** Refuses to serve at an address that this machine does not have (any more). @throws PreflightError */
+export function refuseOtherAddress(address: string, addresses: readonly string[]): void {
+  if (addresses.includes(address)) return;
+  const now = addresses.length === 0 ? 'no address' : addresses.join(', ');
+  throw new PreflightError(
+    'preflight-address-changed',
+    `starting what serves at ${address}: this machine has ${now} now`,
+    { details: { address, addresses } },
+  );
+}
+
 export interface PreflightPorts {
   readonly files: FilePort;
   readonly machine: MachinePort;
-  freeBytes(): Promise<number>;
+  freeBytes(folder: string): Promise<number>;
 }
 
 export interface PreflightOptions {
   readonly nodeName: string;
   readonly wantedAddress: string | undefined;
-  readonly neededBytes: number;
+  /** Bytes that must be free on the file systems of these folders. */
+  readonly needed: Readonly<Record<string, number>>;
 }
 
 /** Looks at the machine before anything is changed. Rejects with the first finding; its details hold all of them. */
@@ -57,13 +70,29 @@ async function gatherFacts(ports: PreflightPorts, options: PreflightOptions): Pr
     wantedAddress: options.wantedAddress,
     nodeName: options.nodeName,
     nameResolvesTo: await resolve(options.nodeName),
-    freeBytes: await ports.freeBytes().catch(() => Number.MAX_SAFE_INTEGER), // unwritable folders are named by their own check
-    neededBytes: options.neededBytes,
+    room: await room(ports, options.needed),
     unwritable: await unwritable(files),
     ipForward: await text('/proc/sys/net/ipv4/ip_forward'),
     fileSystems: await text('/proc/filesystems'),
     missingPrograms: await missingPrograms(files),
   };
+}
+
+async function room(ports: PreflightPorts, needed: PreflightOptions['needed']): Promise<Facts['room']> {
+  return Promise.all(
+    Object.entries(needed).map(async ([folder, neededBytes]) => {
+      // A folder that is not there yet lies on the file system of the nearest one that is; one that can't be asked is
+      // named by the check for what can not be written.
+      const there = await nearest(ports.files, folder);
+      const freeBytes = await ports.freeBytes(there).catch(() => Number.MAX_SAFE_INTEGER);
+      return { folder, freeBytes, neededBytes };
+    }),
+  );
+}
+
+async function nearest(files: FilePort, folder: string): Promise<string> {
+  if (folder === '/' || (await files.stat(folder)) !== undefined) return folder;
+  return nearest(files, dirname(folder));
 }
 
 async function busyPorts(): Promise<Facts['busyPorts']> {

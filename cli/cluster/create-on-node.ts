@@ -5,7 +5,7 @@ import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
-import { formatBytes } from '../host/index.ts';
+import { formatBytes, formatDuration } from '../host/index.ts';
 import type { OwnerKey } from '../workspace/index.ts';
 import { readBundle } from './bundle.ts';
 import { ClusterError } from './errors.ts';
@@ -28,6 +28,7 @@ const ANSWER_MS = 10_000;
 /** Two complete handshakes without an answer: not a broken network but an owner whom the machine does not know. */
 const UNANSWERED_HANDSHAKES = 2;
 const CONNECT_PATIENCE_MS = 90_000;
+const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 export interface CreateOptions {
   readonly workspace: OpenWorkspace;
@@ -47,6 +48,7 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
     describeMachine(context, session, progress),
   );
   refuseOtherCluster(described, options);
+  refuseOtherTime(Number(described.nowMs), context.ports.clock.nowMs(), machine);
   const bundle = await readBundle(context, config.kubernetesVersion, described.architecture);
   const request = await chooseRequest(options, described, bundle.manifestBytes);
   await host.step('init-upload', 'Giving the machine its components', async (progress) => {
@@ -104,6 +106,18 @@ function refuseOtherCluster(described: DescribeResponse, options: CreateOptions)
     'cluster-machine-taken',
     `connecting to ${options.machine.endpoint}: the machine belongs to cluster ${described.clusterId.slice(0, 64)}, this workspace is ${own}`,
     { details: { clusterId: described.clusterId, own } },
+  );
+}
+
+/** Certificates that one end makes must be valid at the other, now and after each renewal. */
+function refuseOtherTime(machineMs: number, ownMs: number, { endpoint }: Machine): void {
+  const apartMs = machineMs - ownMs;
+  if (Math.abs(apartMs) <= CLOCK_TOLERANCE_MS) return;
+  const [theirs, ours] = [machineMs, ownMs].map((ms) => new Date(ms).toISOString().slice(0, 19));
+  throw new ClusterError(
+    'cluster-clocks-differ',
+    `connecting to ${endpoint}: its clock is ${formatDuration(Math.abs(apartMs))} ${apartMs < 0 ? 'behind' : 'ahead of'} ours: ${theirs}Z there, ${ours}Z here`,
+    { details: { machineMs, ownMs } },
   );
 }
 

@@ -43,6 +43,14 @@ export const clusterErrors = defineErrors({
     meaning: 'The machine belongs to another cluster than the one of this workspace. Nothing was changed.',
     fix: 'Use the workspace of the cluster named in the message, or put the machine back with `cluster node reset`.',
   },
+  'cluster-clocks-differ': {
+    fault: 'operator',
+    exit: 'clock',
+    retryable: true,
+    meaning:
+      'The clocks of the machine and of this workstation are more than five minutes apart: certificates that one makes would not be valid at the other. Nothing was changed.',
+    fix: 'See which of the two times in the message is wrong and set that clock (`timedatectl set-ntp true`, or `timedatectl set-time`), then run the same command again.',
+  },
   'cluster-config-changed': {
     fault: 'operator',
     exit: 'precondition',
@@ -60,7 +68,7 @@ export const clusterErrors = defineErrors({
   },
   'cluster-node-disk-full': {
     fault: 'system',
-    exit: 'precondition',
+    exit: 'diskFull',
     retryable: true,
     meaning: 'The machine has no room for the components that it lacks. Nothing was changed on it.',
     fix: 'Free the space named in the message below /var/lib/cluster on the machine.',

@@ -93,6 +93,8 @@ class FakeNode implements AsyncDisposable {
   cutsAfter: number[] = [];
   accepted: { readonly initId: string; readonly spec: ClusterSpec } | undefined;
   ownedBy = '';
+  /** How far its clock is ahead of ours. */
+  aheadMs = 0;
   rpc!: RpcServer<string>;
   port = 0;
   apiPort = 0;
@@ -196,6 +198,7 @@ class FakeNode implements AsyncDisposable {
         architecture: 'amd64',
         clusterId: this.accepted?.spec.clusterId ?? this.ownedBy,
         initId: this.accepted?.initId ?? '',
+        nowMs: BigInt(Date.now() + this.aheadMs),
       }),
       statBlobs: async ({ sha256 }) => ({
         freeBytes: 1n << 40n,
@@ -420,6 +423,24 @@ describe('runInit()', () => {
     expect(verify(undefined, statement, pubKey, node.acknowledged[0] ?? new Uint8Array())).toBe(true);
   });
 
+  const HOUR_MS = 3_600_000;
+  test.each([
+    { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, says: '2 h ahead of ours' },
+    { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, says: '365 d behind ours' },
+  ])(
+    'refuses a machine whose clock is $name before anything is sent, and goes on once it is set',
+    async ({ aheadMs, says }) => {
+      const { files, node, options } = await start();
+      node.aheadMs = aheadMs;
+      const refused = runInit(contextOf(files), options);
+      await expect(refused).rejects.toThrow(says);
+      await expect(refused).rejects.toMatchObject({ code: 'cluster-clocks-differ', exit: 'clock' });
+      expect([node.inits, node.blobs.size]).toEqual([[], 0]);
+      node.aheadMs = 4 * 60_000;
+      await expect(runInit(contextOf(files), options)).resolves.toMatchObject({ unchanged: false });
+    },
+  );
+
   test('says on the second run that nothing was changed, and asks the machine for nothing', async () => {
     const { files, node, options } = await start();
     const first = await runInit(contextOf(files), options);
@@ -496,7 +517,7 @@ describe('runInit()', () => {
     const failed = runInit(contextOf(files), options);
     await expect(failed).rejects.toMatchObject({
       code: 'file-no-space',
-      exit: 'precondition',
+      exit: 'diskFull',
       retryable: true,
       fix: 'free it',
     });

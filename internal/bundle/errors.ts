@@ -18,7 +18,7 @@ export const bundleErrors = defineErrors({
   },
   'bundle-blob-corrupt': {
     fault: 'peer',
-    exit: 'refused',
+    exit: 'image',
     retryable: true,
     meaning: 'The bytes of a component are not the bytes its manifest names. They were not used.',
     fix: 'Run `cluster bundle verify` to see every damaged component, delete those files, then run `cluster bundle build`.',

@@ -3,14 +3,14 @@ import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/inde
 export const fileErrors = defineErrors({
   'file-no-space': {
     fault: 'system',
-    exit: 'precondition',
+    exit: 'diskFull',
     retryable: true,
     meaning: 'The disk or its quota is full.',
     fix: 'Free space on the file system named in the message, then run the same command again.',
   },
   'file-read-only': {
     fault: 'system',
-    exit: 'precondition',
+    exit: 'readOnly',
     retryable: true,
     meaning: 'The file system is mounted read-only.',
     fix: 'Look for disk errors in the kernel log, remount the file system writable, then run the same command again.',
