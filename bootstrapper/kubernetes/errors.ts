@@ -17,17 +17,17 @@ export const kubernetesErrors = defineErrors({
   },
   'kubernetes-image-broken': {
     fault: 'system',
-    exit: 'partial',
+    exit: 'image',
     retryable: true,
     meaning: 'containerd could not import a container image of the bundle.',
-    fix: 'Check the disk of the machine; `cluster bundle verify` checks the image at the workstation.',
+    fix: '`cluster bundle verify` at the workstation says whether the image was damaged before it came; if it was not, check disk and free space of the machine.',
   },
   'kubernetes-kubelet-failed': {
     fault: 'system',
-    exit: 'partial',
+    exit: 'kubelet',
     retryable: true,
     meaning: 'The kubelet does not stay up; its last words are in the message.',
-    fix: 'Mend what the kubelet names, then run the same `cluster init` again.',
+    fix: 'Mend what the kubelet names (`journalctl -u kubelet` on the machine shows more), then run the same `cluster init` again: it goes on with this phase.',
   },
   'kubernetes-api-timeout': {
     fault: 'system',
