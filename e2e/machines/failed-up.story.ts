@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ended, said } from '../cluster/program.ts';
+import { createBench } from './bench.ts';
+
+await test('up fails on an agent package that is none: down leaves the host as it was', async () => {
+  await using bench = await createBench();
+  const before = await bench.facts();
+  const broken = join(bench.folder, 'cluster-agent_broken.deb');
+  await writeFile(broken, 'no package');
+  const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
+  assert.notEqual(failed.code, 0);
+  assert.match(failed.stderr, /Installing the agent package: stopped/);
+  await bench.must('mini', 'down', '--name', 'broken');
+  assert.deepEqual(bench.changes(before, await bench.facts()), []);
+  assert.deepEqual(await bench.machines.files.list(bench.root), []);
+});
+
+await test('up fails when Kubernetes already runs: the same command ends it well, and down leaves the host as it was', async () => {
+  await using bench = await createBench();
+  const before = await bench.facts();
+  await bench.must('mini', 'up', '--nodes-only', '--name', 'failed');
+  const cluster = await bench.cluster('failed');
+  const config = join(cluster.paths.workspace, 'cluster.yaml');
+  const good = await readFile(config, 'utf8');
+  // A chart of a repository where nobody answers (RFC 6761 §6.4).
+  const chart = { name: 'lost', chart: 'lost', repository: 'http://charts.invalid', version: '1.0.0' };
+  await writeFile(config, good.replace(/^charts: .*$/m, `charts: ${JSON.stringify([chart])}`));
+
+  const failed = await bench.cli('mini', 'up', '--name', 'failed');
+  assert.equal(failed.code, 6, failed.stderr);
+  assert.match(failed.stderr, /charts-source-unreachable/);
+  assert.match(failed.stderr, /the same command is safe to repeat/);
+  const pods = ['kubectl', 'get', 'pods', '-A', '--no-headers'] as const;
+  assert.match(
+    await bench.must('mini', 'exec', '--name', 'failed', 'n1', '--', ...pods),
+    /kube-apiserver-n1/,
+  );
+
+  await writeFile(config, good);
+  await bench.must('mini', 'up', '--name', 'failed');
+  await writeFile(config, good.replace(/^charts: .*$/m, `charts: ${JSON.stringify([chart])}`));
+  assert.equal((await bench.cli('mini', 'up', '--name', 'failed')).code, 6);
+  await bench.must('mini', 'down', '--name', 'failed');
+  assert.deepEqual(bench.changes(before, await bench.facts(), [cluster.network.number]), []);
+  assert.deepEqual(await bench.machines.files.list(bench.root), []);
+});
+
+await test('kill -9 of up while Kubernetes starts: down leaves the host as it was', async () => {
+  await using bench = await createBench();
+  const before = await bench.facts();
+  const cli = bench.startCli('mini', 'up', '--name', 'shot');
+  await said(cli, /Starting the Kubernetes control plane/);
+  const end = ended(cli);
+  cli.kill('SIGKILL');
+  await end;
+  const { number } = (await bench.cluster('shot')).network;
+  await bench.must('mini', 'down', '--name', 'shot');
+  assert.deepEqual(bench.changes(before, await bench.facts(), [number]), []);
+  assert.deepEqual(await bench.machines.files.list(bench.root), []);
+});
