@@ -21,7 +21,10 @@ import type { PlannedChart } from './plan.ts';
 const never = new AbortController().signal;
 
 function configOf(charts: string): ReturnType<typeof parseClusterConfig> {
-  return parseClusterConfig(`version: 1\nname: prod\ncharts:\n${charts}`, 'cluster.yaml');
+  return parseClusterConfig(
+    `version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\ncharts:\n${charts}`,
+    'cluster.yaml',
+  );
 }
 
 const THREE =

@@ -596,7 +596,10 @@ describe('runInit()', () => {
       value: { code: 'file-io', message: '', fix: '', retryable: true, phase: 'lock' },
     };
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
-    await files.writeAtomic(`${ROOT}/cluster.yaml`, 'version: 1\nname: other\n');
+    await files.writeAtomic(
+      `${ROOT}/cluster.yaml`,
+      'version: 1\nname: other\nattestation: {variants: [machine-key], firstContact: fingerprint}\n',
+    );
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
       code: 'cluster-config-changed',
     });

@@ -12,7 +12,7 @@ import {
 } from './index.ts';
 
 const layout = layoutOf('/desk');
-const CONFIG = 'version: 1\nname: prod\n';
+const CONFIG = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
 const options = { programVersion: '0.1.0' };
 
 async function createDisk(): Promise<MemoryFiles> {

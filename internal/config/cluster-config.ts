@@ -1,9 +1,11 @@
 import { stringify } from 'yaml';
 import { z } from 'zod';
+import { DEFAULT_ATTESTATION } from './default-attestation.ts';
 import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { JoinConfig } from './join-schema.ts';
 import { parseLocated } from './located.ts';
+import { policySchema } from '../attestation/policy/index.ts';
 import { clusterConfigSchema, type ClusterConfig } from './schema.ts';
 
 /** More is not a configuration. */
@@ -24,7 +26,20 @@ export function parseClusterConfig(text: string, path: string): ClusterConfig {
 
 /** JSON Schema (2020-12) of `cluster.yaml`, for editors. */
 export function clusterConfigJsonSchema(): unknown {
-  return z.toJSONSchema(clusterConfigSchema, { io: 'input' });
+  const schema = z.toJSONSchema(clusterConfigSchema, { io: 'input' }) as SchemaNode;
+  // The policy is kept as it is written, so its own schema is put where the file has it.
+  const policy = z.toJSONSchema(policySchema, { io: 'input' }) as SchemaNode;
+  const attestation = schema.properties?.['attestation'];
+  if (attestation?.properties !== undefined) {
+    const { $schema: _, ...described } = policy;
+    attestation.properties['policy'] = { ...attestation.properties['policy'], ...described };
+  }
+  return schema;
+}
+
+interface SchemaNode {
+  properties?: Record<string, SchemaNode>;
+  $schema?: string;
 }
 
 /** A new `cluster.yaml` with the settings people change first. */
@@ -37,6 +52,8 @@ export function renderClusterConfig(options: {
   readonly charts?: readonly Readonly<Record<string, unknown>>[];
   readonly runsWorkloads?: boolean;
   readonly join?: JoinConfig;
+  /** How machines prove themselves; `DEFAULT_ATTESTATION` unless said. */
+  readonly attestation?: Readonly<Record<string, unknown>>;
 }): string {
   const networks = options.networks ?? DEFAULTS;
   const firstNode = {
@@ -51,6 +68,7 @@ export function renderClusterConfig(options: {
     networking: { podSubnet: networks.podSubnet, serviceSubnet: networks.serviceSubnet },
     apiServer: { extraSans: [] },
     firstNode,
+    attestation: options.attestation ?? DEFAULT_ATTESTATION,
     charts: options.charts ?? [],
     join: options.join ?? { policy: DEFAULTS.joinPolicy },
   };

@@ -19,7 +19,7 @@ function problemsOf(text: string): readonly Problem[] {
   return [];
 }
 
-const minimal = 'version: 1\nname: prod\n';
+const minimal = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
 
 describe('parseClusterConfig()', () => {
   test('fills in what is not written', () => {
@@ -45,37 +45,37 @@ describe('parseClusterConfig()', () => {
     {
       name: 'an unknown key',
       given: `${minimal}colour: red\n`,
-      want: { path: 'colour', line: 3, column: 1 },
+      want: { path: 'colour', line: 4, column: 1 },
     },
     {
       name: 'an unknown key in a chart',
       given: `${minimal}charts:\n  - name: a\n    chart: ./a\n    valeus: {}\n`,
-      want: { path: 'charts.0.valeus', line: 6, column: 5 },
+      want: { path: 'charts.0.valeus', line: 7, column: 5 },
     },
     {
       name: 'another version of the format',
-      given: 'version: 2\nname: a\n',
+      given: minimal.replace('1', '2'),
       want: { path: 'version', line: 1, column: 10 },
     },
     { name: 'a missing name', given: 'version: 1\n', want: { path: 'name', line: 1, column: 1 } },
-    { name: 'a key that is written twice', given: `${minimal}name: b\n`, want: { line: 3, column: 1 } },
+    { name: 'a key that is written twice', given: `${minimal}name: b\n`, want: { line: 4, column: 1 } },
     { name: 'text that is not YAML', given: 'version: [', want: { line: 1 } },
     { name: 'a list instead of keys', given: '- a\n', want: { path: '', line: 1 } },
     { name: 'an empty file', given: '', want: { path: 'version', line: 1 } },
     {
       name: 'a network with host bits',
       given: `${minimal}networking:\n  podSubnet: 10.1.2.3/16\n`,
-      want: { line: 4, column: 14 },
+      want: { line: 5, column: 14 },
     },
     {
       name: 'networks that overlap',
       given: `${minimal}networking: {podSubnet: 10.0.0.0/8, serviceSubnet: 10.1.0.0/16}\n`,
-      want: { path: 'networking.serviceSubnet', line: 3 },
+      want: { path: 'networking.serviceSubnet', line: 4 },
     },
     {
       name: 'a fingerprint that is too short',
       given: `${minimal}firstNode: {fingerprint: "sha256:ab"}\n`,
-      want: { line: 3 },
+      want: { line: 4 },
     },
     {
       name: 'an unknown join policy',
@@ -115,7 +115,7 @@ describe('parseClusterConfig()', () => {
     {
       name: 'plain HTTP for a chart that comes from no registry',
       given: `${minimal}charts: [{name: a, chart: ./a, plainHttp: true}]\n`,
-      want: { path: 'charts.0.plainHttp', line: 3, column: 43 },
+      want: { path: 'charts.0.plainHttp', line: 4, column: 43 },
     },
     {
       name: 'a repository for a chart of a registry',

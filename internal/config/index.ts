@@ -3,6 +3,8 @@
  * read once at the edge: unknown → parsed, or refused with the place and what would be right. Defaults are in
  * `defaults.ts`, all of them.
  */
+export { attestationSettings, type AttestationSettings } from './attestation.ts';
+export type { AttestationConfig } from './attestation-schema.ts';
 export {
   canonicalJson,
   clusterConfigJsonSchema,

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
+import { attestationSchema } from './attestation-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { endpointFrom, isHost } from './endpoint.ts';
 import { joinSchema } from './join-schema.ts';
@@ -101,6 +102,7 @@ export const clusterConfigSchema = z
       .default([])
       .superRefine(checkChartNames)
       .describe('Helm charts to install after the network, in the order of `needs`.'),
+    attestation: attestationSchema.describe('How machines prove what they are. There is no default.'),
     join: joinSchema.prefault({}),
   })
   .describe('Configuration of one cluster');

@@ -10,4 +10,5 @@ export { PolicyError, policyErrors, type PolicyErrorCode } from './errors.ts';
 export { parsePolicy } from './parse.ts';
 export { createValidators, parseVariants, VARIANTS, type ValidatorDependencies } from './registry.ts';
 export { createIssuer, standardValidators, type IssuerDependencies } from './standard.ts';
+export { policySchema } from './schema.ts';
 export { PolicyStore, type PolicyChange } from './store.ts';
