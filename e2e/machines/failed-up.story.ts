@@ -36,7 +36,7 @@ await test('up fails when Kubernetes already runs: the same command ends it well
   const pods = ['kubectl', 'get', 'pods', '-A', '--no-headers'] as const;
   assert.match(
     await bench.must('mini', 'exec', '--name', 'failed', 'n1', '--', ...pods),
-    /kube-apiserver-n1/,
+    /kube-proxy-/,
   );
 
   await writeFile(config, good);
