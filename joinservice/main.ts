@@ -20,7 +20,11 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop
 try {
   const path = process.argv[2] ?? '/etc/cluster/joinservice.json';
   const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
-  await serve(parseJoinserviceConfig(path, text), { files, streams: new DiskStreams(), clock, log }, { signal: stop.signal });
+  await serve(
+    parseJoinserviceConfig(path, text),
+    { files, streams: new DiskStreams(), clock, log },
+    { signal: stop.signal },
+  );
 } catch (error) {
   if (!isAbort(error, stop.signal)) {
     log.error('stopping', { error: describeError(error), code: findCoded(error)?.code });

@@ -63,6 +63,7 @@ export function nodeNameKey(name: string): string {
 /** Everything about all nodes: one watch sees it in order. */
 export const NODES_PREFIX = 'nodes/';
 export const AUDIT_PREFIX = 'audit/';
+export const IDENTITIES_PREFIX = 'identities/';
 export const JOINS_PREFIX = 'joins/';
 export const OPERATORS_PREFIX = 'operators/';
 

@@ -77,7 +77,12 @@ export const nodeShape = z.strictObject({
 });
 
 /** One membership per machine: `identities/IDENTITY`. Stays while the node's record does, decommissioned or not. */
-export const identityShape = z.strictObject({ version, nodeId: z.string() });
+export const identityShape = z.strictObject({
+  version,
+  nodeId: z.string(),
+  /** Name (hex) of its attestation key: by it evidence of this machine is known again. */
+  akName: z.string().optional(),
+});
 
 export const JOIN_STATES = ['pending', 'approved', 'refused', 'joined'] as const;
 export type JoinRecordState = (typeof JOIN_STATES)[number];

@@ -15,6 +15,7 @@ import { Mutations } from './mutations.ts';
 import { nodeHandlers } from './node-handlers.ts';
 import { NodeStore } from './node-store.ts';
 import { readHandlers, type CuratorFacts } from './read-handlers.ts';
+import type { NodeView } from './wire.ts';
 import { writeHandlers } from './write-handlers.ts';
 
 export interface CuratorOptions {
@@ -31,6 +32,7 @@ export interface CuratorOptions {
 export class Curator {
   readonly service: Implementation<MemberIdentity>;
   readonly #etcd: KeySpace;
+  readonly #nodes: NodeStore;
   /** The one of this process: whatever else decides here appends to it. */
   readonly audit: AuditLog;
   readonly mutations: Mutations;
@@ -40,6 +42,7 @@ export class Curator {
   constructor(options: CuratorOptions) {
     const { etcd, clock, log } = options;
     this.#etcd = etcd;
+    this.#nodes = new NodeStore(etcd);
     this.audit = new AuditLog({ etcd });
     this.mutations = new Mutations({ etcd, clock, audit: this.audit });
     this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
@@ -49,7 +52,7 @@ export class Curator {
       log: log.child('feed'),
       onTouched: (nodeIds) => this.#memberships.checkNodes(nodeIds),
     });
-    const nodes = new NodeStore(etcd);
+    const nodes = this.#nodes;
     const inside = {
       ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
       ...writeHandlers({ etcd, nodes, clock, mutations: this.mutations }),
@@ -64,6 +67,11 @@ export class Curator {
       service,
       guardHandlers(service, inside, { etcd: this.#etcd, memberships: this.#memberships }),
     );
+  }
+
+  /** All nodes as etcd has them now. */
+  async listNodes(signal: AbortSignal): Promise<readonly NodeView[]> {
+    return (await this.#nodes.list(signal)).nodes;
   }
 
   /** All nodes as they come, for what decides nothing. */

@@ -12,5 +12,6 @@ export type { Caller } from './admission.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './feed.ts';
+export { NodeStore } from './node-store.ts';
 export { readCluster, type CuratorFacts } from './read-handlers.ts';
 export type { NodeView } from './wire.ts';

@@ -67,7 +67,7 @@ export function planLabels(
 
 /** Forgets a node. Its key is unknown from then on. */
 export function planDeletion(node: NodeView): MutationPlan {
-  const { nodeId, name, state, roles } = node.record;
+  const { nodeId, name, state, roles, admission } = node.record;
   if (state === 'UP' || roles.length > 0)
     throw new CuratorError(
       'curator-node-in-use',
@@ -80,6 +80,8 @@ export function planDeletion(node: NodeView): MutationPlan {
       remove(records.status.key(nodeId)),
       remove(records.heartbeat.key(nodeId)),
       remove(nodeNameKey(name)),
+      remove(records.join.key(nodeId)),
+      ...(admission === undefined ? [] : [remove(records.identity.key(admission.identity))]),
     ],
     detail: { name, state },
   };

@@ -1,4 +1,7 @@
+import { isIP } from 'node:net';
 import { z } from 'zod';
+import type { Variant } from '../../internal/attestation/index.ts';
+import { VARIANTS } from '../../internal/attestation/policy/index.ts';
 import { JoinserviceError } from './errors.ts';
 
 const path = z.string().startsWith('/');
@@ -15,6 +18,18 @@ const shape = z.strictObject({
   keyFile: path,
   /** Stores of the bundle's blobs that this program may read; other members fetch from here. */
   stores: z.array(path),
+  /** Admission of machines, on a port of its own. Absent: this program is the curator only. */
+  join: z
+    .strictObject({
+      listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
+      /** Where other nodes reach this one; no port. */
+      address: z.string().refine((text) => isIP(text) !== 0, 'an IP address'),
+      /** The agent's socket, and the kind of evidence that this machine has. */
+      evidence: z.strictObject({ socket: path, variant: z.enum(VARIANTS as [Variant, ...Variant[]]) }),
+      /** The signer's socket, and the one at which it finds its way to etcd. */
+      signer: z.strictObject({ socket: path, etcdPipe: path }),
+    })
+    .optional(),
   etcd: z.strictObject({
     /** "host:port", the member beside this curator first. */
     endpoints: z.tuple([z.string().min(1)], z.string().min(1)),

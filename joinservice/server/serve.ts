@@ -13,6 +13,7 @@ import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
+import { openJoin } from './run-join.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MAX_CONNECTIONS = 16_384;
@@ -28,13 +29,17 @@ export interface ServePorts {
 }
 
 /**
- * Serves the curator until the signal fires. Issuing tickets to strangers gets a listener of its own beside this one.
+ * Serves the curator, and beside it, on a port of its own, the machines that want in; until the signal fires.
  * @param onListening told the port once it is open
  */
 export async function serve(
   config: JoinserviceConfig,
   ports: ServePorts,
-  options: { readonly signal: AbortSignal; readonly onListening?: (port: number) => void },
+  options: {
+    readonly signal: AbortSignal;
+    readonly onListening?: (port: number) => void;
+    readonly onJoinListening?: (port: number) => void;
+  },
 ): Promise<void> {
   const { files, clock, log } = ports;
   const read = (path: string) => readText(files, path);
@@ -74,8 +79,11 @@ export async function serve(
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
+  const { signal, onJoinListening } = options;
+  const parts = { config, ports, etcd: cluster, curator, identity, signal, onListening: onJoinListening };
+  await using join = config.join === undefined ? undefined : await openJoin(config.join, parts);
   try {
-    await Promise.all([curator.run(options.signal), feed.run(options.signal)]);
+    await Promise.all([curator.run(signal), feed.run(signal), join?.run(signal)]);
   } finally {
     await server.close(GRACE_MS);
   }

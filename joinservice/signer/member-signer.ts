@@ -56,10 +56,7 @@ export class MemberSigner {
     const pubKeyDer = Buffer.from(node.pubKey, 'base64');
     if (!isSignedBy(pubKeyDer, ticketKeysStatement(request), request.signature))
       throw invalid(`the keys were not signed by ${nodeId}`);
-    const [client, serving] = [
-      await keyOf(request.kubeletClientCsr),
-      await keyOf(request.kubeletServingCsr),
-    ];
+    const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
       await this.#keys.authority('cluster-ca'),
       await this.#keys.authority('kubernetes-ca'),
@@ -68,7 +65,9 @@ export class MemberSigner {
     return {
       nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address] })),
       kubernetesCaPem: kubernetesCa.caPem,
-      kubeletClientCertPem: await kubernetesCa.issue(kubeletLeaf(node, client, { usage: 'client', names: [] })),
+      kubeletClientCertPem: await kubernetesCa.issue(
+        kubeletLeaf(node, client, { usage: 'client', names: [] }),
+      ),
       kubeletServingCertPem: await kubernetesCa.issue(
         kubeletLeaf(node, serving, {
           usage: 'server',

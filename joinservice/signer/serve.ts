@@ -3,7 +3,13 @@ import { EtcdClient, Namespace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import { implement, localUpgrade, RpcServer, type Handlers, type LocalPeer } from '../../internal/rpc/index.ts';
+import {
+  implement,
+  localUpgrade,
+  RpcServer,
+  type Handlers,
+  type LocalPeer,
+} from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
 import type { SignerConfig } from './config.ts';
@@ -30,7 +36,10 @@ export async function serveSigner(
   const { endpoint, caFile, certFile, keyFile } = config.etcd;
   using etcd = new EtcdClient({
     endpoints: [endpoint],
-    identity: { certPem: await readText(files, certFile), keyPem: new Secret(await readText(files, keyFile)) },
+    identity: {
+      certPem: await readText(files, certFile),
+      keyPem: new Secret(await readText(files, keyFile)),
+    },
     serverCaPem: await readText(files, caFile),
     clock,
   });
@@ -61,7 +70,11 @@ export function signerHandlers(signer: MemberSigner, log: Logger): Handlers<type
     signMember: async (request, { signal }) => {
       const signed = await signer.signMember(request, signal);
       const sealed = signed.controlPlaneKeys;
-      log.info('signed for a node', { node: request.nodeId, address: request.address, keys: sealed !== undefined });
+      log.info('signed for a node', {
+        node: request.nodeId,
+        address: request.address,
+        keys: sealed !== undefined,
+      });
       return {
         nodeCertificatePem: signed.nodeCertPem,
         kubernetesCaPem: signed.kubernetesCaPem,

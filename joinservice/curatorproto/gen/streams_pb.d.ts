@@ -204,12 +204,6 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: MetricsTask;
     case: "metrics";
-  } | {
-    /**
-     * @generated from field: cluster.curator.v1.ResetTask reset = 6;
-     */
-    value: ResetTask;
-    case: "reset";
   } | { case: undefined; value?: undefined };
 };
 
@@ -336,6 +330,8 @@ export declare type Units = Message<"cluster.curator.v1.Units"> & {
 export declare const UnitsSchema: GenMessage<Units>;
 
 /**
+ * Answered by two or more parts of data: the variant's name, then the evidence.
+ *
  * @generated from message cluster.curator.v1.EvidenceTask
  */
 export declare type EvidenceTask = Message<"cluster.curator.v1.EvidenceTask"> & {
@@ -364,24 +360,6 @@ export declare type MetricsTask = Message<"cluster.curator.v1.MetricsTask"> & {
  * Use `create(MetricsTaskSchema)` to create a new message.
  */
 export declare const MetricsTaskSchema: GenMessage<MetricsTask>;
-
-/**
- * @generated from message cluster.curator.v1.ResetTask
- */
-export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
-  /**
-   * The node's id: a reset is never meant for "whoever answers".
-   *
-   * @generated from field: string node_id = 1;
-   */
-  nodeId: string;
-};
-
-/**
- * Describes the message cluster.curator.v1.ResetTask.
- * Use `create(ResetTaskSchema)` to create a new message.
- */
-export declare const ResetTaskSchema: GenMessage<ResetTask>;
 
 /**
  * @generated from message cluster.curator.v1.StreamLogsRequest
@@ -459,6 +437,8 @@ export declare const GetEvidenceRequestSchema: GenMessage<GetEvidenceRequest>;
  */
 export declare type GetEvidenceResponse = Message<"cluster.curator.v1.GetEvidenceResponse"> & {
   /**
+   * As the curator knows it; the evidence is bound to it.
+   *
    * @generated from field: string node_id = 1;
    */
   nodeId: string;
@@ -519,41 +499,6 @@ export declare type GetMetricsResponse = Message<"cluster.curator.v1.GetMetricsR
 export declare const GetMetricsResponseSchema: GenMessage<GetMetricsResponse>;
 
 /**
- * @generated from message cluster.curator.v1.ResetNodeRequest
- */
-export declare type ResetNodeRequest = Message<"cluster.curator.v1.ResetNodeRequest"> & {
-  /**
-   * @generated from field: string node = 1;
-   */
-  node: string;
-
-  /**
-   * Its name again, typed by whoever wants it.
-   *
-   * @generated from field: string confirm_name = 2;
-   */
-  confirmName: string;
-};
-
-/**
- * Describes the message cluster.curator.v1.ResetNodeRequest.
- * Use `create(ResetNodeRequestSchema)` to create a new message.
- */
-export declare const ResetNodeRequestSchema: GenMessage<ResetNodeRequest>;
-
-/**
- * @generated from message cluster.curator.v1.ResetNodeResponse
- */
-export declare type ResetNodeResponse = Message<"cluster.curator.v1.ResetNodeResponse"> & {
-};
-
-/**
- * Describes the message cluster.curator.v1.ResetNodeResponse.
- * Use `create(ResetNodeResponseSchema)` to create a new message.
- */
-export declare const ResetNodeResponseSchema: GenMessage<ResetNodeResponse>;
-
-/**
  * @generated from service cluster.curator.v1.NodeStreams
  */
 export declare const NodeStreams: GenService<{
@@ -598,17 +543,6 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof GetMetricsRequestSchema;
     output: typeof GetMetricsResponseSchema;
-  },
-  /**
-   * The machine forgets its cluster: everything of it is removed, the machine starts as on its first day. Refused while
-   * the node is a member that carries the cluster's data.
-   *
-   * @generated from rpc cluster.curator.v1.NodeStreams.ResetNode
-   */
-  resetNode: {
-    methodKind: "unary";
-    input: typeof ResetNodeRequestSchema;
-    output: typeof ResetNodeResponseSchema;
   },
 }>;
 

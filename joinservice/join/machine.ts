@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import type { AttestedPeer } from '../../internal/atls/index.ts';
+import { machineIdentityText } from '../../internal/attestation/index.ts';
+import {
+  Activations,
+  endorsementKeyIdOf,
+  decodeEnrolmentRequest,
+  encodeChallenge,
+  verifyEndorsement,
+  type Endorsement,
+  type EndorsementTrust,
+} from '../../internal/attestation/enrol/index.ts';
+import { CertificateCache } from '../../internal/attestation/x509/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { canonicalJson } from '../../internal/config/index.ts';
+import type { EvidenceProfile, MachineRecord } from '../../internal/records/index.ts';
+import { JoinError } from './errors.ts';
+
+/** Which hardware is vouched for, and what passing evidence means. In force now. */
+export interface MachineTrust {
+  readonly endorsements: EndorsementTrust;
+  readonly profile: EvidenceProfile;
+}
+
+export interface IdentifierOptions {
+  readonly trust: () => MachineTrust;
+  readonly clock: Clock;
+}
+
+/** A challenge goes to the machine, and its answer comes back. */
+export type Exchange = (challenge: Uint8Array) => Promise<Uint8Array>;
+
+/**
+ * Finds out which machine is at the other end of a session whose evidence has passed. A confidential processor says so
+ * itself. A TPM's attestation key says nothing until its TPM has opened a challenge for it (credential activation).
+ */
+export class MachineIdentifier {
+  readonly #options: IdentifierOptions;
+  readonly #activations = new Activations();
+  readonly #cache = new CertificateCache();
+
+  constructor(options: IdentifierOptions) {
+    this.#options = options;
+  }
+
+  /** @param enrolment from the machine; empty where its evidence needs none. Throws `join-…` or an `AttestationError`. */
+  async identify(peer: AttestedPeer, enrolment: Uint8Array, exchange: Exchange): Promise<MachineRecord> {
+    const { profile } = this.#options.trust();
+    const quoted = akNameOf(peer);
+    const base = {
+      variant: peer.variant,
+      profile,
+      evidenceDigest: digestOf(peer),
+      policyVersion: peer.verdict.policyVersion,
+    };
+    if (quoted === undefined || peer.machineIdentity.proof === 'endorsed') {
+      const { proof } = peer.machineIdentity;
+      const identity = machineIdentityText(peer.machineIdentity);
+      return { ...base, identity, proof, ...(quoted === undefined ? {} : { akName: quoted }) };
+    }
+    const proved = await this.#activate(peer, { enrolment, quoted }, exchange);
+    return { ...base, ...proved, akName: quoted };
+  }
+
+  async #activate(
+    peer: AttestedPeer,
+    given: { readonly enrolment: Uint8Array; readonly quoted: string },
+    exchange: Exchange,
+  ): Promise<Pick<MachineRecord, 'identity' | 'proof'>> {
+    const { clock } = this.#options;
+    const judged = this.#judge(given.enrolment);
+    // Or a machine could enrol the key of its TPM and show evidence by another one.
+    if (judged.endorsement.attestationKeyNameHex !== given.quoted)
+      throw new JoinError(
+        'join-evidence-mismatch',
+        `enrolling ${judged.endorsement.attestationKeyNameHex}: the evidence is by ${given.quoted}`,
+      );
+    const challenge = this.#activations.challenge(judged.endorsement, clock.nowMs());
+    const answer = await exchange(encodeChallenge(challenge));
+    const { endorsementKeyId } = this.#activations.redeem(
+      { id: challenge.id, answer, session: peer.session },
+      clock.nowMs(),
+    );
+    return { identity: `tpm-ek:${endorsementKeyId}`, proof: judged.proof };
+  }
+
+  /**
+   * Who vouches for the endorsement key: a manufacturer, the operators' list, or nobody yet. In the last case the same
+   * checks are made as if it were on the list, so that its identity is a fact that an operator can decide about.
+   */
+  #judge(enrolment: Uint8Array): {
+    readonly endorsement: Endorsement;
+    readonly proof: MachineRecord['proof'];
+  } {
+    const request = decodeEnrolmentRequest(enrolment);
+    const { endorsements } = this.#options.trust();
+    const options = { cache: this.#cache, nowMs: this.#options.clock.nowMs() };
+    const pinnedKeys = new Set([endorsementKeyIdOf(request.endorsementKey)]);
+    const alone = { roots: new Set<string>(), authorities: [], pinnedKeys };
+    const own = verifyEndorsement(request, { ...options, trust: alone });
+    if (endorsements.pinnedKeys.has(own.endorsementKeyId)) return { endorsement: own, proof: 'pinned' };
+    if (endorsements.roots.size === 0 || request.endorsementCertificate === undefined)
+      return { endorsement: own, proof: 'unproved' };
+    return {
+      endorsement: verifyEndorsement(request, { ...options, trust: endorsements }),
+      proof: 'endorsed',
+    };
+  }
+}
+
+/** The Name of the attestation key that signed; undefined for evidence without a TPM. */
+export function akNameOf({ claims }: Pick<AttestedPeer, 'claims'>): string | undefined {
+  const name = claims['attestationKey'] ?? claims['tpm.attestationKey'];
+  return typeof name === 'string' ? name : undefined;
+}
+
+/** SHA-256 over everything that the verdict rests on: what the audit names evidence by. */
+export function digestOf(
+  peer: Pick<AttestedPeer, 'variant' | 'measurements' | 'machineIdentity' | 'claims' | 'verdict'>,
+): string {
+  const { variant, measurements, machineIdentity, claims, verdict } = peer;
+  const registers = Object.fromEntries(
+    [...measurements].map(([name, value]) => [name, Buffer.from(value).toString('hex')]),
+  );
+  const text = canonicalJson({
+    variant,
+    registers,
+    machineIdentity,
+    claims,
+    policyVersion: verdict.policyVersion,
+  });
+  return createHash('sha256').update(text).digest('hex');
+}

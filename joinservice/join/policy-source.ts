@@ -1,0 +1,80 @@
+import { parseClusterConfig, type ClusterConfig } from '../../internal/config/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import { EventValue, type Readable } from '../../internal/event/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
+import type { JoinPolicy } from './policy.ts';
+
+/** The cluster's configuration in force: read as a whole, then swapped in; a bad one changes nothing. */
+export interface ConfigurationInForce {
+  readonly config: ClusterConfig;
+  readonly policy: JoinPolicy;
+  /** The revision of etcd at which the document was written; names it in the audit. */
+  readonly revision: bigint;
+}
+
+/** Follows the operators' document and keeps the newest good one in force. */
+export class PolicySource {
+  readonly #etcd: KeySpace;
+  readonly #log: Logger;
+  readonly #onSwap: (now: ConfigurationInForce) => void;
+  readonly #current = new EventValue<ConfigurationInForce>();
+
+  /** `onSwap` may throw: then the document is as bad as one that can't be read, and the old one stays. */
+  constructor(options: {
+    readonly etcd: KeySpace;
+    readonly log: Logger;
+    readonly onSwap?: (now: ConfigurationInForce) => void;
+  }) {
+    this.#etcd = options.etcd;
+    this.#log = options.log;
+    this.#onSwap = options.onSwap ?? (() => undefined);
+  }
+
+  /** Unset until the first good document. */
+  get current(): Readable<ConfigurationInForce> {
+    return this.#current;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    for await (const event of this.#etcd.watch(CONFIGURATION_KEY, { signal })) {
+      const entries =
+        event.kind === 'relist'
+          ? event.entries
+          : event.kind === 'changes'
+            ? event.changes.flatMap((change) => (change.kind === 'put' ? [change.entry] : []))
+            : [];
+      const newest = entries.filter(({ key }) => key === CONFIGURATION_KEY).at(-1);
+      if (newest !== undefined) this.#swap(newest);
+    }
+  }
+
+  #swap(entry: Entry): void {
+    const before = this.#current.peek();
+    if (before.set && before.value.revision === entry.modRevision) return;
+    try {
+      const now = configurationFrom(entry);
+      this.#onSwap(now);
+      this.#current.set(now);
+      this.#log.info('a configuration is in force', {
+        version: now.policy.version,
+        policy: now.policy.policy,
+      });
+    } catch (error) {
+      const kept = before.set ? before.value.policy.version : 'none';
+      this.#log.error('a configuration is not usable, the one before stays in force', {
+        revision: entry.modRevision,
+        kept,
+        error,
+      });
+    }
+  }
+}
+
+/** Throws `record-invalid` or `config-invalid`. */
+export function configurationFrom(entry: Entry): ConfigurationInForce {
+  const { document } = records.configuration.decode(entry.key, entry.value);
+  const config = parseClusterConfig(Buffer.from(document, 'base64').toString('utf8'), entry.key);
+  const version = `configuration-${entry.modRevision}`;
+  return { config, policy: { ...config.join, version }, revision: entry.modRevision };
+}

@@ -1,0 +1,222 @@
+import type { InventoryMachine, JoinConfig } from '../../internal/config/index.ts';
+import type { JoinRecord, MachineRecord, NodeRecord } from '../../internal/records/index.ts';
+import { parseRoles, type Role } from '../../internal/role/index.ts';
+import type { JoinErrorCode } from './errors.ts';
+
+/** Who may become a member, as it is in force now. */
+export interface JoinPolicy extends JoinConfig {
+  /** Names this policy in audit and records. */
+  readonly version: string;
+}
+
+/** A machine that has proved what `machine` says and claims the rest. */
+export interface Applicant {
+  readonly nodeId: string;
+  readonly machine: MachineRecord;
+  readonly claimed: JoinRecord['claimed'];
+}
+
+/** What the cluster has on record about an applicant. */
+export interface Standing {
+  /** The node that has its key. */
+  readonly node: NodeRecord | undefined;
+  /** The node that has its hardware, by whichever key. */
+  readonly holder: NodeRecord | undefined;
+  /** Its own earlier request. */
+  readonly join: JoinRecord | undefined;
+  /** Who has a name, or has been promised it: a node id. */
+  readonly nameHolder: (name: string) => string | undefined;
+}
+
+/** What a machine becomes. Never what it asks for: what its operators wrote. */
+export interface Grant {
+  readonly name: string;
+  readonly roles: readonly Role[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** "operator:NAME" or "policy:VERSION". */
+  readonly by: string;
+}
+
+export type Decision =
+  /** It is a member already, with this very key. */
+  | { readonly kind: 'member'; readonly node: NodeRecord }
+  | { readonly kind: 'admit'; readonly grant: Grant; readonly checks: readonly Check[] }
+  | {
+      readonly kind: 'wait';
+      readonly code: JoinErrorCode;
+      readonly why: string;
+      readonly checks: readonly Check[];
+    }
+  | {
+      readonly kind: 'refuse';
+      readonly code: JoinErrorCode;
+      readonly why: string;
+      readonly checks: readonly Check[];
+    };
+
+/** One thing that was looked at, for the trace. */
+export interface Check {
+  readonly name: string;
+  readonly outcome: 'pass' | 'wait' | 'fail';
+  readonly expected: string;
+  readonly actual: string;
+}
+
+/** Certificates are valid from five minutes before they are made. */
+export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
+
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const ROLE_SETS: Readonly<Record<InventoryMachine['roles'][number], readonly Role[]>> = {
+  'control-plane': ['ConsensusMember', 'KubernetesController'],
+  worker: ['KubernetesWorker'],
+};
+
+/**
+ * Decides about a machine. Pure: the same applicant, standing and policy give the same decision, here and in
+ * `cluster explain`. Nothing that the machine claims can widen what it gets; it can only make it be refused.
+ */
+export function decideJoin(
+  applicant: Applicant,
+  standing: Standing,
+  at: { readonly policy: JoinPolicy; readonly nowMs: number },
+): Decision {
+  const checks: Check[] = [];
+  const refused = refusalOf(applicant, standing, checks);
+  if (refused !== undefined) return { ...refused, checks };
+  if (standing.node !== undefined) return { kind: 'member', node: standing.node };
+  const granted = grantOf(applicant, standing, at);
+  checks.push(policyCheck(granted, at.policy, applicant.machine));
+  if (!('grant' in granted)) return { ...granted, checks };
+  const denied = denialOf(applicant, standing, granted.grant, checks);
+  return denied === undefined ? { kind: 'admit', grant: granted.grant, checks } : { ...denied, checks };
+}
+
+type Refusal = { readonly kind: 'refuse'; readonly code: JoinErrorCode; readonly why: string };
+type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why: string };
+
+/** What no policy can allow: a wrong clock, a machine that was taken out, a second membership of one machine. */
+function refusalOf(
+  { nodeId, machine, claimed }: Applicant,
+  { node, holder, join }: Standing,
+  checks: Check[],
+): Refusal | undefined {
+  const look = checker(checks);
+  const offset = Math.round(claimed.clockOffsetMs / 1000);
+  const isClockNear = Math.abs(claimed.clockOffsetMs) <= CLOCK_TOLERANCE_MS;
+  look('clock', isClockNear, '±300 s', `${offset >= 0 ? '+' : ''}${offset} s`);
+  if (!isClockNear) return refuse('join-clock-off', `its clock is off by ${offset} s`);
+  const taken = [node, holder].find((each) => each?.state === 'DECOMMISSIONED');
+  look('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
+  if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
+  const known = node?.admission?.identity ?? (join?.state === 'approved' ? join.machine.identity : undefined);
+  const isSame = known === undefined || known === machine.identity;
+  look('same machine', isSame, known ?? 'any', machine.identity);
+  if (!isSame) return refuse('join-identity-changed', `the key is on record for ${known}`);
+  const other = holder !== undefined && holder.nodeId !== nodeId ? holder : undefined;
+  look('one membership', other === undefined, 'no other node', other?.name ?? 'none');
+  if (other !== undefined) return refuse('join-identity-taken', `this machine is node ${other.name}`);
+  return undefined;
+}
+
+/** What operators gave this machine: for itself, in the inventory, or to all of its kind. */
+function grantOf(
+  applicant: Applicant,
+  { join }: Standing,
+  { policy, nowMs }: { readonly policy: JoinPolicy; readonly nowMs: number },
+): { readonly grant: Grant } | Refusal | Wait {
+  const { machine } = applicant;
+  const decision = join?.decision;
+  if (join?.state === 'refused' && decision?.by.startsWith('operator:') === true)
+    return refuse('join-refused', `${decision.by} refused it`);
+  if (
+    join?.state === 'approved' &&
+    decision?.by.startsWith('operator:') === true &&
+    decision.expiresMs > nowMs
+  )
+    return {
+      grant: { name: decision.name, roles: decision.roles, labels: decision.labels, by: decision.by },
+    };
+  const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
+  const by = `policy:${policy.version}`;
+  if (entry !== undefined)
+    return { grant: { name: entry.name, roles: rolesOf(entry.roles), labels: entry.labels, by } };
+  switch (policy.policy) {
+    case 'inventory':
+      return refuse('join-unknown-machine', `${machine.identity} is not in the inventory`);
+    case 'auto':
+      return automatic(applicant, by);
+    case 'approve':
+      return wait(`an operator decides about ${machine.identity}`);
+  }
+}
+
+/** Proved machines with measured software, as workers. Everybody else is for people to decide about. */
+function automatic(
+  { nodeId, machine, claimed }: Applicant,
+  by: string,
+): { readonly grant: Grant } | Refusal | Wait {
+  if (machine.proof === 'unproved')
+    return refuse('join-identity-unproved', `nobody vouches for ${machine.identity}`);
+  if (machine.profile !== 'measured') return wait('its software is not measured (profile identity)');
+  return { grant: { name: wishedName(claimed) ?? nodeId, roles: ['KubernetesWorker'], labels: {}, by } };
+}
+
+/** A machine that wants what it does not get is not the machine that its operators meant. */
+function denialOf(
+  { nodeId, claimed }: Applicant,
+  { nameHolder }: Standing,
+  grant: Grant,
+  checks: Check[],
+): Refusal | undefined {
+  const look = checker(checks);
+  const excess = claimed.roles.filter((role) => !(grant.roles as readonly string[]).includes(role));
+  look('roles', excess.length === 0, `within ${grant.roles.join(' ')}`, claimed.roles.join(' ') || 'no wish');
+  if (excess.length > 0) return refuse('join-role-denied', `it asks for ${excess.join(' ')}`);
+  if (!NAME.test(grant.name)) return refuse('join-name-invalid', `the name ${JSON.stringify(grant.name)}`);
+  const holder = nameHolder(grant.name);
+  const isFree = holder === undefined || holder === nodeId;
+  look('name', isFree, `${grant.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);
+  return isFree ? undefined : refuse('join-name-taken', `${grant.name} belongs to ${holder}`);
+}
+
+/** What an operator's yes without a name gives: what the machine wishes to be called, else its host name. */
+export function wishedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hostname'>): string | undefined {
+  const host = claimed.hostname.toLowerCase().split('.')[0] ?? '';
+  return [claimed.name, host].find((name) => NAME.test(name));
+}
+
+export function isNodeName(name: string): boolean {
+  return NAME.test(name);
+}
+
+function rolesOf(names: InventoryMachine['roles']): readonly Role[] {
+  return parseRoles(names.flatMap((name) => ROLE_SETS[name]));
+}
+
+function policyCheck(
+  outcome: { readonly grant: Grant } | Refusal | Wait,
+  policy: JoinPolicy,
+  machine: MachineRecord,
+): Check {
+  const expected = `join.policy: ${policy.policy} (${policy.version})`;
+  if ('grant' in outcome) {
+    const { grant } = outcome;
+    const actual = `${grant.by}: ${grant.name} as ${grant.roles.join(' ')}`;
+    return { name: 'policy', outcome: 'pass', expected, actual };
+  }
+  const actual = `${machine.identity} (${machine.proof}, ${machine.profile}): ${outcome.why}`;
+  return { name: 'policy', outcome: outcome.kind === 'wait' ? 'wait' : 'fail', expected, actual };
+}
+
+function checker(checks: Check[]) {
+  return (name: string, holds: boolean, expected: string, actual: string): void =>
+    void checks.push({ name, outcome: holds ? 'pass' : 'fail', expected, actual });
+}
+
+function refuse(code: JoinErrorCode, why: string): Refusal {
+  return { kind: 'refuse', code, why };
+}
+
+function wait(why: string): Wait {
+  return { kind: 'wait', code: 'join-awaiting-approval', why };
+}

@@ -1,0 +1,165 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { AttestedPeer } from '../../internal/atls/index.ts';
+import { machineIdentityText } from '../../internal/attestation/index.ts';
+import { canonicalJson } from '../../internal/config/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import { records, type NodeRecord } from '../../internal/records/index.ts';
+import type {
+  IssueJoinTicketRequest,
+  IssueRejoinTicketRequest,
+  TicketKeys,
+  TicketSchema,
+} from '../joinproto/gen/join_pb.js';
+import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
+import type { Admissions } from './admissions.ts';
+import type { ClusterFacts } from './cluster-facts.ts';
+import { JoinError } from './errors.ts';
+import { address, verifyKey } from './hello.ts';
+import { akNameOf } from './machine.ts';
+
+const MAX_CSR_BYTES = 8192;
+const MAX_SPKI_BYTES = 256;
+
+/** Who signs. The process that strangers reach holds no key of the cluster. */
+export interface TicketSigner {
+  signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials>;
+}
+
+export interface TicketPorts {
+  readonly etcd: KeySpace;
+  readonly admissions: Admissions;
+  readonly facts: ClusterFacts;
+  readonly signer: TicketSigner;
+}
+
+type Ticket = MessageInitShape<typeof TicketSchema>;
+
+/** Makes tickets: checks first, mints last. What is written down before the signature is the membership itself. */
+export class Tickets {
+  readonly #ports: TicketPorts;
+
+  constructor(ports: TicketPorts) {
+    this.#ports = ports;
+  }
+
+  /** The commit of an admission. */
+  async join(request: IssueJoinTicketRequest, peer: AttestedPeer, signal: AbortSignal): Promise<Ticket> {
+    const { nodeId } = verifyKey(request.key, peer.session);
+    if (request.joinId !== nodeId)
+      throw new JoinError('join-ticket-other-key', `ticketing ${request.joinId.slice(0, 64)} to ${nodeId}`);
+    const keys = readKeys(request.keys);
+    const claimed = await this.#claimedAddress(nodeId, signal);
+    await this.#checkAddress(nodeId, claimed, signal);
+    const node = await this.#ports.admissions.commit(nodeId, evidenceOf(peer), signal);
+    return this.#ticket(node, { address: claimed, keys }, signal);
+  }
+
+  /** A member with the key on record and evidence of the machine on record: roles as they are now. */
+  async rejoin(request: IssueRejoinTicketRequest, peer: AttestedPeer, signal: AbortSignal): Promise<Ticket> {
+    const { nodeId } = verifyKey(request.key, peer.session);
+    const keys = readKeys(request.keys);
+    const claimed = address(request.address);
+    const node = await this.#member(nodeId, signal);
+    checkMachine(node, peer);
+    await this.#checkAddress(nodeId, claimed, signal);
+    return this.#ticket(node, { address: claimed, keys }, signal);
+  }
+
+  async #ticket(
+    node: NodeRecord,
+    asked: { readonly address: string; readonly keys: TicketKeys },
+    signal: AbortSignal,
+  ): Promise<Ticket> {
+    const { facts, signer } = this.#ports;
+    const [cluster, settings, controlPlanes] = await Promise.all([
+      facts.cluster(signal),
+      facts.settings(signal),
+      facts.controlPlanes(signal),
+    ]);
+    const { nodeId, name, roles, labels } = node;
+    const { kubeletClientCsr, kubeletServingCsr, sealingPublicKey, signature } = asked.keys;
+    const signed = await signer.signMember(
+      { nodeId, address: asked.address, kubeletClientCsr, kubeletServingCsr, sealingPublicKey, signature },
+      signal,
+    );
+    return {
+      nodeId,
+      nodeName: name,
+      clusterId: cluster.clusterId,
+      clusterName: cluster.clusterName,
+      clusterCaPem: cluster.caPem,
+      epoch: BigInt(cluster.epoch),
+      nodeCertificatePem: signed.nodeCertPem,
+      roles,
+      labels,
+      controlPlanes: [...controlPlanes],
+      settings: Buffer.from(canonicalJson(settings), 'utf8'),
+      kubernetesCaPem: signed.kubernetesCaPem,
+      kubeletClientCertificatePem: signed.kubeletClientCertPem,
+      kubeletServingCertificatePem: signed.kubeletServingCertPem,
+      ...(signed.controlPlaneKeys === undefined ? {} : { controlPlaneKeys: signed.controlPlaneKeys }),
+    };
+  }
+
+  async #member(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
+    const key = records.node.key(nodeId);
+    const entry = await this.#ports.etcd.get(key, { signal });
+    const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
+    if (node === undefined) throw new JoinError('join-not-member', `ticketing ${nodeId} again`);
+    if (node.state === 'DECOMMISSIONED')
+      throw new JoinError('join-decommissioned', `ticketing ${nodeId} again: it is node ${node.name}`);
+    if (node.state !== 'UP')
+      throw new JoinError('join-not-member', `ticketing ${nodeId} again: it is ${node.state}`);
+    return node;
+  }
+
+  /** What the machine named when it asked to be admitted. */
+  async #claimedAddress(nodeId: string, signal: AbortSignal): Promise<string> {
+    const key = records.join.key(nodeId);
+    const entry = await this.#ports.etcd.get(key, { signal });
+    if (entry === undefined) throw new JoinError('join-not-admitted', `ticketing ${nodeId}: no request`);
+    return address(records.join.decode(key, entry.value).claimed.address);
+  }
+
+  /** Or the API server would talk to one node and take it for another. */
+  async #checkAddress(nodeId: string, claimed: string, signal: AbortSignal): Promise<void> {
+    const holder = await this.#ports.facts.holderOf(claimed, signal);
+    if (holder !== undefined && holder !== nodeId)
+      throw new JoinError('join-address-taken', `ticketing ${nodeId}: ${claimed} belongs to ${holder}`);
+  }
+}
+
+/** Which machine the evidence of a session is of. */
+export function evidenceOf(peer: AttestedPeer): {
+  readonly akName: string | undefined;
+  readonly identity: string;
+} {
+  return { akName: akNameOf(peer), identity: machineIdentityText(peer.machineIdentity) };
+}
+
+/** A key is a member's only together with the machine that it was admitted with. */
+function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
+  const { akName, identity } = evidenceOf(peer);
+  if (admission === undefined)
+    throw new JoinError('join-identity-changed', `ticketing ${nodeId} again: no machine is on record for it`);
+  const isSame =
+    admission.akName === undefined ? admission.identity === identity : admission.akName === akName;
+  if (!isSame)
+    throw new JoinError(
+      'join-identity-changed',
+      `ticketing ${nodeId} again: ${identity} shows the key of ${admission.identity}`,
+    );
+}
+
+/** Sizes; what they mean is for the signer to verify. */
+function readKeys(keys: TicketKeys | undefined): TicketKeys {
+  const isSized =
+    keys !== undefined &&
+    [keys.kubeletClientCsr, keys.kubeletServingCsr].every(
+      ({ length }) => length > 0 && length <= MAX_CSR_BYTES,
+    ) &&
+    keys.sealingPublicKey.length <= MAX_SPKI_BYTES &&
+    keys.signature.length === 64;
+  if (!isSized) throw new JoinError('join-keys-invalid', 'reading the keys for a ticket');
+  return keys;
+}

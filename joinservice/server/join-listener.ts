@@ -1,0 +1,77 @@
+import { atlsServerUpgrade, RotatingKeys, type AttestedPeer, type Trust } from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
+import type { JoinService } from '../join/index.ts';
+
+const MAX_CONNECTIONS = 4_096;
+/** A machine that waits for days proves itself anew each hour. */
+const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
+/** Joiners arrive by the rack, and behind one address where there is NAT. */
+const PENDING = { maxPending: 1024, maxPendingPerSource: 64 };
+
+export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
+
+/** The port that strangers reach: both ends prove themselves before one call is served. */
+export function createJoinServer(parts: {
+  readonly join: JoinService;
+  readonly trust: JoinTrust;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+}): RpcServer<AttestedPeer> {
+  const { join, trust, clock, log, signal } = parts;
+  const upgrade = atlsServerUpgrade({
+    trust: { trust: 'mutual', ...trust, rules: () => join.rules() },
+    context: JOIN_CONTEXT,
+    keys: new RotatingKeys({ clock }),
+    clock,
+    limits: PENDING,
+  });
+  return new RpcServer<AttestedPeer>({
+    upgrade: telling(upgrade, (error, address) => tell({ join, log, signal }, error, address)),
+    services: [join.service],
+    disclose: 'code',
+    log,
+    maxConnections: MAX_CONNECTIONS,
+    maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
+  });
+}
+
+/** The same upgrade, and somebody is told when it refuses. */
+function telling<P>(upgrade: Upgrade<P>, onRefused: (error: unknown, address: string) => void): Upgrade<P> {
+  return async (socket, signal) => {
+    const address = socket.remoteAddress ?? '';
+    try {
+      return await upgrade(socket, signal);
+    } catch (error) {
+      onRefused(error, address);
+      throw error;
+    }
+  };
+}
+
+/** Evidence that did not pass is a decision about a machine. A broken connection is not. */
+function tell(
+  { join, log, signal }: { readonly join: JoinService; readonly log: Logger; readonly signal: AbortSignal },
+  error: unknown,
+  address: string,
+): void {
+  const outer = findCoded(error);
+  if (outer?.code !== 'atls-evidence-rejected') return;
+  const cause = findCoded(outer.cause);
+  const { expected, actual } = cause?.details ?? {};
+  join.admissions
+    .refused(
+      {
+        method: 'Attest',
+        subject: `address:${address}`,
+        code: cause?.code ?? outer.code,
+        detail: { expected, actual },
+      },
+      signal,
+    )
+    .catch((reason: unknown) => log.error('a refusal could not be written down', { error: reason }));
+}

@@ -1,0 +1,64 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { pipeline } from 'node:stream/promises';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+
+/** The signer has one etcd client; a few more for reconnects that overlap. */
+const MAX_CONNECTIONS = 8;
+
+/**
+ * A way to etcd for a process without network: bytes from a Unix socket to the local member and back. The signer speaks
+ * TLS through it, with its own certificate; what passes here can neither be read nor altered, only held up.
+ * Runs until the signal fires.
+ */
+export async function runEtcdPipe(
+  options: {
+    readonly path: string;
+    /** "host:port" */
+    readonly endpoint: string;
+    readonly files: FilePort;
+    readonly log: Logger;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { path, endpoint, files, log } = options;
+  const { host, port } = splitEndpoint(endpoint);
+  const open = new Set<Socket>();
+  const server = createServer((local) => {
+    const remote = connect({ host, port, noDelay: true });
+    for (const socket of [local, remote]) {
+      open.add(socket);
+      socket.once('close', () => open.delete(socket));
+    }
+    // Either end may break at any time; etcd's client on the other side connects anew.
+    Promise.all([pipeline(local, remote), pipeline(remote, local)]).catch((error: unknown) => {
+      log.debug('a pipe to etcd ended', { error });
+      local.destroy();
+      remote.destroy();
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  await files.remove(path); // of a process that was killed
+  server.listen({ path });
+  await once(server, 'listening');
+  try {
+    await untilAborted(signal);
+  } finally {
+    for (const socket of open) socket.destroy();
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+}
+
+function splitEndpoint(endpoint: string): { readonly host: string; readonly port: number } {
+  const at = endpoint.lastIndexOf(':');
+  return { host: endpoint.slice(0, at).replace(/^\[(.*)\]$/, '$1'), port: Number(endpoint.slice(at + 1)) };
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}

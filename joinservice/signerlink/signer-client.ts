@@ -1,0 +1,46 @@
+import {
+  createClient,
+  localUpgrade,
+  RpcChannel,
+  type Client,
+  type LocalPeer,
+} from '../../internal/rpc/index.ts';
+import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
+import { Signer } from '../signerproto/gen/signer_pb.js';
+
+const SIGN_MS = 10_000;
+
+/** The signer of this machine, as the join service sees it. */
+export class SignerClient implements Disposable {
+  readonly #channel: RpcChannel<LocalPeer>;
+  readonly #client: Client<typeof Signer>;
+
+  /** `path`: the signer's Unix socket. Nothing is opened before it is asked. */
+  constructor(options: { readonly path: string }) {
+    this.#channel = new RpcChannel({ endpoint: `unix:${options.path}`, upgrade: localUpgrade });
+    this.#client = createClient(Signer, this.#channel);
+  }
+
+  [Symbol.dispose](): void {
+    this.#channel[Symbol.dispose]();
+  }
+
+  async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
+    const signed = await this.#client.signMember(request, { signal, timeoutMs: SIGN_MS });
+    return {
+      nodeCertPem: signed.nodeCertificatePem,
+      kubernetesCaPem: signed.kubernetesCaPem,
+      kubeletClientCertPem: signed.kubeletClientCertificatePem,
+      kubeletServingCertPem: signed.kubeletServingCertificatePem,
+      controlPlaneKeys: signed.controlPlaneKeys,
+    };
+  }
+
+  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
+    const { certificatePem } = await this.#client.signOperator(
+      { certificateRequest },
+      { signal, timeoutMs: SIGN_MS },
+    );
+    return certificatePem;
+  }
+}

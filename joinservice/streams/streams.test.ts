@@ -1,0 +1,289 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Mailbox } from '../../internal/event/index.ts';
+import type { Call } from '../../internal/rpc/index.ts';
+import { FakeClock } from '../../internal/testing/index.ts';
+import type { Caller, NodeView } from '../curator/index.ts';
+import {
+  AttendRequestSchema,
+  StreamLogsRequestSchema,
+  type AttendRequest,
+  type AttendResponse,
+} from '../curatorproto/gen/streams_pb.js';
+import { Attendances, streamHandlers } from './index.ts';
+
+const coded = (code: string, message?: string): unknown =>
+  expect.objectContaining({
+    code,
+    ...(message === undefined ? {} : { message: expect.stringContaining(message) }),
+  });
+
+const nodeCaller: Caller = { kind: 'node', nodeId: 'id-1', name: 'n1' };
+const operator: Caller = { kind: 'operator', fingerprint: 'sha256:00', name: 'me', role: 'viewer' };
+
+function view(isBeating: boolean): NodeView {
+  return {
+    record: {
+      version: 1,
+      nodeId: 'id-1',
+      name: 'n1',
+      pubKey: '',
+      state: 'UP',
+      roles: [],
+      labels: {},
+      createdMs: 0,
+    },
+    recordRevision: 1n,
+    status: { version: 1, status: '', updatedMs: 0 },
+    isBeating,
+  };
+}
+
+const stops: AbortController[] = [];
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop.abort(new Error('the test is over'));
+});
+
+function setUp(isBeating = true) {
+  const clock = new FakeClock();
+  const attendances = new Attendances();
+  const handlers = streamHandlers({ attendances, findNode: async () => view(isBeating), clock });
+  const stop = new AbortController();
+  stops.push(stop);
+  const call = (peer: Caller): Call<Caller> => ({ peer, signal: stop.signal });
+  return { clock, attendances, handlers, call, asOperator: call(operator) };
+}
+
+type Setup = ReturnType<typeof setUp>;
+
+/** A node whose every word is in the test's hands. */
+async function attend({ handlers, call }: Setup) {
+  const said = new Mailbox<AttendRequest>(64);
+  const heard = handlers
+    .attend(said.read(new AbortController().signal), call(nodeCaller))
+    [Symbol.asyncIterator]() as AsyncIterator<Pick<AttendResponse, 'message'>>;
+  const next = async () => ((await heard.next()).value as Pick<AttendResponse, 'message'>).message;
+  expect(await next()).toMatchObject({ case: 'idle' });
+  return {
+    next,
+    say: (message: AttendRequest['message']) => said.push(create(AttendRequestSchema, { message })),
+    data: (task: bigint, text: string | Uint8Array) =>
+      said.push(
+        create(AttendRequestSchema, {
+          message: { case: 'data', value: { task, data: new Uint8Array(Buffer.from(text)) } },
+        }),
+      ),
+    done: (task: bigint, error?: { code: string; message: string }) =>
+      said.push(
+        create(AttendRequestSchema, {
+          message: { case: 'done', value: { task, ...(error === undefined ? {} : { error }) } },
+        }),
+      ),
+    leave: () => said.close(),
+  };
+}
+
+const logsOf = (source: { path: string } | { units: string[] }, backlog = 10) =>
+  create(StreamLogsRequestSchema, {
+    node: 'n1',
+    logs: {
+      backlog,
+      source:
+        'path' in source
+          ? { case: 'path', value: source.path }
+          : { case: 'units', value: { names: source.units } },
+    },
+  });
+
+const text = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString();
+
+describe('a question to a node', () => {
+  test('goes over the stream that the node holds, and its answer comes in order and ends', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const lines = setup.handlers.streamLogs(logsOf({ path: 'root.roleserve' }), setup.asOperator);
+    const seen: string[] = [];
+    const reading = (async () => {
+      for await (const { lines: bytes } of lines) seen.push(text(bytes as Uint8Array));
+    })();
+    const order = await node.next();
+    expect(order).toMatchObject({
+      case: 'task',
+      value: {
+        task: 1n,
+        what: { case: 'logs', value: { backlog: 10, source: { value: 'root.roleserve' } } },
+      },
+    });
+    for (const line of ['a\n', 'b\n']) node.data(1n, line);
+    node.done(1n);
+    await reading;
+    expect(seen).toEqual(['a\n', 'b\n']);
+  });
+
+  test('gives credit back as the asker takes, and not before', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
+    const first = lines.next();
+    expect(await node.next()).toMatchObject({ case: 'task', value: { credit: 16 } });
+    for (let i = 0; i < 16; i++) node.data(1n, `${i}`);
+    await first;
+    for (let i = 0; i < 4; i++) await lines.next();
+    expect(await node.next()).toMatchObject({ case: 'credit', value: { task: 1n, messages: 4 } });
+  });
+
+  test('that nobody wants any more is taken back', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
+    const first = lines.next();
+    await node.next();
+    node.data(1n, 'x');
+    await first;
+    await lines.return?.();
+    expect(await node.next()).toMatchObject({ case: 'cancel', value: { task: 1n } });
+    node.data(1n, 'late'); // crossed on the wire: no fault
+    node.say({ case: 'attending', value: create(AttendRequestSchema) as never });
+    expect(setup.attendances.get('id-1')).toBeDefined();
+  });
+
+  test('evidence comes whole, with its variant', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const nonce = new Uint8Array(32).fill(7);
+    const answer = setup.handlers.getEvidence({ node: 'n1', nonce } as never, setup.asOperator);
+    expect(await node.next()).toMatchObject({ case: 'task', value: { what: { value: { nonce } } } });
+    for (const part of ['tpm', 'evi', 'dence']) node.data(1n, part);
+    node.done(1n);
+    const { nodeId, variant, evidence } = await answer;
+    expect([nodeId, variant, text(evidence as Uint8Array)]).toEqual(['id-1', 'tpm', 'evidence']);
+  });
+
+  test("the node's own refusal is told with its code", async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
+    const refused = expect(answer).rejects.toEqual(coded('streams-node-refused', 'attend-busy no'));
+    await node.next();
+    node.done(1n, { code: 'attend-busy', message: 'no' });
+    await refused;
+  });
+});
+
+describe('a node that is not there', () => {
+  test('is named at once when its heart does not beat', async () => {
+    const { handlers, asOperator } = setUp(false);
+    await expect(handlers.getMetrics({ node: 'n1' } as never, asOperator)).rejects.toEqual(
+      coded(
+        'streams-node-away',
+        'asking n1: it is UP, its heart does not beat, its last status is of 1970-01-01',
+      ),
+    );
+  });
+
+  test('is waited for a little when it beats', async () => {
+    const setup = setUp();
+    const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
+    while (setup.clock.sleeping === 0) await Promise.resolve();
+    const node = await attend(setup);
+    await node.next();
+    node.data(1n, 'metric 1\n');
+    node.done(1n);
+    expect(await answer).toEqual({ text: 'metric 1\n' });
+  });
+
+  test('that goes while it is asked is named, and its other askers learn it too', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
+    const gone = expect(answer).rejects.toEqual(coded('streams-node-gone', 'n1'));
+    await node.next();
+    node.leave();
+    await gone;
+  });
+
+  test('that says nothing is given up', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
+    const silent = expect(answer).rejects.toEqual(coded('streams-node-silent', 'n1'));
+    await node.next();
+    await setup.clock.advance(15_000);
+    await silent;
+  });
+});
+
+describe('what a node may not do', () => {
+  test.each([
+    {
+      name: 'send more than its credit',
+      say: (node: Awaited<ReturnType<typeof attend>>) => {
+        for (let i = 0; i < 18; i++) node.data(1n, `${i}`);
+      },
+    },
+    {
+      name: 'send too much at once',
+      say: (node: Awaited<ReturnType<typeof attend>>) => node.data(1n, new Uint8Array(65_537)),
+    },
+    {
+      name: 'answer what nobody asked',
+      say: (node: Awaited<ReturnType<typeof attend>>) => node.data(9n, 'x'),
+    },
+    {
+      name: 'say nothing at all',
+      say: (node: Awaited<ReturnType<typeof attend>>) => node.say({ case: undefined }),
+    },
+  ])('$name: its stream ends', async ({ say }) => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const lines = setup.handlers.streamLogs(logsOf({ path: '' }), setup.asOperator)[Symbol.asyncIterator]();
+    const first = lines.next();
+    first.catch(() => undefined);
+    await node.next();
+    say(node);
+    await expect(
+      (async () => {
+        for (;;) await node.next();
+      })(),
+    ).rejects.toEqual(coded('streams-node-gone'));
+    await expect(setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator)).rejects.toBeDefined();
+  });
+
+  test('a newer stream of the same node takes the place of the older', async () => {
+    const setup = setUp();
+    const older = await attend(setup);
+    const newer = await attend(setup);
+    await expect(older.next()).rejects.toEqual(coded('streams-node-gone', 'another stream'));
+    const answer = setup.handlers.getMetrics({ node: 'n1' } as never, setup.asOperator);
+    await newer.next();
+    newer.done(1n);
+    expect(await answer).toEqual({ text: '' });
+  });
+});
+
+describe('questions that mean nothing', () => {
+  test.each([
+    { name: 'too much backlog', request: logsOf({ path: '' }, 10_001) },
+    { name: 'a path that is none', request: logsOf({ path: '../etc' }) },
+    { name: 'no unit', request: logsOf({ units: [] }) },
+    { name: 'an option instead of a unit', request: logsOf({ units: ['--output=export'] }) },
+    { name: 'no logs', request: create(StreamLogsRequestSchema, { node: 'n1' }) },
+  ])('are refused before any node is asked: $name', async ({ request }) => {
+    const { handlers, asOperator } = setUp();
+    const lines = handlers.streamLogs(request, asOperator)[Symbol.asyncIterator]();
+    await expect(lines.next()).rejects.toEqual(coded('streams-request-invalid'));
+  });
+
+  test('a nonce of another size is refused', async () => {
+    const { handlers, asOperator } = setUp();
+    await expect(
+      handlers.getEvidence({ node: 'n1', nonce: new Uint8Array(31) } as never, asOperator),
+    ).rejects.toEqual(coded('streams-request-invalid'));
+  });
+
+  test('an operator is no node', async () => {
+    const { handlers, asOperator } = setUp();
+    const stream = handlers.attend(new Mailbox<AttendRequest>(1).read(asOperator.signal), asOperator);
+    await expect(stream[Symbol.asyncIterator]().next()).rejects.toEqual(coded('streams-request-invalid'));
+  });
+});
