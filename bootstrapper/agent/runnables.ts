@@ -4,7 +4,7 @@ import { evidenceSocketRunnable } from '../attest/index.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
-import { Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
+import { isListening, Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
 import {
   balancerWorker,
   componentsWorker,
@@ -124,7 +124,18 @@ function workloads(
       host,
       ownAddress,
       apiServerEtcd,
-      ports: { files, commands, units, clock, kubeadm, marks: new Marks(files), probe: probeReadyz },
+      madeTheCluster: () => node.job.accepted.peek().set,
+      ports: {
+        files,
+        commands,
+        units,
+        clock,
+        kubeadm,
+        marks: new Marks(files),
+        log: log.child('kubernetes'),
+        probe: probeReadyz,
+        isListening,
+      },
     }),
   };
 }

@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { request } from 'node:https';
 
 const PROBE_MS = 2_000;
@@ -41,3 +42,18 @@ export const probeReadyz: ApiProbe = (options) =>
     ask.once('error', reject);
     ask.end();
   });
+
+/** Whether somebody takes connections there. */
+export function isListening(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: PROBE_MS });
+    const answer = (isThere: boolean) => (): void => {
+      socket.destroy();
+      resolve(isThere);
+    };
+    socket.once('connect', answer(true));
+    // Who takes a connection so slowly is still there; only a refusal says that nobody is.
+    socket.once('timeout', answer(true));
+    socket.once('error', answer(false));
+  });
+}

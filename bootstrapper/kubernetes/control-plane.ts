@@ -1,72 +1,70 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../../internal/clock/index.ts';
-import type { CommandRunner } from '../../internal/exec/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { KubernetesError } from './errors.ts';
-import type { Kubeadm } from './kubeadm.ts';
-import { buildKubeadmConfig } from './kubeadm-config.ts';
-import type { Marks } from './marks.ts';
+import { Kubelet, type KubeletPorts } from './kubelet.ts';
+import { makeKubeletCredentials } from './kubelet-credentials.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { APILB_UNIT, buildKubeletUnit, KUBELET_UNIT } from './units.ts';
+import { KUBELET_UNIT } from './units.ts';
+import { waitFor } from './waiting.ts';
 
 const API_READY_MS = 240_000;
-const REGISTERED_MS = 120_000;
-const POLL_MS = 250;
 const PEM_BYTES = 256 * 1024;
-const POD_LOGS = '/var/log/pods';
 
-export interface ControlPlanePorts {
-  readonly files: FilePort;
-  readonly commands: CommandRunner;
-  readonly units: UnitPort;
-  readonly clock: Clock;
-  readonly kubeadm: Kubeadm;
-  readonly marks: Marks;
+export interface ControlPlanePorts extends KubeletPorts {
   readonly probe: ApiProbe;
+}
+
+export interface ControlPlaneOptions {
+  readonly settings: KubernetesSettings;
+  readonly etcd: EtcdClientFiles;
+  /** Whether this node creates the cluster: only then it may make the keys that all control planes share. */
+  readonly creates: boolean;
 }
 
 /** The Kubernetes control plane of this node, step by step. Each step may be repeated. */
 export class ControlPlane {
   readonly #ports: ControlPlanePorts;
-  readonly #settings: KubernetesSettings;
-  readonly #etcd: EtcdClientFiles;
+  readonly #options: ControlPlaneOptions;
+  readonly #kubelet: Kubelet;
 
-  constructor(ports: ControlPlanePorts, settings: KubernetesSettings, etcd: EtcdClientFiles) {
+  constructor(ports: ControlPlanePorts, options: ControlPlaneOptions) {
     this.#ports = ports;
-    this.#settings = settings;
-    this.#etcd = etcd;
+    this.#options = options;
+    this.#kubelet = new Kubelet(ports, options.settings, options.etcd);
   }
 
   /** Certificates, kubeconfigs and the key that encrypts secrets at rest. Needs nothing that runs. */
   async makePki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, kubeadm, marks } = this.#ports;
-    await files.makeDirectory('/var/lib/cluster/kubernetes');
-    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd));
-    if (await marks.isSet('pki', this.#inputs())) return progress.already();
-    await this.#makeEncryptionKey();
+    const { files, kubeadm, marks, clock } = this.#ports;
+    const { creates, settings } = this.#options;
+    await this.#kubelet.writeConfiguration();
+    if (await marks.isSet('pki', this.#inputs())) {
+      await this.#kubelet.placeCredentials();
+      return progress.already();
+    }
+    if (creates) await this.#makeEncryptionKey();
+    else await this.#refuseMissingKeys();
     progress.say('making certificates');
     await kubeadm.initPhase(['certs', 'all'], signal);
+    if (creates) await makeKubeletCredentials({ files, nowMs: () => clock.nowMs() }, settings);
+    await this.#kubelet.placeCredentials();
     progress.say('making kubeconfig files');
-    await kubeadm.initPhase(['kubeconfig', 'all'], signal);
+    for (const name of ['admin', 'super-admin', 'controller-manager', 'scheduler'])
+      await kubeadm.initPhase(['kubeconfig', name], signal);
     await marks.set('pki', this.#inputs());
   }
 
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { kubeadm, marks, units } = this.#ports;
-    await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
-    if (await marks.isSet('control-plane', this.#inputs())) {
-      await units.start(KUBELET_UNIT, signal);
-      progress.already();
-    } else {
+    const { kubeadm, marks } = this.#ports;
+    if (await marks.isSet('control-plane', this.#inputs())) progress.already();
+    else {
       progress.say('writing the static pods');
       await kubeadm.initPhase(['control-plane', 'all'], signal);
-      progress.say('starting the kubelet');
-      await kubeadm.initPhase(['kubelet-start'], signal);
     }
+    await this.#kubelet.start(progress, signal);
     await this.#waitForApi(progress, signal);
     await marks.set('control-plane', this.#inputs());
   }
@@ -75,14 +73,16 @@ export class ControlPlane {
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, kubeadm, marks } = this.#ports;
     if (await marks.isSet('settings', this.#inputs())) return progress.already();
-    progress.say('storing the configuration');
-    await kubeadm.initPhase(['upload-config', 'all'], signal);
-    progress.say('installing cluster DNS and the service proxy');
-    await Promise.all([
-      kubeadm.initPhase(['addon', 'coredns'], signal),
-      kubeadm.initPhase(['addon', 'kube-proxy'], signal),
-    ]);
-    await this.#waitForNode(progress, signal);
+    if (this.#options.creates) {
+      progress.say('storing the configuration');
+      await kubeadm.initPhase(['upload-config', 'all'], signal);
+      progress.say('installing cluster DNS and the service proxy');
+      await Promise.all([
+        kubeadm.initPhase(['addon', 'coredns'], signal),
+        kubeadm.initPhase(['addon', 'kube-proxy'], signal),
+      ]);
+    }
+    await this.#kubelet.waitRegistered(progress, signal);
     progress.say('labelling the node');
     await kubeadm.initPhase(['mark-control-plane'], signal);
     // It passes every authorizer; nobody needs it once cluster-admins are bound.
@@ -90,13 +90,8 @@ export class ControlPlane {
     await marks.set('settings', this.#inputs());
   }
 
-  /** Until the kubelet has put its node into the API. */
-  async waitRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    await this.#waitForNode(progress, signal);
-  }
-
   #inputs(): unknown {
-    return [this.#settings, this.#etcd];
+    return [this.#options.settings, this.#options.etcd];
   }
 
   async #makeEncryptionKey(): Promise<void> {
@@ -119,102 +114,38 @@ export class ControlPlane {
     await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
   }
 
+  /** kubeadm would make what it does not find, and a second CA would be a second cluster. */
+  async #refuseMissingKeys(): Promise<void> {
+    for (const path of SHARED_KEYS) {
+      if ((await this.#ports.files.stat(path)) !== undefined) continue;
+      throw new KubernetesError('kubernetes-keys-missing', `making certificates: ${path} is not there`, {
+        details: { path },
+      });
+    }
+  }
+
   async #waitForApi(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, probe } = this.#ports;
     const ca = await files.read(`${PATHS.pki}/ca.crt`, PEM_BYTES);
     const target = {
-      host: this.#settings.nodeAddress,
+      host: this.#options.settings.nodeAddress,
       port: API_PORT,
       caPem: Buffer.from(ca ?? []).toString('utf8'),
       signal,
     };
-    await this.#until({ what: 'waiting for the API server', limitMs: API_READY_MS, progress, signal }, () =>
-      probe(target),
-    );
-  }
-
-  async #waitForNode(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { commands } = this.#ports;
-    const argv = [
-      `${PATHS.bin}/kubectl`,
-      '--kubeconfig',
-      PATHS.adminConf,
-      'get',
-      'node',
-      this.#settings.nodeName,
-      '--output',
-      'name',
-    ] as const;
-    const what = `waiting for node ${this.#settings.nodeName} to register`;
-    await this.#until({ what, limitMs: REGISTERED_MS, progress, signal }, async () => {
-      await commands.run({ argv: [...argv], timeoutMs: 10_000, signal });
-    });
-  }
-
-  /** Every wait names what it waits for, since when, and the last error; its end names the likely cause. */
-  async #until(wait: Wait, attempt: () => Promise<void>): Promise<void> {
-    const { clock } = this.#ports;
-    const endMs = clock.monotonicMs() + wait.limitMs;
-    for (let polls = 0; ; polls++) {
-      try {
-        return await attempt();
-      } catch (error) {
-        wait.signal.throwIfAborted();
-        wait.progress.say(wait.what, { lastError: error });
-        if (polls % 20 === 19) await this.#refuseDeadKubelet(wait);
-        if (clock.monotonicMs() > endMs) {
-          const said = await this.#lastWords(wait.signal);
-          throw new KubernetesError(
-            'kubernetes-api-timeout',
-            `${wait.what} for ${wait.limitMs / 1000} s: ${said}`,
-            { cause: error },
-          );
-        }
-      }
-      await clock.sleep(POLL_MS, wait.signal);
-    }
-  }
-
-  /** A kubelet that restarts again and again says why in its log; waiting longer would only hide it. */
-  async #refuseDeadKubelet(wait: Wait): Promise<void> {
-    const { units } = this.#ports;
-    const status = await units.status(KUBELET_UNIT, wait.signal);
-    if (status.restarts < 5 || status.sub === 'running') return;
-    const said = await units.lastLog(KUBELET_UNIT, 5, wait.signal);
-    throw new KubernetesError(
-      'kubernetes-kubelet-failed',
-      `${wait.what}: the kubelet ended ${status.restarts} times: ${said.join(' | ')}`,
-    );
-  }
-
-  /** The API server's own last lines where it got as far as a log, else the kubelet's. */
-  async #lastWords(signal: AbortSignal): Promise<string> {
-    const { files, units } = this.#ports;
-    const pods = await files.list(POD_LOGS);
-    const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
-    if (pod !== undefined) {
-      const folder = `${POD_LOGS}/${pod}/kube-apiserver`;
-      const newest = (await files.list(folder)).at(-1);
-      const raw = newest === undefined ? undefined : await files.read(`${folder}/${newest}`, 4 * 1024 * 1024);
-      const lines = Buffer.from(raw ?? [])
-        .toString('utf8')
-        .trim()
-        .split('\n');
-      if (lines[0] !== '') return `the API server said: ${lines.slice(-3).join(' | ')}`;
-    }
-    return `the kubelet said: ${(await units.lastLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
+    const what = 'waiting for the API server';
+    await waitFor(this.#ports, { what, limitMs: API_READY_MS, progress, signal }, () => probe(target));
   }
 }
 
-/** The role has gone: the kubelet and the balancer stop; what is on disk stays for a later promotion to judge. */
+const SHARED_KEYS = [
+  ...['ca.crt', 'ca.key', 'front-proxy-ca.crt', 'front-proxy-ca.key', 'sa.key', 'sa.pub'].map(
+    (name) => `${PATHS.pki}/${name}`,
+  ),
+  PATHS.encryption,
+];
+
+/** Nothing of Kubernetes is wanted here: the kubelet stops; what is on disk stays for a later role to judge. */
 export async function stopKubernetes(units: UnitPort, signal: AbortSignal): Promise<void> {
   await units.stop(KUBELET_UNIT, signal);
-  await units.stop(APILB_UNIT, signal);
-}
-
-interface Wait {
-  readonly what: string;
-  readonly limitMs: number;
-  readonly progress: PhaseProgress;
-  readonly signal: AbortSignal;
 }

@@ -29,6 +29,28 @@ export const kubernetesErrors = defineErrors({
     meaning: 'The kubelet does not stay up; its last words are in the message.',
     fix: 'Mend what the kubelet names (`journalctl -u kubelet` on the machine shows more), then run the same `cluster init` again: it goes on with this phase.',
   },
+  'kubernetes-credentials-missing': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: "A file that the kubelet proves itself with is not on this node's disk.",
+    fix: 'Restart bootstrapper.service: it asks a control plane for new ones; `cluster explain NODE` shows why it gets none.',
+  },
+  'kubernetes-keys-missing': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'This node is to be a control plane, but does not have the keys that all control planes share.',
+    fix: 'Nothing while the node asks for them; `cluster explain NODE` shows why it gets none.',
+  },
+  'kubernetes-still-running': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'A part of the control plane did not stop in time after its role had gone. Its keys are still there.',
+    fix: 'Look at the kubelet of the node, which stops its static pods: `cluster node logs NODE`.',
+  },
   'kubernetes-api-timeout': {
     fault: 'system',
     exit: 'partial',

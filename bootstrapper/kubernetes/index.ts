@@ -6,7 +6,7 @@
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
-export { probeReadyz, type ApiProbe } from './api-probe.ts';
+export { isListening, probeReadyz, type ApiProbe } from './api-probe.ts';
 export {
   bringComponents,
   importImages,
@@ -16,11 +16,18 @@ export {
   isForRole,
   type ComponentPorts,
 } from './components.ts';
-export { ControlPlane, stopKubernetes, type ControlPlanePorts } from './control-plane.ts';
+export {
+  ControlPlane,
+  stopKubernetes,
+  type ControlPlaneOptions,
+  type ControlPlanePorts,
+} from './control-plane.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
+export { Kubelet, type KubeletPorts } from './kubelet.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';
 export { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
+export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { startContainerRuntime } from './runtime.ts';
 export {
   API_PORT,

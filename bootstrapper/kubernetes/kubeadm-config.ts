@@ -1,3 +1,4 @@
+import { KUBELET_FILES } from './material.ts';
 import {
   API_PORT,
   LOCAL_API_ENDPOINT,
@@ -69,12 +70,18 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
       extraArgs: [
         { name: 'encryption-provider-config', value: PATHS.encryption },
         { name: 'encryption-provider-config-automatic-reload', value: 'true' },
+        // Without it nothing proves that a kubelet is the one that was asked for (logs, exec, metrics).
+        { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
+        // One token would be enough for a certificate of any node's name: there are none, and none would be taken.
+        { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
       ],
       extraVolumes: [volume('encryption', PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')))],
     },
     controllerManager: {
       extraArgs: [
+        // kubeadm would add those that serve tokens.
+        { name: 'controllers', value: '*' },
         { name: 'profiling', value: 'false' },
         // It asks for a token for each of its controllers before the first one works: at its default pace (20 a second) the
         // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
@@ -100,6 +107,9 @@ function kubeletConfiguration(settings: KubernetesSettings): object {
     // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
     rotateCertificates: false,
     serverTLSBootstrap: false,
+    // Read anew when they change.
+    tlsCertFile: KUBELET_FILES.servingCert,
+    tlsPrivateKeyFile: KUBELET_FILES.servingKey,
     evictionHard: {
       'memory.available': '100Mi',
       'nodefs.available': '5%',

@@ -1,22 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
-import {
-  FakeClock,
-  FakeCommands,
-  FakeUnits,
-  MemoryFiles,
-  createMemoryLogger,
-  type CommandAnswer,
-} from '../../internal/testing/index.ts';
-import type { PhaseProgress } from '../phases/index.ts';
+import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { importImages, installBinaries, installPath } from './components.ts';
-import { ControlPlane } from './control-plane.ts';
-import { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
-import { Marks } from './marks.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { startContainerRuntime } from './runtime.ts';
-import { buildContainerdConfig, CONTAINERD_UNIT, KUBELET_UNIT } from './units.ts';
+import { buildContainerdConfig, CONTAINERD_UNIT } from './units.ts';
 
 const never = new AbortController().signal;
 const settings: KubernetesSettings = {
@@ -98,141 +87,6 @@ test('buildContainerdConfig() uses the bundle’s runc, pins the pause image and
   expect(config).toContain('sandbox = "registry.k8s.io/pause:3.10.1"');
   expect(config).toContain('BinaryName = "/opt/cluster/bin/runc"');
   expect(config).toContain('restrict_oom_score_adj = true');
-});
-
-const silent: PhaseProgress = { say: () => undefined, already: () => undefined };
-
-function createControlPlane(answer: CommandAnswer = () => undefined, files = new MemoryFiles()) {
-  const commands = new FakeCommands(answer);
-  const units = new FakeUnits();
-  const clock = new FakeClock();
-  const probes: Error[] = [];
-  const create = (changes: Partial<KubernetesSettings> = {}): ControlPlane =>
-    new ControlPlane(
-      {
-        files,
-        commands,
-        units,
-        clock,
-        kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
-        marks: new Marks(files),
-        probe: () => {
-          const failure = probes.shift();
-          return failure === undefined ? Promise.resolve() : Promise.reject(failure);
-        },
-      },
-      { ...settings, ...changes },
-      etcd,
-    );
-  const phasesRun = (): string[] =>
-    commands.runs
-      .filter(([program]) => program?.endsWith('/kubeadm'))
-      .map((argv) => argv.slice(3, argv.indexOf('--config')).join(' '));
-  return { create, commands, units, clock, files, probes, phasesRun };
-}
-
-async function runAll(controlPlane: ControlPlane, progress = silent): Promise<void> {
-  await controlPlane.makePki(progress, never);
-  await controlPlane.start(progress, never);
-  await controlPlane.storeSettings(progress, never);
-  await controlPlane.waitRegistered(progress, never);
-}
-
-describe('ControlPlane', () => {
-  test('runs kubeadm’s phases in order, never those that make tokens, and leaves no super-admin.conf', async () => {
-    const bed = createControlPlane();
-    await bed.files.makeDirectory('/etc/kubernetes');
-    await bed.files.writeAtomic(PATHS.superAdminConf, 'x');
-    await runAll(bed.create());
-    expect(bed.phasesRun()).toEqual([
-      'certs all',
-      'kubeconfig all',
-      'control-plane all',
-      'kubelet-start',
-      'upload-config all',
-      'addon coredns',
-      'addon kube-proxy',
-      'mark-control-plane',
-    ]);
-    expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
-  });
-
-  test('does nothing a second time, but starts the kubelet after a reboot', async () => {
-    const bed = createControlPlane();
-    await runAll(bed.create());
-    const before = bed.phasesRun().length;
-    bed.units.active.clear();
-    let found = 0;
-    await runAll(bed.create(), { say: () => undefined, already: () => void found++ });
-    expect(bed.phasesRun()).toHaveLength(before);
-    expect(found).toBe(3);
-    expect(bed.units.active).toEqual(new Set([KUBELET_UNIT]));
-  });
-
-  test('goes on with the phase that failed', async () => {
-    let broken = true;
-    const bed = createControlPlane((argv) =>
-      broken && argv.includes('addon') && argv.includes('coredns')
-        ? { exitCode: 1, output: 'error: no route to host' }
-        : undefined,
-    );
-    await expect(runAll(bed.create())).rejects.toMatchObject({
-      code: 'kubernetes-kubeadm-failed',
-      message: expect.stringContaining('no route to host'),
-    });
-    broken = false;
-    const before = bed.phasesRun().length;
-    await runAll(bed.create());
-    expect(bed.phasesRun().slice(before)).toEqual([
-      'upload-config all',
-      'addon coredns',
-      'addon kube-proxy',
-      'mark-control-plane',
-    ]);
-  });
-
-  test('never replaces the key that secrets are encrypted with', async () => {
-    const bed = createControlPlane();
-    await bed.create().makePki(silent, never);
-    const key = await bed.files.read(PATHS.encryption, 4096);
-    await bed.create({ apiServerSans: ['other.example.test'] }).makePki(silent, never);
-    expect(await bed.files.read(PATHS.encryption, 4096)).toEqual(key);
-  });
-
-  test('names what the API server said when it does not get ready', async () => {
-    const bed = createControlPlane();
-    await bed.files.makeDirectory('/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver');
-    await bed.files.writeAtomic(
-      '/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver/0.log',
-      'one\netcd: permission denied\n',
-    );
-    bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
-    const started = bed
-      .create()
-      .start(silent, never)
-      .catch((error: unknown) => error);
-    await bed.clock.advance(300_000);
-    expect(await started).toMatchObject({
-      code: 'kubernetes-api-timeout',
-      message: expect.stringContaining('etcd: permission denied'),
-    });
-  });
-
-  test('does not wait for a kubelet that ends again and again', async () => {
-    const bed = createControlPlane();
-    bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
-    bed.units.restarts.set(KUBELET_UNIT, 5);
-    bed.units.logs.set(KUBELET_UNIT, ['failed to run Kubelet: running with swap on is not supported']);
-    const started = bed
-      .create()
-      .start(silent, never)
-      .catch((error: unknown) => error);
-    await bed.clock.advance(10_000);
-    expect(await started).toMatchObject({
-      code: 'kubernetes-kubelet-failed',
-      message: expect.stringContaining('swap'),
-    });
-  });
 });
 
 const component = (name: string, more: Partial<Component>): Component => ({

@@ -24,8 +24,9 @@ export class Marks {
     await this.#files.writeAtomic(PATHS.marks, `${JSON.stringify(marks)}\n`);
   }
 
-  async clear(): Promise<void> {
-    await this.#files.remove(PATHS.marks);
+  async unset(name: string): Promise<void> {
+    const { [name]: _, ...marks } = await this.#read();
+    await this.#files.writeAtomic(PATHS.marks, `${JSON.stringify(marks)}\n`);
   }
 
   async #read(): Promise<Record<string, unknown>> {

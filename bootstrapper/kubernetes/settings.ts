@@ -32,6 +32,7 @@ export const PATHS = {
   kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
   marks: '/var/lib/cluster/kubernetes/marks.json',
   pki: '/etc/kubernetes/pki',
+  kubeletConf: '/etc/kubernetes/kubelet.conf',
   adminConf: '/etc/kubernetes/admin.conf',
   superAdminConf: '/etc/kubernetes/super-admin.conf',
   encryption: '/etc/kubernetes/encryption/config.json',

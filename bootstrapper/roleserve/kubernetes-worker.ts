@@ -1,13 +1,16 @@
-import { combine, when, type Readable, type Settable } from '../../internal/event/index.ts';
+import { combine, follow, when, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import {
   ControlPlane,
+  Kubelet,
+  retireControlPlane,
   stopKubernetes,
   type ControlPlanePorts,
   type EtcdClientFiles,
   type HostSettings,
   type KubernetesSettings,
+  type RetirePorts,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type {
@@ -29,6 +32,8 @@ interface Inputs {
 
 export interface KubernetesStart {
   readonly settings: KubernetesSettings;
+  /** Whether the control plane is wanted from the beginning; later it follows the role. */
+  readonly controller: boolean;
 }
 
 export interface KubernetesWorkerOptions {
@@ -45,12 +50,14 @@ export interface KubernetesWorkerOptions {
   readonly host: HostSettings;
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
+  /** Whether this node made the cluster: it alone may make the keys that all control planes share. */
+  readonly madeTheCluster: () => boolean;
   readonly apiServerEtcd: EtcdClientFiles;
-  readonly ports: ControlPlanePorts;
+  readonly ports: ControlPlanePorts & RetirePorts;
 }
 
 /** The roles that an init asks for; the cluster's record says the same once it exists. */
-function rolesOf({ bootstrap, roles }: Inputs): RoleSet | undefined {
+function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): RoleSet | undefined {
   if (bootstrap === undefined) return roles;
   return new Set([
     'ConsensusMember',
@@ -67,7 +74,8 @@ export function planKubernetes(
   const { bootstrap, membership, settings, components } = inputs;
   const roles = rolesOf(inputs);
   if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  if (!roles.has('KubernetesController')) return { kind: 'stop', why: 'idle: role absent' };
+  const controller = roles.has('KubernetesController');
+  if (!controller && !roles.has('KubernetesWorker')) return { kind: 'stop', why: 'idle: role absent' };
   if (settings === undefined) return { kind: 'wait', why: 'the settings of the cluster' };
   if (components === undefined) return { kind: 'wait', why: 'the components' };
   const nodeName = membership?.nodeName ?? bootstrap?.spec.nodeName;
@@ -83,10 +91,13 @@ export function planKubernetes(
     runsWorkloads: roles.has('KubernetesWorker'),
     host,
   };
-  return { kind: 'start', config: { settings: kubernetes } };
+  return { kind: 'start', config: { settings: kubernetes, controller } };
 }
 
-/** Runs Kubernetes where the role is. Certificates are made while etcd starts and images are imported. */
+/**
+ * Runs Kubernetes where a role of it is: the kubelet with either role, the control plane with its own. Certificates are
+ * made while etcd starts and images are imported. A control plane comes and goes beside a kubelet that stays.
+ */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
   const { reads, host, ownAddress } = options;
   return launcher({
@@ -106,29 +117,91 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
   });
 }
 
-async function serve(
-  options: KubernetesWorkerOptions,
-  scope: Scope,
-  { settings }: KubernetesStart,
-): Promise<void> {
+async function serve(options: KubernetesWorkerOptions, scope: Scope, start: KubernetesStart): Promise<void> {
   const { reads, writes, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
-  const controlPlane = new ControlPlane(ports, settings, apiServerEtcd);
+  const { settings } = start;
+  const work: Work = { options, start, runs: { controller: start.controller } };
   writes.kubernetesStatus.set(undefined);
+  const kubelet = new Kubelet(ports, settings, apiServerEtcd);
+  if (start.controller) await serveController(work, scope);
+  else {
+    // An earlier life of the agent may have ended in the middle of a demotion.
+    await retireControlPlane(ports, { ...settings, signal });
+    await phases.run('pki', async () => {
+      await kubelet.writeConfiguration();
+      await kubelet.placeCredentials();
+    });
+    await untilImages(reads.localComponents, 'imported', scope);
+  }
+  await phases.run('node', async (progress) => {
+    await kubelet.start(progress, signal);
+    await kubelet.waitRegistered(progress, signal);
+  });
+  writes.kubernetesStatus.set({ version: settings.version, controlPlane: start.controller });
+  scope.run('controller', (child) => followController(work, child));
+}
+
+/** What one life of the worker is about. */
+interface Work {
+  readonly options: KubernetesWorkerOptions;
+  readonly start: KubernetesStart;
+  /** What runs, or was begun: kept over lives of the child that follows the role. */
+  readonly runs: { controller: boolean };
+}
+
+/** The control plane, from its certificates to its mark on the node; a kubelet that runs is left alone. */
+async function serveController({ options, start }: Work, scope: Scope): Promise<void> {
+  const { reads, phases, ports, apiServerEtcd } = options;
+  const { signal } = scope;
+  const creates = options.madeTheCluster();
+  const controlPlane = new ControlPlane(ports, { settings: start.settings, etcd: apiServerEtcd, creates });
   await phases.run('pki', (progress) => controlPlane.makePki(progress, signal));
-  scope.waiting('the images');
-  await when(
-    reads.localComponents,
-    (components) => components !== undefined && components.images !== 'importing',
-    signal,
-  );
+  await untilImages(reads.localComponents, 'essential', scope);
   scope.waiting('consensus');
   await when(reads.localControlPlane, (running) => running !== undefined, signal);
   scope.waiting('the API server');
   await phases.run('control-plane', (progress) => controlPlane.start(progress, signal));
   // DNS and proxy are deployed now: a kubelet that misses their images would ask a registry.
-  await when(reads.localComponents, (components) => components?.images === 'imported', signal);
+  await untilImages(reads.localComponents, 'imported', scope);
   await phases.run('settings', (progress) => controlPlane.storeSettings(progress, signal));
-  await phases.run('node', (progress) => controlPlane.waitRegistered(progress, signal));
-  writes.kubernetesStatus.set({ version: settings.version, controlPlane: true });
+}
+
+/** Until the images of this node's roles are there, or at least those of a control plane's static pods. */
+async function untilImages(
+  components: KubernetesWorkerOptions['reads']['localComponents'],
+  wanted: 'essential' | 'imported',
+  scope: Scope,
+): Promise<void> {
+  scope.waiting('the images');
+  const isThere = (now: LocalComponents | undefined): boolean =>
+    now?.images === 'imported' || (wanted === 'essential' && now?.images === 'essential');
+  await when(components, isThere, scope.signal);
+  scope.waiting(undefined);
+}
+
+/** Brings the control plane when its role comes, takes it off when the role goes. */
+async function followController(work: Work, scope: Scope): Promise<void> {
+  const { options, start, runs } = work;
+  const { reads, writes, ports } = options;
+  const { settings } = start;
+  scope.healthy();
+  for await (const roles of follow(reads.localRoles, scope.signal)) {
+    // Without any role the worker itself stops.
+    if (roles === undefined || (!roles.has('KubernetesController') && !roles.has('KubernetesWorker')))
+      continue;
+    const wanted = roles.has('KubernetesController');
+    if (wanted === runs.controller) continue;
+    scope.log.info(wanted ? 'becoming a control plane' : 'a control plane no more', {});
+    if (wanted) {
+      runs.controller = true;
+      await when(reads.localComponents, (now) => now?.controlPlane === true, scope.signal);
+      const promoted = { ...start, settings: { ...settings, runsWorkloads: roles.has('KubernetesWorker') } };
+      await serveController({ ...work, start: promoted }, scope);
+    } else {
+      await retireControlPlane(ports, { ...settings, signal: scope.signal });
+      runs.controller = false;
+    }
+    writes.kubernetesStatus.set({ version: settings.version, controlPlane: wanted });
+  }
 }

@@ -10,7 +10,14 @@ import {
   superviseForTest,
 } from '../../internal/testing/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { Kubeadm, Marks, type EtcdClientFiles, type HostSettings } from '../kubernetes/index.ts';
+import {
+  CONTROL_PLANE_KEY_FILES,
+  Kubeadm,
+  KUBELET_FILES,
+  Marks,
+  type EtcdClientFiles,
+  type HostSettings,
+} from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
 import {
@@ -361,10 +368,19 @@ test('the components worker installs, starts containerd, imports, and says each 
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
 
-test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
+/** What a ticket brings to a control plane. */
+async function placeKeys(files: MemoryFiles): Promise<void> {
+  for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.writeAtomic(path, path);
+  }
+}
+
+async function createKubernetes() {
   const values = new RoleValues();
   const phases = new NotedPhases();
   const files = new MemoryFiles();
+  await placeKeys(files);
   const commands = new FakeCommands();
   const units = new FakeUnits();
   units.active.add('kubelet.service');
@@ -374,6 +390,7 @@ test('the kubernetes worker makes certificates at once, waits for images and con
     phases,
     host,
     ownAddress: () => '198.18.0.11',
+    madeTheCluster: () => false,
     apiServerEtcd: etcd,
     ports: {
       files,
@@ -382,11 +399,18 @@ test('the kubernetes worker makes certificates at once, waits for images and con
       clock: new FakeClock(),
       kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
       marks: new Marks(files),
+      log: createMemoryLogger().log,
       probe: () => Promise.resolve(),
+      isListening: () => Promise.resolve(false),
     },
   });
-  await using tree = superviseForTest(worker);
   values.clusterSettings.set(settings);
+  return { values, phases, files, units, worker };
+}
+
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
+  const { values, phases, units, worker } = await createKubernetes();
+  await using tree = superviseForTest(worker);
   values.bootstrapData.set(bootstrap);
   values.localComponents.set({ ...components, images: 'importing' });
   await settle();
@@ -406,4 +430,31 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   await settle();
   expect(now(values.kubernetesStatus)).toBeUndefined();
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
+});
+
+test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays (rows 16, 28, 35)', async () => {
+  const { values, phases, files, units, worker } = await createKubernetes();
+  await using _tree = superviseForTest(worker);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(workerOnly);
+  values.localComponents.set({ ...components, controlPlane: false });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node']);
+  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
+  await placeKeys(files); // the renewal worker's part of a promotion
+  values.localRoles.set(all);
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node']); // the parts of a control plane are still to come
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
+  expect(now(values.kubernetesStatus)?.controlPlane).toBe(true);
+  values.localRoles.set(workerOnly);
+  await settle();
+  expect(now(values.kubernetesStatus)?.controlPlane).toBe(false);
+  expect(await files.list('/etc/kubernetes/pki')).toEqual(['ca.crt']);
+  expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
+    [],
+  );
 });

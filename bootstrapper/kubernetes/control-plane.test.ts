@@ -1,0 +1,317 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import {
+  FakeClock,
+  FakeCommands,
+  FakeUnits,
+  MemoryFiles,
+  createMemoryLogger,
+  settle,
+  type CommandAnswer,
+} from '../../internal/testing/index.ts';
+import type { PhaseProgress } from '../phases/index.ts';
+import { ControlPlane } from './control-plane.ts';
+import { Kubeadm } from './kubeadm.ts';
+import { Kubelet } from './kubelet.ts';
+import { Marks } from './marks.ts';
+import { KUBELET_FILES } from './material.ts';
+import { retireControlPlane } from './retire.ts';
+import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { KUBELET_UNIT } from './units.ts';
+
+const never = new AbortController().signal;
+const settings: KubernetesSettings = {
+  version: 'v1.35.4',
+  clusterName: 'blue',
+  nodeName: 'n1',
+  nodeAddress: '198.18.0.11',
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  apiServerSans: ['api.example.test', '192.0.2.7'],
+  runsWorkloads: true,
+  host: { restrictOomScoreAdj: true, failCgroupV1: false },
+};
+const etcd: EtcdClientFiles = {
+  endpoint: 'https://127.0.0.1:2379',
+  caFile: '/e/ca.crt',
+  certFile: '/e/client.crt',
+  keyFile: '/e/client.key',
+};
+
+const silent: PhaseProgress = { say: () => undefined, already: () => undefined };
+const caKey = generateKeyPem();
+const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
+
+async function placeAuthority(files: MemoryFiles): Promise<void> {
+  await files.makeDirectory(PATHS.pki);
+  await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
+  await files.writeAtomic(`${PATHS.pki}/ca.key`, caKey.reveal());
+}
+
+function createControlPlane(answer: CommandAnswer = () => undefined, files = new MemoryFiles()) {
+  const commands = new FakeCommands(answer);
+  const units = new FakeUnits();
+  const clock = new FakeClock();
+  const probes: Error[] = [];
+  const ports = {
+    files,
+    commands,
+    units,
+    clock,
+    kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
+    marks: new Marks(files),
+    probe: () => {
+      const failure = probes.shift();
+      return failure === undefined ? Promise.resolve() : Promise.reject(failure);
+    },
+  };
+  const create = (changes: Partial<KubernetesSettings> = {}, creates = true): ControlPlane =>
+    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, creates });
+  const kubelet = (): Kubelet => new Kubelet(ports, settings, etcd);
+  const phasesRun = (): string[] =>
+    commands.runs
+      .filter(([program]) => program?.endsWith('/kubeadm'))
+      .map((argv) => argv.slice(3, argv.indexOf('--config')).join(' '));
+  return { create, kubelet, commands, units, clock, files, probes, phasesRun };
+}
+
+async function placeSharedKeys(files: MemoryFiles): Promise<void> {
+  await placeAuthority(files);
+  for (const name of ['front-proxy-ca.crt', 'front-proxy-ca.key', 'sa.key', 'sa.pub'])
+    await files.writeAtomic(`${PATHS.pki}/${name}`, name);
+  await files.makeDirectory('/etc/kubernetes/encryption');
+  await files.writeAtomic(PATHS.encryption, 'shared');
+}
+
+async function placeKubelet(files: MemoryFiles): Promise<void> {
+  await files.makeDirectory('/var/lib/cluster/kubernetes');
+  for (const path of Object.values(KUBELET_FILES)) await files.writeAtomic(path, path);
+}
+
+async function runAll(controlPlane: ControlPlane, progress = silent): Promise<void> {
+  await controlPlane.makePki(progress, never);
+  await controlPlane.start(progress, never);
+  await controlPlane.storeSettings(progress, never);
+}
+
+const MAKES_KUBECONFIGS = ['admin', 'super-admin', 'controller-manager', 'scheduler'].map(
+  (name) => `kubeconfig ${name}`,
+);
+
+describe('ControlPlane', () => {
+  test('runs kubeadm’s phases in order, never those that make tokens, and leaves no super-admin.conf', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await bed.files.writeAtomic(PATHS.superAdminConf, 'x');
+    await runAll(bed.create());
+    expect(bed.phasesRun()).toEqual([
+      'certs all',
+      ...MAKES_KUBECONFIGS,
+      'control-plane all',
+      'kubelet-start',
+      'upload-config all',
+      'addon coredns',
+      'addon kube-proxy',
+      'mark-control-plane',
+    ]);
+    expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
+  });
+
+  test('makes the first kubelet’s certificates from the new CA: its own name, and a key for each purpose', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await bed.create().makePki(silent, never);
+    const read = async (path: string): Promise<string> =>
+      Buffer.from((await bed.files.read(path, 65_536)) ?? []).toString('utf8');
+    const client = new X509Certificate(await read(KUBELET_FILES.clientCert));
+    const serving = new X509Certificate(await read(KUBELET_FILES.servingCert));
+    expect(client.subject.split('\n')).toEqual(['CN=system:node:n1', 'O=system:nodes']);
+    expect([client.keyUsage, serving.keyUsage]).toEqual([['1.3.6.1.5.5.7.3.2'], ['1.3.6.1.5.5.7.3.1']]);
+    expect([serving.checkHost('n1'), serving.checkIP(settings.nodeAddress)]).not.toContain(undefined);
+    expect(serving.publicKey.equals(client.publicKey)).toBe(false);
+    expect(await read(PATHS.kubeletConf)).toContain(KUBELET_FILES.clientCert);
+    expect(await read(PATHS.kubeletConf)).not.toContain('PRIVATE KEY');
+  });
+
+  test('a later control plane makes no key that is shared, and nothing that the cluster has already', async () => {
+    const bed = createControlPlane();
+    await placeKubelet(bed.files);
+    await expect(bed.create({}, false).makePki(silent, never)).rejects.toMatchObject({
+      code: 'kubernetes-keys-missing',
+    });
+    expect(bed.phasesRun()).toEqual([]);
+    await placeSharedKeys(bed.files);
+    await runAll(bed.create({}, false));
+    expect(bed.phasesRun()).toEqual([
+      'certs all',
+      ...MAKES_KUBECONFIGS,
+      'control-plane all',
+      'kubelet-start',
+      'mark-control-plane',
+    ]);
+    expect(Buffer.from((await bed.files.read(PATHS.encryption, 99)) ?? []).toString()).toBe('shared');
+  });
+
+  test('a promotion leaves the running kubelet alone', async () => {
+    const bed = createControlPlane();
+    await placeKubelet(bed.files);
+    const kubelet = bed.kubelet();
+    await kubelet.writeConfiguration();
+    await kubelet.placeCredentials();
+    await kubelet.start(silent, never);
+    expect(bed.phasesRun()).toEqual(['kubelet-start']);
+    await placeSharedKeys(bed.files);
+    await runAll(bed.create({ runsWorkloads: true }, false));
+    expect(bed.phasesRun().filter((phase) => phase === 'kubelet-start')).toHaveLength(1);
+    expect(bed.units.moves.filter((move) => move.includes('restart') || move.includes('stop'))).toEqual([]);
+  });
+
+  test('a kubelet without what the ticket brings is not started', async () => {
+    const bed = createControlPlane();
+    await expect(bed.kubelet().placeCredentials()).rejects.toMatchObject({
+      code: 'kubernetes-credentials-missing',
+    });
+  });
+
+  test('does nothing a second time, but starts the kubelet after a reboot', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await runAll(bed.create());
+    const before = bed.phasesRun().length;
+    bed.units.active.clear();
+    let found = 0;
+    await runAll(bed.create(), { say: () => undefined, already: () => void found++ });
+    expect(bed.phasesRun()).toHaveLength(before);
+    expect(found).toBe(3);
+    expect(bed.units.active).toEqual(new Set([KUBELET_UNIT]));
+  });
+
+  test('goes on with the phase that failed', async () => {
+    let broken = true;
+    const bed = createControlPlane((argv) =>
+      broken && argv.includes('addon') && argv.includes('coredns')
+        ? { exitCode: 1, output: 'error: no route to host' }
+        : undefined,
+    );
+    await placeAuthority(bed.files);
+    await expect(runAll(bed.create())).rejects.toMatchObject({
+      code: 'kubernetes-kubeadm-failed',
+      message: expect.stringContaining('no route to host'),
+    });
+    broken = false;
+    const before = bed.phasesRun().length;
+    await runAll(bed.create());
+    expect(bed.phasesRun().slice(before)).toEqual([
+      'upload-config all',
+      'addon coredns',
+      'addon kube-proxy',
+      'mark-control-plane',
+    ]);
+  });
+
+  test('never replaces the key that secrets are encrypted with', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await bed.create().makePki(silent, never);
+    const key = await bed.files.read(PATHS.encryption, 4096);
+    await bed.create({ apiServerSans: ['other.example.test'] }).makePki(silent, never);
+    expect(await bed.files.read(PATHS.encryption, 4096)).toEqual(key);
+  });
+
+  test('names what the API server said when it does not get ready', async () => {
+    const bed = createControlPlane();
+    await bed.files.makeDirectory('/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver');
+    await bed.files.writeAtomic(
+      '/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver/0.log',
+      'one\netcd: permission denied\n',
+    );
+    await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
+    bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
+    const started = bed
+      .create()
+      .start(silent, never)
+      .catch((error: unknown) => error);
+    await settle();
+    await bed.clock.advance(300_000);
+    expect(await started).toMatchObject({
+      code: 'kubernetes-api-timeout',
+      message: expect.stringContaining('etcd: permission denied'),
+    });
+  });
+
+  test('does not wait for a kubelet that ends again and again', async () => {
+    const bed = createControlPlane();
+    await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
+    bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
+    bed.units.restarts.set(KUBELET_UNIT, 5);
+    bed.units.logs.set(KUBELET_UNIT, ['failed to run Kubelet: running with swap on is not supported']);
+    const started = bed
+      .create()
+      .start(silent, never)
+      .catch((error: unknown) => error);
+    await settle();
+    await bed.clock.advance(10_000);
+    expect(await started).toMatchObject({
+      code: 'kubernetes-kubelet-failed',
+      message: expect.stringContaining('swap'),
+    });
+  });
+});
+
+describe('retireControlPlane()', () => {
+  test('stops the static pods, waits until nobody answers, then takes every key away but the CA’s certificate (row 33)', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await bed.create().makePki(silent, never);
+    await bed.files.makeDirectory(PATHS.manifests);
+    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
+    await bed.files.writeAtomic(PATHS.adminConf, 'x');
+    const listening = [true, true, false];
+    const seen: unknown[] = [];
+    const marks = new Marks(bed.files);
+    const ports = {
+      ...bed,
+      marks,
+      log: createMemoryLogger().log,
+      isListening: async (_: string, port: number) => {
+        if (port !== 6443) return false;
+        seen.push(await bed.files.stat(`${PATHS.pki}/ca.key`));
+        return listening.shift() ?? false;
+      },
+    };
+    const retired = retireControlPlane(ports, { ...settings, signal: never });
+    await bed.clock.advance(5_000);
+    expect(await retired).toBe(true);
+    // While the API server still answered, its keys were there.
+    expect(seen).toHaveLength(3);
+    expect(seen).not.toContain(undefined);
+    expect(await bed.files.list(PATHS.pki)).toEqual(['ca.crt']);
+    expect(await bed.files.list(PATHS.manifests)).toEqual([]);
+    expect(await bed.files.stat(PATHS.encryption)).toBeUndefined();
+    expect(await bed.files.stat(PATHS.adminConf)).toBeUndefined();
+    expect(bed.units.moves.filter((move) => move.includes('stop'))).toEqual([]);
+    expect(await retireControlPlane(ports, { ...settings, signal: never })).toBe(false);
+  });
+
+  test('keeps the keys while a part still answers, and says which', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await bed.files.writeAtomic(PATHS.adminConf, 'x');
+    const ports = {
+      ...bed,
+      marks: new Marks(bed.files),
+      log: createMemoryLogger().log,
+      isListening: (_: string, port: number) => Promise.resolve(port === 10257),
+    };
+    const retired = retireControlPlane(ports, { ...settings, signal: never }).catch(
+      (error: unknown) => error,
+    );
+    await bed.clock.advance(100_000);
+    expect(await retired).toMatchObject({
+      code: 'kubernetes-still-running',
+      message: expect.stringContaining('kube-controller-manager'),
+    });
+    expect(await bed.files.stat(`${PATHS.pki}/ca.key`)).toBeDefined();
+  });
+});

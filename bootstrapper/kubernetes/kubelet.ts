@@ -1,0 +1,78 @@
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import type { PhaseProgress } from '../phases/index.ts';
+import type { Kubeadm } from './kubeadm.ts';
+import { buildKubeadmConfig } from './kubeadm-config.ts';
+import { placeKubeletCredentials } from './kubelet-credentials.ts';
+import type { Marks } from './marks.ts';
+import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
+import { waitFor, type WaitPorts } from './waiting.ts';
+
+const REGISTERED_MS = 120_000;
+
+export interface KubeletPorts extends WaitPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly units: UnitPort;
+  readonly kubeadm: Kubeadm;
+  readonly marks: Marks;
+}
+
+/** The kubelet of any node. Its configuration comes from kubeadm, its credentials from the ticket or the new CA. */
+export class Kubelet {
+  readonly #ports: KubeletPorts;
+  readonly #settings: KubernetesSettings;
+  readonly #etcd: EtcdClientFiles;
+
+  constructor(ports: KubeletPorts, settings: KubernetesSettings, etcd: EtcdClientFiles) {
+    this.#ports = ports;
+    this.#settings = settings;
+    this.#etcd = etcd;
+  }
+
+  /** What kubeadm's phases read. */
+  async writeConfiguration(): Promise<void> {
+    const { files } = this.#ports;
+    await files.makeDirectory('/var/lib/cluster/kubernetes');
+    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd));
+  }
+
+  /** Puts in place what the kubelet proves itself with. */
+  placeCredentials(): Promise<void> {
+    return placeKubeletCredentials(this.#ports.files);
+  }
+
+  /** A kubelet that runs with this configuration is left alone. */
+  async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
+    const { kubeadm, marks, units } = this.#ports;
+    await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
+    if (await marks.isSet('kubelet', this.#inputs())) {
+      await units.start(KUBELET_UNIT, signal);
+      return false;
+    }
+    progress.say('starting the kubelet');
+    await kubeadm.initPhase(['kubelet-start'], signal);
+    await marks.set('kubelet', this.#inputs());
+    return true;
+  }
+
+  /** Until the kubelet has put its node into the API. Asks as the kubelet itself, so it proves its credentials too. */
+  async waitRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+    const { commands } = this.#ports;
+    const { nodeName } = this.#settings;
+    const kubectl = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.kubeletConf] as const;
+    const argv = [...kubectl, 'get', 'node', nodeName, '--output', 'name'] as const;
+    const what = `waiting for node ${nodeName} to register`;
+    await waitFor(this.#ports, { what, limitMs: REGISTERED_MS, progress, signal }, async () => {
+      await commands.run({ argv: [...argv], timeoutMs: 10_000, signal });
+    });
+  }
+
+  /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */
+  #inputs(): unknown {
+    const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
+    return [version, nodeName, nodeAddress, serviceSubnet, host];
+  }
+}

@@ -1,0 +1,75 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import type { PhaseProgress } from '../phases/index.ts';
+import { KubernetesError } from './errors.ts';
+import { KUBELET_UNIT } from './units.ts';
+
+const POLL_MS = 250;
+const POD_LOGS = '/var/log/pods';
+
+/** One wait: what for, how long, and who is told. */
+export interface Wait {
+  readonly what: string;
+  readonly limitMs: number;
+  readonly progress: PhaseProgress;
+  readonly signal: AbortSignal;
+}
+
+export interface WaitPorts {
+  readonly files: FilePort;
+  readonly units: UnitPort;
+  readonly clock: Clock;
+}
+
+/** Every wait names what it waits for, since when, and the last error; its end names the likely cause. */
+export async function waitFor(ports: WaitPorts, wait: Wait, attempt: () => Promise<void>): Promise<void> {
+  const { clock } = ports;
+  const endMs = clock.monotonicMs() + wait.limitMs;
+  for (let polls = 0; ; polls++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      wait.signal.throwIfAborted();
+      wait.progress.say(wait.what, { lastError: error });
+      if (polls % 20 === 19) await refuseDeadKubelet(ports, wait);
+      if (clock.monotonicMs() > endMs) {
+        const said = await lastWords(ports, wait.signal);
+        throw new KubernetesError(
+          'kubernetes-api-timeout',
+          `${wait.what} for ${wait.limitMs / 1000} s: ${said}`,
+          { cause: error },
+        );
+      }
+    }
+    await clock.sleep(POLL_MS, wait.signal);
+  }
+}
+
+/** A kubelet that restarts again and again says why in its log; waiting longer would only hide it. */
+async function refuseDeadKubelet({ units }: WaitPorts, wait: Wait): Promise<void> {
+  const status = await units.status(KUBELET_UNIT, wait.signal);
+  if (status.restarts < 5 || status.sub === 'running') return;
+  const said = await units.lastLog(KUBELET_UNIT, 5, wait.signal);
+  throw new KubernetesError(
+    'kubernetes-kubelet-failed',
+    `${wait.what}: the kubelet ended ${status.restarts} times: ${said.join(' | ')}`,
+  );
+}
+
+/** The API server's own last lines where it got as far as a log, else the kubelet's. */
+async function lastWords({ files, units }: WaitPorts, signal: AbortSignal): Promise<string> {
+  const pods = await files.list(POD_LOGS);
+  const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
+  if (pod !== undefined) {
+    const folder = `${POD_LOGS}/${pod}/kube-apiserver`;
+    const newest = (await files.list(folder)).at(-1);
+    const raw = newest === undefined ? undefined : await files.read(`${folder}/${newest}`, 4 * 1024 * 1024);
+    const lines = Buffer.from(raw ?? [])
+      .toString('utf8')
+      .trim()
+      .split('\n');
+    if (lines[0] !== '') return `the API server said: ${lines.slice(-3).join(' | ')}`;
+  }
+  return `the kubelet said: ${(await units.lastLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
+}
