@@ -1,5 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { hierarchiesFrom, inScope, joinCgroupsOf, type CgroupLayout } from './cgroups.ts';
+import { HostProcesses, type CommandResult } from '../exec/index.ts';
+import { FakeClock, MemoryFiles } from '../testing/index.ts';
+import { hierarchiesFrom, inScope, joinCgroupsOf, removeScope, type CgroupLayout } from './cgroups.ts';
 import { parseMountinfo } from './proc.ts';
 
 const HYBRID = [
@@ -59,6 +61,44 @@ describe('inScope()', () => {
     expect(argv).toContain('--property=Delegate=yes');
     expect(argv).not.toContain('-c');
     expect(argv.at(-1)).toBe('true');
+  });
+});
+
+describe('removeScope()', () => {
+  const scope = 'clu1-n1.scope';
+  const folder = `/sys/fs/cgroup/clustermini.slice/${scope}`;
+
+  /** A kernel that still holds the cgroup for some tries. */
+  async function start(busyFor: number) {
+    const files = new MemoryFiles();
+    await files.makeDirectory(folder);
+    const clock = new FakeClock();
+    let tries = 0;
+    const run = async (): Promise<CommandResult> => {
+      const isFree = ++tries > busyFor;
+      if (isFree) await files.remove(folder);
+      return { exitCode: isFree ? 0 : 1, stdout: '', stderr: '' };
+    };
+    const processes = new HostProcesses({ path: '' });
+    const { signal } = new AbortController();
+    const host = { files, commands: { run }, clock, processes };
+    const removing = removeScope(host, layout(UNIFIED, false), scope, signal);
+    return { files, clock, removing, tries: () => tries };
+  }
+
+  test('tries again while the kernel has not let go of it', async () => {
+    const { files, clock, removing, tries } = await start(2);
+    await clock.advance(60);
+    await clock.advance(60);
+    await removing;
+    expect([tries(), await files.stat(folder)]).toEqual([3, undefined]);
+  });
+
+  test('says so when it never lets go', async () => {
+    const { clock, removing } = await start(Number.POSITIVE_INFINITY);
+    const refused = expect(removing).rejects.toMatchObject({ code: 'machines-not-cleaned' });
+    for (let second = 0; second < 21; second++) await clock.advance(1_000);
+    await refused;
   });
 });
 

@@ -1,10 +1,14 @@
+import { MachinesError } from './errors.ts';
 import type { MachineHost } from './host.ts';
-import { output, readText } from './host.ts';
+import { output, readText, waitUntil } from './host.ts';
 import { isScopeOf } from './names.ts';
 import { isZombie, parseMountinfo, parseNamespacePids, parseProcessCgroups, type MountFact } from './proc.ts';
 
 /** All scopes of all local clusters lie in this slice, in each hierarchy. No dash: a dash nests slices. */
 export const SLICE = 'clustermini.slice';
+
+const RELEASE_MS = 20_000;
+const POLL_MS = 50;
 
 /** One mounted cgroup hierarchy: v1 has one for each controller (and one of systemd), v2 is the only one. */
 export interface Hierarchy {
@@ -123,10 +127,16 @@ export async function removeScope(
   scope: string,
   signal: AbortSignal,
 ): Promise<void> {
-  for (const folder of await existingFolders(host, layout, scope)) {
-    const argv = ['find', folder, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';'] as const;
-    await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
-  }
+  // The kernel lets go of a cgroup a moment after its last process has ended; until then rmdir(2) says EBUSY.
+  const gone = await waitUntil(host, { withinMs: RELEASE_MS, everyMs: POLL_MS, signal }, async () => {
+    for (const folder of await existingFolders(host, layout, scope)) {
+      const argv = ['find', folder, '-depth', '-type', 'd', '-exec', 'rmdir', '{}', ';'] as const;
+      await host.commands.run({ argv: [...argv], okExitCodes: [0, 1], signal });
+    }
+    return (await existingFolders(host, layout, scope)).length === 0;
+  });
+  if (!gone)
+    throw new MachinesError('machines-not-cleaned', `removing the cgroups of ${scope}: still in use`);
 }
 
 /** Removes the slice when no cluster has a scope in it any more. */
