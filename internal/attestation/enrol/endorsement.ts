@@ -102,9 +102,9 @@ export function verifyEndorsement(request: EnrolmentRequest, options: Endorsemen
   };
 }
 
-/** The machine's identity as its endorsement key gives it, whoever vouches for that key. Throws `enrol-endorsement-key`. */
+/** The identity that a machine's endorsement key would give it; the machine's word until it is verified. */
 export function endorsementKeyIdOf(endorsementKey: Uint8Array): string {
-  const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'judging an endorsement key');
+  const checks: CheckList<EnrolErrorCode> = new CheckList(enrolErrors, 'reading an endorsement key');
   const { keyObject } = readEndorsementKey(endorsementKey, checks);
   return createHash('sha256')
     .update(keyObject.export({ type: 'spki', format: 'der' }))
