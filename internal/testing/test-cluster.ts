@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { X509Certificate, type KeyObject } from 'node:crypto';
 import { put, type KeySpace } from '../etcd/index.ts';
 import {
   createAuthorityPem,
@@ -22,6 +22,7 @@ import {
   type OperatorRole,
 } from '../records/index.ts';
 import type { TlsIdentity } from '../rpc/index.ts';
+import { Secret } from '../secret/index.ts';
 
 const signal = new AbortController().signal;
 
@@ -36,10 +37,18 @@ export interface TestPeer {
 export class TestCluster {
   readonly clusterId = 'c0ffee';
   readonly trust: MemberTrust;
+  /** The cluster CA with its key. */
+  readonly authority: { readonly caPem: string; readonly keyPem: Secret<string> };
   readonly #etcd: KeySpace;
   readonly #signer: KeySigner;
 
-  private constructor(etcd: KeySpace, signer: KeySigner, nowMs: () => number) {
+  private constructor(
+    etcd: KeySpace,
+    authority: { readonly caPem: string; readonly keyPem: Secret<string> },
+    nowMs: () => number,
+  ) {
+    const signer = new KeySigner({ ...authority, nowMs });
+    this.authority = authority;
     this.#etcd = etcd;
     this.#signer = signer;
     this.trust = { caPem: signer.caPem, clusterId: this.clusterId, nowMs };
@@ -49,7 +58,7 @@ export class TestCluster {
   static async create(etcd: KeySpace, nowMs: () => number): Promise<TestCluster> {
     const keyPem = generateKeyPem();
     const caPem = await createAuthorityPem({ commonName: 'cluster test', keyPem, nowMs: nowMs() });
-    const cluster = new TestCluster(etcd, new KeySigner({ caPem, keyPem, nowMs }), nowMs);
+    const cluster = new TestCluster(etcd, { caPem, keyPem }, nowMs);
     await cluster.setEpoch(1);
     const configuration = {
       version: 1 as const,
@@ -76,8 +85,15 @@ export class TestCluster {
   }
 
   /** A node with a certificate, on record unless `over` is undefined. */
-  async addNode(name: string, over: Partial<NodeRecord> | undefined = {}): Promise<TestPeer> {
-    const keyPem = generateKeyPem();
+  async addNode(
+    name: string,
+    over: Partial<NodeRecord> | undefined = {},
+    key?: KeyObject,
+  ): Promise<TestPeer> {
+    const keyPem =
+      key === undefined
+        ? generateKeyPem()
+        : new Secret(key.export({ type: 'pkcs8', format: 'pem' }).toString());
     const pubKeyDer = pubKeyOf(keyPem);
     const nodeId = nodeIdOf(pubKeyDer);
     const leaf = nodeLeaf({ clusterId: this.clusterId, pubKeyDer, addresses: ['127.0.0.1'] });

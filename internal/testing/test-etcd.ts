@@ -178,7 +178,10 @@ export class TestEtcd implements AsyncDisposable {
       commonName: name,
       pubKeyDer: pubKeyOf(keyPem),
       usages: ['server', 'client'],
-      names: [{ type: 'ip', value: '127.0.0.1' }],
+      names: [
+        { type: 'ip', value: '127.0.0.1' },
+        { type: 'dns', value: 'localhost' },
+      ],
       validDays: YEAR,
     });
     const at = { cert: join(this.#folder, `${name}.crt`), key: join(this.#folder, `${name}.key`) };

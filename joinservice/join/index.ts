@@ -9,6 +9,6 @@
  * Checks first, minting last: what is refused or lost leaves a request, an entry of the audit and a trace, nothing else.
  */
 export { JoinError, joinErrors, type JoinErrorCode } from './errors.ts';
-export { JoinService, type AttestationInForce, type JoinServiceOptions } from './join-service.ts';
-export { identityOnly } from './read-attestation.ts';
+export { JoinService, type JoinServiceOptions } from './join-service.ts';
+export { joinValidators, type AttestationInForce } from './read-attestation.ts';
 export type { TicketSigner } from './tickets.ts';

@@ -60,12 +60,14 @@ async function* admit(
   const machine = yield* identify(parts, { peer, turns, enrolment: introduction.enrolment, signal });
   const asking: Asking = { ...introduction, machine };
   if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
+  let told = ''; // why it waits, as it knows
   for (;;) {
     using news = feed.next(asking.nodeId); // before looking, so that nothing is missed
     const considered = await admissions.consider(asking, signal);
-    yield eventOf(asking, considered);
+    const why = considered.kind === 'admitted' ? 'admitted' : considered.record.code;
+    if (why !== told) yield eventOf(asking, considered);
     if (considered.kind === 'admitted') return;
-    await changed(news.changed, clock, signal);
+    told = (await isNews(news.changed, clock, signal)) ? why : '';
   }
 }
 
@@ -165,11 +167,16 @@ function eventOf({ nodeId, pubKeyDer }: Asking, considered: Considered): Event {
   };
 }
 
-async function changed(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<void> {
+/** false: nothing for a minute. */
+async function isNews(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<boolean> {
   const limit = { what: 'waiting for a decision', ms: REMIND_MS, clock, signal };
-  await withTimeout(limit, () => news).catch((error: unknown) => {
-    if (!(error instanceof TimeoutError)) throw error;
-  });
+  try {
+    await withTimeout(limit, () => news);
+    return true;
+  } catch (error) {
+    if (error instanceof TimeoutError) return false;
+    throw error;
+  }
 }
 
 async function* noted(

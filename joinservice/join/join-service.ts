@@ -1,9 +1,8 @@
 import type { AttestedPeer, Rules } from '../../internal/atls/index.ts';
-import { DEFAULT_LOCK_PCR, withLock, type Policy } from '../../internal/attestation/index.ts';
-import type { EndorsementTrust } from '../../internal/attestation/enrol/index.ts';
+import { withLock } from '../../internal/attestation/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
+import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
 import type { AuditLog } from '../audit/index.ts';
@@ -17,14 +16,8 @@ import { joinHandlers } from './join-handlers.ts';
 import { MachineIdentifier } from './machine.ts';
 import { MemberKeys } from './member-keys.ts';
 import { PolicySource } from './policy-source.ts';
+import { readAttestation, type AttestationInForce } from './read-attestation.ts';
 import { Tickets, type TicketSigner } from './tickets.ts';
-
-/** What the operators' document says about evidence: which software passes, and whose hardware is vouched for. */
-export interface AttestationInForce {
-  readonly policy: Policy;
-  readonly collateral: Omit<Rules['collateral'], 'tpm'>;
-  readonly endorsements: EndorsementTrust;
-}
 
 export interface JoinServiceOptions {
   /** The cluster's part of etcd. */
@@ -37,8 +30,6 @@ export interface JoinServiceOptions {
   readonly clusterId: string;
   readonly own: { readonly nodeId: string; readonly address: string };
   readonly listNodes: (signal: AbortSignal) => Promise<readonly NodeView[]>;
-  /** Reads the attestation part of a configuration; throws when it is not usable, and then the old one stays. */
-  readonly readAttestation: (config: ClusterConfig, version: string) => AttestationInForce;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -59,18 +50,18 @@ export class JoinService {
   readonly #feed: JoinFeed;
   readonly #keys: MemberKeys;
   readonly #clusterId: string;
-  #attestation: AttestationInForce | undefined;
+  readonly #attestation = new EventValue<AttestationInForce>();
 
   constructor(options: JoinServiceOptions) {
-    const { etcd, audit, clock, log, own, readAttestation } = options;
+    const { etcd, audit, clock, log, own } = options;
     this.#clusterId = options.clusterId;
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new MemberKeys({ etcd, log: log.child('keys') });
     this.#policy = new PolicySource({
       etcd,
       log: log.child('policy'),
-      onSwap: ({ config, policy }) => {
-        this.#attestation = withInventory(readAttestation(config, policy.version), config);
+      onSwap: ({ config }) => {
+        this.#attestation.set(readAttestation(config));
         this.#feed.wakeAll();
       },
     });
@@ -98,10 +89,15 @@ export class JoinService {
 
   /** For attested TLS, per connection. Throws `join-not-ready` until a configuration is in force. */
   rules(): Rules {
-    const { policy, collateral } = this.#inForce();
+    const { policy, lockPcr } = this.#inForce();
     // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
-    const locked = withLock(policy, DEFAULT_LOCK_PCR, { shows: 'either', clusterId: this.#clusterId });
-    return { policy: locked, collateral: { ...collateral, tpm: { attestationKeys: this.#keys.known } } };
+    const locked = withLock(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
+    return { policy: locked, collateral: { tpm: { attestationKeys: this.#keys.known } } };
+  }
+
+  /** Unset until the first usable configuration. */
+  get attestation(): Readable<AttestationInForce> {
+    return this.#attestation;
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -109,23 +105,13 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, policy } = this.#inForce();
-    return { endorsements, profile: policy.profile ?? 'identity' };
+    const { endorsements, machines, policy } = this.#inForce();
+    return { endorsements, machines, profile: policy.profile ?? ('identity' as const) };
   }
 
   #inForce(): AttestationInForce {
-    if (this.#attestation === undefined)
-      throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
-    return this.#attestation;
+    const now = this.#attestation.peek();
+    if (!now.set) throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
+    return now.value;
   }
-}
-
-/** Whom the operators list by name needs no manufacturer that vouches. */
-function withInventory(attestation: AttestationInForce, { join }: ClusterConfig): AttestationInForce {
-  const listed = join.inventory.flatMap(({ identity }) =>
-    identity.startsWith('tpm-ek:') ? [identity.slice('tpm-ek:'.length)] : [],
-  );
-  const { endorsements } = attestation;
-  const pinnedKeys = new Set([...endorsements.pinnedKeys, ...listed]);
-  return { ...attestation, endorsements: { ...endorsements, pinnedKeys } };
 }

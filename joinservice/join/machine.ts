@@ -20,6 +20,7 @@ import { JoinError } from './errors.ts';
 export interface MachineTrust {
   readonly endorsements: EndorsementTrust;
   readonly profile: EvidenceProfile;
+  readonly machines: 'any' | ReadonlySet<string>;
 }
 
 export interface IdentifierOptions {
@@ -55,11 +56,22 @@ export class MachineIdentifier {
     };
     if (quoted === undefined || peer.machineIdentity.proof === 'endorsed') {
       const { proof } = peer.machineIdentity;
-      const identity = machineIdentityText(peer.machineIdentity);
+      const identity = this.#allowed(machineIdentityText(peer.machineIdentity));
       return { ...base, identity, proof, ...(quoted === undefined ? {} : { akName: quoted }) };
     }
     const proved = await this.#activate(peer, { enrolment, quoted }, exchange);
+    this.#allowed(proved.identity);
     return { ...base, ...proved, akName: quoted };
+  }
+
+  /** The attestation policy may name the machines that there are. */
+  #allowed(identity: string): string {
+    const { machines } = this.#options.trust();
+    if (machines === 'any' || machines.has(identity)) return identity;
+    throw new JoinError(
+      'join-unknown-machine',
+      `identifying ${identity}: the attestation policy does not list it`,
+    );
   }
 
   async #activate(

@@ -1,26 +1,58 @@
-import type { ClusterConfig } from '../../internal/config/index.ts';
-import type { AttestationInForce } from './join-service.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+  type ValidatorDependencies,
+} from '../../internal/attestation/policy/index.ts';
+import type { Policy, Validator, Variant } from '../../internal/attestation/index.ts';
+import type { EndorsementTrust } from '../../internal/attestation/enrol/index.ts';
+import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
+
+/** What the operators' document says about evidence, as joining takes it. */
+export interface AttestationInForce {
+  /** Which software passes. Which machine it is, is found out in the session and decided by `join.policy`. */
+  readonly policy: Policy;
+  /** Machines that may be members at all; `any` leaves it to `join.policy`. */
+  readonly machines: 'any' | ReadonlySet<string>;
+  /** Whose hardware is vouched for: manufacturers, keys, and everybody in the inventory. */
+  readonly endorsements: EndorsementTrust;
+  /** The PCR that shows which cluster a machine is bound to. */
+  readonly lockPcr: number;
+  readonly variants: readonly [Variant, ...Variant[]];
+}
 
 /**
- * Evidence in a cluster whose configuration says nothing about it: which machine it is, by its TPM, and nothing about its
- * software. Who may be a member is for `join.policy` to say, so every machine that proves to be one may ask.
+ * A machine that joins is unknown: its attestation key is tied to its TPM in the session itself, so unknown keys may sign
+ * (`enrolling`) and the list of machines is looked at afterwards. Everything else of the policy holds before one call is
+ * served. Throws when the document is not usable.
  */
-export function identityOnly(_config: ClusterConfig, version: string): AttestationInForce {
+export function readAttestation(config: ClusterConfig): AttestationInForce {
+  const { policyInput, trust, lockPcr, variants } = attestationSettings(config.attestation);
+  const written = parsePolicy(policyInput);
+  const listed = config.join.inventory.flatMap(({ identity }) =>
+    identity.startsWith('tpm-ek:') ? [identity.slice('tpm-ek:'.length)] : [],
+  );
   return {
     policy: {
-      version: `identity@${version}`,
-      profile: 'identity',
-      registers: new Map(),
+      ...written,
       machines: 'any',
-      tpm: {
-        attestationKeys: 'enrolling',
-        requiredPcrs: [0, 1, 2, 3, 4, 5, 6, 7],
-        requireSafeClock: false,
-        eventLog: 'optional',
-        loggedPcrs: [],
-      },
+      ...(written.tpm === undefined ? {} : { tpm: { ...written.tpm, attestationKeys: 'enrolling' } }),
     },
-    collateral: {},
-    endorsements: { roots: new Set(), authorities: [], pinnedKeys: new Set() },
+    machines: typeof written.machines === 'string' ? 'any' : written.machines,
+    endorsements: { ...trust, pinnedKeys: new Set([...trust.pinnedKeys, ...listed]) },
+    lockPcr,
+    variants,
   };
+}
+
+/** One validator for each kind of evidence that machines may show. A machine that is nothing but its key is unproved. */
+export function joinValidators(
+  variants: AttestationInForce['variants'],
+): readonly [Validator, ...Validator[]] {
+  const makers: ValidatorDependencies = {
+    ...standardValidators({ ownerKeys: [] }),
+    'machine-key': () => new MachineKeyValidator({ fingerprints: 'any' }),
+  };
+  return createValidators(variants, makers);
 }

@@ -1,42 +1,32 @@
 import { SocketIssuer } from '../../internal/atls/remote/index.ts';
-import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { createValidators, standardValidators } from '../../internal/attestation/policy/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import type { RpcServer, TlsIdentity } from '../../internal/rpc/index.ts';
+import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { Curator } from '../curator/index.ts';
-import { identityOnly, JoinService } from '../join/index.ts';
-import { runEtcdPipe, SignerClient } from '../signerlink/index.ts';
+import { joinValidators, JoinService, type AttestationInForce } from '../join/index.ts';
+import { runEtcdPipe, type SignerClient } from '../signerlink/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { createJoinServer } from './join-listener.ts';
 import type { ServePorts } from './serve.ts';
 
 const GRACE_MS = 2_000;
 
-/** Admission beside the curator, in the same process and on the same records. */
-export interface JoinPart extends AsyncDisposable {
-  readonly server: RpcServer<AttestedPeer>;
+type JoinSettings = NonNullable<JoinserviceConfig['join']>;
+
+export interface JoinParts {
+  readonly config: JoinserviceConfig;
+  readonly ports: ServePorts;
+  readonly etcd: KeySpace;
+  readonly curator: Curator;
   readonly signer: SignerClient;
-  /** Runs until the signal fires. */
-  run(signal: AbortSignal): Promise<void>;
+  readonly identity: TlsIdentity;
+  /** Told the port each time it is opened. */
+  readonly onListening?: ((port: number) => void) | undefined;
 }
 
-/** Listens, and is ready to be run. */
-export async function openJoin(
-  settings: NonNullable<JoinserviceConfig['join']>,
-  parts: {
-    readonly config: JoinserviceConfig;
-    readonly ports: ServePorts;
-    readonly etcd: KeySpace;
-    readonly curator: Curator;
-    readonly identity: TlsIdentity;
-    readonly signal: AbortSignal;
-    readonly onListening?: ((port: number) => void) | undefined;
-  },
-): Promise<JoinPart> {
-  const { config, ports, etcd, curator, identity, signal } = parts;
-  const { clock, files } = ports;
+/** Admission beside the curator, in the same process and on the same records, until the signal fires. */
+export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: AbortSignal): Promise<void> {
+  const { config, ports, etcd, curator, signer, identity } = parts;
   const log = ports.log.child('join');
-  const signer = new SignerClient({ path: settings.signer.socket });
   const { nodeId, clusterId } = config;
   const join = new JoinService({
     etcd,
@@ -46,34 +36,56 @@ export async function openJoin(
     clusterId,
     own: { nodeId, address: settings.address },
     listNodes: (listing) => curator.listNodes(listing),
-    readAttestation: identityOnly,
-    clock,
+    clock: ports.clock,
     log,
   });
-  const { socket, variant } = settings.evidence;
-  const server = createJoinServer({
-    join,
-    trust: {
-      shows: [new SocketIssuer({ path: socket, variant })],
-      accepts: createValidators(['tpm'], standardValidators({ ownerKeys: [] })),
-    },
-    clock,
+  const pipe = {
+    path: settings.signer.etcdPipe,
+    endpoint: config.etcd.endpoints[0],
+    files: ports.files,
     log,
-    signal,
-  });
-  const port = await server.listen(settings.listen.host, settings.listen.port);
-  log.info('the join service listens', { host: settings.listen.host, port });
-  parts.onListening?.(port);
-  const pipe = { path: settings.signer.etcdPipe, endpoint: config.etcd.endpoints[0], files, log };
-  return {
-    server,
-    signer,
-    run: async (running) => {
-      await Promise.all([join.run(running), runEtcdPipe(pipe, running)]);
-    },
-    [Symbol.asyncDispose]: async () => {
-      await server.close(GRACE_MS);
-      signer[Symbol.dispose]();
-    },
   };
+  await Promise.all([
+    join.run(signal),
+    runEtcdPipe(pipe, signal),
+    runListener(settings, join, parts, signal),
+  ]);
+}
+
+/**
+ * The port for strangers: open once a configuration says how machines prove themselves, and opened anew when it names
+ * other kinds of evidence. All else that changes in it counts for the next connection without that.
+ */
+async function runListener(
+  settings: JoinSettings,
+  join: JoinService,
+  { ports, onListening }: JoinParts,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock } = ports;
+  const log = ports.log.child('join');
+  const { socket, variant } = settings.evidence;
+  using watcher = join.attestation.watch();
+  let now = await watcher.next(signal);
+  for (;;) {
+    const trust = {
+      shows: [new SocketIssuer({ path: socket, variant })],
+      accepts: joinValidators(now.variants),
+    } as const;
+    await using server = createJoinServer({ join, trust, clock, log, signal });
+    const port = await server.listen(settings.listen.host, settings.listen.port);
+    log.info('the join service listens', { host: settings.listen.host, port, variants: now.variants });
+    onListening?.(port);
+    const before = now;
+    try {
+      do now = await watcher.next(signal);
+      while (isSameKinds(before, now));
+    } finally {
+      await server.close(GRACE_MS);
+    }
+  }
+}
+
+function isSameKinds(a: AttestationInForce, b: AttestationInForce): boolean {
+  return a.variants.join(' ') === b.variants.join(' ');
 }

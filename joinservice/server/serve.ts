@@ -8,12 +8,15 @@ import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { Curator, type CuratorFacts } from '../curator/index.ts';
+import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
+import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
+import { SignerClient } from '../signerlink/index.ts';
+import { Attendances, streamHandlers } from '../streams/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
-import { openJoin } from './run-join.ts';
+import { runJoin } from './run-join.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MAX_CONNECTIONS = 16_384;
@@ -67,10 +70,20 @@ export async function serve(
   });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   const distribution = distributionHandlers({ etcd: cluster, feed, blobs: storeOf(config, ports) });
+  const nodes = new NodeStore(cluster);
+  const streams = streamHandlers({
+    attendances: new Attendances(),
+    findNode: (node, signal) => nodes.get(node, signal),
+    clock,
+  });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
-    services: [curator.service, curator.guard(Distribution, distribution)],
+    services: [
+      curator.service,
+      curator.guard(NodeStreams, streams),
+      curator.guard(Distribution, distribution),
+    ],
     disclose: 'chain',
     log: log.child('rpc'),
     maxConnections: MAX_CONNECTIONS,
@@ -80,10 +93,15 @@ export async function serve(
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
-  const parts = { config, ports, etcd: cluster, curator, identity, signal, onListening: onJoinListening };
-  await using join = config.join === undefined ? undefined : await openJoin(config.join, parts);
+  const { join } = config;
+  using signer = join === undefined ? undefined : new SignerClient({ path: join.signer.socket });
+  const parts = { config, ports, etcd: cluster, curator, identity, onListening: onJoinListening };
   try {
-    await Promise.all([curator.run(signal), feed.run(signal), join?.run(signal)]);
+    await Promise.all([
+      curator.run(signal),
+      feed.run(signal),
+      join === undefined || signer === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
+    ]);
   } finally {
     await server.close(GRACE_MS);
   }

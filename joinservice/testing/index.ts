@@ -1,0 +1,2 @@
+/** A machine's end of joining, for tests of this program only. */
+export { hardwareOf, TestMachine, TestSession, type TestHardware, type TestHello } from './test-machine.ts';

@@ -1,0 +1,239 @@
+import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import {
+  answerChallenge,
+  decodeChallenge,
+  encodeEnrolmentRequest,
+  readEnrolmentRequest,
+} from '../../internal/attestation/enrol/index.ts';
+import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
+import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
+import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import {
+  Join,
+  type AdmissionEvent,
+  type AdmissionRequestSchema,
+  type Hello,
+  type Ticket,
+} from '../joinproto/gen/join_pb.js';
+import type { MessageInitShape } from '@bufbuild/protobuf';
+
+const clock = new SystemClock();
+const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
+const ANY_MACHINE: Rules = {
+  policy: {
+    version: 'test',
+    registers: new Map(),
+    machines: 'any',
+    tpm: {
+      attestationKeys: 'enrolling',
+      requiredPcrs: [0],
+      requireSafeClock: false,
+      eventLog: 'optional',
+      loggedPcrs: [],
+    },
+  },
+  collateral: { tpm: { attestationKeys: new Map() } },
+};
+
+/** What a machine proves itself with. */
+export interface TestHardware {
+  readonly issuer: Issuer;
+  readonly enrolment: () => Promise<Uint8Array>;
+  readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
+}
+
+const never = new AbortController().signal;
+
+/** A machine with a TPM that is really there. */
+export function hardwareOf(tpm: Tpm): TestHardware {
+  return {
+    issuer: createTpmIssuer({ tpm, pcrs: QUOTED }),
+    enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
+    answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
+  };
+}
+
+/** The machine's end of joining, as simple as it can be; every step can be told to lie. */
+export class TestMachine {
+  readonly privKey: KeyObject;
+  readonly pubKeyDer: Uint8Array;
+  readonly nodeId: string;
+  readonly sealingKeyPem = generateKeyPem();
+  readonly #hardware: TestHardware;
+
+  constructor(hardware: TestHardware) {
+    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+    this.privKey = privateKey;
+    this.pubKeyDer = spkiOf(publicKey);
+    this.nodeId = nodeIdOf(this.pubKeyDer);
+    this.#hardware = hardware;
+  }
+
+  /** One session of attested TLS. `localAddress`: where this machine calls from. */
+  async dial(
+    endpoint: string,
+    options: { readonly tcp?: (tcp: Socket) => Socket } = {},
+  ): Promise<TestSession> {
+    const upgrade = atlsClientUpgrade({
+      trust: {
+        trust: 'mutual',
+        shows: [this.#hardware.issuer],
+        accepts: [new TpmValidator()],
+        rules: () => ANY_MACHINE,
+      },
+      context: JOIN_CONTEXT,
+      keys: new RotatingKeys({ clock }),
+      clock,
+    });
+    const connected = Promise.withResolvers<AttestedPeer>();
+    connected.promise.catch(() => undefined);
+    const noting: Upgrade<AttestedPeer> = async (tcp, signal) => {
+      try {
+        const upgraded = await upgrade(options.tcp?.(tcp) ?? tcp, signal);
+        connected.resolve(upgraded.peer);
+        return upgraded;
+      } catch (error) {
+        connected.reject(error);
+        throw error;
+      }
+    };
+    const channel = new RpcChannel({ endpoint, upgrade: noting });
+    channel.grpc.getChannel().getConnectivityState(true); // connects now, not with the first call
+    return new TestSession(this, this.#hardware, { channel, peer: connected.promise });
+  }
+
+  sign(statement: Uint8Array): Uint8Array {
+    return new Uint8Array(sign(undefined, statement, this.privKey));
+  }
+
+  /** Keys for a ticket, signed by this machine. */
+  async ticketKeys(nodeId = this.nodeId) {
+    const [client, serving] = [generateKeyPem(), generateKeyPem()];
+    const keys = {
+      kubeletClientCsr: await createRequest(client, 'x'),
+      kubeletServingCsr: await createRequest(serving, 'x'),
+      sealingPublicKey: pubKeyOf(this.sealingKeyPem),
+    };
+    return { ...keys, signature: this.sign(ticketKeysStatement({ nodeId, ...keys })) };
+  }
+}
+
+type Message = MessageInitShape<typeof AdmissionRequestSchema>;
+export type TestHello = Partial<
+  Pick<Hello, 'hostname' | 'address' | 'wantedName' | 'wantedRoles' | 'nowMs' | 'facts'>
+>;
+
+/** A session and what is said in it. */
+export class TestSession implements Disposable {
+  readonly client: Client<typeof Join>;
+  readonly peer: Promise<AttestedPeer>;
+  readonly #machine: TestMachine;
+  readonly #hardware: TestHardware;
+  readonly #channel: RpcChannel<AttestedPeer>;
+
+  constructor(
+    machine: TestMachine,
+    hardware: TestHardware,
+    connection: { readonly channel: RpcChannel<AttestedPeer>; readonly peer: Promise<AttestedPeer> },
+  ) {
+    this.#machine = machine;
+    this.#hardware = hardware;
+    this.#channel = connection.channel;
+    this.peer = connection.peer;
+    this.client = createClient(Join, connection.channel);
+  }
+
+  [Symbol.dispose](): void {
+    this.#channel[Symbol.dispose]();
+  }
+
+  async keyProof(machine = this.#machine) {
+    const { session } = await this.peer;
+    return { publicKey: machine.pubKeyDer, signature: machine.sign(machineKeyStatement(session)) };
+  }
+
+  /** All events until admission; throws what it is refused with. */
+  async *admission(
+    hello: TestHello = {},
+    hardware = this.#hardware,
+  ): AsyncGenerator<AdmissionEvent['event']> {
+    const outgoing = new Outgoing();
+    const events = this.client.requestAdmission(outgoing, { signal: never });
+    try {
+      for await (const { event } of events) {
+        if (event.case === 'cluster') outgoing.say(await this.#hello(hello, hardware));
+        if (event.case === 'challenge') {
+          const { session } = await this.peer;
+          const answer = await hardware.answer(event.value.challenge, session);
+          outgoing.say({ message: { case: 'challengeAnswer', value: { answer } } });
+        }
+        yield event;
+      }
+    } finally {
+      outgoing.end();
+    }
+  }
+
+  /** Resolves with the admission, whatever has to be waited for. */
+  async admitted(hello: TestHello = {}, hardware = this.#hardware) {
+    for await (const event of this.admission(hello, hardware))
+      if (event.case === 'admitted') return event.value;
+    throw new Error('the stream ended without an admission');
+  }
+
+  async ticket(joinId = this.#machine.nodeId): Promise<Ticket> {
+    const keys = await this.#machine.ticketKeys();
+    return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });
+  }
+
+  async rejoin(address = '127.0.0.1'): Promise<Ticket> {
+    const keys = await this.#machine.ticketKeys();
+    return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
+  }
+
+  async #hello(hello: TestHello, hardware: TestHardware): Promise<Message> {
+    const value = {
+      key: await this.keyProof(),
+      agentVersion: '0.1.0',
+      hostname: 'machine',
+      address: '127.0.0.1',
+      nowMs: BigInt(clock.nowMs()),
+      enrolment: await hardware.enrolment(),
+      ...hello,
+    };
+    return { message: { case: 'hello', value } };
+  }
+}
+
+/** Messages of a stream, one when it is due. */
+class Outgoing implements AsyncIterable<Message> {
+  readonly #said: Message[] = [];
+  #isOver = false;
+  #wake: () => void = () => undefined;
+
+  say(message: Message): void {
+    this.#said.push(message);
+    this.#wake();
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Message> {
+    for (;;) {
+      const next = this.#said.shift();
+      if (next !== undefined) yield next;
+      else if (this.#isOver) return;
+      else await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+}
