@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { execPath } from 'node:process';
+import { test } from 'node:test';
+
+const PROJECT = join(import.meta.dirname, '../..');
+const DIST = join(PROJECT, 'dist');
+
+/** Runs a program where neither Node nor npm nor anything else can be found. */
+function alone(folder: string, file: string, ...args: readonly string[]): { code: number; text: string } {
+  try {
+    const env = { HOME: folder, PATH: join(folder, 'nothing') };
+    const text = execFileSync(file, args, { cwd: folder, env, encoding: 'utf8', stdio: 'pipe' });
+    return { code: 0, text };
+  } catch (error) {
+    const { status, stdout, stderr } = error as { status: number; stdout: string; stderr: string };
+    return { code: status, text: `${stdout}${stderr}` };
+  }
+}
+
+await test('what is shipped runs on a machine without npm', async (story) => {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-shipped-'));
+  try {
+    execFileSync(execPath, [join(PROJECT, '.ci/build.ts'), '--sea'], { stdio: 'pipe' });
+    const { version } = JSON.parse(await readFile(join(PROJECT, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    const built = (pattern: RegExp): Promise<string> => newest(DIST, pattern);
+
+    await story.test('the operator’s program as a single executable', async () => {
+      const program = await built(/^cluster-linux-/);
+      assert.deepEqual(alone(folder, program, '--version'), { code: 0, text: `${version}\n` });
+      assert.equal(alone(folder, program, 'config', 'generate').code, 0);
+      assert.match(alone(folder, program, 'config', 'validate').text, /is valid/);
+      assert.deepEqual((await stat(join(folder, 'owner-key.pem'))).mode & 0o777, 0o600);
+      assert.ok(JSON.parse(alone(folder, program, 'config', 'schema').text));
+      const config = join(folder, 'cluster.yaml');
+      const good = await readFile(config, 'utf8');
+      await writeFile(config, good.replace('runsWorkloads: true', 'runsWorkloads: maybe'));
+      const invalid = alone(folder, program, 'config', 'validate');
+      assert.equal(invalid.code, 2);
+      assert.match(
+        invalid.text,
+        /cluster\.yaml:11:18: firstNode\.runsWorkloads is "maybe"; it must be a boolean/,
+      );
+      await writeFile(config, good);
+      assert.match(alone(folder, program, 'help', 'exit-codes').text, /unreachable/);
+      assert.equal(alone(folder, program, 'status').code, 5, 'there is no cluster yet');
+    });
+
+    await story.test('the agent as a single executable', async () => {
+      // Without a provisioning file it says what it lacks, and starts nothing. /run is not the host's.
+      const inside = `/bin/mount -t tmpfs none /run && exec ${await built(/^bootstrapper-linux-/)}`;
+      const { code, text } = alone(folder, '/usr/bin/unshare', '--mount', '/bin/sh', '-c', inside);
+      assert.equal(code, 2);
+      assert.match(text, /config-provisioning-invalid/);
+    });
+
+    await story.test('the operator’s program from its Debian package', async () => {
+      const root = join(folder, 'root');
+      execFileSync('dpkg-deb', ['--extract', await built(/^cluster_.*\.deb$/), root]);
+      const lib = join(root, 'usr/lib/cluster-cli');
+      const { code, text } = alone(folder, join(lib, 'node'), join(lib, 'main.mjs'), 'config', 'validate');
+      assert.deepEqual([code, /is valid/.test(text)], [0, true], text);
+    });
+
+    await story.test('the agent’s Debian package has its unit, its Node and its programs', async () => {
+      const listed = execFileSync('dpkg-deb', ['--contents', await built(/^cluster-agent_.*\.deb$/)], {
+        encoding: 'utf8',
+      });
+      for (const name of [
+        'bootstrapper.service',
+        '/node',
+        'bootstrapper.mjs',
+        'joinservice.mjs',
+        'apilb.mjs',
+      ])
+        assert.ok(listed.includes(name), name);
+    });
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+async function newest(folder: string, pattern: RegExp): Promise<string> {
+  const [name] = (await readdir(folder)).filter((each) => pattern.test(each)).sort();
+  assert.ok(name, `${pattern} was built`);
+  return join(folder, name);
+}
