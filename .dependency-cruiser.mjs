@@ -3,7 +3,7 @@
  * is wrong, its comment what to do.
  */
 const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor';
-const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|machines';
+const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|machines|metrics';
 const PROGRAMS = 'cli|bootstrapper|joinservice';
 /** The folders that programs share, and all that may be entered of them. */
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';

@@ -2,7 +2,7 @@ import type { DescService } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
-import type { Peeked, Readable } from '../../internal/event/index.ts';
+import { combine, type Peeked, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
 import {
@@ -22,6 +22,9 @@ import { keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts'
 
 /** A curator that served for so long has earned another try when it fails. */
 const SETTLED_MS = 5_000;
+const FIRST_PAUSE_MS = 500;
+const PAUSE_GROWTH = 1.5;
+const LONGEST_PAUSE_MS = 15_000;
 /** A peer that went without a word is noticed after twice this. */
 const KEEPALIVE_MS = 5_000;
 
@@ -47,6 +50,18 @@ export interface Curators {
   ): Promise<T>;
 }
 
+/** This node's way to all curators at the same time. */
+export interface EveryCurator {
+  /**
+   * Works with every curator of the directory at once, until the signal fires: begun anew wherever it ends, begun with
+   * who comes, ended with who leaves.
+   */
+  each(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<never>;
+}
+
 export interface CuratorClientOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
@@ -65,7 +80,7 @@ export interface CuratorClientOptions {
  * directory, so that nobody holds on to a curator that has gone, and takes this node's newest certificate for each
  * connection that it makes.
  */
-export class CuratorClient implements Curators, Disposable {
+export class CuratorClient implements Curators, EveryCurator, Disposable {
   readonly #options: CuratorClientOptions;
   readonly #offset: number;
   readonly #channels = new Map<string, RpcChannel>();
@@ -111,6 +126,54 @@ export class CuratorClient implements Curators, Disposable {
         last = error;
         if (clock.monotonicMs() - startedMs > SETTLED_MS) tried.clear();
       }
+    }
+  }
+
+  async each(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<never> {
+    const { clusterDirectory, clusterMembership } = this.#options.reads;
+    const staying = new Map<string, Promise<void>>();
+    using changes = combine({ clusterDirectory, clusterMembership }).watch();
+    try {
+      for (;;) {
+        await changes.next(signal);
+        for (const target of this.#targets()) {
+          const key = keyOf(target);
+          if (target.nodeId === undefined || staying.has(key)) continue;
+          const stay = this.#stay(target, work, signal).finally(() => staying.delete(key));
+          staying.set(key, stay);
+          stay.catch(() => undefined); // the signal's reason: `changes` ends with it too
+        }
+      }
+    } finally {
+      await Promise.allSettled(staying.values());
+    }
+  }
+
+  /** Until the target leaves the directory. */
+  async #stay(
+    target: CuratorTarget,
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log } = this.#options;
+    const isThere = (): boolean => this.#targets().some((each) => keyOf(each) === keyOf(target));
+    let pauseMs = FIRST_PAUSE_MS;
+    while (isThere()) {
+      const startedMs = clock.monotonicMs();
+      try {
+        await this.#with(target, work, signal);
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        log.debug('a curator did not stay', { endpoint: target.endpoint, error });
+      }
+      pauseMs =
+        clock.monotonicMs() - startedMs > SETTLED_MS
+          ? FIRST_PAUSE_MS
+          : Math.min(pauseMs * PAUSE_GROWTH, LONGEST_PAUSE_MS);
+      await clock.sleep(pauseMs, signal);
     }
   }
 

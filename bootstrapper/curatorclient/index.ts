@@ -13,6 +13,7 @@ export {
   type CuratorClientOptions,
   type CuratorConnection,
   type Curators,
+  type EveryCurator,
 } from './curator-client.ts';
 export { directoryOf, type ClusterDirectory, type ControlPlaneNode } from './directory.ts';
 export { CuratorClientError, curatorClientErrors, type CuratorClientErrorCode } from './errors.ts';

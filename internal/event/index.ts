@@ -1,5 +1,6 @@
 /**
- * Ground: Event Values. State travels between workers as the newest value, never as a queue.
+ * Ground: Event Values. State travels between workers as the newest value, never as a queue. What is no state but a
+ * series (tasks, lines) goes through a `Mailbox`.
  *
  *     one writer ── set(v) ──▶ EventValue<T> ── watch().next(signal) ──▶ many readers
  *
@@ -12,5 +13,6 @@
  */
 export { EventValue } from './event-value.ts';
 export { follow, when } from './follow.ts';
+export { Mailbox } from './mailbox.ts';
 export { combine, map } from './operators.ts';
 export type { Peeked, Readable, Settable, Watcher } from './readable.ts';

@@ -1,0 +1,63 @@
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { AttendError } from './errors.ts';
+import type { LogFilter, LogRing } from './log-ring.ts';
+import { packBytes, packLines, type Part } from './parcels.ts';
+import { readUnitLogs } from './unit-logs.ts';
+
+export interface TaskPorts {
+  readonly ring: LogRing;
+  readonly commands: CommandRunner;
+  /** Fresh evidence of this machine for an operator's nonce, bound to this node of this cluster. */
+  readonly evidence: {
+    readonly variant: string;
+    make(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+  };
+  /** The metrics of every program on this node that answers. */
+  readonly metrics: (signal: AbortSignal) => Promise<string>;
+}
+
+/** What a curator asks, as parts of an answer; each is made when the one before has been taken. */
+export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal): AsyncGenerator<Part> {
+  switch (task.what.case) {
+    case 'logs': {
+      const { source, backlog, follow, exact } = task.what.value;
+      if (source.case === 'units')
+        yield* readUnitLogs(ports.commands, { units: source.value.names, backlog, follow }, signal);
+      else yield* agentLogs(ports.ring, { path: source.value ?? '', exact }, { backlog, follow }, signal);
+      return;
+    }
+    case 'evidence': {
+      const evidence = await ports.evidence.make(task.what.value.nonce, signal);
+      yield* packBytes(Buffer.from(ports.evidence.variant, 'utf8'));
+      yield* packBytes(evidence);
+      return;
+    }
+    case 'metrics':
+      yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
+      return;
+    case undefined:
+      throw new AttendError('attend-task-unknown', `answering task ${task.task}`);
+  }
+}
+
+/** Backlog and what follows meet without a gap: nothing is said between the two lines here. */
+async function* agentLogs(
+  ring: LogRing,
+  filter: LogFilter,
+  { backlog, follow }: { readonly backlog: number; readonly follow: boolean },
+  signal: AbortSignal,
+): AsyncGenerator<Part> {
+  const before = ring.last(filter, backlog);
+  const after = follow ? ring.follow(filter, signal) : undefined;
+  try {
+    const first = after?.next();
+    first?.catch(() => undefined); // awaited below
+    yield* packLines(before, 0);
+    if (after === undefined || first === undefined) return;
+    for (let more = await first; more.done !== true; more = await after.next())
+      yield* packLines(more.value.lines, more.value.dropped);
+  } finally {
+    await after?.return(undefined);
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Messages in order from many senders to one reader, for what is not state: tasks, answers, lines. Bounded: who sends
+ * more than the reader takes is told so, and decides what that means.
+ */
+export class Mailbox<T> {
+  readonly #capacity: number;
+  readonly #items: T[] = [];
+  #end: { readonly error: unknown } | 'done' | undefined;
+  #wake = Promise.withResolvers<void>();
+  #isRead = false;
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  /** False when there is no room, or nobody reads any more. */
+  push(item: T): boolean {
+    if (this.#end !== undefined || this.#items.length >= this.#capacity) return false;
+    this.#items.push(item);
+    this.#wake.resolve();
+    return true;
+  }
+
+  /** After what is still in it the reader's loop ends, or throws `error`. The first call counts. */
+  close(end: { readonly error: unknown } | 'done' = 'done'): void {
+    this.#end ??= end;
+    this.#wake.resolve();
+  }
+
+  /** Each message once, in order. One reader at a time; leaving the loop closes the mailbox. */
+  async *read(signal: AbortSignal): AsyncGenerator<T, void, undefined> {
+    if (this.#isRead) throw new Error('reading a mailbox that somebody else reads');
+    this.#isRead = true;
+    const onAbort = (): void => this.#wake.resolve();
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      for (;;) {
+        signal.throwIfAborted();
+        if (this.#items.length > 0) {
+          yield this.#items.shift() as T;
+          continue;
+        }
+        if (this.#end === 'done') return;
+        if (this.#end !== undefined) throw this.#end.error;
+        this.#wake = Promise.withResolvers();
+        await this.#wake.promise;
+      }
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      this.#items.length = 0;
+      this.close();
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import type { MetricFamily } from './render.ts';
+
+/** What a program's `main.ts` reads of its process. */
+export interface ProcessUsage {
+  readonly uptimeSeconds: number;
+  readonly residentBytes: number;
+  readonly heapBytes: number;
+  readonly cpuMicroseconds: number;
+}
+
+/** What every program tells of itself. `program` is its label, so that texts of several can be put together. */
+export function processMetrics(
+  { program, version }: { readonly program: string; readonly version: string },
+  usage: ProcessUsage,
+): readonly MetricFamily[] {
+  const one = (value: number) => [{ labels: { program }, value }];
+  return [
+    {
+      name: 'cluster_program_info',
+      help: 'The program and its version.',
+      kind: 'gauge',
+      samples: [{ labels: { program, version }, value: 1 }],
+    },
+    {
+      name: 'cluster_program_uptime_seconds',
+      help: 'Since the program was started.',
+      kind: 'gauge',
+      samples: one(Math.round(usage.uptimeSeconds)),
+    },
+    {
+      name: 'cluster_program_resident_bytes',
+      help: 'Memory of the program, shared pages included.',
+      kind: 'gauge',
+      samples: one(usage.residentBytes),
+    },
+    {
+      name: 'cluster_program_heap_bytes',
+      help: 'Heap of the program that is in use.',
+      kind: 'gauge',
+      samples: one(usage.heapBytes),
+    },
+    {
+      name: 'cluster_program_cpu_seconds_total',
+      help: 'Processor time of the program.',
+      kind: 'counter',
+      samples: one(usage.cpuMicroseconds / 1e6),
+    },
+  ];
+}

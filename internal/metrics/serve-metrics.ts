@@ -1,0 +1,65 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { withTimeout } from '../cleanup/index.ts';
+import type { Clock } from '../clock/index.ts';
+
+/** The loopback only: metrics tell strangers too much. */
+const HOST = '127.0.0.1';
+const MAX_BYTES = 4 * 1024 * 1024;
+const ANSWER_MS = 5_000;
+const CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
+
+/** Answers GET /metrics until the signal fires. */
+export async function serveMetrics(
+  options: {
+    readonly port: number;
+    readonly render: () => string | Promise<string>;
+    readonly onListening?: (port: number) => void;
+  },
+  signal: AbortSignal,
+): Promise<never> {
+  const server = createServer({ requestTimeout: ANSWER_MS }, (request, response) => {
+    if (request.method !== 'GET' || request.url !== '/metrics') {
+      response.writeHead(404).end();
+      return;
+    }
+    Promise.resolve()
+      .then(options.render)
+      .then(
+        (text) => response.writeHead(200, { 'content-type': CONTENT_TYPE }).end(text),
+        () => response.writeHead(500).end(),
+      );
+  });
+  server.maxConnections = 16;
+  server.listen(options.port, HOST);
+  await once(server, 'listening', { signal });
+  options.onListening?.((server.address() as AddressInfo).port);
+  try {
+    return await new Promise<never>((_, reject) => {
+      server.once('error', reject);
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      if (signal.aborted) reject(signal.reason as Error);
+    });
+  } finally {
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+/** The metrics of a program on this machine; undefined when it does not run or does not answer. */
+export async function readMetrics(
+  url: string,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<string | undefined> {
+  try {
+    return await withTimeout({ what: `reading ${url}`, ms: ANSWER_MS, clock, signal }, async (child) => {
+      const response = await fetch(url, { signal: child });
+      const text = await response.text();
+      return response.ok && text.length <= MAX_BYTES ? text : undefined;
+    });
+  } catch {
+    signal.throwIfAborted();
+    return undefined; // a program that does not run has no metrics, and the others' are wanted all the same
+  }
+}
