@@ -1,9 +1,9 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { selfSignedCertificate } from '../../internal/crypto/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
 import { InitResultSchema } from '../../initproto/gen/init_pb.js';
 import { createInitServer, wireResult, type InitJob, type InitServicePorts } from '../initserver/index.ts';
@@ -22,6 +22,7 @@ export interface InitServerOptions {
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
   readonly identity: MachineIdentity;
+  readonly evidence: MachineEvidence;
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly service: InitServicePorts;
   readonly clock: Clock;
@@ -51,15 +52,11 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
   }
 
-  async function serveInit({ service, ownerKeys }: InitServerOptions, scope: Scope): Promise<void> {
-    const certPem = await selfSignedCertificate({
-      keyPem: identity.keyPem.reveal(),
-      commonName: identity.nodeId,
-      nowMs: clock.nowMs(),
-    });
+  async function serveInit({ service, ownerKeys, evidence }: InitServerOptions, scope: Scope): Promise<void> {
     await using server = createInitServer(service, {
-      identity: { certPem, keyPem: identity.keyPem },
+      shows: evidence.issuers,
       ownerKeys,
+      clock,
       log: scope.log,
     });
     await server.listen('0.0.0.0', INIT_PORT);

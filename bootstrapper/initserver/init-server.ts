@@ -1,52 +1,73 @@
-import { createPublicKey, type KeyObject, type X509Certificate } from 'node:crypto';
-import type { Logger } from '../../internal/logging/index.ts';
+import { createHash, type KeyObject } from 'node:crypto';
 import {
-  fingerprintOf,
-  implement,
-  RpcError,
-  RpcServer,
-  tlsServerUpgrade,
-  type TlsIdentity,
-} from '../../internal/rpc/index.ts';
+  atlsServerUpgrade,
+  INIT_CONTEXT,
+  NO_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../internal/atls/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import { ownerPubKeyFromRaw, OwnerKeyValidator } from '../../internal/attestation/ownerkey/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { implement, RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
 
 const MAX_CONNECTIONS = 64;
-/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+/** Evidence ages: then a connection is closed gracefully and both ends prove themselves anew. */
+const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 
 /**
- * The server of the Init contract. Nothing is logged to or streamed to a caller who has not proved in the handshake that
- * it holds one of the owner keys this machine was provisioned with; there is at least one.
+ * The server of the Init contract. Nothing is logged to or streamed to a caller who has not proved, for this session, that
+ * it holds one of the owner keys this machine was provisioned with; there is at least one. The machine makes its own
+ * evidence only after that, so that a stranger costs no quote.
  */
 export function createInitServer(
   ports: InitServicePorts,
   options: {
-    readonly identity: TlsIdentity;
+    /** What this machine shows, best first: `MachineEvidence.issuers`. */
+    readonly shows: readonly [Issuer, ...Issuer[]];
     /** Raw Ed25519 public keys, 32 bytes each. */
     readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+    readonly clock: Clock;
     readonly log: Logger;
   },
 ): RpcServer<OwnerPeer> {
-  const owners = options.ownerKeys.map(publicKeyFromRaw);
-  const accept = (certificate: X509Certificate): OwnerPeer => {
-    const owner = owners.find((key) => key.equals(certificate.publicKey));
-    if (owner === undefined)
-      throw new RpcError(
-        'rpc-handshake',
-        `accepting a caller: ${fingerprintOf(certificate)} is no owner of this machine`,
-      );
-    return { kind: 'owner', publicKey: owner };
-  };
+  const { shows, ownerKeys, clock, log } = options;
+  const upgrade = atlsServerUpgrade({
+    trust: {
+      trust: 'mutual',
+      shows,
+      accepts: [new OwnerKeyValidator({ ownerKeys })],
+      rules: () => NO_RULES,
+    },
+    context: INIT_CONTEXT,
+    keys: new RotatingKeys({ clock }),
+    clock,
+  });
   return new RpcServer<OwnerPeer>({
-    upgrade: tlsServerUpgrade({ identity: options.identity, accept }),
+    upgrade: ownersOnly(upgrade, ownerKeys),
     services: [implement(InitApi, createInitHandlers(ports))],
     disclose: 'chain',
-    log: options.log,
+    log,
     maxConnections: MAX_CONNECTIONS,
+    maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });
 }
 
-function publicKeyFromRaw(raw: Uint8Array): KeyObject {
-  return createPublicKey({ key: Buffer.concat([ED25519_SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
+/** Which of the owners it is: the verdict names the key by its hash, and the handlers verify signatures with it. */
+function ownersOnly(upgrade: Upgrade<AttestedPeer>, ownerKeys: readonly Uint8Array[]): Upgrade<OwnerPeer> {
+  const owners = new Map<string, KeyObject>(
+    ownerKeys.map((raw) => [createHash('sha256').update(raw).digest('hex'), ownerPubKeyFromRaw(raw)]),
+  );
+  return async (tcp, signal) => {
+    const { socket, peer } = await upgrade(tcp, signal);
+    const publicKey = owners.get(peer.machineIdentity.id);
+    if (peer.variant !== 'owner-key' || publicKey === undefined) {
+      socket.destroy();
+      throw new TypeError(`a verdict about ${peer.variant} ${peer.machineIdentity.id} where owners call`);
+    }
+    return { socket, peer: { kind: 'owner', publicKey, session: peer.session } };
+  };
 }

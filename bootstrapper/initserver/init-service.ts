@@ -1,10 +1,12 @@
 import { verify, type KeyObject } from 'node:crypto';
+import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { InitApi } from '../../initproto/gen/init_pb.js';
+import type { MachineEvidence } from '../attest/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
 import { InitError } from './errors.ts';
 import { streamJob } from './event-stream.ts';
@@ -12,12 +14,17 @@ import type { InitJob } from './init-job.ts';
 import { parseInitSpec } from './spec.ts';
 
 const MAX_BLOBS = 256;
+const MAX_CHALLENGE_BYTES = 4096;
+/** The label under which the machine proves its own key here; see init.proto. */
+const KEY_LABEL = 'cluster/init/key/v1';
 const MAX_BLOB_BYTES = 2 * 1024 * 1024 * 1024;
 
 /** An owner, as the session proved it. */
 export interface OwnerPeer {
   readonly kind: 'owner';
   readonly publicKey: KeyObject;
+  /** Of attested TLS: what is signed to prove a key in this session. */
+  readonly session: Uint8Array;
 }
 
 export interface InitServicePorts {
@@ -26,6 +33,7 @@ export interface InitServicePorts {
   readonly clock: Clock;
   readonly machine: MachinePort;
   readonly blobs: BlobUploads;
+  readonly evidence: Pick<MachineEvidence, 'proveKey' | 'readEnrolment' | 'answerChallenge'>;
   readonly agentVersion: string;
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
@@ -38,9 +46,9 @@ export interface InitServicePorts {
 
 /** The handlers of the Init contract. Only owners get here. */
 export function createInitHandlers(ports: InitServicePorts): Handlers<typeof InitApi, OwnerPeer> {
-  const { job, phases, clock, machine, blobs } = ports;
+  const { job, phases, clock, machine, blobs, evidence } = ports;
   return {
-    describe: (request) => {
+    describe: (request, call) => {
       if (request.clientVersion !== '') assertCompatible(request.clientVersion, ports.agentVersion);
       const known = job.accepted.peek();
       return Promise.resolve({
@@ -53,8 +61,10 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
         clusterId: known.set ? known.value.spec.clusterId : '',
         initId: known.set ? known.value.initId : '',
         nowMs: BigInt(clock.nowMs()),
+        key: evidence.proveKey(KEY_LABEL, call.peer.session),
       });
     },
+    ...enrolmentHandlers(evidence),
     statBlobs: async ({ sha256 }) => {
       if (sha256.length > MAX_BLOBS) throw invalid('sha256', `${sha256.length} hashes, at most ${MAX_BLOBS}`);
       const found = await Promise.all(
@@ -89,6 +99,24 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       }
       await job.acknowledge(Buffer.from(ownershipSignature).toString('base64'));
       return {};
+    },
+  };
+}
+
+/** The machine's side of credential activation. */
+function enrolmentHandlers(
+  evidence: InitServicePorts['evidence'],
+): Pick<Handlers<typeof InitApi, OwnerPeer>, 'readEnrolment' | 'answerChallenge'> {
+  return {
+    readEnrolment: async (_request, call) => {
+      const enrolment = await evidence.readEnrolment(call.signal);
+      return {
+        enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
+      };
+    },
+    answerChallenge: async ({ challenge }, { peer, signal }) => {
+      if (challenge.length > MAX_CHALLENGE_BYTES) throw invalid('challenge', `${challenge.length} bytes`);
+      return { answer: await evidence.answerChallenge(decodeChallenge(challenge), peer.session, signal) };
     },
   };
 }

@@ -1,12 +1,15 @@
 import { ownershipStatement, signEd25519 } from '../../internal/crypto/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
-import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
 import { persist } from './persist.ts';
+import { knownMachine, meetMachine, trustFor } from './meet-machine.ts';
 import { InitSession, type Machine } from './session.ts';
+import { verifyMachine } from './verify-machine.ts';
 
 const ANSWER_MS = 10_000;
 /** After it the service is closed, so a lost answer looks like a machine that is gone. */
@@ -14,21 +17,30 @@ const PATIENCE_MS = 15_000;
 
 export interface AcknowledgeOptions {
   readonly workspace: OpenWorkspace;
+  readonly config: ClusterConfig;
   readonly machine: Machine;
-  readonly identity: TlsIdentity;
+  /** Shows the owner key. */
+  readonly owner: Issuer;
   readonly ownerKey: OwnerKey;
 }
 
 /** Tells the node that the result is on disk here, signed by the owner; then the request's secrets leave the state. */
 export async function acknowledge(context: CommandContext, options: AcknowledgeOptions): Promise<void> {
-  const { workspace, machine, identity, ownerKey } = options;
+  const { workspace, config, machine, owner, ownerKey } = options;
   const { init } = workspace.state.value;
   if (init?.result === undefined)
     throw new ClusterError('cluster-not-initialized', 'acknowledging the init: no result');
   const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
-  await context.host.step('init-acknowledge', 'Acknowledging the cluster', () =>
-    sendAcknowledgement(context, { init, signature, machine, identity }),
-  );
+  const state = workspace.state.value;
+  const trust = trustFor({ config, machine, clusterId: init.result.clusterId, state });
+  using session = new InitSession({ machine, owner, trust, clock: context.ports.clock });
+  await context.host.step('init-acknowledge', 'Acknowledging the cluster', async (progress) => {
+    if (trust.isFirstContact) {
+      const met = await meetMachine(context, session, progress); // a workspace from before machines were recorded
+      await verifyMachine(context, { session, ...met, known: knownMachine(state) });
+    }
+    await sendAcknowledgement(context, { init, signature, session });
+  });
   await workspace.state.update((state) => {
     if (state.init === undefined) return state;
     const { request: _request, ...rest } = state.init;
@@ -41,13 +53,12 @@ async function sendAcknowledgement(
   what: {
     readonly init: InitState;
     readonly signature: Uint8Array;
-    readonly machine: Machine;
-    readonly identity: TlsIdentity;
+    readonly session: InitSession;
   },
 ): Promise<void> {
-  const { init, signature, machine, identity } = what;
+  const { init, signature, session } = what;
+  const { machine } = session;
   const { ports, signal, host } = context;
-  using session = new InitSession(machine, identity);
   try {
     await persist(
       {

@@ -1,5 +1,5 @@
 import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../internal/config/index.ts';
-import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { InitState } from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
@@ -19,11 +19,11 @@ export async function chooseMachine(
   what: {
     readonly config: ClusterConfig;
     readonly options: MachineOptions;
-    readonly identity: TlsIdentity;
+    readonly owner: Issuer;
     readonly begun: InitState | undefined;
   },
 ): Promise<Machine> {
-  const { config, options, identity, begun } = what;
+  const { config, options, owner, begun } = what;
   const named = options.node ?? config.firstNode.endpoint ?? begun?.endpoint;
   if (named === undefined)
     throw new ClusterError('cluster-no-node', 'choosing the first machine: none is named');
@@ -43,7 +43,9 @@ export async function chooseMachine(
       `choosing the first machine: ${wanted} is named, the init was begun with ${begun.fingerprint}`,
     );
   }
-  if (wanted === undefined) return askPerson(context, endpoint, identity);
+  if (wanted === undefined && config.attestation.firstContact === 'endorsed')
+    return { endpoint, fingerprint: undefined };
+  if (wanted === undefined) return askPerson(context, endpoint, owner);
   if (/^sha256:[0-9a-f]{64}$/.test(wanted)) return { endpoint, fingerprint: wanted };
   throw new ClusterError(
     'cluster-no-fingerprint',
@@ -52,7 +54,7 @@ export async function chooseMachine(
 }
 
 /** First contact without a known fingerprint: only a person can compare it with what the console shows. */
-async function askPerson(context: CommandContext, endpoint: string, identity: TlsIdentity): Promise<Machine> {
+async function askPerson(context: CommandContext, endpoint: string, owner: Issuer): Promise<Machine> {
   const { host, signal } = context;
   if (!host.interactive) {
     throw new ClusterError(
@@ -60,7 +62,7 @@ async function askPerson(context: CommandContext, endpoint: string, identity: Tl
       `connecting to ${endpoint}: its fingerprint is not known`,
     );
   }
-  const fingerprint = await showFingerprint(endpoint, identity, signal);
+  const fingerprint = await showFingerprint(endpoint, { owner, clock: context.ports.clock }, signal);
   host.say('init-fingerprint-shown', `The machine at ${endpoint} shows\n  ${fingerprint}`, {
     endpoint,
     fingerprint,

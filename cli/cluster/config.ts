@@ -22,6 +22,8 @@ export interface GenerateOptions {
   /** Whether ordinary pods may run on the first node; yes unless said. */
   readonly runsWorkloads?: boolean;
   readonly join?: JoinConfig;
+  /** The section `attestation`, as it is to be written. */
+  readonly attestation?: Readonly<Record<string, unknown>>;
 }
 
 /** Makes what is missing of a workspace and says what is to be done with it. What exists stays as it is. */
@@ -40,6 +42,7 @@ export async function generateWorkspace(
     ...(options.charts === undefined ? {} : { charts: options.charts }),
     ...(options.runsWorkloads === undefined ? {} : { runsWorkloads: options.runsWorkloads }),
     ...(options.join === undefined ? {} : { join: options.join }),
+    ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
   });
   parseClusterConfig(configText, workspace.layout.config); // what we write, we can read
   return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });

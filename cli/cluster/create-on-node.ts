@@ -1,10 +1,9 @@
 import type { DescribeResponse } from '../../initproto/gen/init_pb.js';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { MasterSecret } from '../../internal/crypto/index.ts';
-import type { TlsIdentity } from '../../internal/rpc/index.ts';
-import type { CommandContext, StepProgress } from '../app/command.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import type { CommandContext } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
-import { PROGRAM_VERSION } from '../app/version.ts';
 import { formatBytes, formatDuration } from '../host/index.ts';
 import type { OwnerKey } from '../workspace/index.ts';
 import { readBundle } from './bundle.ts';
@@ -20,35 +19,40 @@ import {
 } from './init-request.ts';
 import { verifyInitResult } from './init-result.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
-import { persist } from './persist.ts';
+import { knownMachine, meetMachine, trustFor } from './meet-machine.ts';
 import { InitSession, type Machine } from './session.ts';
 import { uploadMissing } from './upload.ts';
+import { verifyMachine, type VerifiedMachine } from './verify-machine.ts';
 
-const ANSWER_MS = 10_000;
-/** Two complete handshakes without an answer: not a broken network but an owner whom the machine does not know. */
-const UNANSWERED_HANDSHAKES = 2;
-const CONNECT_PATIENCE_MS = 90_000;
 const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 export interface CreateOptions {
   readonly workspace: OpenWorkspace;
   readonly config: ClusterConfig;
   readonly machine: Machine;
-  readonly identity: TlsIdentity;
+  /** Shows the owner key. */
+  readonly owner: Issuer;
   readonly ownerKey: OwnerKey;
   readonly masterSecret: MasterSecret;
 }
 
 /** Connect, upload, run the job, keep what it gives: afterwards the state's stage is `granted`. */
 export async function createOnNode(context: CommandContext, options: CreateOptions): Promise<void> {
-  const { workspace, config, machine, identity } = options;
-  using session = new InitSession(machine, identity);
-  const { host } = context;
-  const described = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
-    describeMachine(context, session, progress),
+  const { workspace, config, machine, owner } = options;
+  const { host, ports } = context;
+  const clusterId = clusterIdFrom(options.masterSecret);
+  const state = workspace.state.value;
+  const trust = trustFor({ config, machine, clusterId, state });
+  using session = new InitSession({ machine, owner, trust, clock: ports.clock });
+  const met = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
+    meetMachine(context, session, progress),
   );
+  const { described } = met;
   refuseOtherCluster(described, options);
-  refuseOtherTime(Number(described.nowMs), context.ports.clock.nowMs(), machine);
+  refuseOtherTime(Number(described.nowMs), ports.clock.nowMs(), machine);
+  const verifiedMachine = await host.step('init-verify', 'Verifying the machine', () =>
+    verifyMachine(context, { session, ...met, known: knownMachine(state) }),
+  );
   const bundle = await readBundle(context, config.kubernetesVersion, described.architecture);
   const request = await chooseRequest(options, described, bundle.manifestBytes);
   await host.step('init-upload', 'Giving the machine its components', async (progress) => {
@@ -57,7 +61,8 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
       blobs === 0 ? 'The machine has all components' : `Uploaded ${blobs} components, ${formatBytes(bytes)}`;
     host.say('init-uploaded', text, { blobs, bytes });
   });
-  await saveRequest(context, options, request);
+  await saveRequest(context, { ...options, request, verifiedMachine });
+  session.trust.expectLock({ shows: 'either', clusterId });
   const result = await followWithFarewell(context, workspace, () =>
     followInit(context, { session, initId: request.initId, spec: request.spec, exitOf: exitOfCode }),
   );
@@ -70,32 +75,6 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
     ...state,
     init: state.init && { ...state.init, stage: 'granted', result: verified },
   }));
-}
-
-async function describeMachine(
-  context: CommandContext,
-  session: InitSession,
-  progress: StepProgress,
-): Promise<DescribeResponse> {
-  const { signal, ports } = context;
-  const { endpoint } = session.machine;
-  return persist(
-    {
-      clock: ports.clock,
-      signal,
-      doing: `connecting to ${endpoint}`,
-      patienceMs: CONNECT_PATIENCE_MS,
-      onLost: (why) => {
-        progress.update(`trying again: ${why}`);
-        if (session.handshakes < UNANSWERED_HANDSHAKES) return;
-        throw new ClusterError(
-          'cluster-owner-refused',
-          `connecting to ${endpoint}: it ends each session at once, so it does not know the owner key of this workspace`,
-        );
-      },
-    },
-    () => session.client.describe({ clientVersion: PROGRAM_VERSION }, { signal, timeoutMs: ANSWER_MS }),
-  );
 }
 
 /** The machine's word is enough to stop: going on would be refused there too, after an upload for nothing. */
@@ -146,18 +125,17 @@ async function chooseRequest(
 
 async function saveRequest(
   context: CommandContext,
-  options: CreateOptions,
-  request: InitRequest,
+  options: CreateOptions & { readonly request: InitRequest; readonly verifiedMachine: VerifiedMachine },
 ): Promise<void> {
-  const { workspace, machine } = options;
+  const { workspace, machine, request, verifiedMachine } = options;
   const before = workspace.state.value.init;
-  if (before?.id === request.initId && before.endpoint === machine.endpoint) return;
   await workspace.state.update((state) => ({
     ...state,
     init: {
       id: request.initId,
       endpoint: machine.endpoint,
-      fingerprint: machine.fingerprint,
+      fingerprint: verifiedMachine.fingerprint,
+      machine: verifiedMachine.record,
       requestHash: request.requestHash,
       startedMs: before?.id === request.initId ? before.startedMs : context.ports.clock.nowMs(),
       stage: 'requested',

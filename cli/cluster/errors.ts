@@ -22,11 +22,19 @@ export const clusterErrors = defineErrors({
     meaning: 'Another machine answers than the one whose fingerprint is known. Nothing was sent to it.',
     fix: 'Compare with the fingerprint on the console of the machine. If an init is under way, find the machine it was begun with; if the machine was set up anew, begin anew in a new workspace.',
   },
+  'cluster-evidence-unknown': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'The machine shows no evidence that the configuration can judge, or evidence that contradicts itself.',
+    fix: 'Compare `attestation` in cluster.yaml with what the machine has; a machine that showed a TPM once can not come back without it.',
+  },
   'cluster-owner-refused': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
-    meaning: 'The machine ends every connection as soon as it has seen our owner key: it does not know it.',
+    meaning: 'The machine refused the evidence of our owner key: it does not know it.',
     fix: 'Use the workspace whose owner key is in /etc/cluster/provisioning.json of the machine, or add this key there.',
   },
   'cluster-unreachable': {

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { createHash, createPublicKey, verify, X509Certificate } from 'node:crypto';
+import { createHash, createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer as createHttpsServer } from 'node:https';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -9,25 +9,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { InitApi, type ClusterSpec, type InitEventSchema } from '../../initproto/gen/init_pb.js';
 import { encodeManifest } from '../../internal/bundle/index.ts';
+import {
+  atlsServerUpgrade,
+  INIT_CONTEXT,
+  NO_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../internal/atls/index.ts';
+import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
+import { OwnerKeyValidator } from '../../internal/attestation/ownerkey/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import {
   createAuthorityPem,
+  fingerprintOfKey,
   generateKeyPem,
   KeySigner,
   operatorLeaf,
   pubKeyOf,
   verifyRequest,
 } from '../../internal/pki/index.ts';
-import {
-  fingerprintOf,
-  implement,
-  RpcError,
-  RpcServer,
-  tlsServerUpgrade,
-  type Handlers,
-} from '../../internal/rpc/index.ts';
+import { implement, RpcServer, type Handlers } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, everyFault, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { DiskFiles, type FilePort, type FileStat } from '../../internal/file/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -75,6 +79,18 @@ const MANIFEST = encodeManifest({
 
 type Event = NonNullable<MessageInitShape<typeof InitEventSchema>['event']>;
 
+/** The key of a machine, and how it shows it. */
+function createMachine() {
+  const privKey = new Secret(generateKeyPairSync('ed25519').privateKey);
+  const proveHere = (session: Uint8Array) => proveKey('cluster/init/key/v1', session, privKey);
+  const { publicKey } = proveHere(new Uint8Array(64));
+  return {
+    issuers: [new MachineKeyIssuer({ privKey })] as const,
+    fingerprint: fingerprintOfKey(publicKey),
+    proveKey: proveHere,
+  };
+}
+
 /** A machine that works like the real one as far as the CLI can see: a job that outlives connections, over real sockets. */
 class FakeNode implements AsyncDisposable {
   readonly inits: { readonly initId: string; readonly afterSequence: bigint }[] = [];
@@ -95,7 +111,7 @@ class FakeNode implements AsyncDisposable {
   ownedBy = '';
   /** How far its clock is ahead of ours. */
   aheadMs = 0;
-  rpc!: RpcServer<string>;
+  rpc!: RpcServer<AttestedPeer>;
   port = 0;
   apiPort = 0;
   fingerprint = '';
@@ -103,6 +119,8 @@ class FakeNode implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #clusterCa = generateKeyPem();
   readonly #kubernetesCa = generateKeyPem();
+
+  readonly machine = createMachine();
 
   static async start(ownerKeys: readonly string[]): Promise<FakeNode> {
     const node = new FakeNode();
@@ -126,17 +144,24 @@ class FakeNode implements AsyncDisposable {
   }
 
   async #listen(): Promise<void> {
-    const keyPem = generateKeyPem();
-    const nowMs = Date.now();
-    const signer = await this.#signer(keyPem, 'machine');
-    const certPem = signer.caPem;
-    this.fingerprint = fingerprintOf(new X509Certificate(certPem));
-    await this.#listenApi(nowMs);
-    const upgrade = tlsServerUpgrade({
-      identity: { certPem, keyPem },
-      accept: (shown) => this.#accept(shown),
+    const { issuers, fingerprint } = this.machine;
+    this.fingerprint = fingerprint;
+    await this.#listenApi(Date.now());
+    const clock = new SystemClock();
+    const upgrade = atlsServerUpgrade({
+      trust: {
+        trust: 'mutual',
+        shows: issuers,
+        accepts: [
+          new OwnerKeyValidator({ ownerKeys: [...this.#owners].map((key) => Buffer.from(key, 'base64')) }),
+        ],
+        rules: () => NO_RULES,
+      },
+      context: INIT_CONTEXT,
+      keys: new RotatingKeys({ clock }),
+      clock,
     });
-    this.rpc = new RpcServer<string>({
+    this.rpc = new RpcServer<AttestedPeer>({
       upgrade: (socket, signal) => {
         this.#sockets.add(socket);
         return upgrade(socket, signal);
@@ -146,15 +171,6 @@ class FakeNode implements AsyncDisposable {
       log: createMemoryLogger().log,
     });
     this.port = await this.rpc.listen('127.0.0.1', 0);
-  }
-
-  #accept(certificate: X509Certificate): string {
-    const raw = certificate.publicKey
-      .export({ format: 'der', type: 'spki' })
-      .subarray(-32)
-      .toString('base64');
-    if (!this.#owners.has(raw)) throw new RpcError('rpc-handshake', 'no owner');
-    return raw;
   }
 
   async #signer(keyPem: ReturnType<typeof generateKeyPem>, commonName: string): Promise<KeySigner> {
@@ -190,9 +206,10 @@ class FakeNode implements AsyncDisposable {
     });
   }
 
-  #handlers(): Handlers<typeof InitApi, string> {
+  #handlers(): Handlers<typeof InitApi, AttestedPeer> {
     return {
-      describe: async () => ({
+      describe: async (_request, { peer }) => ({
+        key: this.machine.proveKey(peer.session),
         agentVersion: '0.1.0',
         fingerprint: this.fingerprint,
         architecture: 'amd64',
@@ -200,6 +217,8 @@ class FakeNode implements AsyncDisposable {
         initId: this.accepted?.initId ?? '',
         nowMs: BigInt(Date.now() + this.aheadMs),
       }),
+      readEnrolment: async () => ({ enrolment: new Uint8Array() }),
+      answerChallenge: async () => ({ answer: new Uint8Array() }),
       statBlobs: async ({ sha256 }) => ({
         freeBytes: 1n << 40n,
         blobs: sha256.map((hash) => {
@@ -218,7 +237,7 @@ class FakeNode implements AsyncDisposable {
     };
   }
 
-  async #receive(requests: Parameters<Handlers<typeof InitApi, string>['uploadBlob']>[0]) {
+  async #receive(requests: Parameters<Handlers<typeof InitApi, AttestedPeer>['uploadBlob']>[0]) {
     let hash = '';
     for await (const { part } of requests) {
       if (part.case === 'start') {
@@ -403,6 +422,9 @@ describe('runInit()', () => {
     expect(summary).toMatchObject({ clusterName: 'prod', nodeName: 'n1', unchanged: false });
     expect(context.host.codes).toEqual([
       'init-connect',
+      'init-verify',
+      'init-machine-verified',
+      'init-machine-warning',
       'init-upload',
       'init-uploaded',
       'init-phase-lock',
@@ -435,7 +457,7 @@ describe('runInit()', () => {
       const refused = runInit(contextOf(files), options);
       await expect(refused).rejects.toThrow(says);
       await expect(refused).rejects.toMatchObject({ code: 'cluster-clocks-differ', exit: 'clock' });
-      expect([node.inits, node.blobs.size]).toEqual([[], 0]);
+      expect([node.inits, node.uploadOffsets]).toEqual([[], []]);
       node.aheadMs = 4 * 60_000;
       await expect(runInit(contextOf(files), options)).resolves.toMatchObject({ unchanged: false });
     },

@@ -9,7 +9,7 @@ import { acknowledge } from './acknowledge.ts';
 import { createOnNode } from './create-on-node.ts';
 import { chooseMachine, type MachineOptions } from './choose-machine.ts';
 import { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
-import { ownerIdentity } from './session.ts';
+import { ownerIssuer } from './session.ts';
 import { keepResult, readAccess } from './keep-result.ts';
 import { awaitApi, awaitNode } from './await-cluster.ts';
 
@@ -72,18 +72,18 @@ async function createCluster(
   const { files } = context.ports;
   const ownerKey = await readOwnerKey(files, workspace.layout);
   const masterSecret = await readMasterSecret(files, workspace.layout);
-  const identity = await ownerIdentity(context.ports, ownerKey);
+  const owner = ownerIssuer(ownerKey);
   const machine = await chooseMachine(context, {
     config,
     options,
-    identity,
+    owner,
     begun: workspace.state.value.init,
   });
   if (workspace.state.value.init?.stage !== 'granted') {
-    await createOnNode(context, { workspace, config, machine, identity, ownerKey, masterSecret });
+    await createOnNode(context, { workspace, config, machine, owner, ownerKey, masterSecret });
   }
   await keepResult(context.ports.files, workspace, config.name);
-  await acknowledge(context, { workspace, machine, identity, ownerKey });
+  await acknowledge(context, { workspace, config, machine, owner, ownerKey });
 }
 
 async function effectiveConfig(

@@ -1,5 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
+import { AtlsError } from '../../internal/atls/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { ClusterError } from './errors.ts';
 
@@ -45,7 +46,7 @@ export async function persist<T>(
       signal.throwIfAborted();
       if (!isConnectionLoss(error)) throw error;
       // A peer that can be reached and fails without a word gets a few tries only.
-      if ((error as RpcError).code === 'rpc-failed' && ++failures > MAX_FAILURES) throw error;
+      if (error instanceof RpcError && error.code === 'rpc-failed' && ++failures > MAX_FAILURES) throw error;
       const silentMs = clock.monotonicMs() - heardMs;
       if (silentMs + pauseMs > patienceMs) {
         const seconds = Math.round(silentMs / 1000);
@@ -62,5 +63,5 @@ export async function persist<T>(
 
 /** Broken, refused, silent; not: refused by word, another machine, another protocol. */
 export function isConnectionLoss(error: unknown): boolean {
-  return error instanceof RpcError && error.retryable;
+  return (error instanceof RpcError || error instanceof AtlsError) && error.retryable;
 }

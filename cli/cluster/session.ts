@@ -1,44 +1,55 @@
-import type { X509Certificate } from 'node:crypto';
+import { createPrivateKey } from 'node:crypto';
 import { connect } from 'node:net';
 import { InitApi } from '../../initproto/gen/init_pb.js';
-import { selfSignedCertificate } from '../../internal/crypto/index.ts';
 import {
-  createClient,
-  fingerprintOf,
-  RpcChannel,
-  RpcError,
-  tlsClientUpgrade,
-  type Client,
-  type TlsIdentity,
-  type Upgrade,
-} from '../../internal/rpc/index.ts';
-import type { CommandPorts } from '../app/command.ts';
+  atlsClientUpgrade,
+  INIT_CONTEXT,
+  NO_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../internal/atls/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { OwnerKeyIssuer } from '../../internal/attestation/ownerkey/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import { createClient, RpcChannel, RpcError, type Client, type Upgrade } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import type { OwnerKey } from '../workspace/index.ts';
-import { ClusterError } from './errors.ts';
+import type { MachineTrust } from './machine-trust.ts';
 
 /** A machine, as the operator named it. */
 export interface Machine {
   /** "host:port". */
   readonly endpoint: string;
-  /** "sha256:HEX" of the machine's public key. */
-  readonly fingerprint: string;
+  /** "sha256:HEX" of the machine's public key; undefined where its evidence alone tells which machine it is. */
+  readonly fingerprint: string | undefined;
 }
 
-/** A session with the machine: TLS 1.3, the owner key on our side, the machine's fingerprint on the other. */
+export interface SessionOptions {
+  readonly machine: Machine;
+  /** Shows the owner key. */
+  readonly owner: Issuer;
+  readonly trust: MachineTrust;
+  readonly clock: Clock;
+}
+
+/** A session of attested TLS with the machine: the owner key on our side, the machine's evidence on the other. */
 export class InitSession implements Disposable {
   readonly machine: Machine;
-  readonly #upgrade: Upgrade<string>;
-  #channel: RpcChannel<string>;
-  #handshakes = 0;
+  readonly trust: MachineTrust;
+  readonly #upgrade: Upgrade<AttestedPeer>;
+  #channel: RpcChannel<AttestedPeer>;
 
-  constructor(machine: Machine, identity: TlsIdentity) {
+  constructor({ machine, owner, trust, clock }: SessionOptions) {
     this.machine = machine;
-    const upgrade = tlsClientUpgrade({ identity, accept: (shown) => accept(shown, machine) });
-    this.#upgrade = async (socket, signal) => {
-      const upgraded = await upgrade(socket, signal);
-      this.#handshakes += 1;
-      return upgraded;
-    };
+    this.trust = trust;
+    this.#upgrade = atlsClientUpgrade({
+      trust: { trust: 'mutual', shows: [owner], accepts: trust.accepts, rules: () => trust.rules() },
+      context: INIT_CONTEXT,
+      keys: new RotatingKeys({ clock }),
+      clock,
+    });
     this.#channel = this.#connect();
   }
 
@@ -47,12 +58,9 @@ export class InitSession implements Disposable {
     return createClient(InitApi, this.#channel);
   }
 
-  /**
-   * How often the machine has proved who it is. A server tells a caller that it does not know nothing but "goodbye": the
-   * handshake is complete on our side and then the connection ends.
-   */
-  get handshakes(): number {
-    return this.#handshakes;
+  /** What the machine proved on the newest connection; undefined before the first. */
+  get peer(): AttestedPeer | undefined {
+    return this.#channel.peer;
   }
 
   /** Lets go of a connection that is dead and does not know it; the next call makes another. */
@@ -65,52 +73,49 @@ export class InitSession implements Disposable {
     this.#channel[Symbol.dispose]();
   }
 
-  #connect(): RpcChannel<string> {
+  #connect(): RpcChannel<AttestedPeer> {
     return new RpcChannel({ endpoint: this.machine.endpoint, upgrade: this.#upgrade });
   }
 }
 
-/** The owner's half of the session: a self-signed certificate as the carrier of the key. */
-export async function ownerIdentity(ports: CommandPorts, ownerKey: OwnerKey): Promise<TlsIdentity> {
-  const certPem = await selfSignedCertificate({
-    keyPem: ownerKey.keyPem.reveal(),
-    commonName: 'cluster owner',
-    nowMs: ports.clock.nowMs(),
-  });
-  return { certPem, keyPem: ownerKey.keyPem };
+/** The owner's half of every session: a signature over its binding. */
+export function ownerIssuer(ownerKey: OwnerKey): Issuer {
+  return new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(ownerKey.keyPem.reveal())) });
 }
 
-/** The fingerprint that the machine at an address shows, for a person to compare. Nothing is sent to it. */
+/** The fingerprint of the machine at an address, for a person to compare: of the key that it proved to hold. */
 export async function showFingerprint(
   endpoint: string,
-  identity: TlsIdentity,
+  options: { readonly owner: Issuer; readonly clock: Clock },
   signal: AbortSignal,
 ): Promise<string> {
+  const { owner, clock } = options;
+  const upgrade = atlsClientUpgrade({
+    trust: {
+      trust: 'mutual',
+      shows: [owner],
+      accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
+      rules: () => ({ ...NO_RULES, policy: { ...NO_RULES.policy, machines: 'any' } }),
+    },
+    context: INIT_CONTEXT,
+    keys: new RotatingKeys({ clock }),
+    clock,
+  });
   const { hostname, port } = new URL(`tcp://${endpoint}`);
-  const upgrade = tlsClientUpgrade({ identity, accept: fingerprintOf });
   const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) });
   try {
     await new Promise<void>((resolve, reject) => {
       socket.once('connect', resolve).once('error', reject);
       signal.addEventListener('abort', () => socket.destroy(signal.reason as Error), { once: true });
     });
-    return (await upgrade(socket, signal)).peer;
+    const { peer } = await upgrade(socket, signal);
+    return `sha256:${peer.machineIdentity.id}`;
   } catch (cause) {
     signal.throwIfAborted();
-    if (cause instanceof RpcError) throw cause;
+    if (cause instanceof CodedError) throw cause;
     throw new RpcError('rpc-unreachable', `asking ${endpoint} for its fingerprint`, { cause });
   } finally {
     socket.on('error', () => undefined); // it has told us enough
     socket.destroy();
   }
-}
-
-function accept(certificate: X509Certificate, machine: Machine): string {
-  const shown = fingerprintOf(certificate);
-  if (shown === machine.fingerprint) return shown;
-  throw new ClusterError(
-    'cluster-other-machine',
-    `connecting to ${machine.endpoint}: it shows ${shown}, expected is ${machine.fingerprint}`,
-    { details: { endpoint: machine.endpoint, shown, expected: machine.fingerprint } },
-  );
 }

@@ -1,6 +1,14 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const miniErrors = defineErrors({
+  'mini-tpm-manufacturer': {
+    fault: 'system',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The software TPMs of this local cluster have no manufacturer’s certificate: it was lost, or swtpm_localca did not make it.',
+    fix: 'Remove the local cluster with `cluster mini down` and make it anew.',
+  },
   'mini-no-agent': {
     fault: 'operator',
     exit: 'precondition',

@@ -1,6 +1,7 @@
 import type { LocalCluster, LocalNode } from '../../internal/machines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
+import { localAttestation } from './attestation.ts';
 import { askDemo, demoChart } from './demo.ts';
 import { planMachines, readMachinePlan, saveMachinePlan, type PlannedMachine } from './machine-plan.ts';
 import {
@@ -50,7 +51,8 @@ export async function runMiniUp(context: CommandContext, options: MiniUpOptions)
   const planned = await plan(context, cluster, options);
   const identities = await makeTpms(context, cluster, planned);
   const joining = joiningOf(planned, identities);
-  const ownerKeys = await prepareWorkspace(own, options, joining);
+  const attestation = await localAttestation(context.ports.files, cluster);
+  const ownerKeys = await prepareWorkspace(own, { ...options, attestation }, joining);
   const { emptyStore } = options;
   const [first, ...others] = await makeMachines(context, cluster, { planned, layers, ownerKeys, emptyStore });
   await startMachines(context, cluster, [first, ...others]);
@@ -111,7 +113,7 @@ async function prepareBundle(context: CommandContext, options: MiniUpOptions): P
 /** The workspace comes before the machines: they are provisioned with its owner key, and it lists who is expected. */
 async function prepareWorkspace(
   context: CommandContext,
-  options: MiniUpOptions,
+  options: MiniUpOptions & { readonly attestation: Readonly<Record<string, unknown>> },
   joining: readonly JoiningMachine[],
 ): Promise<readonly [string]> {
   return context.host.step('mini-workspace', 'Preparing the workspace', async () => {
@@ -121,6 +123,7 @@ async function prepareWorkspace(
       name: options.name,
       kubernetesVersion: options.kubernetesVersion,
       local: true,
+      attestation: options.attestation,
       charts: options.demo ? [demoChart] : [],
       ...(hasWorkers ? { runsWorkloads: false } : {}),
       ...(joining.length === 0 ? {} : { join: { policy: 'inventory', inventory: inventoryOf(joining) } }),

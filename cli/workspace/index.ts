@@ -15,4 +15,10 @@ export { WorkspaceError, workspaceErrors, type WorkspaceErrorCode } from './erro
 export { readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
 export { lockWorkspace, type LockOptions } from './lock.ts';
-export { StateFile, type InitState, type InitStateResult, type WorkspaceState } from './state.ts';
+export {
+  StateFile,
+  type InitState,
+  type InitStateResult,
+  type MachineRecord,
+  type WorkspaceState,
+} from './state.ts';

@@ -20,12 +20,34 @@ const resultSchema = z.strictObject({
   epoch: z.string().regex(/^[0-9]+$/),
 });
 
+/** Which machine the init was begun with, as its evidence showed: it is held to that from then on. */
+const machineSchema = z.strictObject({
+  /** Kind of evidence, e.g. "tpm". */
+  variant: z.string(),
+  /** E.g. "tpm-ek:90ab…". */
+  identity: z.string(),
+  /** Name of the attestation key (hex) and the endorsement key that activation tied it to. */
+  attestationKey: z.string().optional(),
+  endorsementKey: z.string().optional(),
+  /** The TPM's clock when it was last seen: a copy of its state can't keep the same one. */
+  sighting: z
+    .strictObject({
+      clockMs: z.string().regex(/^[0-9]+$/),
+      resetCount: z.int(),
+      restartCount: z.int(),
+      safe: z.boolean(),
+      seenAtMs: z.int(),
+    })
+    .optional(),
+});
+
 const initSchema = z.strictObject({
   /** UUID of the job on the node. */
   id: z.uuid(),
   endpoint: z.string(),
   /** "sha256:HEX" of the machine's key: the job is taken up again with this machine only. */
   fingerprint: z.string(),
+  machine: machineSchema.optional(),
   /** SHA-256 of what the operator asked for; another one is another init. */
   requestHash: z.string(),
   startedMs: z.int(),
@@ -52,6 +74,7 @@ const stateSchema = z.strictObject({
 
 export type WorkspaceState = z.output<typeof stateSchema>;
 export type InitState = z.output<typeof initSchema>;
+export type MachineRecord = z.output<typeof machineSchema>;
 export type InitStateResult = z.output<typeof resultSchema>;
 
 /** `state.json`: read once, replaced whole at each step, by the holder of the workspace lock only. */

@@ -3,7 +3,8 @@
 /* eslint-disable */
 
 // The contract between the operator's CLI and the bootstrapper of the first machine.
-// Every call runs in a session in which both ends have proved who they are; nothing here authenticates.
+// Every call runs in a session of attested TLS, context "cluster/init/v1": the caller has proved an owner key, the machine
+// has shown evidence. Nothing here authenticates.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -91,6 +92,13 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
    * @generated from field: int64 now_ms = 9;
    */
   nowMs: bigint;
+
+  /**
+   * That the machine of this very session holds the key with that fingerprint.
+   *
+   * @generated from field: cluster.init.v1.KeyProof key = 10;
+   */
+  key?: KeyProof | undefined;
 };
 
 /**
@@ -98,6 +106,97 @@ export declare type DescribeResponse = Message<"cluster.init.v1.DescribeResponse
  * Use `create(DescribeResponseSchema)` to create a new message.
  */
 export declare const DescribeResponseSchema: GenMessage<DescribeResponse>;
+
+/**
+ * @generated from message cluster.init.v1.KeyProof
+ */
+export declare type KeyProof = Message<"cluster.init.v1.KeyProof"> & {
+  /**
+   * SubjectPublicKeyInfo, DER.
+   *
+   * @generated from field: bytes public_key = 1;
+   */
+  publicKey: Uint8Array;
+
+  /**
+   * Over "cluster/init/key/v1" 0x00 and the session's value (docs/atls.md, 4).
+   *
+   * @generated from field: bytes signature = 2;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.init.v1.KeyProof.
+ * Use `create(KeyProofSchema)` to create a new message.
+ */
+export declare const KeyProofSchema: GenMessage<KeyProof>;
+
+/**
+ * @generated from message cluster.init.v1.ReadEnrolmentRequest
+ */
+export declare type ReadEnrolmentRequest = Message<"cluster.init.v1.ReadEnrolmentRequest"> & {
+};
+
+/**
+ * Describes the message cluster.init.v1.ReadEnrolmentRequest.
+ * Use `create(ReadEnrolmentRequestSchema)` to create a new message.
+ */
+export declare const ReadEnrolmentRequestSchema: GenMessage<ReadEnrolmentRequest>;
+
+/**
+ * @generated from message cluster.init.v1.ReadEnrolmentResponse
+ */
+export declare type ReadEnrolmentResponse = Message<"cluster.init.v1.ReadEnrolmentResponse"> & {
+  /**
+   * `encodeEnrolmentRequest` of internal/attestation/enrol; empty where no TPM vouches for the machine by itself.
+   *
+   * @generated from field: bytes enrolment = 1;
+   */
+  enrolment: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.init.v1.ReadEnrolmentResponse.
+ * Use `create(ReadEnrolmentResponseSchema)` to create a new message.
+ */
+export declare const ReadEnrolmentResponseSchema: GenMessage<ReadEnrolmentResponse>;
+
+/**
+ * @generated from message cluster.init.v1.AnswerChallengeRequest
+ */
+export declare type AnswerChallengeRequest = Message<"cluster.init.v1.AnswerChallengeRequest"> & {
+  /**
+   * `encodeChallenge` of internal/attestation/enrol.
+   *
+   * @generated from field: bytes challenge = 1;
+   */
+  challenge: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.init.v1.AnswerChallengeRequest.
+ * Use `create(AnswerChallengeRequestSchema)` to create a new message.
+ */
+export declare const AnswerChallengeRequestSchema: GenMessage<AnswerChallengeRequest>;
+
+/**
+ * @generated from message cluster.init.v1.AnswerChallengeResponse
+ */
+export declare type AnswerChallengeResponse = Message<"cluster.init.v1.AnswerChallengeResponse"> & {
+  /**
+   * HMAC over the session, by the secret in the challenge.
+   *
+   * @generated from field: bytes answer = 1;
+   */
+  answer: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.init.v1.AnswerChallengeResponse.
+ * Use `create(AnswerChallengeResponseSchema)` to create a new message.
+ */
+export declare const AnswerChallengeResponseSchema: GenMessage<AnswerChallengeResponse>;
 
 /**
  * @generated from message cluster.init.v1.StatBlobsRequest
@@ -737,6 +836,26 @@ export declare const InitApi: GenService<{
     methodKind: "unary";
     input: typeof DescribeRequestSchema;
     output: typeof DescribeResponseSchema;
+  },
+  /**
+   * What vouches for the machine's TPM: endorsement key, its certificate, attestation key. Changes nothing.
+   *
+   * @generated from rpc cluster.init.v1.InitApi.ReadEnrolment
+   */
+  readEnrolment: {
+    methodKind: "unary";
+    input: typeof ReadEnrolmentRequestSchema;
+    output: typeof ReadEnrolmentResponseSchema;
+  },
+  /**
+   * Opens a challenge with the TPM, for this session: the attestation key lives in the TPM of that endorsement key.
+   *
+   * @generated from rpc cluster.init.v1.InitApi.AnswerChallenge
+   */
+  answerChallenge: {
+    methodKind: "unary";
+    input: typeof AnswerChallengeRequestSchema;
+    output: typeof AnswerChallengeResponseSchema;
   },
   /**
    * How much of each blob the machine already has. Changes nothing.

@@ -3,7 +3,8 @@
 /* eslint-disable */
 
 // The contract between the operator's CLI and the bootstrapper of the first machine.
-// Every call runs in a session in which both ends have proved who they are; nothing here authenticates.
+// Every call runs in a session of attested TLS, context "cluster/init/v1": the caller has proved an owner key, the machine
+// has shown evidence. Nothing here authenticates.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 
@@ -11,7 +12,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file init.proto.
  */
 export const file_init = /*@__PURE__*/
-  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIscBChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAyIiChBTdGF0QmxvYnNSZXF1ZXN0Eg4KBnNoYTI1NhgBIAMoCSKgAQoRU3RhdEJsb2JzUmVzcG9uc2USNgoFYmxvYnMYASADKAsyJy5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVzcG9uc2UuQmxvYhISCgpmcmVlX2J5dGVzGAIgASgDGj8KBEJsb2ISDgoGc2hhMjU2GAEgASgJEhAKCGNvbXBsZXRlGAIgASgIEhUKDXBhcnRpYWxfYnl0ZXMYAyABKAMipAEKEVVwbG9hZEJsb2JSZXF1ZXN0EjkKBXN0YXJ0GAEgASgLMiguY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXF1ZXN0LlN0YXJ0SAASDwoFY2h1bmsYAiABKAxIABo7CgVTdGFydBIOCgZzaGEyNTYYASABKAkSEgoKc2l6ZV9ieXRlcxgCIAEoAxIOCgZvZmZzZXQYAyABKANCBgoEcGFydCI9ChJVcGxvYWRCbG9iUmVzcG9uc2USEAoIY29tcGxldGUYASABKAgSFQoNcGFydGlhbF9ieXRlcxgCIAEoAyJiCgtJbml0UmVxdWVzdBIPCgdpbml0X2lkGAEgASgJEhYKDmFmdGVyX3NlcXVlbmNlGAIgASgEEioKBHNwZWMYAyABKAsyHC5jbHVzdGVyLmluaXQudjEuQ2x1c3RlclNwZWMivQIKC0NsdXN0ZXJTcGVjEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRISCgpjbHVzdGVyX2lkGAIgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgDIAEoCRIXCg9idW5kbGVfbWFuaWZlc3QYBCABKAwSEgoKcG9kX3N1Ym5ldBgFIAEoCRIWCg5zZXJ2aWNlX3N1Ym5ldBgGIAEoCRIXCg9hcGlfc2VydmVyX3NhbnMYByADKAkSEQoJbm9kZV9uYW1lGAggASgJEhMKC3NpbmdsZV9ub2RlGAkgASgIEhwKFGt1YmVybmV0ZXNfYWRtaW5fY3NyGAogASgMEhEKCW93bmVyX2NzchgLIAEoDBIaChJjbHVzdGVyX3VubG9ja19rZXkYDCABKAwSFQoNY29uZmlndXJhdGlvbhgNIAEoDCKSAwoJSW5pdEV2ZW50EhAKCHNlcXVlbmNlGAEgASgEEg8KB3RpbWVfbXMYAiABKAMSNgoNcGhhc2Vfc3RhcnRlZBgDIAEoCzIdLmNsdXN0ZXIuaW5pdC52MS5QaGFzZVN0YXJ0ZWRIABI4Cg5waGFzZV9maW5pc2hlZBgEIAEoCzIeLmNsdXN0ZXIuaW5pdC52MS5QaGFzZUZpbmlzaGVkSAASLQoIcHJvZ3Jlc3MYBSABKAsyGS5jbHVzdGVyLmluaXQudjEuUHJvZ3Jlc3NIABInCgNsb2cYBiABKAsyGC5jbHVzdGVyLmluaXQudjEuTG9nTGluZUgAEi8KCWhlYXJ0YmVhdBgHIAEoCzIaLmNsdXN0ZXIuaW5pdC52MS5IZWFydGJlYXRIABItCgZyZXN1bHQYCCABKAsyGy5jbHVzdGVyLmluaXQudjEuSW5pdFJlc3VsdEgAEi8KB2ZhaWx1cmUYCSABKAsyHC5jbHVzdGVyLmluaXQudjEuSW5pdEZhaWx1cmVIAEIHCgVldmVudCIdCgxQaGFzZVN0YXJ0ZWQSDQoFcGhhc2UYASABKAkiRAoNUGhhc2VGaW5pc2hlZBINCgVwaGFzZRgBIAEoCRITCgtkdXJhdGlvbl9tcxgCIAEoAxIPCgdhbHJlYWR5GAMgASgIImoKCFByb2dyZXNzEg0KBXBoYXNlGAEgASgJEgwKBHRleHQYAiABKAkSEAoIc2luY2VfbXMYAyABKAMSEgoKbGFzdF9lcnJvchgEIAEoCRIMCgRkb25lGAUgASgDEg0KBXRvdGFsGAYgASgDIjcKB0xvZ0xpbmUSDQoFbGV2ZWwYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjIKCUhlYXJ0YmVhdBITCgt3YWl0aW5nX2ZvchgBIAEoCRIQCghzaW5jZV9tcxgCIAEoAyKBAgoKSW5pdFJlc3VsdBISCgpjbHVzdGVyX2lkGAEgASgJEg8KB25vZGVfaWQYAiABKAkSEQoJbm9kZV9uYW1lGAMgASgJEhYKDmNsdXN0ZXJfY2FfcGVtGAQgASgMEh0KFW93bmVyX2NlcnRpZmljYXRlX3BlbRgFIAEoDBIZChFrdWJlcm5ldGVzX2NhX3BlbRgGIAEoDBIoCiBrdWJlcm5ldGVzX2FkbWluX2NlcnRpZmljYXRlX3BlbRgHIAEoDBIVCg1hcGlfZW5kcG9pbnRzGAggAygJEhkKEWN1cmF0b3JfZW5kcG9pbnRzGAkgAygJEg0KBWVwb2NoGAogASgEIlsKC0luaXRGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRILCgNmaXgYAyABKAkSEQoJcmV0cnlhYmxlGAQgASgIEg0KBXBoYXNlGAUgASgJIkIKEkFja25vd2xlZGdlUmVxdWVzdBIPCgdpbml0X2lkGAEgASgJEhsKE293bmVyc2hpcF9zaWduYXR1cmUYAiABKAwiFQoTQWNrbm93bGVkZ2VSZXNwb25zZTKlAwoHSW5pdEFwaRJPCghEZXNjcmliZRIgLmNsdXN0ZXIuaW5pdC52MS5EZXNjcmliZVJlcXVlc3QaIS5jbHVzdGVyLmluaXQudjEuRGVzY3JpYmVSZXNwb25zZRJSCglTdGF0QmxvYnMSIS5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVxdWVzdBoiLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXNwb25zZRJXCgpVcGxvYWRCbG9iEiIuY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXF1ZXN0GiMuY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXNwb25zZSgBEkIKBEluaXQSHC5jbHVzdGVyLmluaXQudjEuSW5pdFJlcXVlc3QaGi5jbHVzdGVyLmluaXQudjEuSW5pdEV2ZW50MAESWAoLQWNrbm93bGVkZ2USIy5jbHVzdGVyLmluaXQudjEuQWNrbm93bGVkZ2VSZXF1ZXN0GiQuY2x1c3Rlci5pbml0LnYxLkFja25vd2xlZGdlUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIu8BChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAxImCgNrZXkYCiABKAsyGS5jbHVzdGVyLmluaXQudjEuS2V5UHJvb2YiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiFgoUUmVhZEVucm9sbWVudFJlcXVlc3QiKgoVUmVhZEVucm9sbWVudFJlc3BvbnNlEhEKCWVucm9sbWVudBgBIAEoDCIrChZBbnN3ZXJDaGFsbGVuZ2VSZXF1ZXN0EhEKCWNoYWxsZW5nZRgBIAEoDCIpChdBbnN3ZXJDaGFsbGVuZ2VSZXNwb25zZRIOCgZhbnN3ZXIYASABKAwiIgoQU3RhdEJsb2JzUmVxdWVzdBIOCgZzaGEyNTYYASADKAkioAEKEVN0YXRCbG9ic1Jlc3BvbnNlEjYKBWJsb2JzGAEgAygLMicuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1Jlc3BvbnNlLkJsb2ISEgoKZnJlZV9ieXRlcxgCIAEoAxo/CgRCbG9iEg4KBnNoYTI1NhgBIAEoCRIQCghjb21wbGV0ZRgCIAEoCBIVCg1wYXJ0aWFsX2J5dGVzGAMgASgDIqQBChFVcGxvYWRCbG9iUmVxdWVzdBI5CgVzdGFydBgBIAEoCzIoLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVxdWVzdC5TdGFydEgAEg8KBWNodW5rGAIgASgMSAAaOwoFU3RhcnQSDgoGc2hhMjU2GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAMSDgoGb2Zmc2V0GAMgASgDQgYKBHBhcnQiPQoSVXBsb2FkQmxvYlJlc3BvbnNlEhAKCGNvbXBsZXRlGAEgASgIEhUKDXBhcnRpYWxfYnl0ZXMYAiABKAMiYgoLSW5pdFJlcXVlc3QSDwoHaW5pdF9pZBgBIAEoCRIWCg5hZnRlcl9zZXF1ZW5jZRgCIAEoBBIqCgRzcGVjGAMgASgLMhwuY2x1c3Rlci5pbml0LnYxLkNsdXN0ZXJTcGVjIr0CCgtDbHVzdGVyU3BlYxIUCgxjbHVzdGVyX25hbWUYASABKAkSEgoKY2x1c3Rlcl9pZBgCIAEoCRIaChJrdWJlcm5ldGVzX3ZlcnNpb24YAyABKAkSFwoPYnVuZGxlX21hbmlmZXN0GAQgASgMEhIKCnBvZF9zdWJuZXQYBSABKAkSFgoOc2VydmljZV9zdWJuZXQYBiABKAkSFwoPYXBpX3NlcnZlcl9zYW5zGAcgAygJEhEKCW5vZGVfbmFtZRgIIAEoCRITCgtzaW5nbGVfbm9kZRgJIAEoCBIcChRrdWJlcm5ldGVzX2FkbWluX2NzchgKIAEoDBIRCglvd25lcl9jc3IYCyABKAwSGgoSY2x1c3Rlcl91bmxvY2tfa2V5GAwgASgMEhUKDWNvbmZpZ3VyYXRpb24YDSABKAwikgMKCUluaXRFdmVudBIQCghzZXF1ZW5jZRgBIAEoBBIPCgd0aW1lX21zGAIgASgDEjYKDXBoYXNlX3N0YXJ0ZWQYAyABKAsyHS5jbHVzdGVyLmluaXQudjEuUGhhc2VTdGFydGVkSAASOAoOcGhhc2VfZmluaXNoZWQYBCABKAsyHi5jbHVzdGVyLmluaXQudjEuUGhhc2VGaW5pc2hlZEgAEi0KCHByb2dyZXNzGAUgASgLMhkuY2x1c3Rlci5pbml0LnYxLlByb2dyZXNzSAASJwoDbG9nGAYgASgLMhguY2x1c3Rlci5pbml0LnYxLkxvZ0xpbmVIABIvCgloZWFydGJlYXQYByABKAsyGi5jbHVzdGVyLmluaXQudjEuSGVhcnRiZWF0SAASLQoGcmVzdWx0GAggASgLMhsuY2x1c3Rlci5pbml0LnYxLkluaXRSZXN1bHRIABIvCgdmYWlsdXJlGAkgASgLMhwuY2x1c3Rlci5pbml0LnYxLkluaXRGYWlsdXJlSABCBwoFZXZlbnQiHQoMUGhhc2VTdGFydGVkEg0KBXBoYXNlGAEgASgJIkQKDVBoYXNlRmluaXNoZWQSDQoFcGhhc2UYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSDwoHYWxyZWFkeRgDIAEoCCJqCghQcm9ncmVzcxINCgVwaGFzZRgBIAEoCRIMCgR0ZXh0GAIgASgJEhAKCHNpbmNlX21zGAMgASgDEhIKCmxhc3RfZXJyb3IYBCABKAkSDAoEZG9uZRgFIAEoAxINCgV0b3RhbBgGIAEoAyI3CgdMb2dMaW5lEg0KBWxldmVsGAEgASgJEgwKBHBhdGgYAiABKAkSDwoHbWVzc2FnZRgDIAEoCSIyCglIZWFydGJlYXQSEwoLd2FpdGluZ19mb3IYASABKAkSEAoIc2luY2VfbXMYAiABKAMigQIKCkluaXRSZXN1bHQSEgoKY2x1c3Rlcl9pZBgBIAEoCRIPCgdub2RlX2lkGAIgASgJEhEKCW5vZGVfbmFtZRgDIAEoCRIWCg5jbHVzdGVyX2NhX3BlbRgEIAEoDBIdChVvd25lcl9jZXJ0aWZpY2F0ZV9wZW0YBSABKAwSGQoRa3ViZXJuZXRlc19jYV9wZW0YBiABKAwSKAoga3ViZXJuZXRlc19hZG1pbl9jZXJ0aWZpY2F0ZV9wZW0YByABKAwSFQoNYXBpX2VuZHBvaW50cxgIIAMoCRIZChFjdXJhdG9yX2VuZHBvaW50cxgJIAMoCRINCgVlcG9jaBgKIAEoBCJbCgtJbml0RmFpbHVyZRIMCgRjb2RlGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSCwoDZml4GAMgASgJEhEKCXJldHJ5YWJsZRgEIAEoCBINCgVwaGFzZRgFIAEoCSJCChJBY2tub3dsZWRnZVJlcXVlc3QSDwoHaW5pdF9pZBgBIAEoCRIbChNvd25lcnNoaXBfc2lnbmF0dXJlGAIgASgMIhUKE0Fja25vd2xlZGdlUmVzcG9uc2Uy6wQKB0luaXRBcGkSTwoIRGVzY3JpYmUSIC5jbHVzdGVyLmluaXQudjEuRGVzY3JpYmVSZXF1ZXN0GiEuY2x1c3Rlci5pbml0LnYxLkRlc2NyaWJlUmVzcG9uc2USXgoNUmVhZEVucm9sbWVudBIlLmNsdXN0ZXIuaW5pdC52MS5SZWFkRW5yb2xtZW50UmVxdWVzdBomLmNsdXN0ZXIuaW5pdC52MS5SZWFkRW5yb2xtZW50UmVzcG9uc2USZAoPQW5zd2VyQ2hhbGxlbmdlEicuY2x1c3Rlci5pbml0LnYxLkFuc3dlckNoYWxsZW5nZVJlcXVlc3QaKC5jbHVzdGVyLmluaXQudjEuQW5zd2VyQ2hhbGxlbmdlUmVzcG9uc2USUgoJU3RhdEJsb2JzEiEuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1JlcXVlc3QaIi5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVzcG9uc2USVwoKVXBsb2FkQmxvYhIiLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVxdWVzdBojLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVzcG9uc2UoARJCCgRJbml0EhwuY2x1c3Rlci5pbml0LnYxLkluaXRSZXF1ZXN0GhouY2x1c3Rlci5pbml0LnYxLkluaXRFdmVudDABElgKC0Fja25vd2xlZGdlEiMuY2x1c3Rlci5pbml0LnYxLkFja25vd2xlZGdlUmVxdWVzdBokLmNsdXN0ZXIuaW5pdC52MS5BY2tub3dsZWRnZVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message cluster.init.v1.DescribeRequest.
@@ -28,130 +29,165 @@ export const DescribeResponseSchema = /*@__PURE__*/
   messageDesc(file_init, 1);
 
 /**
+ * Describes the message cluster.init.v1.KeyProof.
+ * Use `create(KeyProofSchema)` to create a new message.
+ */
+export const KeyProofSchema = /*@__PURE__*/
+  messageDesc(file_init, 2);
+
+/**
+ * Describes the message cluster.init.v1.ReadEnrolmentRequest.
+ * Use `create(ReadEnrolmentRequestSchema)` to create a new message.
+ */
+export const ReadEnrolmentRequestSchema = /*@__PURE__*/
+  messageDesc(file_init, 3);
+
+/**
+ * Describes the message cluster.init.v1.ReadEnrolmentResponse.
+ * Use `create(ReadEnrolmentResponseSchema)` to create a new message.
+ */
+export const ReadEnrolmentResponseSchema = /*@__PURE__*/
+  messageDesc(file_init, 4);
+
+/**
+ * Describes the message cluster.init.v1.AnswerChallengeRequest.
+ * Use `create(AnswerChallengeRequestSchema)` to create a new message.
+ */
+export const AnswerChallengeRequestSchema = /*@__PURE__*/
+  messageDesc(file_init, 5);
+
+/**
+ * Describes the message cluster.init.v1.AnswerChallengeResponse.
+ * Use `create(AnswerChallengeResponseSchema)` to create a new message.
+ */
+export const AnswerChallengeResponseSchema = /*@__PURE__*/
+  messageDesc(file_init, 6);
+
+/**
  * Describes the message cluster.init.v1.StatBlobsRequest.
  * Use `create(StatBlobsRequestSchema)` to create a new message.
  */
 export const StatBlobsRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 2);
+  messageDesc(file_init, 7);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.
  * Use `create(StatBlobsResponseSchema)` to create a new message.
  */
 export const StatBlobsResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 3);
+  messageDesc(file_init, 8);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.Blob.
  * Use `create(StatBlobsResponse_BlobSchema)` to create a new message.
  */
 export const StatBlobsResponse_BlobSchema = /*@__PURE__*/
-  messageDesc(file_init, 3, 0);
+  messageDesc(file_init, 8, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.
  * Use `create(UploadBlobRequestSchema)` to create a new message.
  */
 export const UploadBlobRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 4);
+  messageDesc(file_init, 9);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.Start.
  * Use `create(UploadBlobRequest_StartSchema)` to create a new message.
  */
 export const UploadBlobRequest_StartSchema = /*@__PURE__*/
-  messageDesc(file_init, 4, 0);
+  messageDesc(file_init, 9, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobResponse.
  * Use `create(UploadBlobResponseSchema)` to create a new message.
  */
 export const UploadBlobResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 5);
+  messageDesc(file_init, 10);
 
 /**
  * Describes the message cluster.init.v1.InitRequest.
  * Use `create(InitRequestSchema)` to create a new message.
  */
 export const InitRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 6);
+  messageDesc(file_init, 11);
 
 /**
  * Describes the message cluster.init.v1.ClusterSpec.
  * Use `create(ClusterSpecSchema)` to create a new message.
  */
 export const ClusterSpecSchema = /*@__PURE__*/
-  messageDesc(file_init, 7);
+  messageDesc(file_init, 12);
 
 /**
  * Describes the message cluster.init.v1.InitEvent.
  * Use `create(InitEventSchema)` to create a new message.
  */
 export const InitEventSchema = /*@__PURE__*/
-  messageDesc(file_init, 8);
+  messageDesc(file_init, 13);
 
 /**
  * Describes the message cluster.init.v1.PhaseStarted.
  * Use `create(PhaseStartedSchema)` to create a new message.
  */
 export const PhaseStartedSchema = /*@__PURE__*/
-  messageDesc(file_init, 9);
+  messageDesc(file_init, 14);
 
 /**
  * Describes the message cluster.init.v1.PhaseFinished.
  * Use `create(PhaseFinishedSchema)` to create a new message.
  */
 export const PhaseFinishedSchema = /*@__PURE__*/
-  messageDesc(file_init, 10);
+  messageDesc(file_init, 15);
 
 /**
  * Describes the message cluster.init.v1.Progress.
  * Use `create(ProgressSchema)` to create a new message.
  */
 export const ProgressSchema = /*@__PURE__*/
-  messageDesc(file_init, 11);
+  messageDesc(file_init, 16);
 
 /**
  * Describes the message cluster.init.v1.LogLine.
  * Use `create(LogLineSchema)` to create a new message.
  */
 export const LogLineSchema = /*@__PURE__*/
-  messageDesc(file_init, 12);
+  messageDesc(file_init, 17);
 
 /**
  * Describes the message cluster.init.v1.Heartbeat.
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_init, 13);
+  messageDesc(file_init, 18);
 
 /**
  * Describes the message cluster.init.v1.InitResult.
  * Use `create(InitResultSchema)` to create a new message.
  */
 export const InitResultSchema = /*@__PURE__*/
-  messageDesc(file_init, 14);
+  messageDesc(file_init, 19);
 
 /**
  * Describes the message cluster.init.v1.InitFailure.
  * Use `create(InitFailureSchema)` to create a new message.
  */
 export const InitFailureSchema = /*@__PURE__*/
-  messageDesc(file_init, 15);
+  messageDesc(file_init, 20);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeRequest.
  * Use `create(AcknowledgeRequestSchema)` to create a new message.
  */
 export const AcknowledgeRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 16);
+  messageDesc(file_init, 21);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeResponse.
  * Use `create(AcknowledgeResponseSchema)` to create a new message.
  */
 export const AcknowledgeResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 17);
+  messageDesc(file_init, 22);
 
 /**
  * @generated from service cluster.init.v1.InitApi

@@ -10,6 +10,7 @@
  * ages: give `RpcServer` a `maxConnectionAgeMs`, and each connection proves itself anew.
  */
 export { ADMISSION_LIMITS, type AdmissionLimits } from './admission.ts';
+export { INIT_CONTEXT } from './contexts.ts';
 export { AtlsError, atlsErrors, type AtlsErrorCode } from './errors.ts';
 export { FixedKeys, RotatingKeys, type TlsKeySource } from './keys.ts';
 export type { AttestedPeer, UnprovenPeer } from './peer.ts';
