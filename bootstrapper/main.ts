@@ -4,9 +4,11 @@ import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/er
 import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
 import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
+import type { ProcessUsage } from '../internal/metrics/index.ts';
 import { guardProcess, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
+import { LogRing } from './attend/index.ts';
 
 /** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
 /** Gone with each boot. */
@@ -15,12 +17,15 @@ const RUN_FOLDER = '/run/cluster';
 const clock = new SystemClock();
 const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
+/** The newest of it, for operators who ask this node. */
+const ring = new LogRing();
 const log = createLogger({
   path: '',
   nowMs: () => clock.nowMs(),
   sink: (record) => {
-    if (record.level !== 'debug' || process.env['CLUSTER_DEBUG'] === '1')
-      process.stdout.write(`${formatJsonRecord(record)}\n`);
+    if (record.level === 'debug' && process.env['CLUSTER_DEBUG'] !== '1') return;
+    ring.add(record);
+    process.stdout.write(`${formatJsonRecord(record)}\n`);
   },
 });
 // An agent whose workers all wait for one another's values has no handle of its own; it must not end for that.
@@ -28,6 +33,17 @@ const alive = setInterval(() => undefined, 2 ** 30);
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const)
   process.once(name, () => stop.abort(new Error(`stopped by ${name}`)));
+
+function usage(): ProcessUsage {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { userCPUTime, systemCPUTime } = process.resourceUsage();
+  return {
+    uptimeSeconds: process.uptime(),
+    residentBytes: rss,
+    heapBytes: heapUsed,
+    cpuMicroseconds: userCPUTime + systemCPUTime,
+  };
+}
 
 /** sd_notify(3): the unit counts as started from here on. Not under systemd there is nobody to tell. */
 async function tellSystemd(): Promise<void> {
@@ -57,6 +73,8 @@ try {
       clock,
       log,
       random: Math.random,
+      ring,
+      usage,
     },
     { provisioning, version: VERSION, onReady: tellSystemd, signal: stop.signal },
   );

@@ -3,7 +3,9 @@ import type { Provisioning } from '../../internal/config/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { AppendPort, FilePort, KernelFilePort, StreamPort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import type { ProcessUsage } from '../../internal/metrics/index.ts';
 import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
+import type { LogRing } from '../attend/index.ts';
 
 /** The world outside the agent. */
 export interface AgentPorts {
@@ -17,6 +19,9 @@ export interface AgentPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  /** The newest of what `log` was told, for operators who ask this node. */
+  readonly ring: LogRing;
+  readonly usage: () => ProcessUsage;
 }
 
 export interface AgentOptions {

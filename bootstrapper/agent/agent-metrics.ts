@@ -1,0 +1,39 @@
+import { processMetrics, type MetricFamily, type ProcessUsage } from '../../internal/metrics/index.ts';
+import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
+
+export interface AgentMetricsInput {
+  readonly version: string;
+  readonly usage: ProcessUsage;
+  readonly tree: TreeSnapshot;
+  readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+  readonly nowMs: number;
+}
+
+/** What the agent counts: itself, everything it runs, and how long each certificate on this node lives. */
+export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
+  const { version, usage, tree, certificates, nowMs } = input;
+  return [
+    ...processMetrics({ program: 'agent', version }, usage),
+    {
+      name: 'cluster_agent_runnable_state',
+      help: 'What the agent runs, by path: 1 for the state that it is in.',
+      kind: 'gauge',
+      samples: tree.map(({ path, state }) => ({ labels: { path, state }, value: 1 })),
+    },
+    {
+      name: 'cluster_agent_runnable_restarts_total',
+      help: 'How often each runnable was started again.',
+      kind: 'counter',
+      samples: tree.map(({ path, restarts }) => ({ labels: { path }, value: restarts })),
+    },
+    {
+      name: 'cluster_certificate_expires_seconds',
+      help: 'Until the certificate has run out; negative afterwards.',
+      kind: 'gauge',
+      samples: certificates.map(({ name, notAfterMs }) => ({
+        labels: { name },
+        value: Math.round((notAfterMs - nowMs) / 1000),
+      })),
+    },
+  ];
+}

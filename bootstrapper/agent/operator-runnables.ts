@@ -1,0 +1,72 @@
+import { readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
+import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { attendWorker, type TaskPorts } from '../attend/index.ts';
+import { ETCD_PORTS } from '../consensus/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { agentMetrics } from './agent-metrics.ts';
+import type { AgentPorts } from './agent-ports.ts';
+import { listCertificates } from './certificates.ts';
+import type { OpenNode } from './open-node.ts';
+
+/** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
+export const METRICS_PORTS = { agent: 9095, joinservice: 9096, etcd: ETCD_PORTS.metrics } as const;
+
+export interface OperatorRunnablesOptions {
+  readonly ports: AgentPorts;
+  readonly node: Pick<OpenNode, 'values' | 'curators' | 'evidence'>;
+  readonly version: string;
+  readonly tree: () => TreeSnapshot;
+}
+
+/** What operators see of this node, beside its status. */
+export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<Record<string, Runnable>> {
+  const { ports, node, version, tree } = options;
+  const { clock, files } = ports;
+  const render = async (): Promise<string> =>
+    renderMetrics(
+      agentMetrics({
+        version,
+        usage: ports.usage(),
+        tree: tree(),
+        certificates: await listCertificates(files),
+        nowMs: clock.nowMs(),
+      }),
+    );
+  const metrics = async (signal: AbortSignal): Promise<string> => {
+    const others = await Promise.all(
+      [METRICS_PORTS.joinservice, METRICS_PORTS.etcd].map((port) =>
+        readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal }),
+      ),
+    );
+    return [await render(), ...others.filter((text) => text !== undefined)].join('');
+  };
+  return {
+    attend: attendWorker({
+      reads: node.values,
+      curators: node.curators,
+      agentVersion: version,
+      portsOf: (membership) => taskPorts(options, membership, metrics),
+    }),
+    metrics: async (scope) => {
+      scope.healthy();
+      await serveMetrics({ port: METRICS_PORTS.agent, render }, scope.signal);
+    },
+  };
+}
+
+function taskPorts(
+  { ports, node }: OperatorRunnablesOptions,
+  { clusterId, nodeId }: Membership,
+  metrics: TaskPorts['metrics'],
+): TaskPorts {
+  const { evidence } = node;
+  return {
+    ring: ports.ring,
+    commands: ports.commands,
+    evidence: {
+      variant: evidence.variant,
+      make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
+    },
+    metrics,
+  };
+}
