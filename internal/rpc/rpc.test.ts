@@ -42,6 +42,8 @@ function only(fingerprint: string): (certificate: X509Certificate) => string {
 
 const refusing: Handlers<typeof InitApi, string> = {
   describe: () => Promise.reject(new CodedError(testErrors, 'test-refused', 'describing')),
+  readEnrolment: async () => ({}),
+  answerChallenge: async () => ({}),
   statBlobs: () => Promise.resolve({}),
   uploadBlob: () => Promise.resolve({}),
   init: async function* () {},
