@@ -10,11 +10,14 @@ import {
   DEFAULT_QUOTA_BYTES,
   ETCD_PORTS,
   saveInitResult,
+  type ConsensusConfig,
   type NamedKey,
   type RunningConsensus,
 } from '../consensus/index.ts';
 import { CURATOR_PORT, CuratorUnit } from '../curatorunit/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import type {
   BootstrapData,
@@ -30,6 +33,9 @@ import type { NodeState } from './node-state.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
 import { PLACES } from './places.ts';
 
+/** Balancers take a node out as soon as its role has gone; this is for what they had sent before. */
+const DRAIN_MS = 2_000;
+
 export interface DriverPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
@@ -37,6 +43,8 @@ export interface DriverPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly state: NodeState;
+  /** For taking Kubernetes' control plane off this node. */
+  readonly retire: RetirePorts;
 }
 
 export interface DriverOptions {
@@ -44,6 +52,9 @@ export interface DriverOptions {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;
+  readonly membership: () => Membership | undefined;
+  /** The control planes as the cluster last told them. */
+  readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
@@ -62,30 +73,16 @@ export class MachineControlPlane implements ControlPlaneDriver {
   }
 
   async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
-    const { machine, ownAddress, addresses, etcdBinary } = this.#options;
-    const consensus = new Consensus({
-      ...this.#ports,
-      onWait: (what, lastError) => say(`waiting for ${what}`, lastError),
-    });
-    const { clusterId, address } =
+    const { ownAddress, addresses } = this.#options;
+    const own =
       start.kind === 'bootstrap'
         ? { clusterId: start.data.spec.clusterId, address: ownAddress() }
         : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
-    refuseOtherAddress(address, addresses());
+    refuseOtherAddress(own.address, addresses());
+    const peers = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
     this.#running?.[Symbol.dispose]();
-    this.#running = await consensus.start(
-      {
-        nodeId: machine.nodeId,
-        address,
-        clusterId,
-        ports: ETCD_PORTS,
-        quotaBytes: DEFAULT_QUOTA_BYTES,
-        origin: { kind: 'first' },
-        etcdBinary,
-        stateDir: PLACES.state,
-      },
-      signal,
-    );
+    const config = { ...this.#configOf(own, peers), creates: start.kind === 'bootstrap' };
+    this.#running = await this.#consensusPort(say).start(config, signal);
   }
 
   async createCluster(
@@ -139,16 +136,65 @@ export class MachineControlPlane implements ControlPlaneDriver {
     return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
   }
 
+  async checkStop(signal: AbortSignal): Promise<void> {
+    const config = this.#memberConfig();
+    if (config !== undefined) await this.#consensusPort().checkLeave(config, signal);
+  }
+
+  /** Out of the balancers, then the API server and its controllers, the curator, etcd; the shared keys last. */
   async stop(signal: AbortSignal): Promise<void> {
+    const { files, clock, retire } = this.#ports;
+    const membership = this.#options.membership();
+    const config = this.#memberConfig();
+    if (membership === undefined || config === undefined) return;
+    if ((await files.stat(PATHS.adminConf)) !== undefined) await clock.sleep(DRAIN_MS, signal);
+    await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
     this.#running?.[Symbol.dispose]();
     this.#running = undefined;
-    await new Consensus(this.#ports).stop(signal);
+    await this.#consensusPort().leave(config, signal);
+    await files.remove(PLACES.ca);
   }
 
   /** The result of the init, where every curator can answer it to the owner. */
   async keepInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
     await saveInitResult(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), { initId, result }, signal);
+  }
+
+  #memberConfig(): ConsensusConfig | undefined {
+    const membership = this.#options.membership();
+    if (membership === undefined) return undefined;
+    const { clusterId, nodeAddress: address } = membership;
+    return { ...this.#configOf({ clusterId, address }, this.#peersOf(membership)), creates: false };
+  }
+
+  #configOf(
+    own: { readonly clusterId: string; readonly address: string },
+    peers: readonly string[],
+  ): Omit<ConsensusConfig, 'creates'> {
+    return {
+      ...own,
+      nodeId: this.#options.machine.nodeId,
+      ports: ETCD_PORTS,
+      quotaBytes: DEFAULT_QUOTA_BYTES,
+      peers,
+      etcdBinary: this.#options.etcdBinary,
+      stateDir: PLACES.state,
+    };
+  }
+
+  /** The client endpoints of the other control planes, as far as the directory knows them. */
+  #peersOf(membership: Membership): readonly string[] {
+    const known = this.#options.directory() ?? membership.directory;
+    const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
+    return others.map(({ host }) => `${host.includes(':') ? `[${host}]` : host}:${ETCD_PORTS.client}`);
+  }
+
+  #consensusPort(say?: Say): Consensus {
+    return new Consensus({
+      ...this.#ports,
+      onWait: (what, lastError) => say?.(`waiting for ${what}`, lastError),
+    });
   }
 
   #consensus(): RunningConsensus {

@@ -1,10 +1,12 @@
+import type { Peeked } from '../../internal/event/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
+import { signerDriver } from './signer-driver.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
-import { isListening, Kubeadm, Marks, PATHS, probeReadyz } from '../kubernetes/index.ts';
+import { isListening, Kubeadm, Marks, PATHS, probeReadyz, type RetirePorts } from '../kubernetes/index.ts';
 import {
   balancerWorker,
   componentsWorker,
@@ -12,6 +14,7 @@ import {
   kubernetesWorker,
   directoryWorker,
   roleFetchWorker,
+  signerWorker,
   statusPushWorker,
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
@@ -19,6 +22,7 @@ import { listCertificates } from './certificates.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
+import { operatorRunnables } from './operator-runnables.ts';
 import { PLACES } from './places.ts';
 
 export interface RunnablesOptions {
@@ -74,24 +78,36 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
     ),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
+    ...operatorRunnables(options),
     ...workloads(options, driver),
   };
 }
 
 function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
   const { files, units, commands, clock, log, machine } = ports;
-  const { identity, owners, ownAddress, state, stores } = node;
+  const { identity, owners, ownAddress, state, stores, values } = node;
   return new MachineControlPlane(
-    { files, commands, units, clock, log: log.child('consensus'), state },
+    { files, commands, units, clock, log: log.child('consensus'), state, retire: retirePorts(ports) },
     {
       machine: identity,
+      variant: node.evidence.variant,
       owners,
       etcdBinary: `${PATHS.bin}/etcd`,
       ownAddress,
       addresses: () => machine.addresses(),
       stores,
+      membership: () => valueOf(values.clusterMembership.peek()),
+      directory: () => valueOf(values.clusterDirectory.peek()),
     },
   );
+}
+
+function retirePorts({ files, commands, clock, log }: AgentPorts): RetirePorts {
+  return { files, commands, clock, log: log.child('kubernetes'), marks: new Marks(files), isListening };
+}
+
+function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
+  return now.set ? now.value : undefined;
 }
 
 /** The workers that run something on this machine. */
@@ -99,7 +115,7 @@ function workloads(
   { ports, node }: RunnablesOptions,
   driver: MachineControlPlane,
 ): Readonly<Record<string, Runnable>> {
-  const { files, units, commands, clock, log } = ports;
+  const { files, units, commands, log } = ports;
   const { values, phases, host, ownAddress, sources } = node;
   const reads = values;
   const apiServerEtcd = {
@@ -117,6 +133,7 @@ function workloads(
       ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
+    signer: signerWorker({ reads, driver: signerDriver({ files, commands, units }), clock: ports.clock }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,
@@ -126,17 +143,7 @@ function workloads(
       ownAddress,
       apiServerEtcd,
       madeTheCluster: () => node.job.accepted.peek().set,
-      ports: {
-        files,
-        commands,
-        units,
-        clock,
-        kubeadm,
-        marks: new Marks(files),
-        log: log.child('kubernetes'),
-        probe: probeReadyz,
-        isListening,
-      },
+      ports: { ...retirePorts(ports), units, kubeadm, probe: probeReadyz },
     }),
   };
 }

@@ -50,8 +50,26 @@ describe('mayCreateAuthorities()', () => {
     },
   ];
   test.each(cases)('$name: $want', ({ given, want }) => {
-    if (typeof want === 'boolean') expect(mayCreateAuthorities(given, layout)).toBe(want);
-    else expect(() => mayCreateAuthorities(given, layout)).toThrow(expect.objectContaining({ code: want }));
+    const at = { layout, creates: true, alone: true };
+    if (typeof want === 'boolean') expect(mayCreateAuthorities(given, at)).toBe(want);
+    else expect(() => mayCreateAuthorities(given, at)).toThrow(expect.objectContaining({ code: want }));
+  });
+
+  test('who joins makes none: it waits for those of the cluster', () => {
+    const at = { layout, creates: false, alone: false };
+    const fresh = { hasData: false, wasFormed: false, missing: [ca] };
+    expect(() => mayCreateAuthorities(fresh, at)).toThrow(
+      expect.objectContaining({ code: 'consensus-keys-awaited' }),
+    );
+    expect(mayCreateAuthorities({ ...fresh, missing: [] }, at)).toBe(false);
+  });
+
+  test('who lost its data is given it by the others, but begins nothing anew when it is alone', () => {
+    const lost = { hasData: false, wasFormed: true, missing: [] };
+    expect(mayCreateAuthorities(lost, { layout, creates: false, alone: false })).toBe(false);
+    expect(() => mayCreateAuthorities(lost, { layout, creates: false, alone: true })).toThrow(
+      expect.objectContaining({ code: 'consensus-data-missing' }),
+    );
   });
 });
 

@@ -1,30 +1,49 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { EtcdClient, EtcdError } from '../../internal/etcd/index.ts';
+import { EtcdClient, EtcdError, Namespace, type Member } from '../../internal/etcd/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { ensureAccessControl } from './access.ts';
-import { inspectDisk, mayCreateAuthorities } from './disk-state.ts';
 import { ConsensusError } from './errors.ts';
-import { ensureAuthority, ensureLeaf, readText, type PkiPorts } from './etcd-pki.ts';
+import { readText, type PkiPorts } from './etcd-pki.ts';
+import { preparePki } from './prepare-pki.ts';
 import {
   buildEtcdConfig,
   buildEtcdUnit,
   ETCD_UNIT,
   ETCD_USER,
+  originFromConfig,
   urlOf,
   type EtcdSettings,
+  type Origin,
 } from './etcd-unit.ts';
-import { consensusLayout, ETCD_USERS, type ConsensusLayout, type EtcdClientFiles } from './layout.ts';
+import { consensusLayout, type ConsensusLayout, type EtcdClientFiles } from './layout.ts';
 
+import {
+  addLearner,
+  findSelf,
+  guardQuorum,
+  promoteSelf,
+  removeSelf,
+  type MembershipPorts,
+  type Self,
+} from './membership.ts';
+import { holdSlot, type SlotOptions, type SlotPorts } from './slot.ts';
+
+const MAX_CONFIG_BYTES = 64 * 1024;
 const POLL_MS = 200;
 const PROBE_MS = 2_000;
 /** With peers that are still down this may pass; the caller asks again. */
 const READY_MS = 60_000;
 
-export interface ConsensusConfig extends EtcdSettings {
+export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Whether this node creates the cluster: the first member, which makes the authorities too. */
+  readonly creates: boolean;
+  /** Client endpoints of the other members, "host:port"; none where this is the only one. */
+  readonly peers: readonly string[];
   readonly etcdBinary: string;
   /** "/var/lib/cluster" */
   readonly stateDir: string;
@@ -68,11 +87,15 @@ export class Consensus {
 
   async start(config: ConsensusConfig, signal: AbortSignal): Promise<RunningConsensus> {
     const layout = consensusLayout(config.stateDir);
-    await this.#preparePki(config, layout);
-    await this.#startUnit(config, layout, signal);
-    const admin = await this.#connect(config, layout);
+    await preparePki(this.#pki, config, layout);
+    const admin = await this.#connect(layout, [endpointOf(config)]);
     try {
-      await this.#waitUntilServing(admin, config, signal);
+      const joins = !config.creates && !(await this.#hasUsableData(config, layout, signal));
+      if (joins) await this.#join({ config, layout, admin, signal });
+      else {
+        await this.#startUnit({ ...config, origin: await this.#originOf(layout) }, layout, signal);
+        await this.#serve({ config, layout, admin, signal });
+      }
       await this.#ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
       await ensureAccessControl(admin, signal);
       await this.#correctPeerUrl(admin, config, signal);
@@ -90,48 +113,185 @@ export class Consensus {
     };
   }
 
+  /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
+  async checkLeave(config: ConsensusConfig, signal: AbortSignal): Promise<void> {
+    const layout = consensusLayout(config.stateDir);
+    if (!(await this.#isCountedOn(layout))) return;
+    if (config.peers.length === 0) return guardQuorum({ others: [], answering: 0 });
+    await this.#withPeers(config, layout, async ({ members }) => {
+      const listed = await members.list({ signal, timeoutMs: PROBE_MS });
+      const own = listed.find(({ name }) => name === config.nodeId);
+      if (own === undefined || own.isLearner) return;
+      const others = listed.filter(({ id, isLearner }) => !isLearner && id !== own.id);
+      guardQuorum({ others, answering: await this.#countAnswering(layout, others, signal) });
+    });
+  }
+
+  /** The root user's key goes after the data: without either, an earlier life has left already. */
+  async #isCountedOn(layout: ConsensusLayout): Promise<boolean> {
+    const { files } = this.#ports;
+    const stats = [await files.stat(layout.user('root').certFile), await files.stat(layout.memberData)];
+    return stats.every((stat) => stat !== undefined);
+  }
+
+  /**
+   * Leaves: out of the members, and only then are data and keys wiped. Refused while the others could not decide without
+   * this one. Fine where there is nothing, and after a crash anywhere. Answers whether there was anything.
+   */
+  async leave(config: ConsensusConfig, signal: AbortSignal): Promise<boolean> {
+    const { files, units } = this.#ports;
+    const layout = consensusLayout(config.stateDir);
+    const isHere = (await files.stat(layout.root)) ?? (await files.stat(layout.etcdHome));
+    if (isHere === undefined) return false;
+    if (await this.#isCountedOn(layout)) {
+      await this.#withPeers(config, layout, async (admin) => {
+        const ports = this.#membershipPorts(admin);
+        await holdSlot(this.#slotPorts(admin), this.#slotOptions(config, signal), (slot) =>
+          removeSelf(ports, slot, selfOf(config), (others) => this.#countAnswering(layout, others, signal)),
+        );
+      });
+    }
+    await units.stop(ETCD_UNIT, signal);
+    await this.#wipe(layout);
+    this.#ports.log.info('this node is no member of etcd any more', {});
+    return true;
+  }
+
   async stop(signal: AbortSignal): Promise<void> {
     await this.#ports.units.stop(ETCD_UNIT, signal);
   }
 
-  async #preparePki(config: ConsensusConfig, layout: ConsensusLayout): Promise<void> {
+  /** Data first, keys after it: while there is data, it can be asked whether the cluster still counts on it. */
+  async #wipe(layout: ConsensusLayout): Promise<void> {
     const { files } = this.#ports;
-    const mayCreate = mayCreateAuthorities(await inspectDisk(files, layout), layout);
-    for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);
-    for (const folder of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${folder}`);
-    const clients = await ensureAuthority(this.#pki, layout.clientsCa, {
-      commonName: 'etcd clients',
-      mayCreate,
-    });
-    const peers = await ensureAuthority(this.#pki, layout.peersCa, { commonName: 'etcd peers', mayCreate });
-    const names = [
-      { type: 'ip', value: config.address },
-      { type: 'ip', value: '127.0.0.1' },
-      { type: 'dns', value: 'localhost' },
-    ] as const;
-    const server = { commonName: config.nodeId, usages: ['server'], names } as const;
-    await ensureLeaf(this.#pki, layout.server, { signer: clients, wish: server });
-    const peer = {
-      commonName: config.nodeId,
-      usages: ['server', 'client'],
-      names: names.slice(0, 1),
-    } as const;
-    await ensureLeaf(this.#pki, layout.peer, { signer: peers, wish: peer });
-    await files.writeAtomic(layout.trustedClientsCa, clients.caPem, { mode: 0o644 });
-    await files.writeAtomic(layout.trustedPeersCa, peers.caPem, { mode: 0o644 });
-    for (const name of ETCD_USERS) {
-      const user = layout.user(name);
-      await files.makeDirectory(user.folder);
-      await files.writeAtomic(user.caFile, clients.caPem, { mode: 0o644 });
-      const wish = { commonName: name, usages: ['client'], names: [] } as const;
-      await ensureLeaf(this.#pki, user, { signer: clients, wish });
-    }
+    for (const path of [layout.memberData, layout.data, layout.formedMark, layout.etcdHome, layout.root])
+      await files.remove(path);
   }
 
-  async #startUnit(config: ConsensusConfig, layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
+  /** Into the cluster: in the slot a learner, started, caught up, a voter. */
+  async #join({ config, layout, admin, signal }: Serving): Promise<void> {
+    await this.#withPeers(config, layout, (peers) =>
+      holdSlot(this.#slotPorts(peers), this.#slotOptions(config, signal), async (slot) => {
+        const ports = this.#membershipPorts(peers);
+        const { members } = await addLearner(ports, slot, selfOf(config));
+        await this.#startUnit({ ...config, origin: { kind: 'added', members } }, layout, slot.signal);
+        await promoteSelf(ports, slot, selfOf(config));
+        await this.#waitUntilServing(admin, config, slot.signal);
+      }),
+    );
+  }
+
+  /** A member that was on its way in when an earlier life ended is still a learner, which serves nothing by itself. */
+  async #serve({ config, layout, admin, signal }: Serving): Promise<void> {
+    if (config.creates || (await this.#ports.files.stat(layout.formedMark)) !== undefined)
+      return this.#waitUntilServing(admin, config, signal);
+    await this.#withPeers(config, layout, (peers) =>
+      holdSlot(this.#slotPorts(peers), this.#slotOptions(config, signal), (slot) =>
+        promoteSelf(this.#membershipPorts(peers), slot, selfOf(config)),
+      ),
+    );
+    await this.#waitUntilServing(admin, config, signal);
+  }
+
+  /**
+   * Whether there is data that this cluster still counts on. Who was removed, by a demotion that did not end or by an
+   * operator, and has the role again, begins anew; where nobody can be asked, the data is used.
+   */
+  async #hasUsableData(
+    config: ConsensusConfig,
+    layout: ConsensusLayout,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { files, log, units } = this.#ports;
+    if ((await files.stat(layout.memberData)) === undefined) return false;
+    if (config.peers.length === 0) return true;
+    let isMember: boolean;
+    try {
+      isMember = await this.#withPeers(config, layout, async (peers) => {
+        const listed = await peers.members.list({ signal, timeoutMs: PROBE_MS });
+        return findSelf(listed, selfOf(config)) !== undefined;
+      });
+    } catch (error) {
+      if (isAbort(error, signal)) throw error;
+      log.info('nobody could be asked whether this node is still a member', { error });
+      return true;
+    }
+    if (isMember) return true;
+    log.warn('this node was removed from etcd: its old data goes, and it joins anew', {});
+    await units.stop(ETCD_UNIT, signal);
+    for (const path of [layout.memberData, layout.data, layout.formedMark]) await files.remove(path);
+    await files.makeDirectory(layout.data);
+    return false;
+  }
+
+  /** What etcd was first started with; a running one must not be restarted for it. */
+  async #originOf(layout: ConsensusLayout): Promise<Origin> {
+    const found = await this.#ports.files.read(layout.configFile, MAX_CONFIG_BYTES);
+    return originFromConfig(Buffer.from(found ?? []).toString('utf8'));
+  }
+
+  async #withPeers<T>(
+    config: ConsensusConfig,
+    layout: ConsensusLayout,
+    work: (peers: EtcdClient) => Promise<T>,
+  ): Promise<T> {
+    const [first, ...more] = config.peers;
+    if (first === undefined)
+      throw new ConsensusError('consensus-no-peers', `changing the members of etcd as ${config.nodeId}`);
+    using peers = await this.#connect(layout, [first, ...more]);
+    const done = await work(peers);
+    return done;
+  }
+
+  #membershipPorts(peers: EtcdClient): MembershipPorts {
+    const { clock, log, onWait } = this.#ports;
+    return { members: peers.members, clock, log, say: (what, lastError) => onWait?.(what, lastError) };
+  }
+
+  #slotPorts(peers: EtcdClient): SlotPorts {
+    const { clock, log } = this.#ports;
+    return { etcd: new Namespace(peers, CLUSTER_PREFIX), clock, log };
+  }
+
+  #slotOptions({ nodeId }: ConsensusConfig, signal: AbortSignal): SlotOptions {
+    const onPlace = (place: number, estimateMs: number): void =>
+      this.#ports.onWait?.(
+        `the turn of this node to change etcd: place ${place}, about ${Math.ceil(estimateMs / 1000)} s`,
+        undefined,
+      );
+    return { nodeId, onPlace, signal };
+  }
+
+  /** How many of these members answer by themselves. */
+  async #countAnswering(
+    layout: ConsensusLayout,
+    members: readonly Member[],
+    signal: AbortSignal,
+  ): Promise<number> {
+    const answers = await Promise.all(
+      members.map(async ({ clientUrls: [url] }) => {
+        if (url === undefined) return false;
+        using client = await this.#connect(layout, [url.replace('https://', '')]);
+        try {
+          await client.maintenance.status({ signal, timeoutMs: PROBE_MS });
+          return true;
+        } catch {
+          return false; // whatever the reason: it can't be counted on
+        }
+      }),
+    );
+    signal.throwIfAborted();
+    return answers.filter(Boolean).length;
+  }
+
+  async #startUnit(
+    config: ConsensusConfig & EtcdSettings,
+    layout: ConsensusLayout,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { files, commands, units, log } = this.#ports;
     const written = buildEtcdConfig(config, layout);
-    const found = await files.read(layout.configFile, 64 * 1024);
+    const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
     const changed = found === undefined || Buffer.from(found).toString('utf8') !== written;
     if (changed) await files.writeAtomic(layout.configFile, written);
     await commands.run({
@@ -153,11 +313,11 @@ export class Consensus {
     } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
   }
 
-  async #connect(config: ConsensusConfig, layout: ConsensusLayout): Promise<EtcdClient> {
+  async #connect(layout: ConsensusLayout, endpoints: readonly [string, ...string[]]): Promise<EtcdClient> {
     const { files, clock } = this.#ports;
     const root = layout.user('root');
     return new EtcdClient({
-      endpoints: [endpointOf(config)],
+      endpoints,
       identity: {
         certPem: await readText(files, root.certFile),
         keyPem: new Secret(await readText(files, root.keyFile)),
@@ -193,6 +353,17 @@ export class Consensus {
     this.#ports.log.info('this node has a new address', { was: own.peerUrls, is: wanted });
     await admin.members.setPeerUrl(own.id, wanted, { signal });
   }
+}
+
+interface Serving {
+  readonly config: ConsensusConfig;
+  readonly layout: ConsensusLayout;
+  readonly admin: EtcdClient;
+  readonly signal: AbortSignal;
+}
+
+function selfOf({ nodeId, address, ports }: ConsensusConfig): Self {
+  return { nodeId, peerUrl: urlOf(address, ports.peer) };
 }
 
 function endpointOf(config: ConsensusConfig): string {

@@ -27,17 +27,27 @@ export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Pro
 }
 
 /**
- * Whether missing authorities may be made. Only where nothing was built on them yet: a second CA beside the old data
+ * Only the node that creates the cluster makes authorities; who joins is given them. Whether missing authorities may be made. Only where nothing was built on them yet: a second CA beside the old data
  * would be a second cluster, and an empty etcd in the place of a lost one too.
  */
-export function mayCreateAuthorities(facts: DiskFacts, layout: ConsensusLayout): boolean {
+export function mayCreateAuthorities(
+  facts: DiskFacts,
+  at: { readonly layout: ConsensusLayout; readonly creates: boolean; readonly alone: boolean },
+): boolean {
+  const { layout, creates, alone } = at;
   const [missing] = facts.missing;
+  if (!creates && missing !== undefined && !facts.hasData && !facts.wasFormed) {
+    throw new ConsensusError('consensus-keys-awaited', `starting etcd: ${missing} is not there`, {
+      details: { path: missing },
+    });
+  }
   if ((facts.hasData || facts.wasFormed) && missing !== undefined) {
     throw new ConsensusError('consensus-pki-missing', `starting etcd: ${missing} is gone`, {
       details: { path: missing },
     });
   }
-  if (facts.wasFormed && !facts.hasData) {
+  // Who joins gets its data from the others; who was the first and is alone would begin a second cluster.
+  if ((creates || alone) && facts.wasFormed && !facts.hasData) {
     throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is gone`, {
       details: { path: layout.memberData },
     });

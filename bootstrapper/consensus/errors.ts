@@ -30,6 +30,66 @@ export const consensusErrors = defineErrors({
     meaning: 'etcd runs on this node but does not serve.',
     fix: 'The message says what was waited for and the last error; with several control-plane nodes, see that most of them run.',
   },
+  'consensus-keys-awaited': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: "This node is to be a member of etcd, but does not have the keys of etcd's own PKI yet.",
+    fix: 'Nothing while the node asks for them; `cluster explain NODE` shows why it gets none.',
+  },
+  'consensus-no-peers': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'This node is to join etcd, but knows of no other control-plane node.',
+    fix: 'See that a control-plane node runs and that this node reaches it on ports 9091 and 2379.',
+  },
+  'consensus-slot-lost': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'This node did not prove in time that it still changes the members of etcd; another one may now.',
+    fix: 'Nothing: it takes its turn again.',
+  },
+  'consensus-slot-damaged': {
+    fault: 'system',
+    exit: 'internal',
+    retryable: false,
+    meaning: 'What the last node that changed the members of etcd left behind can not be read.',
+    fix: 'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to none, then delete the key named in the message.',
+  },
+  'consensus-address-taken': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning:
+      'Another member of etcd has the address of this node: a node that was here before and was not removed.',
+    fix: 'Remove the old node with `cluster node remove`; this one goes on by itself.',
+  },
+  'consensus-removed': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'This member was removed from etcd while it was on its way in.',
+    fix: 'Nothing: it begins anew.',
+  },
+  'consensus-last-member': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning:
+      'The role of this node went, but it is the last voting member of etcd: leaving would end the cluster.',
+    fix: 'Make another node a control-plane node; this one leaves by itself then. Or give it its role back.',
+  },
+  'consensus-quorum': {
+    fault: 'system',
+    exit: 'unhealthy',
+    retryable: true,
+    meaning:
+      'This node is to leave etcd, but so many other members do not answer that the rest could decide nothing.',
+    fix: 'Bring the other control-plane nodes back, or remove those that are gone for good; this one leaves by itself then.',
+  },
   'consensus-other-cluster': {
     fault: 'operator',
     exit: 'precondition',

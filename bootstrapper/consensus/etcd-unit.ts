@@ -33,6 +33,20 @@ export interface EtcdSettings {
   readonly origin: Origin;
 }
 
+/** How the member that this configuration is of came to be; the first where nothing is known. */
+export function originFromConfig(text: string): Origin {
+  let config: { readonly 'initial-cluster'?: unknown; readonly 'initial-cluster-state'?: unknown };
+  try {
+    config = JSON.parse(text) as typeof config;
+  } catch {
+    return { kind: 'first' };
+  }
+  const cluster = config['initial-cluster'];
+  if (config['initial-cluster-state'] !== 'existing' || typeof cluster !== 'string') return { kind: 'first' };
+  const members = cluster.split(',').map((each) => each.split('=', 2) as [string, string]);
+  return { kind: 'added', members: Object.fromEntries(members) };
+}
+
 /** "https://ADDRESS:PORT"; IPv6 in brackets. */
 export function urlOf(address: string, port: number): string {
   return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;

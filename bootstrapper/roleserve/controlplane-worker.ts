@@ -62,6 +62,8 @@ export function controlPlaneWorker(options: ControlPlaneWorkerOptions): Runnable
     plan: planControlPlane,
     start: (scope, start) => serve(options, scope, start),
     retire: async ({ signal }) => {
+      // While it may not go, it goes on serving.
+      await options.driver.checkStop(signal);
       options.writes.localControlPlane.set(undefined);
       await options.driver.stop(signal);
     },
@@ -105,6 +107,8 @@ export interface ControlPlaneDriver {
     signal: AbortSignal,
   ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
+  /** Throws while the cluster could not do without this node's control plane. */
+  checkStop(signal: AbortSignal): Promise<void>;
   /** The role has gone: nothing of the control plane stays running. Fine when nothing runs. */
   stop(signal: AbortSignal): Promise<void>;
 }

@@ -226,6 +226,7 @@ class FakeDriver implements ControlPlaneDriver {
   readonly starts: ControlPlaneStart['kind'][] = [];
   failures = 0;
   stops = 0;
+  mayStop = true;
 
   startConsensus(start: ControlPlaneStart): Promise<void> {
     this.starts.push(start.kind);
@@ -238,6 +239,10 @@ class FakeDriver implements ControlPlaneDriver {
 
   startCurator(): Promise<{ apiServerEtcd: EtcdClientFiles; curatorEndpoint: string }> {
     return Promise.resolve({ apiServerEtcd: etcd, curatorEndpoint: '198.18.0.11:9091' });
+  }
+
+  checkStop(): Promise<void> {
+    return this.mayStop ? Promise.resolve() : Promise.reject(new Error('the last member'));
   }
 
   stop(): Promise<void> {
@@ -313,6 +318,23 @@ describe('the controlplane worker', () => {
     values.localRoles.set(all);
     await settle();
     expect(driver.starts).toEqual(['serve', 'serve']);
+  });
+
+  test('goes on serving while the cluster could not do without it, and leaves when it can', async () => {
+    const { values, driver, worker } = createControlPlane();
+    await using tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    values.localRoles.set(all);
+    values.localComponents.set(components);
+    await settle();
+    driver.mayStop = false;
+    values.localRoles.set(workerOnly);
+    await settle();
+    await tree.clock.advance(2_000);
+    expect([driver.stops, now(values.localControlPlane)?.curatorEndpoint]).toEqual([0, '198.18.0.11:9091']);
+    driver.mayStop = true;
+    await tree.clock.advance(5_000);
+    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
   });
 
   test('tries again after a failure, with the data it was given', async () => {

@@ -1,0 +1,49 @@
+import { inspectDisk, mayCreateAuthorities } from './disk-state.ts';
+import { ensureAuthority, ensureLeaf, type PkiPorts } from './etcd-pki.ts';
+import { ETCD_USERS, type ConsensusLayout } from './layout.ts';
+
+export interface PkiConfig {
+  readonly nodeId: string;
+  readonly address: string;
+  readonly creates: boolean;
+  readonly peers: readonly string[];
+}
+
+/** Every key and certificate that etcd and its users here need: what is missing, or has little time left, is made. */
+export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
+  const { files } = ports;
+  const mayCreate = mayCreateAuthorities(await inspectDisk(files, layout), {
+    layout,
+    creates: config.creates,
+    alone: config.peers.length === 0,
+  });
+  for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);
+  for (const folder of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${folder}`);
+  const clients = await ensureAuthority(ports, layout.clientsCa, {
+    commonName: 'etcd clients',
+    mayCreate,
+  });
+  const peers = await ensureAuthority(ports, layout.peersCa, { commonName: 'etcd peers', mayCreate });
+  const names = [
+    { type: 'ip', value: config.address },
+    { type: 'ip', value: '127.0.0.1' },
+    { type: 'dns', value: 'localhost' },
+  ] as const;
+  const server = { commonName: config.nodeId, usages: ['server'], names } as const;
+  await ensureLeaf(ports, layout.server, { signer: clients, wish: server });
+  const peer = {
+    commonName: config.nodeId,
+    usages: ['server', 'client'],
+    names: names.slice(0, 1),
+  } as const;
+  await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer });
+  await files.writeAtomic(layout.trustedClientsCa, clients.caPem, { mode: 0o644 });
+  await files.writeAtomic(layout.trustedPeersCa, peers.caPem, { mode: 0o644 });
+  for (const name of ETCD_USERS) {
+    const user = layout.user(name);
+    await files.makeDirectory(user.folder);
+    await files.writeAtomic(user.caFile, clients.caPem, { mode: 0o644 });
+    const wish = { commonName: name, usages: ['client'], names: [] } as const;
+    await ensureLeaf(ports, user, { signer: clients, wish });
+  }
+}
