@@ -2,7 +2,7 @@ import { BundleError, type BlobStore, type BlobReference } from '../../internal/
 import type { FilePort, StreamPort } from '../../internal/file/index.ts';
 import { CuratorClientError } from '../curatorclient/index.ts';
 import type { BlobUploads } from '../initserver/index.ts';
-import type { ComponentPorts } from '../kubernetes/index.ts';
+import { KubernetesError, type ComponentPorts } from '../kubernetes/index.ts';
 
 const EXECUTABLE = 0o755;
 
@@ -71,20 +71,35 @@ async function checked(
     return await store.verify(component, signal);
   } catch (error) {
     if (!(error instanceof BundleError)) throw error;
-    if (error.code === 'bundle-blob-corrupt') await store.remove(component.sha256);
-    await fetchOrSay(fetch, component, signal);
+    const damaged = error.code === 'bundle-blob-corrupt';
+    if (damaged) await store.remove(component.sha256);
+    await fetchOrSay(fetch, component, signal, damaged ? error : undefined);
     return store.verify(component, signal);
   }
 }
 
-/** A node that creates the cluster has nobody to ask: then it matters which component is not here. */
-async function fetchOrSay(fetch: BlobFetch, component: BlobReference, signal: AbortSignal): Promise<void> {
+/**
+ * A node that creates the cluster has nobody to ask but its owner, who uploads what is not here with the same command:
+ * then it matters which component it is, and whether it was here with other bytes.
+ */
+async function fetchOrSay(
+  fetch: BlobFetch,
+  component: BlobReference,
+  signal: AbortSignal,
+  damaged?: BundleError,
+): Promise<void> {
   try {
     await fetch(component, signal);
   } catch (cause) {
     if (!(cause instanceof CuratorClientError && cause.code === 'curatorclient-no-curator')) throw cause;
     const { name, sha256 } = component;
-    throw new BundleError('bundle-blob-missing', `looking for ${name}, blob ${sha256}`, { cause });
+    if (damaged !== undefined)
+      throw new KubernetesError('kubernetes-component-damaged', `taking ${name} from the store`, {
+        cause: damaged,
+      });
+    throw new KubernetesError('kubernetes-component-missing', `looking for ${name}, blob ${sha256}`, {
+      cause,
+    });
   }
 }
 

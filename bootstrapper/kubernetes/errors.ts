@@ -15,6 +15,14 @@ export const kubernetesErrors = defineErrors({
     meaning: 'A phase of kubeadm ended with an error; its last words are in the message.',
     fix: 'Mend what kubeadm names, then run the same `cluster init` again: it goes on with this phase.',
   },
+  'kubernetes-component-damaged': {
+    fault: 'system',
+    exit: 'image',
+    retryable: true,
+    meaning:
+      'A component in the store of the machine is no longer what it was when it came. It was not used; what the machine itself had stored of it is removed.',
+    fix: 'Run the same `cluster init` again: it uploads the component anew. Then look at the disk of the machine: something has changed bytes on it.',
+  },
   'kubernetes-image-broken': {
     fault: 'system',
     exit: 'image',

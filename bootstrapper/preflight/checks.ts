@@ -51,7 +51,12 @@ const CHECKS: readonly Check[] = [
     swapDevices(swaps).map((device) => ({ code: 'preflight-swap', what: `swap is on: ${device}` })),
   ({ addresses, wantedAddress }) => {
     if (addresses.length === 0)
-      return [{ code: 'preflight-address', what: 'the machine has no address but loopback' }];
+      return [
+        {
+          code: 'preflight-address',
+          what: 'the machine has no address but those of loopback and of single links (169.254.0.0/16, fe80::/10)',
+        },
+      ];
     if (wantedAddress === undefined || addresses.includes(wantedAddress)) return [];
     return [
       {

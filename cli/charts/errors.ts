@@ -45,14 +45,14 @@ export const chartErrors = defineErrors({
   },
   'charts-invalid': {
     fault: 'operator',
-    exit: 'usage',
+    exit: 'chart',
     retryable: false,
     meaning: 'A chart can not be rendered with the given values; nothing of it was installed.',
     fix: 'Correct the chart or its `values`; the place is in the message.',
   },
   'charts-timeout': {
     fault: 'system',
-    exit: 'partial',
+    exit: 'chartTimeout',
     retryable: true,
     meaning: 'What a chart made did not become ready in time; the message says which pods are not and why.',
     fix: 'Remove the cause named in the message, or give the chart a longer `timeoutSeconds`; the same command goes on from there.',

@@ -32,6 +32,7 @@ export async function followInit(context: CommandContext, options: FollowOptions
   const { session, initId, spec } = options;
   const view = new PhaseView(context.host);
   let seen = 0n;
+  let connections = 0;
   try {
     const result = await persist(
       {
@@ -42,8 +43,10 @@ export async function followInit(context: CommandContext, options: FollowOptions
       },
       async (alive) => {
         const request = { initId, afterSequence: seen, spec };
+        connections += 1;
         for await (const event of watched(session, request, context)) {
           alive();
+          if (event.sequence > seen + 1n) throw missed(seen, event.sequence);
           if (event.sequence > seen) seen = event.sequence;
           else if (event.sequence !== 0n) continue; // seen before the connection broke
           view.show(event);
@@ -54,11 +57,20 @@ export async function followInit(context: CommandContext, options: FollowOptions
       },
     );
     await view.close();
+    if (connections > 1) {
+      const text = `Attached ${connections} times; none of the ${seen} events of the node was missed`;
+      context.host.say('init-followed', text, { connections, events: Number(seen) });
+    }
     return result;
   } catch (error) {
     await view.close(error);
     throw error;
   }
+}
+
+/** Attaching again asks for them: events are on the machine's disk before anybody sees one. */
+function missed(seen: bigint, next: bigint): RpcError {
+  return new RpcError('rpc-unreachable', `following the init: event ${next} came after event ${seen}`);
 }
 
 type InitCall = Parameters<InitSession['client']['init']>[0];

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { PHASES } from '../../initproto/phases.ts';
+import type { Bench } from '../machines/bench.ts';
+import type { InitRun } from './init-run.ts';
+import type { MachineUnderFire } from './machine-under-fire.ts';
+import { eventually } from './node-shell.ts';
+
+/** Whatever has happened: one cluster, Ready, each thing made once, and nothing to do for the same command. */
+export async function assertOneCluster(
+  bench: Bench,
+  machine: MachineUnderFire,
+  last: InitRun,
+): Promise<void> {
+  assert.equal(await last.ended, 0, last.said());
+  const { clusterId } = last.outcome()?.data as { clusterId: string };
+  assert.equal(clusterId, await machine.clusterId());
+  await eventually(
+    'the node is Ready',
+    90,
+    () => machine.node.kubectl('get', 'nodes', '--no-headers'),
+    (line) => /^n1 +Ready /.test(line),
+  );
+  const events = await machine.events();
+  assert.deepEqual(
+    events.map(({ sequence }) => sequence),
+    events.map((_, index) => index + 1),
+    'the record of events has no gaps',
+  );
+  for (const { name } of PHASES)
+    assert.ok(
+      events.some(({ event }) => event.phase === name && event.kind === 'finished'),
+      `${name} has never finished`,
+    );
+  const releases = await machine.node.run(
+    'sh',
+    '-c',
+    'kubectl get secrets -A -l owner=helm -o jsonpath="{range .items[*]}{.metadata.name}{\\"\\\\n\\"}{end}"',
+  );
+  assert.match(releases, /^sh\.helm\.release\.v1\.\S+\.v1$/, 'the network chart is installed once');
+  const clusters = await machine.node.etcdctl('root', 'get', '--prefix', '/cluster/', '--keys-only');
+  const nodes = clusters.stdout.split('\n').filter((key) => /\/nodes?\/[0-9a-f-]+$/.test(key));
+  assert.ok(nodes.length <= 1, `one node is recorded, not ${nodes.join()}`);
+  assert.match(await bench.must(...machine.init()), /nothing was changed/);
+}

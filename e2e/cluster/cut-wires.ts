@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { PHASES, type PhaseName } from '../../initproto/phases.ts';
+import { hostAddress } from '../../internal/machines/index.ts';
+import type { Bench } from '../machines/bench.ts';
+import { assertOneCluster } from './after-fire.ts';
+import { CableOnFire } from './wire-fire.ts';
+import { InitRun } from './init-run.ts';
+import { MachineUnderFire } from './machine-under-fire.ts';
+
+/** The CLI takes a connection for dead when it has been silent for this long (a heartbeat comes every 5 s). */
+const STALL_MS = 20_000;
+
+export interface WirePlan {
+  /** In these phases the cable goes dead for longer than the CLI believes in it. */
+  readonly stalls: readonly PhaseName[];
+  /** In this phase the machine does not answer for so long. */
+  readonly deaf: { readonly phase: PhaseName; readonly ms: number };
+  /** From this phase on the workstation sleeps for so long. */
+  readonly asleep: { readonly phase: PhaseName; readonly ms: number };
+}
+
+export interface WireReport {
+  readonly cuts: number;
+  readonly stalls: number;
+  readonly connections: number;
+  readonly events: number;
+}
+
+/**
+ * One init over a cable that is cut and reset in every phase, goes dead in some, to a machine that is deaf for a while,
+ * from a workstation that falls asleep. One run of the CLI: nobody starts it again.
+ */
+export async function followOverBadCable(bench: Bench, name: string, plan: WirePlan): Promise<WireReport> {
+  const machine = await MachineUnderFire.create(bench, name);
+  const { network } = await bench.cluster(name);
+  await using cable = await CableOnFire.lay(hostAddress(network), { host: machine.address, port: 9000 });
+  const cli = new InitRun(bench, machine.init(cable.endpoint));
+  const done = { cuts: new Set<PhaseName>(), stalls: new Set<PhaseName>() };
+  const anotherConnection = async (): Promise<void> => {
+    for (const before = cable.made; cable.made === before && !cli.over;) await delay(5);
+  };
+  const watching = machine.eachStart(
+    async ({ event: { phase } }) => {
+      if (cli.over || done.cuts.has(phase)) return cli.over ? 'stop' : 'go on';
+      done.cuts.add(phase);
+      const pid = await machine.signalAgent('SIGSTOP'); // the phase stands still while its cable is mistreated
+      cable.cut();
+      await anotherConnection();
+      cable.reset();
+      await anotherConnection();
+      if (plan.stalls.includes(phase)) {
+        // What is connected goes dead; with the machine awake, but its words nowhere.
+        await machine.signalAgent('SIGCONT', pid);
+        await cli.until(({ code, text = '' }) => code === `init-phase-${phase}` && !text.includes('lost'));
+        await machine.signalAgent('SIGSTOP', pid);
+        cable.goDead(true);
+        await delay(STALL_MS + 2000);
+        cable.goDead(false);
+        done.stalls.add(phase);
+        cable.reset(); // connections that were made meanwhile carry nothing
+      }
+      if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
+      await machine.signalAgent('SIGCONT', pid);
+      if (phase === plan.asleep.phase) {
+        cli.child.kill('SIGSTOP');
+        await delay(plan.asleep.ms);
+        cable.reset(); // nobody keeps a connection for a sleeper
+        cli.child.kill('SIGCONT');
+      }
+      return done.cuts.size === PHASES.length ? 'stop' : 'go on';
+    },
+    () => cli.over,
+  );
+  const code = await cli.ended;
+  await watching;
+  assert.equal(code, 0, cli.said());
+  assert.deepEqual([...done.cuts].toSorted(), PHASES.map(({ name: each }) => each).toSorted());
+  assert.deepEqual([...done.stalls].toSorted(), plan.stalls.toSorted());
+  const { connections, events } = cli.lines.find(({ code: each }) => each === 'init-followed')?.data as {
+    connections: number;
+    events: number;
+  };
+  // The CLI refuses gaps; that it has seen the last event as well is only known here.
+  const kept = await machine.events();
+  const last = kept.findLast(({ event }) => event.phase === 'node' && event.kind === 'finished');
+  assert.ok(
+    events >= (last?.sequence ?? Infinity),
+    `${events} events seen, ${last?.sequence} is the last of the init`,
+  );
+  await assertOneCluster(bench, machine, cli);
+  await bench.must('mini', 'down', '--name', name);
+  return { cuts: 2 * done.cuts.size, stalls: done.stalls.size, connections, events };
+}

@@ -1,0 +1,74 @@
+import type { ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Bench } from '../machines/bench.ts';
+
+/** One line of `--output json`. */
+export interface Line {
+  readonly type: string;
+  readonly code?: string;
+  readonly text?: string;
+  readonly message?: string;
+  readonly fix?: string;
+  readonly exit?: string;
+  readonly data?: unknown;
+}
+
+/** One run of the CLI with `--output json`, as a program that drives it sees it. */
+export class InitRun {
+  readonly lines: Line[] = [];
+  readonly child: ChildProcess;
+  /** Its exit code; -1 when a signal ended it. */
+  readonly ended: Promise<number>;
+  #wake: () => void = () => undefined;
+  #over = false;
+  /** By us, whatever it was doing. */
+  killed = false;
+
+  constructor(bench: Bench, args: readonly string[]) {
+    this.child = bench.startCli('--output', 'json', ...args);
+    if (this.child.stdout === null) throw new Error('the CLI has no standard output');
+    createInterface({ input: this.child.stdout }).on('line', (line) => {
+      this.lines.push(JSON.parse(line) as Line);
+      this.#wake();
+    });
+    this.ended = new Promise((resolve, reject) => {
+      this.child.once('error', reject);
+      this.child.once('close', (code) => {
+        this.#over = true;
+        this.#wake();
+        resolve(code ?? -1);
+      });
+    });
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** The first line that fits; undefined when the run ends without one. */
+  async until(fits: (line: Line) => boolean): Promise<Line | undefined> {
+    for (let at = 0; ; at++) {
+      while (at >= this.lines.length) {
+        if (this.#over) return undefined;
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+      }
+      const line = this.lines[at];
+      if (line !== undefined && fits(line)) return line;
+    }
+  }
+
+  async kill(): Promise<void> {
+    this.killed = true;
+    this.child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  /** What it ended with: its one result, or its one error. */
+  outcome(): Line | undefined {
+    return this.lines.findLast(({ type }) => type === 'result' || type === 'error');
+  }
+
+  said(): string {
+    return this.lines.map((line) => JSON.stringify(line)).join('\n');
+  }
+}

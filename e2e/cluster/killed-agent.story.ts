@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { assertOneCluster } from './after-fire.ts';
+import { InitRun } from './init-run.ts';
+import { isInside, Struck } from './kill-matrix.ts';
+import { MachineUnderFire } from './machine-under-fire.ts';
+
+/** One init, in each phase of which the agent is killed once. Nobody but systemd does anything about it. */
+await test('kill -9 of the agent in every phase: systemd starts it, and the one init goes on to Ready', async (story) => {
+  await using bench = await createBench();
+  const machine = await MachineUnderFire.create(bench, 'kagent');
+  const struck = new Struck('killed-agent');
+  let pid = await machine.agentAfter(undefined);
+  const cli = new InitRun(bench, machine.init());
+  const watching = machine.eachStart(
+    async ({ event: { phase } }) => {
+      if (!struck.has(phase)) {
+        await machine.signalAgent('SIGKILL', pid);
+        struck.note(phase, isInside(await machine.events(), phase));
+        pid = await machine.agentAfter(pid);
+      }
+      return struck.missing().length === 0 ? 'stop' : 'go on';
+    },
+    () => cli.over,
+  );
+  assert.equal(await cli.ended, 0, cli.said());
+  await watching;
+  story.diagnostic(struck.table());
+  assert.deepEqual(struck.missing(), []);
+  await assertOneCluster(bench, machine, cli);
+  const attached = cli.lines.find(({ code }) => code === 'init-followed');
+  assert.ok(attached, 'the CLI has attached again');
+});

@@ -1,0 +1,34 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { assertOneCluster } from './after-fire.ts';
+import { CliFire } from './cli-fire.ts';
+import { Struck } from './kill-matrix.ts';
+import { MachineUnderFire } from './machine-under-fire.ts';
+
+/** A phase that began and ended while the CLI was being started again needs another init. */
+const MAX_INITS = 3;
+
+await test('kill -9 of the CLI in every phase and step: the same command goes on with the one init', async (story) => {
+  await using bench = await createBench();
+  const struck = new Struck('killed-cli');
+  for (let round = 1; round <= MAX_INITS && (round === 1 || struck.missing().length > 0); round++) {
+    await story.test(`init ${round}`, async () => {
+      const name = `kcli${round}`;
+      const machine = await MachineUnderFire.create(bench, name);
+      const fire = new CliFire(bench, machine, struck);
+      const last = await fire.run();
+      await assertOneCluster(bench, machine, last);
+      if (round === 1) assert.deepEqual(fire.stepsLeft, []);
+      const phases = (await machine.events()).filter(({ event }) => event.kind === 'started');
+      const twice = phases.filter(
+        ({ event }, at) =>
+          event.phase !== 'preflight' && phases.findIndex((each) => each.event.phase === event.phase) !== at,
+      );
+      assert.deepEqual(twice, [], 'no phase ran twice because of a CLI');
+      await bench.must('mini', 'down', '--name', name);
+    });
+  }
+  story.diagnostic(struck.table());
+  assert.deepEqual(struck.missing(), []);
+});

@@ -1,0 +1,147 @@
+import { readdir, readFile, readlink, stat } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { kill } from 'node:process';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PhaseName } from '../../initproto/phases.ts';
+import { linkName, type LocalNode } from '../../internal/machines/index.ts';
+import type { Bench } from '../machines/bench.ts';
+import { machineWithoutCluster, type NodeShell } from './node-shell.ts';
+
+const LOOK_MS = 2;
+
+/** An event as the agent keeps it on its disk. */
+export interface KeptEvent {
+  readonly sequence: number;
+  readonly event: {
+    readonly kind: 'started' | 'finished' | 'progress' | 'failed';
+    readonly phase: PhaseName;
+    readonly already?: boolean;
+    readonly code?: string;
+    readonly message?: string;
+  };
+}
+
+/**
+ * A machine that waits for its owner, as one sees it who stands beside it: its disk, its processes, its plug. Nothing in
+ * the machine knows that it is watched.
+ */
+export class MachineUnderFire {
+  readonly name: string;
+  readonly address: string;
+  readonly fingerprint: string;
+  readonly workspace: string;
+  readonly node: NodeShell;
+  readonly #machine: LocalNode;
+  readonly #scope: string;
+
+  private constructor(
+    name: string,
+    machine: LocalNode,
+    made: Awaited<ReturnType<typeof machineWithoutCluster>>,
+    number: number,
+  ) {
+    this.name = name;
+    this.address = made.address;
+    this.fingerprint = made.fingerprint;
+    this.workspace = made.workspace;
+    this.node = made.node;
+    this.#machine = machine;
+    this.#scope = `/${linkName(number)}-n1.scope/`;
+  }
+
+  static async create(bench: Bench, name: string, ...flags: readonly string[]): Promise<MachineUnderFire> {
+    const made = await machineWithoutCluster(bench, name, ...flags);
+    const cluster = await bench.cluster(name);
+    return new MachineUnderFire(name, await cluster.node('n1'), made, cluster.network.number);
+  }
+
+  /** The command line of its init, to which `--output json` and the like may be added. */
+  init(endpoint = this.address): readonly string[] {
+    return ['--workspace', this.workspace, 'init', '--node', endpoint, '--fingerprint', this.fingerprint];
+  }
+
+  /** A file of its state folder. */
+  state(path: string): string {
+    return join(this.#machine.paths.data, 'cluster', path);
+  }
+
+  async events(): Promise<readonly KeptEvent[]> {
+    const text = await readFile(this.state('init/events.jsonl'), 'utf8').catch(() => '');
+    return text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as KeptEvent);
+  }
+
+  async clusterId(): Promise<string | undefined> {
+    const text = await readFile(this.state('enrolment/lock.json'), 'utf8').catch(() => undefined);
+    return text === undefined ? undefined : (JSON.parse(text) as { clusterId: string }).clusterId;
+  }
+
+  /** Calls back at the start of each phase, as soon as it is on the machine's disk, until it is told to stop. */
+  async eachStart(
+    onStart: (started: KeptEvent) => Promise<'go on' | 'stop'>,
+    isOver: () => boolean = () => false,
+  ): Promise<void> {
+    const path = this.state('init/events.jsonl');
+    for (let from = (await stat(path).catch(() => ({ size: 0 }))).size; ;) {
+      const { text, size } = await tail(path, from);
+      from = size;
+      for (const line of text) {
+        const event = JSON.parse(line) as KeptEvent;
+        if (event.event.kind === 'started' && (await onStart(event)) === 'stop') return;
+      }
+      if (text.length > 0) continue;
+      if (isOver()) return;
+      await delay(LOOK_MS);
+    }
+  }
+
+  /** The agent's process, by the host's number; undefined while it has none. */
+  async agentPid(): Promise<number | undefined> {
+    for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+      const cgroup = await readFile(`/proc/${pid}/cgroup`, 'utf8').catch(() => '');
+      if (!cgroup.includes(this.#scope) || !cgroup.includes('bootstrapper.service')) continue;
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      if (command.includes('bootstrapper.mjs') && (await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '')
+        return Number(pid);
+    }
+    return undefined;
+  }
+
+  async signalAgent(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT', pid?: number): Promise<number | undefined> {
+    const target = pid ?? (await this.agentPid());
+    if (target !== undefined) kill(target, signal);
+    return target;
+  }
+
+  /** Waits until another process is the agent than the one that was killed. */
+  async agentAfter(killed: number | undefined): Promise<number> {
+    for (;;) {
+      const pid = await this.agentPid();
+      if (pid !== undefined && pid !== killed) return pid;
+      await delay(50);
+    }
+  }
+}
+
+/** Whole lines of a file from an offset on, and the offset behind them. */
+async function tail(path: string, from: number): Promise<{ text: readonly string[]; size: number }> {
+  let file;
+  try {
+    file = await open(path, 'r');
+  } catch {
+    return { text: [], size: from };
+  }
+  try {
+    const { size } = await file.stat();
+    if (size < from) return { text: [], size }; // a torn line was cut off
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(size - from), 0, size - from, from);
+    const end = buffer.subarray(0, bytesRead).lastIndexOf(0x0a) + 1;
+    const text = buffer.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
+    return { text, size: from + end };
+  } finally {
+    await file.close();
+  }
+}

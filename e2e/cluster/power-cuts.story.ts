@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PhaseName } from '../../initproto/phases.ts';
+import { createBench } from '../machines/bench.ts';
+import { assertOneCluster } from './after-fire.ts';
+import { InitRun } from './init-run.ts';
+import { isInside, Struck } from './kill-matrix.ts';
+import { MachineUnderFire } from './machine-under-fire.ts';
+
+/** One init, in each phase of which the machine loses its power once. */
+await test('a power cut in every phase: switched on again, the same command goes on to Ready', async (story) => {
+  await using bench = await createBench();
+  const machine = await MachineUnderFire.create(bench, 'kpower');
+  const struck = new Struck('power-cuts');
+  while (struck.missing().length > 0) {
+    const before = struck.missing();
+    const pid = await machine.agentAfter(undefined);
+    const cli = new InitRun(bench, machine.init());
+    const caught = Promise.withResolvers<PhaseName>();
+    const watching = machine.eachStart(
+      async ({ event: { phase } }) => {
+        if (struck.has(phase)) return cli.over ? 'stop' : 'go on';
+        await machine.signalAgent('SIGSTOP', pid); // so that the phase does not end while the plug is reached for
+        caught.resolve(phase);
+        return 'stop';
+      },
+      () => cli.over,
+    );
+    const phase = await Promise.race([caught.promise, cli.ended.then(() => undefined)]);
+    if (phase === undefined) break; // it has ended, which is said below
+    await watching;
+    const inside = isInside(await machine.events(), phase);
+    await bench.must('mini', 'stop', '--power-cut', '--name', machine.name, 'n1');
+    await cli.kill();
+    struck.note(phase, inside);
+    await bench.must('mini', 'start', '--name', machine.name, 'n1');
+    assert.ok(
+      struck.missing().length < before.length || !inside,
+      `the strike in ${phase} did not count: ${cli.said()}`,
+    );
+  }
+  story.diagnostic(struck.table());
+  assert.deepEqual(struck.missing(), []);
+  await assertOneCluster(bench, machine, await finished(new InitRun(bench, machine.init())));
+});
+
+async function finished(cli: InitRun): Promise<InitRun> {
+  await cli.ended;
+  return cli;
+}
