@@ -2,7 +2,8 @@ import { SystemClock } from '../internal/clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
 import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
 import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
-import { parseJoinserviceConfig, serve } from './server/index.ts';
+import { VERSION } from '../internal/versions/index.ts';
+import { METRICS_PORT, parseJoinserviceConfig, serve } from './server/index.ts';
 
 /** `joinservice CONFIG`: hosts the curator. Unprivileged; started and stopped by the agent as a unit of its own. */
 const MAX_CONFIG_BYTES = 64 * 1024;
@@ -14,6 +15,17 @@ const log = createLogger({
   sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
 });
 
+function usage() {
+  const { rss, heapUsed } = process.memoryUsage();
+  const { userCPUTime, systemCPUTime } = process.resourceUsage();
+  return {
+    uptimeSeconds: process.uptime(),
+    residentBytes: rss,
+    heapBytes: heapUsed,
+    cpuMicroseconds: userCPUTime + systemCPUTime,
+  };
+}
+
 const stop = new AbortController();
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort(new Error(name)));
 
@@ -23,7 +35,7 @@ try {
   await serve(
     parseJoinserviceConfig(path, text),
     { files, streams: new DiskStreams(), clock, log },
-    { signal: stop.signal },
+    { signal: stop.signal, metrics: { port: METRICS_PORT, version: VERSION, usage } },
   );
 } catch (error) {
   if (!isAbort(error, stop.signal)) {

@@ -103,6 +103,11 @@ export class NodeFeed {
     return subscription;
   }
 
+  /** All nodes as this curator knows them, for what decides nothing. */
+  all(): readonly NodeView[] {
+    return [...this.#nodes.keys()].flatMap((nodeId) => this.view(nodeId) ?? []);
+  }
+
   /** undefined while there is no record of the node; throws `record-invalid`. */
   view(nodeId: string): NodeView | undefined {
     return viewFromParts(this.#nodes.get(nodeId) ?? {});

@@ -14,4 +14,4 @@ export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts'
 export type { NodeFeed } from './feed.ts';
 export { NodeStore } from './node-store.ts';
 export { readCluster, type CuratorFacts } from './read-handlers.ts';
-export type { NodeView } from './wire.ts';
+export { healthOf, type NodeView } from './wire.ts';

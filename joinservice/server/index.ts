@@ -2,3 +2,4 @@
 export { parseJoinserviceConfig, type JoinserviceConfig } from './config.ts';
 export { JoinserviceError, joinserviceErrors, type JoinserviceErrorCode } from './errors.ts';
 export { serve, type ServePorts } from './serve.ts';
+export { METRICS_PORT } from './run-metrics.ts';

@@ -17,6 +17,7 @@ import { Attendances, streamHandlers } from '../streams/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
 import { runJoin } from './run-join.ts';
+import { runMetrics, type MetricsPlace } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MAX_CONNECTIONS = 16_384;
@@ -42,6 +43,8 @@ export async function serve(
     readonly signal: AbortSignal;
     readonly onListening?: (port: number) => void;
     readonly onJoinListening?: (port: number) => void;
+    /** Where this program tells what it counts, on the loopback; nowhere unless said. */
+    readonly metrics?: MetricsPlace;
   },
 ): Promise<void> {
   const { files, clock, log } = ports;
@@ -70,12 +73,8 @@ export async function serve(
   });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   const distribution = distributionHandlers({ etcd: cluster, feed, blobs: storeOf(config, ports) });
-  const nodes = new NodeStore(cluster);
-  const streams = streamHandlers({
-    attendances: new Attendances(),
-    findNode: (node, signal) => nodes.get(node, signal),
-    clock,
-  });
+  const attendances = new Attendances();
+  const streams = streamsOf(cluster, attendances, clock);
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
@@ -100,11 +99,19 @@ export async function serve(
     await Promise.all([
       curator.run(signal),
       feed.run(signal),
+      options.metrics === undefined
+        ? undefined
+        : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),
       join === undefined || signer === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
     ]);
   } finally {
     await server.close(GRACE_MS);
   }
+}
+
+function streamsOf(cluster: Namespace, attendances: Attendances, clock: Clock) {
+  const nodes = new NodeStore(cluster);
+  return streamHandlers({ attendances, findNode: (node, signal) => nodes.get(node, signal), clock });
 }
 
 function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePorts): BlobStore | undefined {
