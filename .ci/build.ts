@@ -12,7 +12,7 @@ import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
 const HELP = `Builds what is shipped, into dist/:
 
   cluster/main.mjs                                         the operator's program, with what it loads when needed
-  bootstrapper.mjs joinservice.mjs apilb.mjs               one file each; all of them need nothing but Node 24
+  bootstrapper.mjs joinservice.mjs signer.mjs apilb.mjs    one file each; all of them need nothing but Node 24
   cluster-agent_VERSION_ARCH.deb                           agent, its Node and bootstrapper.service
   cluster_VERSION_ARCH.deb                                 the operator's program and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea

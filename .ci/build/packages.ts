@@ -31,7 +31,7 @@ export function agentPackage(options: PackageOptions): DebianPackage {
     entries: [
       { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
       copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
-      ...['bootstrapper', 'joinservice', 'apilb'].map((name) =>
+      ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
         copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
       ),
       copy(file('bootstrapper.service'), '/lib/systemd/system/bootstrapper.service'),

@@ -25,6 +25,7 @@ export const PROGRAMS: readonly Program[] = [
   },
   { name: 'bootstrapper', entry: 'bootstrapper/main.ts', shape: 'file' },
   { name: 'joinservice', entry: 'joinservice/main.ts', shape: 'file' },
+  { name: 'signer', entry: 'joinservice/signer/main.ts', shape: 'file' },
   { name: 'apilb', entry: 'bootstrapper/apilb/main.ts', shape: 'file' },
 ];
 

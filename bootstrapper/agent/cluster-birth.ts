@@ -6,6 +6,9 @@ import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
 import { bootstrapCluster, type NamedKey } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { BootstrapData } from '../roleserve/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
+import { settingsFromSpec } from './enrolment-handlers.ts';
+import { firstMachine } from './first-machine.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 
 /** What the first node writes into the cluster it creates, and what that makes of it. */
@@ -14,15 +17,18 @@ export async function giveBirth(
   options: {
     readonly data: BootstrapData;
     readonly machine: MachineIdentity;
+    readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment'>;
     readonly address: string;
     readonly owners: readonly [NamedKey, ...NamedKey[]];
     readonly signal: AbortSignal;
   },
 ): Promise<{ readonly membership: Membership; readonly roles: readonly Role[] }> {
-  const { data, machine, address, owners, signal } = options;
+  const { data, machine, evidence, address, owners, signal } = options;
   const { spec } = data;
   const roles = firstNodeRoles({ singleNode: spec.singleNode });
-  const node = { name: spec.nodeName, pubKeyDer: machine.pubKeyDer, roles, labels: {} };
+  const nowMs = ports.nowMs();
+  const admission = await firstMachine(evidence, machine, { nowMs, signal });
+  const node = { name: spec.nodeName, pubKeyDer: machine.pubKeyDer, roles, labels: {}, admission };
   const { cluster } = await bootstrapCluster(
     new Namespace(ports.admin, CLUSTER_PREFIX),
     {
@@ -32,7 +38,8 @@ export async function giveBirth(
       node,
       owners,
       configuration: Buffer.from(spec.configuration, 'utf8'),
-      nowMs: ports.nowMs(),
+      settings: settingsFromSpec(spec),
+      nowMs,
     },
     signal,
   );

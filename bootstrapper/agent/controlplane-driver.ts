@@ -10,12 +10,16 @@ import {
   DEFAULT_QUOTA_BYTES,
   ETCD_PORTS,
   saveInitResult,
+  saveOwnership,
   type ConsensusConfig,
   type NamedKey,
   type RunningConsensus,
 } from '../consensus/index.ts';
-import { CURATOR_PORT, CuratorUnit } from '../curatorunit/index.ts';
+import { CURATOR_PORT, CuratorUnit, JOIN_PORT } from '../curatorunit/index.ts';
+import { ETCD_PIPE, SIGNER_SOCKET } from '../signerunit/index.ts';
+import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
@@ -49,6 +53,8 @@ export interface DriverPorts {
 
 export interface DriverOptions {
   readonly machine: MachineIdentity;
+  /** What this machine shows of itself. */
+  readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment'>;
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;
@@ -91,7 +97,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
   ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }> {
     const { admin } = this.#consensus();
     const { files, clock, state } = this.#ports;
-    const { machine, ownAddress, owners } = this.#options;
+    const { machine, evidence, ownAddress, owners } = this.#options;
     const nowMs = (): number => clock.nowMs();
     const authority = await ensureClusterAuthority(
       { files, nowMs },
@@ -99,7 +105,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     );
     const born = await giveBirth(
       { admin, authority, nowMs },
-      { data, machine, address: ownAddress(), owners, signal },
+      { data, machine, evidence, address: ownAddress(), owners, signal },
     );
     // The membership comes last: with it on disk the machine resumes and needs the other two.
     await state.settings.save(settingsFromSpec(data.spec));
@@ -120,6 +126,12 @@ export class MachineControlPlane implements ControlPlaneDriver {
       etcdEndpoints: [endpoint],
       metricsUrl,
       stores: this.#options.stores,
+      join: {
+        listen: { host: '0.0.0.0', port: JOIN_PORT },
+        address: membership.nodeAddress,
+        evidence: { socket: EVIDENCE_SOCKET, variant: this.#options.evidence.variant },
+        signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PIPE },
+      },
       command: JOINSERVICE_COMMAND,
       configFile: '/etc/cluster/joinservice.json',
       stateDir: PLACES.state,
@@ -154,6 +166,11 @@ export class MachineControlPlane implements ControlPlaneDriver {
     this.#running = undefined;
     await this.#consensusPort().leave(config, signal);
     await files.remove(PLACES.ca);
+  }
+
+  /** Whose cluster this is, where every join service can show it. */
+  async keepOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
+    await saveOwnership(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), ownership, signal);
   }
 
   /** The result of the init, where every curator can answer it to the owner. */

@@ -2,6 +2,7 @@ import type { Peeked } from '../../internal/event/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
+import { ownershipRunnable } from './ownership.ts';
 import { signerDriver } from './signer-driver.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
@@ -79,6 +80,13 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     ),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
     ...operatorRunnables(options),
+    ownership: ownershipRunnable({
+      job,
+      ownerKeys,
+      localControlPlane: values.localControlPlane,
+      clock,
+      keep: (ownership, signal) => driver.keepOwnership(ownership, signal),
+    }),
     ...workloads(options, driver),
   };
 }
@@ -90,7 +98,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
     { files, commands, units, clock, log: log.child('consensus'), state, retire: retirePorts(ports) },
     {
       machine: identity,
-      variant: node.evidence.variant,
+      evidence: node.evidence,
       owners,
       etcdBinary: `${PATHS.bin}/etcd`,
       ownAddress,

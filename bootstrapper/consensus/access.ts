@@ -8,6 +8,8 @@ import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 export const ACCESS: readonly EtcdUser[] = [
   { name: 'root', grants: [] },
   { name: 'curator', grants: [{ kind: 'prefix', prefix: CLUSTER_PREFIX }] },
+  // What signs looks at records and changes none.
+  { name: 'signer', grants: [{ kind: 'prefix', prefix: CLUSTER_PREFIX, access: 'read' }] },
   {
     name: 'apiserver',
     grants: [

@@ -4,8 +4,13 @@ import {
   CONFIGURATION_KEY,
   INIT_RESULT_KEY,
   nodeNameKey,
+  OWNERSHIP_KEY,
   records,
+  SETTINGS_KEY,
   type ClusterRecord,
+  type NodeRecord,
+  type OwnershipRecord,
+  type SettingsRecord,
 } from '../../internal/records/index.ts';
 import { fingerprintOfKey, nodeIdOf } from '../../internal/pki/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
@@ -23,6 +28,12 @@ export interface ClusterBirth {
     readonly pubKeyDer: Uint8Array;
     readonly roles: readonly Role[];
     readonly labels: Readonly<Record<string, string>>;
+    /** Which machine it is, as far as it can be told. */
+    readonly admission: NodeRecord['admission'];
+  };
+  /** How every node runs Kubernetes. */
+  readonly settings: Omit<SettingsRecord, 'version' | 'apiServerSans'> & {
+    readonly apiServerSans: readonly string[];
   };
   /** SubjectPublicKeyInfo, DER, of each owner by name; at least one. */
   readonly owners: readonly [NamedKey, ...NamedKey[]];
@@ -65,6 +76,14 @@ export async function bootstrapCluster(
         put(CLUSTER_KEY, records.cluster.encode(cluster)),
         ...nodeWrites(birth, nodeId),
         ...birth.owners.map((owner) => ownerWrite(owner, nowMs)),
+        put(
+          SETTINGS_KEY,
+          records.settings.encode({
+            version: 1,
+            ...birth.settings,
+            apiServerSans: [...birth.settings.apiServerSans],
+          }),
+        ),
         put(
           CONFIGURATION_KEY,
           records.configuration.encode({
@@ -118,10 +137,28 @@ function nodeWrites({ node, nowMs }: ClusterBirth, nodeId: string) {
         roles: [...parseRoles(node.roles)],
         labels: { ...node.labels },
         createdMs: nowMs,
+        ...(node.admission === undefined ? {} : { admission: node.admission }),
       }),
     ),
+    ...(node.admission === undefined ? [] : [identityWrite(node.admission, nodeId)]),
     put(nodeNameKey(node.name), new TextEncoder().encode(nodeId)),
   ];
+}
+
+/** One membership per machine, also of the first one. */
+function identityWrite({ identity, akName }: NonNullable<NodeRecord['admission']>, nodeId: string) {
+  const record = { version: 1 as const, nodeId, ...(akName === undefined ? {} : { akName }) };
+  return put(records.identity.key(identity), records.identity.encode(record));
+}
+
+/** Whose cluster it is, where every join service can show it. The first signature stays. */
+export async function saveOwnership(
+  etcd: KeySpace,
+  ownership: Omit<OwnershipRecord, 'version'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const value = records.ownership.encode({ version: 1, ...ownership });
+  await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [put(OWNERSHIP_KEY, value)] }, { signal });
 }
 
 function ownerWrite(owner: NamedKey, nowMs: number) {

@@ -220,6 +220,15 @@ describe('bootstrapCluster()', () => {
     pubKeyDer: pubKeyOf(generateKeyPem()),
     roles: ['ConsensusMember'] as const,
     labels: {},
+    admission: undefined,
+  };
+  const settings = {
+    clusterName: 'test',
+    kubernetesVersion: 'v1.34.0',
+    podSubnet: '10.244.0.0/16',
+    serviceSubnet: '10.96.0.0/12',
+    apiServerSans: [],
+    bundleManifest: '{}',
   };
   const owner = { name: 'owner', pubKeyDer: pubKeyOf(generateKeyPem()) };
   const birth: ClusterBirth = {
@@ -227,6 +236,7 @@ describe('bootstrapCluster()', () => {
     clusterName: 'test',
     caPem: 'CA',
     node,
+    settings,
     owners: [owner],
     configuration: bytes('{}'),
     nowMs: 1,

@@ -123,6 +123,7 @@ test('each user may touch its own keys; nobody but root has more than named', ()
   expect(Object.fromEntries(ACCESS.map(({ name, grants }) => [name, grants]))).toEqual({
     root: [],
     curator: [{ kind: 'prefix', prefix: '/cluster/' }],
+    signer: [{ kind: 'prefix', prefix: '/cluster/', access: 'read' }],
     apiserver: [
       { kind: 'prefix', prefix: '/registry/' },
       { kind: 'key', key: 'compact_rev_key' },

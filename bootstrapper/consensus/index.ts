@@ -8,7 +8,13 @@
  * Each step makes only what is missing, so a crash between any two is healed by the next start. The role server's
  * controlplane worker calls it and then `bootstrapCluster` with the cluster's first records.
  */
-export { bootstrapCluster, saveInitResult, type ClusterBirth, type NamedKey } from './bootstrap-cluster.ts';
+export {
+  bootstrapCluster,
+  saveInitResult,
+  saveOwnership,
+  type ClusterBirth,
+  type NamedKey,
+} from './bootstrap-cluster.ts';
 export { Consensus, type ConsensusConfig, type ConsensusPorts, type RunningConsensus } from './consensus.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
 export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, type ListenPorts, type Origin } from './etcd-unit.ts';

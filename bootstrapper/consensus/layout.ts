@@ -1,5 +1,5 @@
 /** etcd's users, as client certificates name them. */
-export const ETCD_USERS = ['root', 'curator', 'apiserver'] as const;
+export const ETCD_USERS = ['root', 'curator', 'apiserver', 'signer'] as const;
 export type EtcdUserName = (typeof ETCD_USERS)[number];
 
 /** A key and its certificate. */

@@ -12,6 +12,15 @@ const settings: JoinserviceSettings = {
   etcdEndpoints: ['127.0.0.1:2379'],
   metricsUrl: 'http://127.0.0.1:2381/metrics',
   stores: ['/var/lib/cluster/store', '/seed'],
+  join: {
+    listen: { host: '0.0.0.0', port: 9090 },
+    address: '192.0.2.1',
+    evidence: { socket: '/run/cluster/evidence/evidence.sock', variant: 'tpm' },
+    signer: {
+      socket: '/run/cluster-signer/signer.sock',
+      etcdPipe: '/run/cluster-joinservice/etcd.sock',
+    },
+  },
 };
 const files = {
   clusterCaFile: '/s/ca.crt',

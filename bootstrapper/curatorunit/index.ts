@@ -6,6 +6,7 @@ export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './cu
 export { CuratorUnitError, curatorUnitErrors, type CuratorUnitErrorCode } from './errors.ts';
 export {
   CURATOR_PORT,
+  JOIN_PORT,
   JOINSERVICE_USER,
   type JoinserviceFiles,
   type JoinserviceSettings,

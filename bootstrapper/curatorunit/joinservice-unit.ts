@@ -2,6 +2,7 @@ import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
 export const JOINSERVICE_USER = 'cluster-joinservice';
 export const CURATOR_PORT = 9091;
+export const JOIN_PORT = 9090;
 
 /** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
 const CREDENTIALS = `/run/credentials/${JOINSERVICE_UNIT}`;
@@ -15,6 +16,16 @@ export interface JoinserviceSettings {
   readonly metricsUrl: string;
   /** Stores of the bundle's blobs, which the service may read. */
   readonly stores: readonly string[];
+  /** How machines are let in. */
+  readonly join: {
+    readonly listen: { readonly host: string; readonly port: number };
+    /** Where other nodes reach this one; no port. */
+    readonly address: string;
+    /** The agent's socket, and the kind of evidence that this machine has. */
+    readonly evidence: { readonly socket: string; readonly variant: string };
+    /** The signer's socket, and the one at which the signer finds its way to etcd. */
+    readonly signer: { readonly socket: string; readonly etcdPipe: string };
+  };
 }
 
 /** The files that the join service needs; the agent's own, which its user can't read where they are. */
@@ -39,6 +50,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     certFile: at('node.crt'),
     keyFile: at('node.key'),
     stores: settings.stores,
+    join: settings.join,
     etcd: {
       endpoints: settings.etcdEndpoints,
       caFile: at('etcd-ca.crt'),
@@ -88,7 +100,9 @@ RestartSec=1
 TimeoutStopSec=10
 LimitNOFILE=65536
 OOMScoreAdjust=-500
-UMask=0077
+UMask=0007
+RuntimeDirectory=cluster-joinservice
+RuntimeDirectoryMode=0750
 ${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}
 
 TemporaryFileSystem=${options.stateDir}:ro

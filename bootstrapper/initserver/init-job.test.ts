@@ -97,7 +97,7 @@ describe('InitJob', () => {
     await next.accept(request, never);
     expect([next.outcome.peek(), next.acknowledged.peek()]).toEqual([
       { set: true, value: outcome },
-      { set: true, value: true },
+      { set: true, value: { ownershipSignatureBase64: 'c2ln' } },
     ]);
   });
 

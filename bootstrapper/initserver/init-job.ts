@@ -40,6 +40,12 @@ export interface InitJobPorts {
   readonly ownAddress: () => string;
 }
 
+/** The owner has the result, and says whose cluster this is. */
+export interface Acknowledgement {
+  /** Over `ownershipStatement` (internal/crypto). */
+  readonly ownershipSignatureBase64: string;
+}
+
 /**
  * The node's own init job. It is accepted once, kept on disk, and lives on without the connection that brought it:
  *
@@ -53,7 +59,7 @@ export class InitJob {
   readonly #restored = new EventValue<true>();
   readonly #accepted = new EventValue<InitRecord>();
   readonly #outcome = new EventValue<InitOutcome | undefined>();
-  readonly #acknowledged = new EventValue<true>();
+  readonly #acknowledged = new EventValue<Acknowledgement>();
   #accepting: Promise<unknown> = Promise.resolve();
 
   constructor(ports: InitJobPorts, folder: string) {
@@ -76,7 +82,7 @@ export class InitJob {
     return this.#outcome;
   }
 
-  get acknowledged(): Readable<true> {
+  get acknowledged(): Readable<Acknowledgement> {
     return this.#acknowledged;
   }
 
@@ -86,10 +92,10 @@ export class InitJob {
     const record = await this.#read<InitRecord>('request.json');
     if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
       const outcome = await this.#read<InitOutcome>('outcome.json');
-      const acknowledged = await this.#read('acknowledged.json');
+      const acknowledged = await this.#read<Acknowledgement>('acknowledged.json');
       this.#accepted.set(record);
       if (outcome !== undefined) this.#outcome.set(outcome);
-      if (acknowledged !== undefined) this.#acknowledged.set(true);
+      if (acknowledged !== undefined) this.#acknowledged.set(acknowledged);
     }
     this.#restored.set(true);
   }
@@ -108,13 +114,14 @@ export class InitJob {
 
   /** The owner has everything: the secrets of the request need not stay on this disk. */
   async acknowledge(ownershipSignatureBase64: string): Promise<void> {
-    await this.#write('acknowledged.json', { ownershipSignatureBase64 });
+    const acknowledgement = { ownershipSignatureBase64 };
+    await this.#write('acknowledged.json', acknowledgement);
     const record = this.#accepted.peek();
     if (record.set) {
       const spec = { ...record.value.spec, clusterUnlockKeyHex: '' };
       await this.#write('request.json', { ...record.value, spec });
     }
-    this.#acknowledged.set(true);
+    this.#acknowledged.set(acknowledgement);
   }
 
   async #accept(request: InitRecord, signal: AbortSignal): Promise<void> {

@@ -32,4 +32,5 @@ export {
   type RoleSet,
 } from './values.ts';
 export { planRoleFetch, roleFetchWorker, type RoleFetchOptions } from './rolefetch-worker.ts';
+export { planSigner, signerWorker, type SignerDriver, type SignerOptions } from './signer-worker.ts';
 export { statusPushWorker, type StatusFacts, type StatusPushOptions } from './statuspush-worker.ts';

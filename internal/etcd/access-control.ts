@@ -6,9 +6,10 @@ import { Permission_Type } from './proto/gen/authpb_pb.js';
 import { Auth } from './proto/gen/etcdserverpb_pb.js';
 import { keyBytes, prefixRange } from './wire.ts';
 
-/** What a role may read and write: one key, or all that begin with a prefix. */
-export type Grant =
-  { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string };
+/** What a role may read, and write unless it says otherwise: one key, or all that begin with a prefix. */
+export type Grant = (
+  { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string }
+) & { readonly access?: 'read' };
 
 /** A user that logs in with a client certificate, and the one role of the same name. */
 export interface EtcdUser {
@@ -62,11 +63,11 @@ export class AccessControl {
     const { perm: held } = await this.#call(`reading etcd role ${name}`, options, (auth, call) =>
       auth.roleGet({ role: name }, call),
     );
-    const wanted = grants.map(rangeOf);
-    for (const range of wanted) {
-      if (held.some((each) => isSame(each, range) && each.permType === Permission_Type.READWRITE)) continue;
+    const wanted = grants.map((grant) => ({ ...rangeOf(grant), permType: permissionOf(grant) }));
+    for (const perm of wanted) {
+      if (held.some((each) => isSame(each, perm) && each.permType === perm.permType)) continue;
       await this.#call(`granting keys to etcd role ${name}`, options, (auth, call) =>
-        auth.roleGrantPermission({ name, perm: { permType: Permission_Type.READWRITE, ...range } }, call),
+        auth.roleGrantPermission({ name, perm }, call),
       );
     }
     if (name === 'root') return; // its role is built in and holds everything
@@ -97,6 +98,10 @@ function rangeOf(grant: Grant): KeyRange {
   return grant.kind === 'key'
     ? { key: keyBytes(grant.key), rangeEnd: new Uint8Array() }
     : prefixRange(grant.prefix);
+}
+
+function permissionOf({ access }: Grant): Permission_Type {
+  return access === 'read' ? Permission_Type.READ : Permission_Type.READWRITE;
 }
 
 function isSame(a: KeyRange, b: KeyRange): boolean {

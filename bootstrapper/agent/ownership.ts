@@ -1,0 +1,72 @@
+import { createPublicKey } from 'node:crypto';
+import type { Clock } from '../../internal/clock/index.ts';
+import { isSignedBy, ownershipStatement } from '../../internal/crypto/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import { when, type Readable } from '../../internal/event/index.ts';
+import type { OwnershipRecord } from '../../internal/records/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import type { InitJob } from '../initserver/index.ts';
+import type { LocalControlPlane } from '../roleserve/index.ts';
+
+const RETRY_MS = 2_000;
+/** An Ed25519 SubjectPublicKeyInfo up to the raw key (RFC 8410). */
+const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
+
+export type Ownership = Omit<OwnershipRecord, 'version'>;
+
+export interface OwnershipOptions {
+  readonly job: Pick<InitJob, 'acknowledged' | 'outcome'>;
+  /** Raw Ed25519 keys of the owners that this machine was provisioned with. */
+  readonly ownerKeys: readonly Uint8Array[];
+  readonly localControlPlane: Readable<LocalControlPlane | undefined>;
+  readonly clock: Clock;
+  readonly keep: (ownership: Ownership, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * Brings the owner's signature from the machine that made the cluster to where every join service can show it. Repeated
+ * in each life of this machine; what is on record already stays.
+ */
+export function ownershipRunnable(options: OwnershipOptions): Runnable {
+  const { job, localControlPlane, clock, keep } = options;
+  return async (scope) => {
+    const { signal } = scope;
+    scope.healthy();
+    scope.waiting('an owner to say whose cluster this is');
+    const { ownershipSignatureBase64 } = await when(job.acknowledged, () => true, signal);
+    const outcome = await when(job.outcome, (value) => value !== undefined, signal);
+    if (outcome === undefined) throw new TypeError('an outcome that is none');
+    const signature = Buffer.from(ownershipSignatureBase64, 'base64');
+    const statement = ownershipStatement({ ...outcome, epoch: BigInt(outcome.epoch) });
+    const owner = options.ownerKeys.find((key) => isSignedBy(spkiOfRaw(key), statement, signature));
+    if (owner === undefined) {
+      scope.log.error('no owner of this machine signed that the cluster is theirs: nobody can join');
+      return scope.done();
+    }
+    const ownership = {
+      epoch: outcome.epoch,
+      ownerPubKey: Buffer.from(owner).toString('base64'),
+      signature: ownershipSignatureBase64,
+      timeMs: clock.nowMs(),
+    };
+    for (;;) {
+      scope.waiting('a control plane on this node');
+      await when(localControlPlane, (value) => value !== undefined, signal);
+      try {
+        await keep(ownership, signal);
+        return scope.done();
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        scope.log.warn('whose cluster this is could not be written down yet', { error });
+        await clock.sleep(RETRY_MS, signal);
+      }
+    }
+  };
+}
+
+function spkiOfRaw(raw: Uint8Array): Uint8Array {
+  const der = Buffer.concat([ED25519_SPKI, raw]);
+  return new Uint8Array(
+    createPublicKey({ key: der, format: 'der', type: 'spki' }).export({ format: 'der', type: 'spki' }),
+  );
+}

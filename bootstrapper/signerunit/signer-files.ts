@@ -1,0 +1,89 @@
+import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+
+export const SIGNER_UNIT = 'cluster-signer.service';
+export const SIGNER_USER = 'cluster-signer';
+/** Where the join service asks. The folder is systemd's and lives as long as the unit. */
+export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
+/** Where the join service passes the signer's own TLS on to etcd. */
+export const ETCD_PIPE = '/run/cluster-joinservice/etcd.sock';
+
+/** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
+const CREDENTIALS = `/run/credentials/${SIGNER_UNIT}`;
+
+/** How the signer proves itself to etcd. */
+export interface SignerEtcdFiles {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** The configuration, with each file where the unit sees it. */
+export function buildSignerConfig(folder: string = CREDENTIALS): string {
+  const at = (name: string): string => `${folder}/${name}`;
+  const config = {
+    version: 1,
+    listen: SIGNER_SOCKET,
+    keys: folder,
+    etcd: {
+      endpoint: `unix:${ETCD_PIPE}`,
+      caFile: at('etcd-ca.crt'),
+      certFile: at('etcd.crt'),
+      keyFile: at('etcd.key'),
+    },
+  };
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+/**
+ * The signer as a unit: a user of its own without any network, which sees the keys it is handed and nothing else of the
+ * cluster. It shares the join service's group for the two sockets between them. A key that is not there yet is left out.
+ */
+export function buildSignerUnit(options: {
+  /** Program and script. */
+  readonly command: readonly [string, ...string[]];
+  readonly configFile: string;
+  readonly stateDir: string;
+  /** The join service's group. */
+  readonly group: string;
+  readonly etcd: SignerEtcdFiles;
+  /** Name in the key ring → file; those that are there. */
+  readonly keys: Readonly<Record<string, string>>;
+  readonly credentialsSha256: string;
+}): string {
+  const { etcd, keys } = options;
+  const credentials: readonly (readonly [string, string])[] = [
+    ['config.json', options.configFile],
+    ['etcd-ca.crt', etcd.caFile],
+    ['etcd.crt', etcd.certFile],
+    ['etcd.key', etcd.keyFile],
+    ...Object.entries(keys),
+  ];
+  return `# Credentials: ${options.credentialsSha256}
+[Unit]
+Description=Signer of certificates (cluster)
+After=local-fs.target
+
+[Service]
+Type=exec
+User=${SIGNER_USER}
+Group=${options.group}
+ExecStart=${options.command.join(' ')} ${CREDENTIALS}/config.json
+Restart=always
+RestartSec=1
+TimeoutStopSec=10
+OOMScoreAdjust=-500
+UMask=0007
+RuntimeDirectory=cluster-signer
+RuntimeDirectoryMode=0750
+${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}
+
+InaccessiblePaths=-${options.stateDir} -/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
+PrivateNetwork=yes
+IPAddressDeny=any
+${SERVICE_SANDBOX}
+RestrictAddressFamilies=
+RestrictAddressFamilies=AF_UNIX
+SystemCallFilter=~@privileged
+SystemCallErrorNumber=EPERM
+`;
+}

@@ -1,0 +1,50 @@
+import { expect, test } from '@jest/globals';
+import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
+import { buildSignerConfig } from './signer-files.ts';
+import { SIGNER_UNIT, SignerUnit, type SignerUnitConfig } from './index.ts';
+
+const signal = new AbortController().signal;
+const config: SignerUnitConfig = {
+  command: ['/usr/lib/cluster/node', '/usr/lib/cluster/signer.mjs'],
+  configFile: '/etc/cluster/signer.json',
+  stateDir: '/var/lib/cluster',
+  joinserviceUser: 'cluster-joinservice',
+  etcd: { caFile: '/s/ca.crt', certFile: '/s/client.crt', keyFile: '/s/client.key' },
+  keys: { 'cluster-ca.key': '/s/cluster.key', 'kubernetes-ca.key': '/k/ca.key' },
+};
+
+async function create() {
+  const files = new MemoryFiles();
+  for (const folder of ['/etc/cluster', '/s', '/k']) await files.makeDirectory(folder);
+  const units = new FakeUnits();
+  const commands = new FakeCommands();
+  return { files, units, unit: new SignerUnit({ files, units, commands }) };
+}
+
+test('the unit has no network, no capability, and of the state what it is handed', async () => {
+  const { files, units, unit } = await create();
+  await files.writeAtomic('/s/cluster.key', 'one');
+  expect(await unit.start(config, signal)).toEqual(['kubernetes-ca.key']);
+  const text = units.installed.get(SIGNER_UNIT) ?? '';
+  expect(text).toMatch(/^User=cluster-signer$/m);
+  expect(text).toMatch(/^Group=cluster-joinservice$/m);
+  expect(text).toMatch(/^PrivateNetwork=yes$/m);
+  expect(text).toMatch(/^RestrictAddressFamilies=\nRestrictAddressFamilies=AF_UNIX$/m);
+  expect(text).toMatch(/^CapabilityBoundingSet=$/m);
+  expect(text).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);
+  expect(text).toContain('LoadCredential=cluster-ca.key:/s/cluster.key');
+  expect(text).not.toContain('kubernetes-ca.key');
+  expect(JSON.parse(buildSignerConfig())).toMatchObject({ keys: '/run/credentials/cluster-signer.service' });
+});
+
+test('a key that comes or changes restarts it; nothing new does not', async () => {
+  const { files, units, unit } = await create();
+  await unit.start(config, signal);
+  await unit.start(config, signal);
+  expect(units.moves.filter((line) => line.startsWith('restart'))).toEqual([]);
+  await files.writeAtomic('/k/ca.key', 'two');
+  expect(await unit.start(config, signal)).toEqual(['cluster-ca.key']);
+  await files.writeAtomic('/k/ca.key', 'three');
+  await unit.start(config, signal);
+  expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(2);
+});
