@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type InitRecord } from '../initserver/index.ts';
@@ -32,6 +33,13 @@ const settings = {
 };
 const request = { initId: 'one', spec: { clusterId } } as InitRecord;
 
+/** A machine that nobody told where a cluster is. */
+const nobodyAsked = {
+  admit: untilAborted,
+  ticket: () => Promise.reject(new Error('nobody admitted this machine')),
+  joined: () => undefined,
+};
+
 /** A disk, and what the enrolment of a machine that starts with it ends in. */
 async function createMachine() {
   const files = new MemoryFiles();
@@ -48,7 +56,10 @@ async function createMachine() {
       { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },
       PLACES.init,
     );
-    const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
+    const handlers = createEnrolmentHandlers({
+      ...{ files, lock, job, state, values, joinClient: nobodyAsked, log: createMemoryLogger().log },
+      ownAddress: () => '198.18.0.11',
+    });
     const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
     const running = enrolment.run(never);
     return { values, job, enrolment, running };

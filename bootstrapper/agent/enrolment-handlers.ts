@@ -1,11 +1,15 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
 import { parseRoles } from '../../internal/role/index.ts';
 import { EnrolmentError, type EnrolmentHandlers, type Membership } from '../enrolment/index.ts';
 import type { InitJob, InitRecord, InitSpec } from '../initserver/index.ts';
-import type { NodeLock } from '../nodelock/index.ts';
+import type { Granted, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
+import { NodeLockError, type NodeLock } from '../nodelock/index.ts';
 import type { ClusterSettings, RoleValues } from '../roleserve/index.ts';
 import type { NodeState } from './node-state.ts';
+import { placeTicket } from './place-ticket.ts';
 import { PLACES } from './places.ts';
 
 export interface EnrolmentPorts {
@@ -14,18 +18,32 @@ export interface EnrolmentPorts {
   readonly job: InitJob;
   readonly state: NodeState;
   readonly values: RoleValues;
+  readonly joinClient: Pick<JoinClient, 'admit' | 'ticket' | 'joined'>;
+  readonly ownAddress: () => string;
+  readonly log: Logger;
 }
 
-/** What each state of the enrolment does on this machine. */
+/**
+ * What each state of the enrolment does on this machine. A join's way on after a crash, by what is on the disk:
+ *
+ * | admission | lock | membership | way on                                                                       |
+ * |-----------|------|------------|------------------------------------------------------------------------------|
+ * | any       | –    | –          | New: asks again; whoever admits now counts                                   |
+ * | there     | join | –          | Joining: the same key asks for the same ticket; what lies there is replaced  |
+ * | –         | join | –          | refused: the lock alone does not say where to go on                          |
+ * | any       | join | there      | Resuming                                                                     |
+ */
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
-  const { job, state, values } = ports;
+  const { job, state, values, lock, joinClient } = ports;
+  // The session that was admitted, for the ticket: kept in this life only.
+  let granted: Granted | undefined;
   return {
     New: async (signal) => {
       await job.restore();
       if ((await state.membership.load()) !== undefined) return { to: 'Resuming' };
-      await refuseRemains(ports);
-      await when(job.accepted, () => true, signal);
-      return { to: 'CreatingCluster' };
+      if ((await refuseRemains(ports)) === 'joining') return { to: 'Joining' };
+      granted = await admittedOrInit(ports, signal);
+      return { to: granted === undefined ? 'CreatingCluster' : 'Joining' };
     },
     CreatingCluster: async (signal) => {
       const record = await acceptedOf(job.accepted, signal);
@@ -35,7 +53,21 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       if (membership === undefined) throw new TypeError('a membership that is none');
       return { to: 'Running', membership };
     },
-    Joining: () => Promise.reject(new TypeError('nothing moves here yet')),
+    Joining: async (signal) => {
+      using session = granted;
+      granted = undefined;
+      const record = session?.record ?? (await state.join.load());
+      if (record === undefined) throw new TypeError('joining without an admission');
+      // Before anything is shown of the machine: the register says what the lock says.
+      await lock.acquire(claimOf(record));
+      const ticket = await takeTicket(ports, { session, record }, signal);
+      const membership = await placeTicket(ports, ticket, ports.ownAddress());
+      joinClient.joined(membership);
+      values.clusterSettings.set(ticket.settings);
+      values.clusterMembership.set(membership);
+      values.localRoles.set(new Set(ticket.roles));
+      return { to: 'Running', membership };
+    },
     Resuming: async () => {
       const [membership, roles, settings] = await Promise.all([
         state.membership.load(),
@@ -66,26 +98,83 @@ async function acceptedOf(accepted: Readable<InitRecord>, signal: AbortSignal): 
   return when(accepted, () => true, signal);
 }
 
-/** Data of a cluster without the membership that belongs to it: never the start of a second cluster. */
-async function refuseRemains({ files, lock, job }: EnrolmentPorts): Promise<void> {
-  const held = await lock.read();
-  const resumable = held?.by === 'init' && job.accepted.peek().set;
-  if (held !== undefined && !resumable) {
-    throw new EnrolmentError(
-      'enrolment-remains',
-      `enrolling: ${PLACES.lock} binds this machine to cluster ${held.clusterId}, but ${PLACES.init}/request.json is gone`,
-      {
-        details: { path: `${PLACES.init}/request.json`, clusterId: held.clusterId },
-      },
-    );
+function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'join'; id: string } {
+  return { clusterId, by: 'join', id: joinId };
+}
+
+/**
+ * An owner's init or a cluster's admission, whichever takes the lock. The other one is called off and has ended when this
+ * resolves. undefined: it was the init.
+ */
+async function admittedOrInit(ports: EnrolmentPorts, signal: AbortSignal): Promise<Granted | undefined> {
+  const { job, joinClient } = ports;
+  using race = childSignal(signal);
+  const accepted = when(job.accepted, () => true, race.signal).then(() => undefined);
+  const admitted = joinClient.admit(race.signal).then((granted) => lockFor(ports, granted));
+  try {
+    const winner = await Promise.race([accepted, admitted]);
+    // Whoever lost the lock ended without it: then the other one has it, or is about to say so.
+    return winner ?? (await accepted);
+  } finally {
+    race.abort(new Error('the machine is spoken for'));
+    await Promise.allSettled([accepted, admitted]);
   }
+}
+
+/** Admission on disk, then the lock. undefined: an init was faster. */
+async function lockFor({ lock, state }: EnrolmentPorts, granted: Granted): Promise<Granted | undefined> {
+  try {
+    await state.join.save(granted.record);
+    await lock.acquire(claimOf(granted.record));
+    return granted;
+  } catch (error) {
+    granted[Symbol.dispose]();
+    if (error instanceof NodeLockError && error.code === 'nodelock-held') return undefined;
+    throw error;
+  }
+}
+
+/** Over the session that was admitted, if it is still there; else asked for anew. Nothing is minted twice. */
+async function takeTicket(
+  { joinClient, log }: EnrolmentPorts,
+  at: { readonly session: Granted | undefined; readonly record: JoinRecord },
+  signal: AbortSignal,
+): Promise<OpenedTicket> {
+  if (at.session !== undefined) {
+    try {
+      return await at.session.commit(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn('the ticket did not come over the session that was admitted; asking anew', { error });
+    }
+  }
+  return joinClient.ticket(at.record, signal);
+}
+
+/** Data of a cluster without the membership that belongs to it: never the start of a second cluster. */
+async function refuseRemains({ files, lock, job, state }: EnrolmentPorts): Promise<'clean' | 'joining'> {
+  const held = await lock.read();
+  if (held?.by === 'join') {
+    const record = await state.join.load();
+    if (record?.clusterId === held.clusterId && record.joinId === held.id) return 'joining';
+    throw boundWithout(PLACES.join, held.clusterId);
+  }
+  const resumable = held?.by === 'init' && job.accepted.peek().set;
+  if (held !== undefined && !resumable) throw boundWithout(`${PLACES.init}/request.json`, held.clusterId);
   if (held === undefined && (await files.stat(PLACES.etcdData)) !== undefined) {
     throw new EnrolmentError(
       'enrolment-remains',
       `enrolling: ${PLACES.etcdData} is there, but ${PLACES.membership} and ${PLACES.lock} are gone`,
-      {
-        details: { path: PLACES.membership },
-      },
+      { details: { path: PLACES.membership } },
     );
   }
+  return 'clean';
+}
+
+function boundWithout(path: string, clusterId: string): EnrolmentError {
+  return new EnrolmentError(
+    'enrolment-remains',
+    `enrolling: ${PLACES.lock} binds this machine to cluster ${clusterId}, but ${path} is gone`,
+    { details: { path, clusterId } },
+  );
 }

@@ -26,7 +26,7 @@ export interface InitServerOptions {
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly service: InitServicePorts;
   readonly clock: Clock;
-  /** Whether this machine is a member already: one that did not come from an init never opens the port. */
+  /** Whether this machine is a member, or on its way by a ticket: one that did not come from an init never opens the port. */
   readonly isMember: () => Promise<boolean>;
 }
 
@@ -38,7 +38,9 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     if (await hasReasonToServe(scope.signal)) await serveInit(options, scope);
     else scope.healthy();
     scope.waiting('nothing: there is no init to serve');
-    await aborted(scope.signal);
+    // A machine whose way into a cluster has ended for good has to answer why.
+    await when(options.enrolment.status, ({ state }) => state === 'Failed', scope.signal);
+    await listen(options, scope, () => aborted(scope.signal));
   };
 
   /** An init under way, a machine that is nobody's yet, or one that has to answer why it can't be enrolled. */
@@ -52,7 +54,20 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
   }
 
-  async function serveInit({ service, ownerKeys, evidence }: InitServerOptions, scope: Scope): Promise<void> {
+  async function serveInit(options: InitServerOptions, scope: Scope): Promise<void> {
+    const { signal } = scope;
+    await listen(options, scope, async () => {
+      scope.healthy();
+      await Promise.race([when(job.acknowledged, () => true, signal), tooLate(signal), elsewhere(signal)]);
+    });
+    scope.log.info('the init port is closed', { port: INIT_PORT });
+  }
+
+  async function listen(
+    { service, ownerKeys, evidence }: InitServerOptions,
+    scope: Scope,
+    until: () => Promise<unknown>,
+  ): Promise<void> {
     await using server = createInitServer(service, {
       shows: evidence.issuers,
       ownerKeys,
@@ -61,11 +76,14 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     });
     await server.listen('0.0.0.0', INIT_PORT);
     scope.log.info('waiting for an owner', { port: INIT_PORT, fingerprint: identity.fingerprint });
-    scope.healthy();
     scope.waiting('an owner');
-    await Promise.race([when(job.acknowledged, () => true, scope.signal), tooLate(scope.signal)]);
+    await until();
     await server.close(CLOSE_MS);
-    scope.log.info('the init port is closed', { port: INIT_PORT });
+  }
+
+  /** A ticket has the lock of this machine. */
+  async function elsewhere(signal: AbortSignal): Promise<void> {
+    await when(options.enrolment.status, ({ state }) => state === 'Joining', signal);
   }
 
   async function tooLate(signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import { CheckedFile, type Membership } from '../enrolment/index.ts';
+import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
 import { PLACES } from './places.ts';
 
@@ -12,10 +13,17 @@ export class NodeState {
   /** Where the cluster's control planes are; unlike the others it can be learned again. */
   readonly directory: CheckedFile<ClusterDirectory>;
 
+  /** The admission that this machine is bound to; stays when it is a member. */
+  readonly join: CheckedFile<JoinRecord>;
+  /** Endpoints that somebody told this machine beside its provisioning. */
+  readonly directed: CheckedFile<readonly string[]>;
+
   constructor(files: FilePort) {
     this.membership = new CheckedFile(files, PLACES.membership);
     this.roles = new CheckedFile(files, PLACES.roles);
     this.directory = new CheckedFile(files, PLACES.directory);
+    this.join = new CheckedFile(files, PLACES.join);
+    this.directed = new CheckedFile(files, PLACES.directed);
     this.settings = new CheckedFile(files, PLACES.settings);
   }
 }

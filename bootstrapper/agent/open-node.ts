@@ -8,6 +8,7 @@ import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
 import { CURATOR_PORT } from '../curatorunit/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
+import type { JoinClient } from '../joinclient/index.ts';
 import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
@@ -15,6 +16,8 @@ import { runPreflight } from '../preflight/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
+import { DirectedEndpoints } from './directed-endpoints.ts';
+import { createJoinClient } from './join-client.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
@@ -40,6 +43,10 @@ export interface OpenNode {
   readonly phases: PhaseLog;
   readonly job: InitJob;
   readonly enrolment: Enrolment<Membership>;
+  readonly joinClient: JoinClient;
+  /** Whether this machine is a member, or bound to a cluster by a ticket. */
+  readonly isSpokenFor: () => Promise<boolean>;
+  readonly directed: DirectedEndpoints;
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
@@ -85,7 +92,18 @@ export async function openNode(
     random: ports.random,
   });
   const state = new NodeState(files);
-  const handlers = createEnrolmentHandlers({ files, lock, job, state, values });
+  const directed = new DirectedEndpoints(state.directed);
+  await directed.restore();
+  const owners = ownersFrom(provisioning);
+  const { ownerKeys } = owners;
+  const { version } = options;
+  const joinClient = createJoinClient(ports, {
+    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version },
+  });
+  const handlers = createEnrolmentHandlers({
+    ...{ files, lock, job, state, values, joinClient, ownAddress },
+    log: log.child('enrolment'),
+  });
   return {
     identity,
     evidence,
@@ -94,7 +112,11 @@ export async function openNode(
       failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
     },
     ownAddress,
-    ...ownersFrom(provisioning),
+    ...owners,
+    joinClient,
+    directed,
+    isSpokenFor: async () =>
+      (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,
     values,
     phases,

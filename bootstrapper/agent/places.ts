@@ -4,11 +4,17 @@ const STATE = '/var/lib/cluster';
 export const PLACES = {
   state: STATE,
   provisioning: '/etc/cluster/provisioning.json',
+  /** `joinEndpoints` that cloud-init or other automation has written, also after the agent was started. */
+  cloudInit: '/etc/cluster/join.json',
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
   keySecret: `${STATE}/machine/attestation-key.sealed`,
   enrolment: `${STATE}/enrolment`,
   lock: `${STATE}/enrolment/lock.json`,
+  /** What an admission binds this machine to, from before the lock until the membership is there. */
+  join: `${STATE}/enrolment/join.json`,
+  /** Where `cluster join` on a machine has said that its cluster is. */
+  directed: `${STATE}/enrolment/directed.json`,
   init: `${STATE}/init`,
   events: `${STATE}/init/events.jsonl`,
   membership: `${STATE}/membership/membership.json`,

@@ -1,6 +1,8 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
+import { ROLES } from '../role/index.ts';
+import { attestationSchema } from './attestation-schema.ts';
 import { endpointFrom } from './endpoint.ts';
 import { ConfigError } from './errors.ts';
 
@@ -59,6 +61,12 @@ const schema = z.strictObject({
         .refine((text) => endpointFrom(text, JOIN_PORT) !== undefined, 'an address with or without a port'),
     )
     .default([]),
+  /** What it would like to be; it gets what the cluster's policy says, and is refused where it wishes for more. */
+  wantedRoles: z.array(z.enum(ROLES)).default([]),
+  /** A service of the machine's own network that knows `joinEndpoints`. */
+  metadata: z.strictObject({ kind: z.literal('http'), url: z.url({ protocol: /^https?$/ }) }).optional(),
+  /** What is asked of the cluster's own evidence, as in `cluster.yaml`. Without it the owner's signature alone decides. */
+  attestation: attestationSchema.optional(),
 });
 
 export type Provisioning = z.output<typeof schema>;

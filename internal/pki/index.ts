@@ -3,6 +3,7 @@
  * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`.
  */
 export {
+  CLOCK_TOLERANCE_MS,
   createAuthorityPem,
   KeySigner,
   type LeafSpec,

@@ -1,0 +1,76 @@
+import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
+import {
+  ensureTicketKeys,
+  FileEndpoints,
+  httpGet,
+  httpMetadata,
+  JoinClient,
+  joinUpgrades,
+  KnownEndpoints,
+  MetadataEndpoints,
+  type EndpointSource,
+} from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
+import type { DirectedEndpoints } from './directed-endpoints.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+import { PLACES } from './places.ts';
+
+/** This machine's way into a cluster, put together from what it was provisioned with. */
+export function createJoinClient(
+  { files, clock, log, random, machine }: AgentPorts,
+  options: {
+    readonly provisioning: Provisioning;
+    readonly identity: MachineIdentity;
+    readonly evidence: MachineEvidence;
+    readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+    readonly directed: DirectedEndpoints;
+    readonly ownAddress: () => string;
+    readonly version: string;
+  },
+): JoinClient {
+  const { provisioning, identity, evidence, ownerKeys, ownAddress, version } = options;
+  const { nodeId, pubKeyDer, keyPem } = identity;
+  const attestation =
+    provisioning.attestation === undefined ? undefined : attestationSettings(provisioning.attestation);
+  return new JoinClient(
+    {
+      evidence,
+      clock,
+      log: log.child('join'),
+      random,
+      upgrade: joinUpgrades({ issuers: evidence.issuers, attestation, clock }),
+      keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
+    },
+    {
+      sources: sourcesOf(options, files),
+      ownerKeys,
+      nodeId,
+      pubKeyDer,
+      ownAddress,
+      keyNames: Object.keys(CONTROL_PLANE_KEY_FILES),
+      introduce: () => ({
+        agentVersion: version,
+        hostname: machine.hostname(),
+        address: ownAddress(),
+        wantedName: provisioning.nodeName ?? '',
+        wantedRoles: [...provisioning.wantedRoles],
+      }),
+    },
+  );
+}
+
+/** Newest knowledge first: somebody at a terminal, then what the machine was given. */
+function sourcesOf(
+  { provisioning, directed }: { readonly provisioning: Provisioning; readonly directed: DirectedEndpoints },
+  files: AgentPorts['files'],
+): readonly EndpointSource[] {
+  const { joinEndpoints, metadata } = provisioning;
+  return [
+    new KnownEndpoints('directed', () => directed.list),
+    new KnownEndpoints('provisioned', () => joinEndpoints),
+    new FileEndpoints(files, PLACES.cloudInit),
+    ...(metadata === undefined ? [] : [new MetadataEndpoints(httpMetadata(metadata.url), httpGet)]),
+  ];
+}

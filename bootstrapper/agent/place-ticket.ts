@@ -1,0 +1,68 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import type { NodeState } from './node-state.ts';
+
+/**
+ * Puts what a ticket brings where the workers read it, each file whole and synced. The membership comes last: with it on
+ * disk the machine is a member that resumes and needs all the others. Doing it again changes nothing.
+ */
+export async function placeTicket(
+  ports: { readonly files: FilePort; readonly state: NodeState },
+  ticket: OpenedTicket,
+  nodeAddress: string,
+): Promise<Membership> {
+  const { files, state } = ports;
+  await placeKubeletCertificates(files, ticket);
+  await placeControlPlaneKeys(files, ticket);
+  const membership = membershipFrom(ticket, nodeAddress);
+  await state.settings.save(ticket.settings);
+  await state.roles.save(ticket.roles);
+  await state.membership.save(membership);
+  return membership;
+}
+
+export async function placeKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
+  await files.makeDirectory(folderOf(KUBELET_FILES.ca));
+  const certificates = [
+    [KUBELET_FILES.ca, ticket.kubernetesCaPem],
+    [KUBELET_FILES.clientCert, ticket.kubeletClientCertPem],
+    [KUBELET_FILES.servingCert, ticket.kubeletServingCertPem],
+  ] as const;
+  for (const [path, pem] of certificates) await files.writeAtomic(path, pem, { mode: 0o644 });
+}
+
+/** Only with a role that needs them: they are every control plane's, and what the others have is the truth. */
+export async function placeControlPlaneKeys(files: FilePort, ticket: OpenedTicket): Promise<void> {
+  if (ticket.controlPlaneKeys === undefined) return;
+  for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
+    const text = ticket.controlPlaneKeys.get(name);
+    if (text === undefined) throw new TypeError(`a ticket that was opened lacks ${name}`);
+    await files.makeDirectory(folderOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
+    await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
+  }
+}
+
+function membershipFrom(ticket: OpenedTicket, nodeAddress: string): Membership {
+  const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
+  return {
+    clusterId,
+    clusterName,
+    clusterCaPem,
+    epoch,
+    nodeId,
+    nodeName,
+    nodeCertPem,
+    directory,
+    nodeAddress,
+  };
+}
+
+function isPublic(name: string): boolean {
+  return name.endsWith('.crt') || name.endsWith('.pub');
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
+}

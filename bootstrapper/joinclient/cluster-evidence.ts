@@ -1,0 +1,80 @@
+import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import type { Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+} from '../../internal/attestation/policy/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { AttestationSettings } from '../../internal/config/index.ts';
+import type { Upgrade } from '../../internal/rpc/index.ts';
+
+/**
+ * What is asked of a control-plane node's evidence where the provisioning has no section `attestation`: that it is genuine
+ * and of this session. Which machine it may be, and whose, the owner's signature says (`verifyCluster`); about its
+ * software nothing is asked.
+ */
+const OWNER_VOUCHES: Policy = {
+  version: 'owner-signature',
+  profile: 'identity',
+  registers: new Map(),
+  machines: 'any',
+  tpm: {
+    attestationKeys: 'enrolling',
+    requiredPcrs: [7],
+    requireSafeClock: false,
+    eventLog: 'optional',
+    loggedPcrs: [],
+  },
+};
+
+export interface ClusterEvidenceOptions {
+  /** What this machine shows. */
+  readonly issuers: readonly [Issuer, ...Issuer[]];
+  /** What its provisioning says of the cluster's evidence. */
+  readonly attestation: AttestationSettings | undefined;
+  readonly clock: Clock;
+}
+
+/** Makes connections to join services, each of which proves itself once: a new one has to be made for the next proof. */
+export function joinUpgrades({
+  issuers,
+  attestation,
+  clock,
+}: ClusterEvidenceOptions): () => Upgrade<AttestedPeer> {
+  const policy = attestation === undefined ? OWNER_VOUCHES : policyFrom(attestation);
+  const rules: Rules = { policy, collateral: { tpm: { attestationKeys: new Map() } } };
+  const keys = new RotatingKeys({ clock });
+  const accepts = validatorsFor(attestation);
+  return () =>
+    atlsClientUpgrade({
+      trust: { trust: 'mutual', shows: issuers, accepts, rules: () => rules },
+      context: JOIN_CONTEXT,
+      keys,
+      clock,
+    });
+}
+
+/**
+ * The same reference values that the cluster's own configuration has. Two of its rules a machine from outside can't follow
+ * and needs not: it has no list of the members' attestation keys, and which machines are the cluster's is for the owner's
+ * signature to say.
+ */
+function policyFrom({ policyInput }: AttestationSettings): Policy {
+  const { tpm, ...policy } = parsePolicy(policyInput);
+  return {
+    ...policy,
+    machines: 'any',
+    ...(tpm === undefined ? {} : { tpm: { ...tpm, attestationKeys: 'enrolling' } }),
+  };
+}
+
+function validatorsFor(attestation: AttestationSettings | undefined): readonly [Validator, ...Validator[]] {
+  const makers = {
+    ...standardValidators({ ownerKeys: [] }),
+    'machine-key': () => new MachineKeyValidator({ fingerprints: 'any' }),
+  };
+  return createValidators(attestation?.variants ?? ['tpm', 'machine-key'], makers);
+}

@@ -1,0 +1,145 @@
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { endpointFrom } from '../../internal/config/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+
+const JOIN_PORT = 9090;
+const MAX_ENDPOINTS = 32;
+const MAX_BYTES = 64 * 1024;
+
+/** Where join services may be. Untrusted, wherever it comes from: they prove themselves. */
+export interface EndpointSource {
+  /** For logs and traces. */
+  readonly name: string;
+  /** "host:port" or what `endpointFrom` reads; empty when it knows none now. */
+  list(signal: AbortSignal): Promise<readonly string[]>;
+}
+
+/** A list that is known from the start, or set by somebody else later. */
+export class KnownEndpoints implements EndpointSource {
+  readonly name: string;
+  readonly #list: () => readonly string[];
+
+  constructor(name: string, list: () => readonly string[]) {
+    this.name = name;
+    this.#list = list;
+  }
+
+  list(): Promise<readonly string[]> {
+    return Promise.resolve(this.#list());
+  }
+}
+
+/**
+ * A JSON file with `joinEndpoints` in it: what cloud-init has written from user data, also after the agent was started.
+ * Other keys of it are none of our business.
+ */
+export class FileEndpoints implements EndpointSource {
+  readonly name = 'cloud-init';
+  readonly #files: FilePort;
+  readonly #path: string;
+
+  constructor(files: FilePort, path: string) {
+    this.#files = files;
+    this.#path = path;
+  }
+
+  async list(): Promise<readonly string[]> {
+    const raw = await this.#files.read(this.#path, MAX_BYTES);
+    return raw === undefined ? [] : endpointsIn(Buffer.from(raw).toString('utf8'));
+  }
+}
+
+/**
+ * A cloud's metadata service: each provider has its own way to ask for what an operator has put there. `http` is the plain
+ * one, a URL that answers the JSON of `FileEndpoints`; AWS, GCP, Azure and OpenStack differ in request and envelope alone
+ * and take their place here.
+ */
+export interface MetadataProvider {
+  readonly name: string;
+  request(): { readonly url: string; readonly headers: Readonly<Record<string, string>> };
+  /** The endpoints in an answer. */
+  parse(body: string): readonly string[];
+}
+
+export function httpMetadata(url: string): MetadataProvider {
+  return { name: 'http', request: () => ({ url, headers: {} }), parse: endpointsIn };
+}
+
+/** Fetches a small text; rejects unless it was answered well. */
+export type HttpGet = (
+  request: {
+    readonly url: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly maxBytes: number;
+  },
+  signal: AbortSignal,
+) => Promise<string>;
+
+export class MetadataEndpoints implements EndpointSource {
+  readonly name: string;
+  readonly #provider: MetadataProvider;
+  readonly #get: HttpGet;
+
+  constructor(provider: MetadataProvider, get: HttpGet) {
+    this.name = `metadata/${provider.name}`;
+    this.#provider = provider;
+    this.#get = get;
+  }
+
+  async list(signal: AbortSignal): Promise<readonly string[]> {
+    return this.#provider.parse(
+      await this.#get({ ...this.#provider.request(), maxBytes: MAX_BYTES }, signal),
+    );
+  }
+}
+
+export interface Found {
+  /** "host:port", each once, in the order of the sources. */
+  readonly endpoints: readonly string[];
+  /** Sources that could not be asked, and why. */
+  readonly problems: readonly { readonly source: string; readonly why: string }[];
+}
+
+const SOURCE_MS = 5_000;
+
+/** Asks all sources at the same time; one that fails does not keep the others' answers. */
+export async function discover(
+  sources: readonly EndpointSource[],
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Found> {
+  const answers = await Promise.allSettled(
+    sources.map((source) =>
+      withTimeout({ what: `asking ${source.name}`, ms: SOURCE_MS, clock, signal }, (limited) =>
+        source.list(limited),
+      ),
+    ),
+  );
+  signal.throwIfAborted();
+  const endpoints = new Set<string>();
+  const problems: { source: string; why: string }[] = [];
+  answers.forEach((answer, index) => {
+    const source = sources[index]?.name ?? '';
+    if (answer.status === 'rejected') {
+      problems.push({ source, why: describeError(answer.reason) });
+      return;
+    }
+    for (const text of answer.value) {
+      const endpoint = endpointFrom(text, JOIN_PORT);
+      if (endpoint === undefined)
+        problems.push({ source, why: `${JSON.stringify(text.slice(0, 80))} is no endpoint` });
+      else if (endpoints.size < MAX_ENDPOINTS) endpoints.add(endpoint);
+    }
+  });
+  return { endpoints: [...endpoints], problems };
+}
+
+function endpointsIn(text: string): readonly string[] {
+  const parsed: unknown = JSON.parse(text);
+  const list = (parsed as { readonly joinEndpoints?: unknown } | null)?.joinEndpoints ?? [];
+  if (!Array.isArray(list) || !list.every((each) => typeof each === 'string'))
+    throw new TypeError('joinEndpoints is no list of texts');
+  return list;
+}

@@ -1,0 +1,61 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { describeError, findCoded } from '../../internal/errors/index.ts';
+import type { FactSchema } from '../../joinservice/joinproto/gen/join_pb.js';
+import type { VerifiedCluster } from './verify-cluster.ts';
+
+const MAX_FACTS = 16;
+const MAX_TEXT = 256;
+
+type Fact = MessageInitShape<typeof FactSchema>;
+
+/** What a machine found on its way, newest of each kind, for the trace that operators read (`cluster explain`). */
+export class FactBook {
+  readonly #nowMs: () => number;
+  readonly #facts = new Map<string, Fact>();
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  reached(endpoint: string, { serverId, clockOffsetMs }: VerifiedCluster): void {
+    this.#note(`path ${endpoint}`, { outcome: 'pass', expected: 'an answer', actual: serverId });
+    this.#note(`owner ${endpoint}`, {
+      outcome: 'pass',
+      expected: 'a provisioned key',
+      actual: 'signed by one',
+    });
+    const seconds = Math.round(clockOffsetMs / 1000);
+    this.#note('clock', { outcome: 'pass', expected: '±300 s', actual: `${seconds} s` });
+  }
+
+  failed(endpoint: string, error: unknown): void {
+    const coded = findCoded(error);
+    this.#note(`path ${endpoint}`, {
+      outcome: 'fail',
+      expected: 'an answer',
+      actual: describeError(error),
+      fix: coded?.fix ?? '',
+      code: coded?.code ?? 'internal',
+    });
+  }
+
+  /** Oldest first; what is too much goes from the beginning. */
+  list(): Fact[] {
+    return [...this.#facts.values()].slice(-MAX_FACTS);
+  }
+
+  #note(name: string, fact: Omit<Fact, '$typeName' | 'name' | 'timeMs'>): void {
+    this.#facts.delete(name);
+    const { expected = '', actual = '', fix = '' } = fact;
+    const texts = { name: cut(name), expected: cut(expected), actual: cut(actual), fix: cut(fix) };
+    this.#facts.set(name, { ...fact, ...texts, timeMs: BigInt(this.#nowMs()) });
+    for (const oldest of this.#facts.keys()) {
+      if (this.#facts.size <= MAX_FACTS) break;
+      this.#facts.delete(oldest);
+    }
+  }
+}
+
+function cut(text: string): string {
+  return text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT - 1)}…` : text;
+}

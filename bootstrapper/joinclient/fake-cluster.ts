@@ -1,0 +1,258 @@
+import { generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
+import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import {
+  MachineKeyIssuer,
+  MachineKeyValidator,
+  verifyKeyProof,
+} from '../../internal/attestation/machinekey/index.ts';
+import { encodeManifest } from '../../internal/bundle/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { joinServerStatement, ownershipStatement, seal } from '../../internal/crypto/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  nodeIdOf,
+  nodeLeaf,
+  pubKeyOf,
+  spkiOf,
+  verifyRequest,
+} from '../../internal/pki/index.ts';
+import { implement, RpcServer, type Handlers } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { Join, type KeyProof, type TicketKeys } from '../../joinservice/joinproto/gen/join_pb.js';
+
+type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
+type Admission = ReturnType<JoinHandlers['requestAdmission']>;
+
+/** What a fake cluster is told to do; all of it can change while it serves. */
+export interface FakeClusterBehaviour {
+  /** What comes after Hello; the default admits at once. */
+  decide: (nodeId: string, signal: AbortSignal) => Admission;
+  /** Before a ticket is answered; throws to lose or refuse it after it was minted. */
+  onTicket: (nodeId: string) => Promise<void>;
+  roles: readonly string[];
+  nowMs: () => number;
+}
+
+/** A cluster's join service with real keys, certificates and attested TLS, and no records: works, for tests only. */
+export class FakeCluster implements AsyncDisposable {
+  readonly clusterId = randomBytes(16).toString('hex');
+  readonly owner = generateKeyPairSync('ed25519');
+  readonly behaviour: FakeClusterBehaviour;
+  /** Memberships by node id: how often each was minted. */
+  readonly minted = new Map<string, number>();
+  readonly said: string[] = [];
+  endpoint = '';
+  readonly #node = generateKeyPairSync('ed25519');
+  readonly #ca: KeySigner;
+  readonly #kubernetesCa: KeySigner;
+  readonly #server: RpcServer<AttestedPeer>;
+
+  private constructor(ca: KeySigner, kubernetesCa: KeySigner, clock: Clock) {
+    this.#ca = ca;
+    this.#kubernetesCa = kubernetesCa;
+    this.behaviour = {
+      decide: (nodeId) => this.admitted(nodeId),
+      onTicket: () => Promise.resolve(),
+      roles: ['KubernetesWorker'],
+      nowMs: () => clock.nowMs(),
+    };
+    this.#server = new RpcServer<AttestedPeer>({
+      upgrade: atlsServerUpgrade({
+        trust: {
+          trust: 'mutual',
+          shows: [new MachineKeyIssuer({ privKey: new Secret(this.#node.privateKey) })],
+          accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
+          rules: () => ({
+            policy: { version: 'test', registers: new Map(), machines: 'any' },
+            collateral: {},
+          }),
+        },
+        context: JOIN_CONTEXT,
+        keys: new RotatingKeys({ clock }),
+        clock,
+      }),
+      services: [implement(Join, this.#handlers())],
+      disclose: 'code',
+      log: createMemoryLogger().log,
+      maxConnections: 16,
+    });
+  }
+
+  static async start(clock: Clock): Promise<FakeCluster> {
+    const nowMs = (): number => clock.nowMs();
+    const [ca, kubernetesCa] = await Promise.all(
+      ['cluster', 'kubernetes'].map(async (commonName) => {
+        const keyPem = generateKeyPem();
+        const caPem = await createAuthorityPem({ commonName, keyPem, nowMs: nowMs() });
+        return new KeySigner({ caPem, keyPem, nowMs });
+      }),
+    );
+    if (ca === undefined || kubernetesCa === undefined) throw new TypeError('two authorities');
+    const cluster = new FakeCluster(ca, kubernetesCa, clock);
+    cluster.endpoint = `127.0.0.1:${await cluster.#server.listen('127.0.0.1', 0)}`;
+    return cluster;
+  }
+
+  /** Raw Ed25519. */
+  get ownerKey(): Uint8Array {
+    return spkiOf(this.owner.publicKey).subarray(-32);
+  }
+
+  async *admitted(nodeId: string): Admission {
+    yield {
+      event: {
+        case: 'admitted',
+        value: { joinId: nodeId, nodeName: 'w1', roles: [...this.behaviour.roles], expiresMs: 0n },
+      },
+    };
+    await Promise.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.close(0);
+  }
+
+  #handlers(): JoinHandlers {
+    const { said } = this;
+    const cluster = this as FakeCluster;
+    return {
+      requestAdmission: async function* (requests, { peer, signal }) {
+        said.push('introduce');
+        yield { event: { case: 'cluster', value: await cluster.#introduce(peer.session) } };
+        const first = await requests[Symbol.asyncIterator]().next();
+        if (first.done === true || first.value.message.case !== 'hello') return;
+        said.push('hello');
+        yield* cluster.behaviour.decide(nodeIdFrom(first.value.message.value.key, peer), signal);
+      },
+      issueJoinTicket: async ({ key, keys }, { peer }) => {
+        said.push('join ticket');
+        return cluster.#ticket(nodeIdFrom(key, peer), key, keys);
+      },
+      issueRejoinTicket: async ({ key, keys }, { peer }) => {
+        said.push('rejoin ticket');
+        return cluster.#ticket(nodeIdFrom(key, peer), key, keys);
+      },
+    };
+  }
+
+  async #introduce(session: Uint8Array) {
+    const { clusterId } = this;
+    const clusterCaPem = this.#ca.caPem;
+    const pubKeyDer = spkiOf(this.#node.publicKey);
+    return {
+      clusterId,
+      clusterName: 'test',
+      clusterCaPem,
+      epoch: 1n,
+      ownerPublicKey: this.ownerKey,
+      ownershipSignature: signed(
+        ownershipStatement({ clusterId, clusterCaPem, epoch: 1n }),
+        this.owner.privateKey,
+      ),
+      nodeCertificatePem: await this.#ca.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: ['127.0.0.1'] })),
+      signature: signed(joinServerStatement(session), this.#node.privateKey),
+      nowMs: BigInt(this.behaviour.nowMs()),
+    };
+  }
+
+  async #ticket(nodeId: string, key: KeyProof | undefined, keys: TicketKeys | undefined) {
+    if (key === undefined || keys === undefined) throw new TypeError('no keys');
+    this.minted.set(nodeId, (this.minted.get(nodeId) ?? 0) + 1);
+    await this.behaviour.onTicket(nodeId);
+    const kubelet = { commonName: 'system:node:w1', organization: 'system:nodes', validDays: 1, names: [] };
+    const { clusterId } = this;
+    const text = new Secret(new Uint8Array(Buffer.from(JSON.stringify(FAKE_KEYS), 'utf8')));
+    const isControlPlane = this.behaviour.roles.includes('ConsensusMember');
+    return {
+      nodeId,
+      nodeName: 'w1',
+      clusterId,
+      clusterName: 'test',
+      clusterCaPem: this.#ca.caPem,
+      epoch: 1n,
+      nodeCertificatePem: await this.#ca.issue(
+        nodeLeaf({ clusterId, pubKeyDer: key.publicKey, addresses: ['127.0.0.1'] }),
+      ),
+      roles: [...this.behaviour.roles],
+      labels: {},
+      controlPlanes: [{ nodeId: nodeIdOf(spkiOf(this.#node.publicKey)), name: 'c1', address: '127.0.0.1' }],
+      settings: Buffer.from(JSON.stringify(FAKE_SETTINGS), 'utf8'),
+      kubernetesCaPem: this.#kubernetesCa.caPem,
+      kubeletClientCertificatePem: await this.#kubernetesCa.issue({
+        ...kubelet,
+        pubKeyDer: await verifyRequest(keys.kubeletClientCsr),
+        usages: ['client'],
+      }),
+      kubeletServingCertificatePem: await this.#kubernetesCa.issue({
+        ...kubelet,
+        pubKeyDer: await verifyRequest(keys.kubeletServingCsr),
+        usages: ['server'],
+      }),
+      ...(isControlPlane
+        ? {
+            controlPlaneKeys: seal(text, keys.sealingPublicKey, {
+              kind: 'control-plane-keys',
+              clusterId,
+              nodeId,
+            }),
+          }
+        : {}),
+    };
+  }
+}
+
+export const FAKE_SETTINGS = {
+  version: 1,
+  clusterName: 'test',
+  kubernetesVersion: 'v1.35.4',
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  apiServerSans: [],
+  bundleManifest: Buffer.from(
+    encodeManifest({
+      version: 1,
+      name: 'kubernetes-v1.35.4-linux-amd64',
+      kubernetesVersion: 'v1.35.4',
+      architecture: 'amd64',
+      components: [
+        {
+          name: 'etcd',
+          version: 'v3',
+          kind: 'binary',
+          sha256: '0'.repeat(64),
+          sizeBytes: 1,
+          source: 'test',
+          scope: 'controlplane',
+        },
+      ],
+    }),
+  ).toString('utf8'),
+};
+
+/** The contents of the keys that control planes share, as far as this contract cares. */
+export const FAKE_KEYS: Readonly<Record<string, string>> = {
+  'cluster-ca.key': 'KEY',
+  'cluster-ca.crt': 'CERT',
+};
+
+function nodeIdFrom(key: KeyProof | undefined, { session }: AttestedPeer): string {
+  if (key === undefined) throw new TypeError('no key');
+  verifyKeyProof('cluster/join/key/v1', session, key);
+  return nodeIdOf(key.publicKey);
+}
+
+function signed(statement: Uint8Array, key: KeyObject): Uint8Array {
+  return new Uint8Array(sign(undefined, statement, key));
+}
+
+/** A machine's own keys. */
+export function createMachineKeys() {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+  const pubKeyDer = pubKeyOf(keyPem);
+  return { privateKey, keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer) };
+}

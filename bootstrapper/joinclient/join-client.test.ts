@@ -1,0 +1,247 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { when } from '../../internal/event/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { joinUpgrades } from './cluster-evidence.ts';
+import { KnownEndpoints } from './discovery.ts';
+import { createMachineKeys, FAKE_KEYS, FakeCluster } from './fake-cluster.ts';
+import { JoinClient } from './join-client.ts';
+import type { JoinStatus } from './status.ts';
+import { ensureTicketKeys } from './ticket-keys.ts';
+
+const clock = new SystemClock();
+const refusals = defineErrors({
+  'join-refused': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'no', fix: '' },
+  'join-busy': { fault: 'system', exit: 'unreachable', retryable: true, meaning: 'later', fix: '' },
+  'join-ticket-used': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'used', fix: '' },
+});
+const refused = (code: keyof typeof refusals): CodedError => new CodedError(refusals, code, 'deciding');
+
+let cluster: FakeCluster;
+let life: AbortController;
+beforeEach(async () => {
+  cluster = await FakeCluster.start(clock);
+  life = new AbortController();
+});
+afterEach(async () => {
+  life.abort();
+  await cluster[Symbol.asyncDispose]();
+});
+
+function createMachine(options: { ownerKey?: Uint8Array; endpoints?: string[]; nowMs?: () => number } = {}) {
+  const keys = createMachineKeys();
+  const files = new MemoryFiles();
+  const privKey = new Secret(keys.privateKey);
+  const machineClock = Object.assign(new SystemClock(), { nowMs: options.nowMs ?? (() => clock.nowMs()) });
+  const endpoints = options.endpoints ?? [cluster.endpoint];
+  const client = new JoinClient(
+    {
+      clock: machineClock,
+      log: createMemoryLogger().log,
+      random: () => 0,
+      evidence: {
+        proveKey: (label, session) => proveKey(label, session, privKey),
+        readEnrolment: () => Promise.resolve(undefined),
+        answerChallenge: () => Promise.reject(new Error('no TPM')),
+      },
+      upgrade: joinUpgrades({ issuers: [new MachineKeyIssuer({ privKey })], attestation: undefined, clock }),
+      keys: () =>
+        ensureTicketKeys(files, {
+          at: { clientKey: '/keys/client.key', servingKey: '/keys/serving.key' },
+          nodeId: keys.nodeId,
+          machineKeyPem: keys.keyPem,
+        }),
+    },
+    {
+      sources: [new KnownEndpoints('test', () => endpoints)],
+      ownerKeys: [options.ownerKey ?? cluster.ownerKey],
+      nodeId: keys.nodeId,
+      pubKeyDer: keys.pubKeyDer,
+      introduce: () => ({
+        agentVersion: '0.1.0',
+        hostname: 'w1',
+        address: '127.0.0.1',
+        wantedName: 'w1',
+        wantedRoles: [],
+      }),
+      ownAddress: () => '127.0.0.1',
+      keyNames: Object.keys(FAKE_KEYS),
+    },
+  );
+  const until = (kind: JoinStatus['kind']): Promise<JoinStatus> =>
+    when(client.status, (status) => status.kind === kind, life.signal);
+  return { client, nodeId: keys.nodeId, endpoints, until, files };
+}
+
+/** The status once a round was in vain. */
+async function firstProblem(client: JoinClient): Promise<string> {
+  const status = await when(
+    client.status,
+    (now) => now.kind === 'asking' && now.lastError !== undefined,
+    life.signal,
+  );
+  return status.kind === 'asking' ? (status.lastError?.code ?? '') : '';
+}
+
+describe('JoinClient', () => {
+  test('is let in and takes a ticket for its own keys over the same session', async () => {
+    const { client, nodeId } = createMachine();
+    using granted = await client.admit(life.signal);
+    expect(granted.record).toEqual({
+      clusterId: cluster.clusterId,
+      joinId: nodeId,
+      endpoints: [cluster.endpoint],
+    });
+    expect(cluster.minted.size).toBe(0);
+    const ticket = await granted.commit(life.signal);
+    expect(ticket).toMatchObject({
+      nodeId,
+      nodeName: 'w1',
+      roles: ['KubernetesWorker'],
+      controlPlaneKeys: undefined,
+    });
+    expect(cluster.said).toEqual(['introduce', 'hello', 'join ticket']);
+  });
+
+  test('opens the keys of a control plane, and no role gets them without one', async () => {
+    cluster.behaviour.roles = ['ConsensusMember', 'KubernetesController'];
+    using granted = await createMachine().client.admit(life.signal);
+    const { controlPlaneKeys } = await granted.commit(life.signal);
+    expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
+  });
+
+  test('tells nothing to a cluster of another owner and goes on asking', async () => {
+    const { client } = createMachine({ ownerKey: new Uint8Array(32).fill(7) });
+    const asking = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-owner-unknown');
+    expect(cluster.said.every((said) => said === 'introduce')).toBe(true);
+    life.abort();
+    await expect(asking).rejects.toThrow();
+  });
+
+  test('finds its cluster among endpoints that are dead or another owner’s', async () => {
+    await using rogue = await FakeCluster.start(clock);
+    const { client } = createMachine({ endpoints: ['127.0.0.1:1', rogue.endpoint, cluster.endpoint] });
+    using granted = await client.admit(life.signal);
+    expect(granted.record.clusterId).toBe(cluster.clusterId);
+    expect(rogue.said).not.toContain('hello');
+  });
+
+  test('shows that it waits, and for what', async () => {
+    const { promise: approved, resolve: approve } = Promise.withResolvers<void>();
+    cluster.behaviour.decide = async function* (nodeId) {
+      const value = {
+        joinId: nodeId,
+        code: 'join-awaiting-approval',
+        message: 'an operator',
+        fingerprint: 'sha256:1',
+      };
+      yield { event: { case: 'waiting', value } };
+      await approved;
+      yield* cluster.admitted(nodeId);
+    };
+    const { client, until } = createMachine();
+    const admitting = client.admit(life.signal);
+    expect(await until('waiting')).toMatchObject({ code: 'join-awaiting-approval', fingerprint: 'sha256:1' });
+    approve();
+    using _granted = await admitting;
+  });
+
+  test('a refusal that will not change stops the asking until somebody hurries it', async () => {
+    let answers = 0;
+    cluster.behaviour.decide = async function* (nodeId) {
+      answers++;
+      if (answers === 1) throw refused('join-refused');
+      yield* cluster.admitted(nodeId);
+    };
+    const { client, until } = createMachine();
+    const admitting = client.admit(life.signal);
+    expect(await until('refused')).toMatchObject({
+      problem: { code: 'join-refused' },
+      endpoint: cluster.endpoint,
+    });
+    expect(answers).toBe(1);
+    client.hurry();
+    using _granted = await admitting;
+  });
+
+  test('a refusal that may change is asked again', async () => {
+    let answers = 0;
+    cluster.behaviour.decide = async function* (nodeId) {
+      answers++;
+      if (answers < 3) throw refused('join-busy');
+      yield* cluster.admitted(nodeId);
+    };
+    using _granted = await createMachine().client.admit(life.signal);
+    expect(answers).toBe(3);
+  });
+
+  test('a hurried machine takes new endpoints while it waits for another cluster', async () => {
+    await using other = await FakeCluster.start(clock);
+    other.behaviour.decide = async function* (nodeId, signal) {
+      yield { event: { case: 'waiting', value: { joinId: nodeId, code: 'join-awaiting-approval' } } };
+      await untilAborted(signal);
+    };
+    const { client, endpoints, until } = createMachine({
+      endpoints: [other.endpoint],
+      ownerKey: other.ownerKey,
+    });
+    const admitting = client.admit(life.signal);
+    await until('waiting');
+    other.behaviour.decide = (nodeId) => other.admitted(nodeId);
+    endpoints.unshift('127.0.0.1:1');
+    client.hurry();
+    using granted = await admitting;
+    expect(granted.record.clusterId).toBe(other.clusterId);
+  });
+
+  test('asks for the same ticket again when its answer was lost: the same keys, one membership', async () => {
+    let isLost = true;
+    cluster.behaviour.onTicket = () => {
+      if (!isLost) return Promise.resolve();
+      isLost = false;
+      return Promise.reject(refused('join-busy'));
+    };
+    const { client, nodeId } = createMachine();
+    const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints: [cluster.endpoint] };
+    expect((await client.ticket(record, life.signal)).nodeId).toBe(nodeId);
+    expect([...cluster.minted.keys()]).toEqual([nodeId]);
+  });
+
+  test('rejoins when its ticket was used long ago', async () => {
+    let isFirst = true;
+    cluster.behaviour.onTicket = () => {
+      if (!isFirst) return Promise.resolve();
+      isFirst = false;
+      return Promise.reject(refused('join-ticket-used'));
+    };
+    const { client, nodeId } = createMachine();
+    const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints: [] };
+    expect((await client.ticket(record, life.signal)).nodeId).toBe(nodeId);
+    expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
+  });
+
+  test('bound to one cluster it tells another one of the same owner nothing', async () => {
+    const { client, nodeId } = createMachine();
+    const asking = client.ticket({ clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] }, life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-other-cluster');
+    expect(cluster.said).not.toContain('hello');
+    life.abort();
+    await expect(asking).rejects.toThrow();
+  });
+
+  test('with a clock that is a year off it says so to the cluster, and is not let in before it is right', async () => {
+    let offsetMs = 365 * 24 * 3600 * 1000;
+    const { client } = createMachine({ nowMs: () => clock.nowMs() + offsetMs });
+    const admitting = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-clock-off');
+    expect(cluster.said).toContain('hello');
+    offsetMs = 0;
+    using _granted = await admitting;
+  });
+});

@@ -1,0 +1,319 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { EventValue, type Readable } from '../../internal/event/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { RemoteError } from '../../internal/rpc/index.ts';
+import type { Waiting } from '../../joinservice/joinproto/gen/join_pb.js';
+import { discover, type EndpointSource } from './discovery.ts';
+import { JoinClientError } from './errors.ts';
+import { FactBook } from './facts.ts';
+import { Pause } from './pause.ts';
+import { openFirst } from './race.ts';
+import { JoinSession, type Introduction, type SessionPorts } from './session.ts';
+import type { JoinProblem, JoinStatus } from './status.ts';
+import { openTicket, type OpenedTicket } from './ticket.ts';
+import type { TicketKeyRing } from './ticket-keys.ts';
+
+/** How often sources are asked while none knows an endpoint. */
+const IDLE_MS = 5_000;
+/** After a session that lasted this long, a failure is a new one. */
+const SETTLED_MS = 10_000;
+
+/** What an admission binds this machine to: on disk before the lock is taken. */
+export interface JoinRecord {
+  readonly clusterId: string;
+  /** This machine's node id: a join is one per key. */
+  readonly joinId: string;
+  /** Where it was admitted, first; for the way back after a crash. */
+  readonly endpoints: readonly string[];
+}
+
+/** The cluster lets this machine in; nothing was minted yet. */
+export interface Granted extends Disposable {
+  readonly record: JoinRecord;
+  /** The commit over the session that was admitted. Once, and only after the lock. */
+  readonly commit: (signal: AbortSignal) => Promise<OpenedTicket>;
+}
+
+export interface JoinClientPorts extends SessionPorts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly random: () => number;
+  /** Keys to ask with: the same kubelet keys each time. */
+  readonly keys: () => Promise<TicketKeyRing>;
+}
+
+export interface JoinClientOptions {
+  readonly sources: readonly EndpointSource[];
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  readonly nodeId: string;
+  readonly pubKeyDer: Uint8Array;
+  /** What this machine says of itself, at the time it says it. */
+  readonly introduce: () => Omit<Introduction, 'facts'>;
+  readonly ownAddress: () => string;
+  readonly keyNames: readonly string[];
+}
+
+/**
+ * The machine's side of joining. It asks for ever: what can't be reached today may be there tomorrow, and an operator may
+ * change a policy. Only an answer of a cluster that has proved itself, and that says it will not change, ends the asking.
+ */
+export class JoinClient {
+  readonly #ports: JoinClientPorts;
+  readonly #options: JoinClientOptions;
+  readonly #status = new EventValue<JoinStatus>();
+  readonly #facts: FactBook;
+  /** Ends the round or the pause under way: somebody knows better. */
+  #hurry: () => void = () => undefined;
+  /** What the other end asked for when it last let this machine wait. */
+  #retryAfterMs = 0;
+
+  constructor(ports: JoinClientPorts, options: JoinClientOptions) {
+    this.#ports = ports;
+    this.#options = options;
+    this.#facts = new FactBook(() => ports.clock.nowMs());
+    this.#status.set({ kind: 'idle' });
+  }
+
+  get status(): Readable<JoinStatus> {
+    return this.#status;
+  }
+
+  /** There are new endpoints, or the cause of a refusal has been removed: ask again now. */
+  hurry(): void {
+    this.#hurry();
+  }
+
+  /** Until a cluster of the owner lets this machine in; days, if need be. */
+  async admit(signal: AbortSignal): Promise<Granted> {
+    for (;;) {
+      try {
+        return await this.#ask(
+          { boundTo: undefined, known: [] },
+          (session, roundSignal) => this.#admitOver(session, roundSignal),
+          signal,
+        );
+      } catch (error) {
+        signal.throwIfAborted();
+        const { endpoint, cause } = refusalIn(error);
+        this.#ports.log.error('the cluster refuses this machine for good', { endpoint, error: cause });
+        this.#status.set({ kind: 'refused', endpoint, problem: this.#problem(cause) });
+        await this.#hurried(signal);
+      }
+    }
+  }
+
+  /** The ticket of an admission that this machine is bound to, also when it was minted and its answer was lost. */
+  async ticket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
+    return this.#ask(
+      { boundTo: record.clusterId, known: record.endpoints },
+      async (session, roundSignal) => {
+        using granted = await this.#admitOver(session, roundSignal);
+        return await granted.commit(roundSignal);
+      },
+      signal,
+    );
+  }
+
+  /** New certificates for a member, with fresh evidence. */
+  async rejoin(
+    member: { readonly clusterId: string; readonly endpoints: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<OpenedTicket> {
+    return this.#ask(
+      { boundTo: member.clusterId, known: member.endpoints },
+      async (session, roundSignal) => {
+        using open = session;
+        return await this.#rejoinOver(open, roundSignal);
+      },
+      signal,
+    );
+  }
+
+  /** Tells those who follow the status that the membership is on disk. */
+  joined(membership: { readonly clusterId: string; readonly nodeName: string }): void {
+    const { clusterId, nodeName } = membership;
+    this.#status.set({ kind: 'joined', clusterId, nodeName });
+  }
+
+  /** The session stays open for the commit, unless somebody else's lock comes first. */
+  async #admitOver(session: JoinSession, signal: AbortSignal): Promise<Granted> {
+    try {
+      const introduction = { ...this.#options.introduce(), facts: this.#facts.list() };
+      const admitted = await session.requestAdmission(
+        introduction,
+        (waiting) => this.#waits(session, waiting),
+        signal,
+      );
+      const { clusterId } = session.cluster;
+      const { nodeName, roles, joinId } = admitted;
+      if (joinId !== this.#options.nodeId)
+        throw new JoinClientError(
+          'joinclient-protocol',
+          `admitted at ${session.endpoint} as ${joinId.slice(0, 64)}`,
+        );
+      this.#ports.log.info('the cluster lets this machine in', { clusterId, nodeName, roles });
+      this.#status.set({ kind: 'admitted', clusterId, nodeName, roles });
+      return {
+        record: { clusterId, joinId, endpoints: [session.endpoint] },
+        commit: (commitSignal) => this.#commitOver(session, commitSignal),
+        [Symbol.dispose]: () => session[Symbol.dispose](),
+      };
+    } catch (error) {
+      session[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  async #commitOver(session: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+    const keys = await this.#ports.keys();
+    try {
+      const ticket = await session.issueJoinTicket(this.#options.nodeId, keys.asked, signal);
+      return openTicket(ticket, this.#expected(session, keys));
+    } catch (error) {
+      // It was minted long ago, and this machine never got it, or lost it.
+      if (error instanceof RemoteError && error.code === 'join-ticket-used')
+        return this.#rejoinOver(session, signal);
+      throw error;
+    }
+  }
+
+  async #rejoinOver(session: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+    const keys = await this.#ports.keys();
+    const ticket = await session.issueRejoinTicket(this.#options.ownAddress(), keys.asked, signal);
+    return openTicket(ticket, this.#expected(session, keys));
+  }
+
+  #expected(session: JoinSession, keys: TicketKeyRing) {
+    const { nodeId, pubKeyDer, keyNames } = this.#options;
+    const nowMs = (): number => this.#ports.clock.nowMs();
+    return { cluster: session.cluster, nodeId, pubKeyDer, keys, keyNames, nowMs };
+  }
+
+  /** Rounds until one succeeds. @throws FinalRefusal */
+  async #ask<T>(
+    target: Target,
+    work: (session: JoinSession, signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    const pause = new Pause(this.#ports.random);
+    const sinceMs = this.#ports.clock.nowMs();
+    for (let lastError: JoinProblem | undefined; ;) {
+      using round = childSignal(signal);
+      this.#hurry = () => round.abort(new Hurried('somebody knows better'));
+      const at = { endpoint: '', openedMs: Infinity };
+      try {
+        const endpoints = await this.#endpoints(target, round.signal);
+        if (endpoints.length > 0) {
+          this.#status.set({ kind: 'asking', endpoints, sinceMs, lastError });
+          const session = await this.#open(endpoints, target, round.signal);
+          at.endpoint = session.endpoint;
+          at.openedMs = this.#ports.clock.monotonicMs();
+          return await work(session, round.signal);
+        }
+        if (this.#isNews('idle')) this.#status.set({ kind: 'idle' });
+        await this.#ports.clock.sleep(IDLE_MS, round.signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        if (round.signal.aborted) continue;
+        lastError = this.#problem(error);
+        const { log, clock } = this.#ports;
+        if (at.endpoint !== '' && error instanceof RemoteError && !error.retryable)
+          throw new FinalRefusal(at.endpoint, error);
+        if (clock.monotonicMs() - at.openedMs > SETTLED_MS) pause.forget();
+        const pauseMs = pause.nextMs(this.#retryAfterMs);
+        this.#retryAfterMs = 0;
+        log.warn('asking a cluster in vain; once more later', { error, pauseMs });
+        await clock.sleep(pauseMs, round.signal).catch(() => signal.throwIfAborted());
+      }
+    }
+  }
+
+  async #endpoints({ known }: Target, signal: AbortSignal): Promise<readonly string[]> {
+    const { clock, log, random } = this.#ports;
+    const { endpoints, problems } = await discover(this.#options.sources, clock, signal);
+    for (const problem of problems) log.warn('a source of endpoints is of no use now', problem);
+    const first = Math.floor(random() * endpoints.length);
+    // Each machine begins elsewhere, so that many of them do not all ask the same node.
+    return [...new Set([...known, ...endpoints.slice(first), ...endpoints.slice(0, first)])];
+  }
+
+  #open(endpoints: readonly string[], target: Target, signal: AbortSignal): Promise<JoinSession> {
+    const { clock } = this.#ports;
+    const trust = { ownerKeys: this.#options.ownerKeys, boundTo: target.boundTo };
+    return openFirst(
+      endpoints,
+      async (endpoint, attempt) => {
+        const session = await JoinSession.open(endpoint, this.#ports, { trust, signal: attempt });
+        this.#facts.reached(endpoint, session.cluster);
+        return session;
+      },
+      { clock, signal, onFailure: ({ endpoint, error }) => this.#facts.failed(endpoint, error) },
+    );
+  }
+
+  #waits(session: JoinSession, waiting: Waiting): void {
+    const { code, message, fingerprint, joinId, position } = waiting;
+    const { clusterId, clusterName } = session.cluster;
+    this.#retryAfterMs = Number(waiting.retryAfterMs);
+    if (this.#isNews('waiting'))
+      this.#ports.log.info('the cluster lets this machine wait', { clusterId, code, message, fingerprint });
+    this.#status.set({
+      kind: 'waiting',
+      endpoint: session.endpoint,
+      clusterId,
+      clusterName,
+      joinId,
+      code,
+      message,
+      fingerprint,
+      sinceMs: Number(waiting.sinceMs),
+      position,
+      estimateMs: Number(waiting.estimateMs),
+    });
+  }
+
+  #isNews(kind: JoinStatus['kind']): boolean {
+    const now = this.#status.peek();
+    return !now.set || now.value.kind !== kind;
+  }
+
+  #hurried(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#hurry = resolve;
+      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+    });
+  }
+
+  #problem(error: unknown): JoinProblem {
+    const { code = 'internal', fix = '', exit = 'internal' } = findCoded(error) ?? {};
+    return { code, message: describeError(error), fix, exit, timeMs: this.#ports.clock.nowMs() };
+  }
+}
+
+/** Whom to ask. */
+interface Target {
+  /** The cluster this machine is bound to; undefined as long as it is nobody's. */
+  readonly boundTo: string | undefined;
+  readonly known: readonly string[];
+}
+
+class Hurried extends Error {
+  override readonly name = 'AbortError';
+}
+
+/** Says where a refusal came from, beside the refusal itself. */
+class FinalRefusal extends Error {
+  readonly endpoint: string;
+
+  constructor(endpoint: string, cause: RemoteError) {
+    super(`asking ${endpoint}`, { cause });
+    this.endpoint = endpoint;
+  }
+}
+
+function refusalIn(error: unknown): { readonly endpoint: string; readonly cause: unknown } {
+  if (error instanceof FinalRefusal) return { endpoint: error.endpoint, cause: error.cause };
+  throw error;
+}

@@ -1,0 +1,25 @@
+/** What is said on a stream, one message after the other, by somebody who does not know the next one yet. */
+export class Outbox<T> implements AsyncIterable<T> {
+  readonly #messages: T[] = [];
+  #wake: () => void = () => undefined;
+  #closed = false;
+
+  say(message: T): void {
+    this.#messages.push(message);
+    this.#wake();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<T> {
+    for (;;) {
+      const next = this.#messages.shift();
+      if (next !== undefined) yield next;
+      else if (this.#closed) return;
+      else await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { JoinClientError } from './errors.ts';
+
+/** The next endpoint is tried when the one before has failed, or after this time (as RFC 8305 does for addresses). */
+const STAGGER_MS = 500;
+
+export interface EndpointFailure {
+  readonly endpoint: string;
+  readonly error: unknown;
+}
+
+/**
+ * The first endpoint that opens; the others are called off. Begun one after the other with a short pause, because each
+ * attempt costs both ends a quote of their TPMs.
+ * @throws JoinClientError `joinclient-unreachable` with each one's answer, or the answer of a single one itself
+ */
+export async function openFirst<T extends Disposable>(
+  endpoints: readonly string[],
+  open: (endpoint: string, signal: AbortSignal) => Promise<T>,
+  options: {
+    readonly clock: Clock;
+    readonly onFailure: (failure: EndpointFailure) => void;
+    readonly signal: AbortSignal;
+  },
+): Promise<T> {
+  const { clock, onFailure, signal } = options;
+  using race = childSignal(signal);
+  const failures: EndpointFailure[] = [];
+  const won = Promise.withResolvers<T>();
+  const attempts: Promise<void>[] = [];
+  const attempt = async (endpoint: string): Promise<void> => {
+    try {
+      const opened = await open(endpoint, race.signal);
+      if (race.signal.aborted) opened[Symbol.dispose]();
+      else won.resolve(opened);
+      race.abort();
+    } catch (error) {
+      if (race.signal.aborted) return;
+      failures.push({ endpoint, error });
+      onFailure({ endpoint, error });
+    }
+  };
+  for (const endpoint of endpoints) {
+    if (race.signal.aborted) break;
+    const begun = attempt(endpoint);
+    attempts.push(begun);
+    await Promise.race([begun, clock.sleep(STAGGER_MS, race.signal).catch(() => undefined)]);
+  }
+  await Promise.race([won.promise, Promise.all(attempts)]);
+  signal.throwIfAborted();
+  if (failures.length < endpoints.length) return await won.promise;
+  throw unreachable(failures);
+}
+
+function unreachable(failures: readonly EndpointFailure[]): Error {
+  const [first, ...more] = failures;
+  if (first !== undefined && more.length === 0 && findCoded(first.error) !== undefined)
+    return first.error as Error;
+  const told = failures.map(({ endpoint, error }) => `${endpoint}: ${describeError(error)}`);
+  return new JoinClientError('joinclient-unreachable', `looking for the cluster: ${told.join('; ')}`);
+}

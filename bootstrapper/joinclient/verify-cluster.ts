@@ -1,0 +1,126 @@
+import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto';
+import { isSignedBy, joinServerStatement, ownershipStatement } from '../../internal/crypto/index.ts';
+import { CLOCK_TOLERANCE_MS, spkiOf, verifyNode } from '../../internal/pki/index.ts';
+import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
+import { JoinClientError } from './errors.ts';
+
+const MAX_PEM_BYTES = 16 * 1024;
+const MAX_NAME = 253;
+const CLUSTER_ID = /^[0-9a-f]{32}$/;
+/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
+const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+
+/** A cluster that proved to be the owner's, and the node of it that answers. */
+export interface VerifiedCluster {
+  readonly clusterId: string;
+  readonly clusterName: string;
+  readonly clusterCaPem: string;
+  readonly epoch: number;
+  /** The node at the other end. */
+  readonly serverId: string;
+  /** This machine's clock less the cluster's. */
+  readonly clockOffsetMs: number;
+}
+
+export interface ClusterTrust {
+  /** Raw Ed25519 keys that this machine was provisioned with. */
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** The cluster this machine is bound to, once it is. */
+  readonly boundTo: string | undefined;
+}
+
+/**
+ * Whether the other end of a session is a node of the owner's cluster. Attestation said which software answers, not whose
+ * cluster it is: the owner signed {cluster id, CA, epoch}, the CA signed the node's certificate, the node's key signed this
+ * very session. All of `identity` is the peer's.
+ *
+ * Dates are judged by this machine's clock or, where that fails, by the one of the cluster: a machine whose clock is wrong
+ * must be able to say so to its cluster. It is admitted by nobody before its clock is right (`checkClock`).
+ */
+export function verifyCluster(
+  identity: ClusterIdentity,
+  session: Uint8Array,
+  options: { readonly trust: ClusterTrust; readonly nowMs: number },
+): VerifiedCluster {
+  const { clusterId, clusterName, clusterCaPem, nodeCertificatePem } = identity;
+  const isSized =
+    CLUSTER_ID.test(clusterId) &&
+    clusterName.length <= MAX_NAME &&
+    clusterCaPem.length <= MAX_PEM_BYTES &&
+    nodeCertificatePem.length <= MAX_PEM_BYTES;
+  if (!isSized) throw unproved(clusterId, 'its statement is malformed');
+  const { trust, nowMs } = options;
+  const epoch = Number(identity.epoch);
+  if (!Number.isSafeInteger(epoch) || epoch < 1) throw unproved(clusterId, 'its epoch is none');
+  verifyOwner(identity, trust);
+  if (trust.boundTo !== undefined && trust.boundTo !== clusterId)
+    throw new JoinClientError(
+      'joinclient-other-cluster',
+      `verifying the cluster: bound to ${trust.boundTo}, ${clusterId} answers`,
+    );
+  const serverNowMs = Number(identity.nowMs);
+  const { nodeId, pubKeyDer } = verifyServer(identity, [nowMs, serverNowMs]);
+  if (!isSignedBy(pubKeyDer, joinServerStatement(session), identity.signature))
+    throw unproved(clusterId, `${nodeId} did not sign this session`);
+  const clockOffsetMs = nowMs - serverNowMs;
+  return { clusterId, clusterName, clusterCaPem, epoch, serverId: nodeId, clockOffsetMs };
+}
+
+/** @throws JoinClientError `joinclient-clock-off`, with the seconds */
+export function checkClock({ clockOffsetMs, serverId }: VerifiedCluster): void {
+  if (Math.abs(clockOffsetMs) <= CLOCK_TOLERANCE_MS) return;
+  const seconds = Math.round(clockOffsetMs / 1000);
+  throw new JoinClientError(
+    'joinclient-clock-off',
+    `comparing clocks with ${serverId}: this machine is ${Math.abs(seconds)} s ${seconds > 0 ? 'ahead' : 'behind'}`,
+    { details: { offsetSeconds: seconds } },
+  );
+}
+
+function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): void {
+  const { clusterId, clusterCaPem, epoch, ownerPublicKey, ownershipSignature } = identity;
+  const raw = ownerKeys.find((key) => Buffer.compare(key, ownerPublicKey) === 0);
+  if (raw === undefined)
+    throw new JoinClientError(
+      'joinclient-owner-unknown',
+      `verifying cluster ${clusterId}: its owner is ${Buffer.from(ownerPublicKey).toString('base64').slice(0, 64)}`,
+    );
+  let isSigned: boolean;
+  try {
+    const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
+    isSigned = verify(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
+  } catch (error) {
+    throw unproved(clusterId, 'its CA is none', error);
+  }
+  if (!isSigned) throw unproved(clusterId, 'the owner did not sign for it');
+}
+
+/** The node that answers, at the first of the two times at which its certificate is good. */
+function verifyServer(
+  { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
+  timesMs: readonly number[],
+): { readonly nodeId: string; readonly pubKeyDer: Uint8Array } {
+  let last: unknown;
+  for (const timeMs of timesMs) {
+    try {
+      const certificate = new X509Certificate(nodeCertificatePem);
+      const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
+      return { nodeId: verifyNode(certificate, trust).nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
+    } catch (error) {
+      last = error;
+    }
+  }
+  throw unproved(clusterId, 'the node that answers is none of it', last);
+}
+
+function ownerKeyFrom(raw: Uint8Array): KeyObject {
+  return createPublicKey({ key: Buffer.concat([ED25519_SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
+}
+
+function unproved(clusterId: string, why: string, cause?: unknown): JoinClientError {
+  return new JoinClientError(
+    'joinclient-cluster-unproved',
+    `verifying cluster ${JSON.stringify(clusterId.slice(0, 40))}: ${why}`,
+    { cause },
+  );
+}
