@@ -57,7 +57,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       ownerKeys,
       service: initService(options),
       clock,
-      isMember: async () => (await state.membership.load()) !== undefined,
+      isMember: options.node.isSpokenFor,
     }),
     outcome: outcomeRunnable({
       job,
