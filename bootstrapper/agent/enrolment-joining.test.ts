@@ -1,0 +1,221 @@
+import { describe, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { everyFault } from '../../internal/testing/faulty-files.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { Enrolment, type Membership } from '../enrolment/index.ts';
+import { InitJob, type InitRecord } from '../initserver/index.ts';
+import type { Granted, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { createEnrolmentHandlers, type EnrolmentPorts } from './enrolment-handlers.ts';
+import { loadMachineIdentity } from './machine-identity.ts';
+import { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
+
+const never = new AbortController().signal;
+const clusterId = 'a'.repeat(32);
+const roles = ['ConsensusMember', 'KubernetesController'] as const;
+
+/** A cluster as far as a machine's disk is concerned: one membership per key, and certificates that name their keys. */
+class FakeAdmissions {
+  /** Node ids that are on record, however often each asked. */
+  readonly members = new Set<string>();
+  asked = 0;
+  /** What becomes of an answer on its way. */
+  onAnswer: () => void = () => undefined;
+
+  joinClient(files: FilePort): EnrolmentPorts['joinClient'] {
+    const commit = () => this.#ticket(files);
+    return {
+      admit: async (): Promise<Granted> => {
+        const { nodeId } = await loadMachineIdentity(files, PLACES);
+        const record: JoinRecord = { clusterId, joinId: nodeId, endpoints: ['198.18.0.11:9090'] };
+        return { record, commit, [Symbol.dispose]: () => undefined };
+      },
+      ticket: commit,
+      joined: () => undefined,
+    };
+  }
+
+  async #ticket(files: FilePort): Promise<OpenedTicket> {
+    this.asked++;
+    const { nodeId } = await loadMachineIdentity(files, PLACES);
+    const keys = await ensureKeys(files);
+    this.members.add(nodeId);
+    this.onAnswer();
+    const names = Object.keys(CONTROL_PLANE_KEY_FILES);
+    return {
+      clusterId,
+      clusterName: 'blue',
+      clusterCaPem: 'cluster CA',
+      epoch: 1,
+      nodeId,
+      nodeName: 'c2',
+      nodeCertPem: `of ${nodeId}`,
+      roles,
+      directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+      settings: {
+        clusterName: 'blue',
+        kubernetesVersion: 'v1.35.4',
+        podSubnet: 'p',
+        serviceSubnet: 's',
+        apiServerSans: [],
+        bundleManifest: '',
+      },
+      kubernetesCaPem: 'Kubernetes CA',
+      kubeletClientCertPem: `for ${keys.client}`,
+      kubeletServingCertPem: `for ${keys.serving}`,
+      controlPlaneKeys: new Map(names.map((name) => [name, new Secret(`text of ${name}`)])),
+    };
+  }
+}
+
+interface Life {
+  readonly values: RoleValues;
+  readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
+  readonly lock: NodeLock;
+}
+
+/** One life of an agent on a disk. */
+async function live(
+  files: MemoryFiles | Parameters<Parameters<typeof everyFault>[0]['run']>[0],
+  joinClient: (files: FilePort) => EnrolmentPorts['joinClient'],
+): Promise<Life> {
+  for (const folder of [PLACES.enrolment, PLACES.init]) await files.makeDirectory(folder);
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => 0 });
+  const phases = {
+    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
+      work({ say: () => undefined, already: () => undefined }),
+  };
+  const values = new RoleValues();
+  const ownAddress = () => '198.18.0.12';
+  const job = new InitJob(
+    { files, lock, phases, preflight: () => Promise.resolve(), ownAddress },
+    PLACES.init,
+  );
+  const { log } = createMemoryLogger();
+  const handlers = createEnrolmentHandlers({
+    ...{ files, lock, job, values, ownAddress, log },
+    state: new NodeState(files),
+    joinClient: joinClient(files),
+  });
+  const enrolment = new Enrolment<Membership>({ handlers, log });
+  void enrolment.run(never);
+  return { values, job, enrolment, lock };
+}
+
+describe('joining', () => {
+  test('leaves everything that the roles need on the disk, and hands on the membership', async () => {
+    const disk = new MemoryFiles();
+    const cluster = new FakeAdmissions();
+    const { enrolment, values, lock } = await live(disk, (files) => cluster.joinClient(files));
+    const membership = await enrolment.finished(never);
+    expect(membership).toMatchObject({ clusterId, nodeName: 'c2', nodeAddress: '198.18.0.12' });
+    expect(values.localRoles.peek()).toEqual({ set: true, value: new Set(roles) });
+    expect(await lock.read()).toMatchObject({ by: 'join', clusterId, id: membership.nodeId });
+    for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
+      expect(await textOf(disk, path)).toBe(`text of ${name}`);
+    }
+    expect(cluster.asked).toBe(1);
+  });
+
+  test('after a crash at every write it goes on: the same key, one membership, never two', async () => {
+    let visited = 0;
+    for (const isAnswerLost of [false, true]) {
+      const cluster = new FakeAdmissions();
+      for await (const { disk, name } of everyFault({
+        faults: ['crash-before', 'crash-after', 'no-space'],
+        prepare: async () => {
+          cluster.members.clear();
+          let isFirst = isAnswerLost;
+          cluster.onAnswer = () => {
+            if (isFirst) throw new Error('the answer was lost');
+            isFirst = false;
+          };
+        },
+        run: async (files) => {
+          const { enrolment } = await live(files, (each) => cluster.joinClient(each));
+          await enrolment.finished(never);
+        },
+      })) {
+        visited++;
+        cluster.onAnswer = () => undefined;
+        const { enrolment, lock } = await live(disk, (files) => cluster.joinClient(files));
+        const membership = await enrolment.finished(never);
+        const { nodeId } = await loadMachineIdentity(disk, PLACES);
+        expect({ name, id: membership.nodeId, members: [...cluster.members] }).toEqual({
+          name,
+          id: nodeId,
+          members: [nodeId],
+        });
+        expect((await lock.read())?.id).toBe(nodeId);
+        const keys = await ensureKeys(disk);
+        expect(await textOf(disk, KUBELET_FILES.clientCert)).toBe(`for ${keys.client}`);
+        expect(await textOf(disk, KUBELET_FILES.servingCert)).toBe(`for ${keys.serving}`);
+      }
+    }
+    expect(visited).toBeGreaterThan(100);
+  });
+
+  test('an init that takes the lock first is the one that counts; the admission binds nothing', async () => {
+    const disk = new MemoryFiles();
+    const admitted = Promise.withResolvers<void>();
+    const cluster = new FakeAdmissions();
+    const life = await live(disk, (files) => {
+      const client = cluster.joinClient(files);
+      return { ...client, admit: async (signal) => (await admitted.promise, client.admit(signal)) };
+    });
+    await life.job.accept({ initId: 'one', spec: { clusterId } } as InitRecord, never);
+    admitted.resolve();
+    const status = life.enrolment.status.watch();
+    for (let state = 'New'; state !== 'CreatingCluster';) state = (await status.next(never)).state;
+    expect(await life.lock.read()).toMatchObject({ by: 'init', id: 'one' });
+    expect(cluster.members.size).toBe(0);
+  });
+
+  test('an admission that takes the lock first refuses an init by name', async () => {
+    const cluster = new FakeAdmissions();
+    const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
+    await life.enrolment.finished(never);
+    const request = { initId: 'two', spec: { clusterId: 'b'.repeat(32) } } as InitRecord;
+    await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'init-other-cluster' });
+  });
+
+  test('a lock whose admission is gone creates and asks for nothing', async () => {
+    const disk = new MemoryFiles();
+    await disk.makeDirectory(PLACES.enrolment);
+    const lock = new NodeLock({ files: disk, path: PLACES.lock, nowMs: () => 0 });
+    await lock.acquire({ clusterId, by: 'join', id: 'node-1' });
+    const { enrolment } = await live(disk, () => ({
+      admit: untilAborted,
+      ticket: untilAborted,
+      joined: () => undefined,
+    }));
+    await expect(enrolment.finished(never)).rejects.toMatchObject({
+      code: 'enrolment-remains',
+      details: { path: PLACES.join, clusterId },
+    });
+  });
+});
+
+async function textOf(files: FilePort, path: string): Promise<string> {
+  return Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');
+}
+
+/** As `ensureTicketKeys` does it, with a random text in the place of each key: fast enough for every crash. */
+async function ensureKeys(files: FilePort): Promise<{ readonly client: string; readonly serving: string }> {
+  for (const path of [KUBELET_FILES.clientKey, KUBELET_FILES.servingKey]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.createExclusive(path, randomUUID());
+  }
+  return {
+    client: await textOf(files, KUBELET_FILES.clientKey),
+    serving: await textOf(files, KUBELET_FILES.servingKey),
+  };
+}
