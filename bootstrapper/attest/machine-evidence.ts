@@ -39,6 +39,8 @@ export interface MachineEvidence {
   readonly variant: Variant;
   /** What this machine can show, best first; its own key is always among them. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
+  /** Makes the lock register say what the node lock says, e.g. after a reboot. Everything that is shown waits for it. */
+  showLock(): Promise<void>;
   /** That this machine's key is at this end of the session. `label` is the contract's: "cluster/init/key/v1". */
   proveKey(label: string, session: Uint8Array): KeyProof;
   /** EK, its certificate and AK; undefined where no TPM vouches for this machine by itself. */
@@ -58,6 +60,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
   return {
     variant: best.variant,
     issuers: best.variant === own.variant ? [own] : [best, own],
+    showLock: () => options.mirrorLock(),
     proveKey: (label, session) => proveKey(label, session, privKey),
     readEnrolment: async (signal) =>
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),

@@ -27,6 +27,8 @@ export function evidenceSocketRunnable(
   const { evidence, files, commands, clock } = ports;
   return async (scope) => {
     const { signal } = scope;
+    // Right after boot and not at the first question: also whoever asks the TPM past the agent is to see the lock.
+    await evidence.showLock();
     await prepareFolder(places, commands, signal);
     await using _server = await createEvidenceSocketServer({
       path: places.path,
