@@ -107,6 +107,7 @@ function kubeletConfiguration(settings: KubernetesSettings): object {
     // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
     rotateCertificates: false,
     serverTLSBootstrap: false,
+    authentication: { x509: { clientCAFile: KUBELET_FILES.ca } },
     // Read anew when they change.
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,

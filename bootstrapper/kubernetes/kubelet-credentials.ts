@@ -41,14 +41,13 @@ export async function makeKubeletCredentials(
 }
 
 /**
- * Puts what the kubelet reads where it reads it: the CA beside kubeadm's, and a kubeconfig that names files, so that
- * renewed certificates are taken without a restart.
+ * The kubelet's kubeconfig. It names files, so that renewed certificates are taken without a restart. kubeadm's folder of
+ * certificates stays empty on a worker: a CA without its key is something else to kubeadm ("external CA").
  * @throws KubernetesError `kubernetes-credentials-missing`
  */
 export async function placeKubeletCredentials(files: FilePort): Promise<void> {
   for (const path of Object.values(KUBELET_FILES)) await text(files, path);
-  await files.makeDirectory(PATHS.pki, 0o755);
-  await files.writeAtomic(`${PATHS.pki}/ca.crt`, await text(files, KUBELET_FILES.ca), { mode: 0o644 });
+  await files.makeDirectory(folderOf(PATHS.kubeletConf), 0o755);
   const name = 'cluster';
   const config = {
     apiVersion: 'v1',

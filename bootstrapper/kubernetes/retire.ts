@@ -9,7 +9,7 @@ import { API_PORT, PATHS } from './settings.ts';
 const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
   (name) => `${PATHS.manifests}/${name}.yaml`,
 );
-/** What only a control plane may have besides its certificates; of those the CA's own stays, the kubelet needs it. */
+/** What only a control plane may have besides its certificates. */
 const CONTROL_PLANE_FILES = [
   PATHS.superAdminConf,
   '/etc/kubernetes/controller-manager.conf',
@@ -17,7 +17,6 @@ const CONTROL_PLANE_FILES = [
   PATHS.encryption,
   PATHS.adminConf,
 ];
-const KEPT_IN_PKI = 'ca.crt';
 /** The API server answers what is under way before it ends. */
 const STOPPED_MS = 90_000;
 const POLL_MS = 250;
@@ -59,7 +58,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
 
 /** Everything that only a control plane may have, as far as it is here. */
 async function remains(files: FilePort): Promise<readonly string[]> {
-  const pki = (await files.list(PATHS.pki)).filter((name) => name !== KEPT_IN_PKI);
+  const pki = await files.list(PATHS.pki);
   const paths = [...pki.map((name) => `${PATHS.pki}/${name}`), ...MANIFESTS, ...CONTROL_PLANE_FILES];
   const stats = await Promise.all(paths.map((path) => files.stat(path)));
   return paths.filter((_, index) => stats[index] !== undefined);

@@ -475,7 +475,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   values.localRoles.set(workerOnly);
   await settle();
   expect(now(values.kubernetesStatus)?.controlPlane).toBe(false);
-  expect(await files.list('/etc/kubernetes/pki')).toEqual(['ca.crt']);
+  expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
     [],
   );
