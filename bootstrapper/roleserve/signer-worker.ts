@@ -40,9 +40,9 @@ export function planSigner(controlPlane: LocalControlPlane | undefined, running:
 }
 
 async function followKeys(driver: SignerDriver, clock: Clock, scope: Scope): Promise<void> {
+  scope.healthy();
   for (;;) {
     const missing = await driver.start(scope.signal);
-    scope.healthy();
     scope.waiting(missing.length === 0 ? 'keys to be replaced' : `keys: ${missing.join(' ')}`);
     await clock.sleep(missing.length === 0 ? LATER_MS : SOON_MS, scope.signal);
   }

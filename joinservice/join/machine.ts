@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { machineIdentityText } from '../../internal/attestation/index.ts';
+import { AttestationError, machineIdentityText } from '../../internal/attestation/index.ts';
 import {
   Activations,
   endorsementKeyIdOf,
@@ -113,10 +113,14 @@ export class MachineIdentifier {
     if (endorsements.pinnedKeys.has(own.endorsementKeyId)) return { endorsement: own, proof: 'pinned' };
     if (endorsements.roots.size === 0 || request.endorsementCertificate === undefined)
       return { endorsement: own, proof: 'unproved' };
-    return {
-      endorsement: verifyEndorsement(request, { ...options, trust: endorsements }),
-      proof: 'endorsed',
-    };
+    try {
+      const endorsement = verifyEndorsement(request, { ...options, trust: endorsements });
+      return { endorsement, proof: 'endorsed' };
+    } catch (error) {
+      // A certificate of somebody who is not trusted says as much as none: the operators decide, if the policy lets them.
+      if (error instanceof AttestationError) return { endorsement: own, proof: 'unproved' };
+      throw error;
+    }
   }
 }
 
