@@ -43,6 +43,7 @@ export function nodeToWire(view: NodeView): Node {
     health: healthOf(view),
     createdMs: BigInt(record.createdMs),
     recordRevision: view.recordRevision,
+    ...(record.admission === undefined ? {} : { admission: admissionOf(record.admission) }),
   };
   if (status === undefined) return create(NodeSchema, node);
   return create(NodeSchema, {
@@ -50,6 +51,11 @@ export function nodeToWire(view: NodeView): Node {
     status: fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')),
     statusUpdatedMs: BigInt(status.updatedMs),
   });
+}
+
+function admissionOf(admission: NonNullable<NodeRecord['admission']>) {
+  const { akName = '', timeMs, ...rest } = admission;
+  return { ...rest, akName, timeMs: BigInt(timeMs) };
 }
 
 /** A node that never said anything is unknown, not late. */

@@ -78,6 +78,13 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
    * @generated from field: int64 record_revision = 11;
    */
   recordRevision: bigint;
+
+  /**
+   * How it came in; absent where the node was there before anybody could ask it.
+   *
+   * @generated from field: cluster.curator.v1.NodeAdmission admission = 12;
+   */
+  admission?: NodeAdmission | undefined;
 };
 
 /**
@@ -85,6 +92,70 @@ export declare type Node = Message<"cluster.curator.v1.Node"> & {
  * Use `create(NodeSchema)` to create a new message.
  */
 export declare const NodeSchema: GenMessage<Node>;
+
+/**
+ * @generated from message cluster.curator.v1.NodeAdmission
+ */
+export declare type NodeAdmission = Message<"cluster.curator.v1.NodeAdmission"> & {
+  /**
+   * As policies list it, e.g. "tpm-ek:90ab…".
+   *
+   * @generated from field: string identity = 1;
+   */
+  identity: string;
+
+  /**
+   * "endorsed", "pinned" or "unproved".
+   *
+   * @generated from field: string proof = 2;
+   */
+  proof: string;
+
+  /**
+   * @generated from field: string variant = 3;
+   */
+  variant: string;
+
+  /**
+   * "measured" or "identity".
+   *
+   * @generated from field: string profile = 4;
+   */
+  profile: string;
+
+  /**
+   * Name (hex) of the attestation key that belongs to the identity; empty without a TPM.
+   *
+   * @generated from field: string ak_name = 5;
+   */
+  akName: string;
+
+  /**
+   * @generated from field: string evidence_digest = 6;
+   */
+  evidenceDigest: string;
+
+  /**
+   * @generated from field: string policy_version = 7;
+   */
+  policyVersion: string;
+
+  /**
+   * @generated from field: string decided_by = 8;
+   */
+  decidedBy: string;
+
+  /**
+   * @generated from field: int64 time_ms = 9;
+   */
+  timeMs: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.NodeAdmission.
+ * Use `create(NodeAdmissionSchema)` to create a new message.
+ */
+export declare const NodeAdmissionSchema: GenMessage<NodeAdmission>;
 
 /**
  * @generated from message cluster.curator.v1.NodeStatus

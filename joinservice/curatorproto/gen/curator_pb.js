@@ -12,7 +12,7 @@ import { file_google_protobuf_descriptor } from "@bufbuild/protobuf/wkt";
  * Describes the file curator.proto.
  */
 export const file_curator = /*@__PURE__*/
-  fileDesc("Cg1jdXJhdG9yLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEioQMKBE5vZGUSDwoHbm9kZV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAwSLAoFc3RhdGUYBCABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEisKBXJvbGVzGAUgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgGIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlLkxhYmVsc0VudHJ5Ei4KBmhlYWx0aBgHIAEoDjIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVhbHRoEi4KBnN0YXR1cxgIIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzEhkKEXN0YXR1c191cGRhdGVkX21zGAkgASgDEhIKCmNyZWF0ZWRfbXMYCiABKAMSFwoPcmVjb3JkX3JldmlzaW9uGAsgASgDGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEi/gIKCk5vZGVTdGF0dXMSDwoHYWRkcmVzcxgBIAEoCRIVCg1hZ2VudF92ZXJzaW9uGAIgASgJEhoKEmt1YmVybmV0ZXNfdmVyc2lvbhgDIAEoCRIPCgdib290X2lkGAQgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYBSABKAkSLwoJcnVubmFibGVzGAYgAygLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlEjEKCmxhc3RfZXJyb3IYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZRI4CgVmYWN0cxgJIAMoCzIpLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzLkZhY3RzRW50cnkaLAoKRmFjdHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIq4CCghSdW5uYWJsZRIMCgRwYXRoGAEgASgJEjEKBXN0YXRlGAIgASgOMiIuY2x1c3Rlci5jdXJhdG9yLnYxLlJ1bm5hYmxlLlN0YXRlEhAKCHNpbmNlX21zGAMgASgDEhAKCHJlc3RhcnRzGAQgASgNEjEKCmxhc3RfZXJyb3IYBSABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuTGFzdEVycm9yEhQKDGlkbGVfYmVjYXVzZRgGIAEoCSJ0CgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEg0KCVNUQVRFX05FVxABEhEKDVNUQVRFX0hFQUxUSFkQAhIOCgpTVEFURV9ET05FEAMSDgoKU1RBVEVfREVBRBAEEhIKDlNUQVRFX0NBTkNFTEVEEAUiOwoJTGFzdEVycm9yEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIPCgd0aW1lX21zGAMgASgDIjEKC0NlcnRpZmljYXRlEgwKBG5hbWUYASABKAkSFAoMbm90X2FmdGVyX21zGAIgASgDIjAKDVdhdGNoUG9zaXRpb24SDQoFZXBvY2gYASABKAQSEAoIcmV2aXNpb24YAiABKAMiIwoITXV0YXRpb24SFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIhQKEkNoZWNrSGVhbHRoUmVxdWVzdCI1ChNDaGVja0hlYWx0aFJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDQoFZXBvY2gYAiABKAQiFwoVR2V0Q2x1c3RlckluZm9SZXF1ZXN0IpkCChZHZXRDbHVzdGVySW5mb1Jlc3BvbnNlEhIKCmNsdXN0ZXJfaWQYASABKAkSFAoMY2x1c3Rlcl9uYW1lGAIgASgJEg0KBWVwb2NoGAMgASgEEhYKDmNsdXN0ZXJfY2FfcGVtGAQgASgJEhIKCmNyZWF0ZWRfbXMYBSABKAMSNQoJZGlyZWN0b3J5GAYgAygLMiIuY2x1c3Rlci5jdXJhdG9yLnYxLkRpcmVjdG9yeUVudHJ5EiwKBGV0Y2QYByABKAsyHi5jbHVzdGVyLmN1cmF0b3IudjEuRXRjZFN0YXR1cxI1CgxjZXJ0aWZpY2F0ZXMYCCADKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuQ2VydGlmaWNhdGUiSQoORGlyZWN0b3J5RW50cnkSDwoHbm9kZV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYAyABKAkifQoKRXRjZFN0YXR1cxIVCg1kYl9zaXplX2J5dGVzGAEgASgDEhMKC3F1b3RhX2J5dGVzGAIgASgDEhIKCmhhc19sZWFkZXIYAyABKAgSLwoHbWVtYmVycxgEIAMoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkTWVtYmVyIj8KCkV0Y2RNZW1iZXISDAoEbmFtZRgBIAEoCRISCgppc19sZWFybmVyGAIgASgIEg8KB3N0YXJ0ZWQYAyABKAgiHgoOR2V0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCSI5Cg9HZXROb2RlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlIhIKEExpc3ROb2Rlc1JlcXVlc3QicQoRTGlzdE5vZGVzUmVzcG9uc2USJwoFbm9kZXMYASADKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZRIzCghwb3NpdGlvbhgCIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaFBvc2l0aW9uIlUKEFdhdGNoTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIwCgVhZnRlchgCIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaFBvc2l0aW9uIkUKEVdhdGNoTm9kZXNSZXF1ZXN0EjAKBWFmdGVyGAEgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24irwEKEldhdGNoTm9kZXNSZXNwb25zZRIOCgZyZWxpc3QYASABKAgSJwoFbm9kZXMYAiADKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZRIYChBkZWxldGVkX25vZGVfaWRzGAMgAygJEhEKCWNhdWdodF91cBgEIAEoCBIzCghwb3NpdGlvbhgFIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaFBvc2l0aW9uIkkKF1VwZGF0ZU5vZGVTdGF0dXNSZXF1ZXN0Ei4KBnN0YXR1cxgBIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzIhoKGFVwZGF0ZU5vZGVTdGF0dXNSZXNwb25zZSISChBIZWFydGJlYXRSZXF1ZXN0IjwKEUhlYXJ0YmVhdFJlc3BvbnNlEhMKC2ludGVydmFsX21zGAEgASgDEhIKCnRpbWVvdXRfbXMYAiABKAMigwEKE1NldE5vZGVSb2xlc1JlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIrCgVyb2xlcxgCIAMoDjIcLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlUm9sZRIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbiI+ChRTZXROb2RlUm9sZXNSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUihAEKE1NldE5vZGVTdGF0ZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIsCgVzdGF0ZRgCIAEoDjIdLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdGUSLgoIbXV0YXRpb24YAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iPgoUU2V0Tm9kZVN0YXRlUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlItkBChdVcGRhdGVOb2RlTGFiZWxzUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEkEKA3NldBgCIAMoCzI0LmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVxdWVzdC5TZXRFbnRyeRIOCgZyZW1vdmUYAyADKAkSLgoIbXV0YXRpb24YBCABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24aKgoIU2V0RW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJCChhVcGRhdGVOb2RlTGFiZWxzUmVzcG9uc2USJgoEbm9kZRgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlIlQKEURlbGV0ZU5vZGVSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iFAoSRGVsZXRlTm9kZVJlc3BvbnNlIhkKF0dldENvbmZpZ3VyYXRpb25SZXF1ZXN0ImYKGEdldENvbmZpZ3VyYXRpb25SZXNwb25zZRIQCghkb2N1bWVudBgBIAEoDBIQCghyZXZpc2lvbhgCIAEoAxISCgp1cGRhdGVkX21zGAMgASgDEhIKCnVwZGF0ZWRfYnkYBCABKAkidQoaVXBkYXRlQ29uZmlndXJhdGlvblJlcXVlc3QSEAoIZG9jdW1lbnQYASABKAwSFQoNYmFzZV9yZXZpc2lvbhgCIAEoAxIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbiIvChtVcGRhdGVDb25maWd1cmF0aW9uUmVzcG9uc2USEAoIcmV2aXNpb24YASABKAMiJwoUR2V0SW5pdFJlc3VsdFJlcXVlc3QSDwoHaW5pdF9pZBgBIAEoCSI4ChVHZXRJbml0UmVzdWx0UmVzcG9uc2USDwoHaW5pdF9pZBgBIAEoCRIOCgZyZXN1bHQYAiABKAwqmQEKClBlcm1pc3Npb24SGgoWUEVSTUlTU0lPTl9VTlNQRUNJRklFRBAAEhMKD1BFUk1JU1NJT05fUkVBRBABEhMKD1BFUk1JU1NJT05fU0VMRhACEhkKFVBFUk1JU1NJT05fQURNSU5JU1RFUhADEhIKDlBFUk1JU1NJT05fT1dOEAQSFgoSUEVSTUlTU0lPTl9JTlNQRUNUEAUqhQEKCU5vZGVTdGF0ZRIaChZOT0RFX1NUQVRFX1VOU1BFQ0lGSUVEEAASEgoOTk9ERV9TVEFURV9ORVcQARIWChJOT0RFX1NUQVRFX1NUQU5EQlkQAhIRCg1OT0RFX1NUQVRFX1VQEAMSHQoZTk9ERV9TVEFURV9ERUNPTU1JU1NJT05FRBAEKosBCghOb2RlUm9sZRIZChVOT0RFX1JPTEVfVU5TUEVDSUZJRUQQABIeChpOT0RFX1JPTEVfQ09OU0VOU1VTX01FTUJFUhABEiMKH05PREVfUk9MRV9LVUJFUk5FVEVTX0NPTlRST0xMRVIQAhIfChtOT0RFX1JPTEVfS1VCRVJORVRFU19XT1JLRVIQAyp0CgpOb2RlSGVhbHRoEhsKF05PREVfSEVBTFRIX1VOU1BFQ0lGSUVEEAASFwoTTk9ERV9IRUFMVEhfVU5LTk9XThABEhcKE05PREVfSEVBTFRIX0hFQUxUSFkQAhIXChNOT0RFX0hFQUxUSF9USU1FT1VUEAMywgwKB0N1cmF0b3ISZAoLQ2hlY2tIZWFsdGgSJi5jbHVzdGVyLmN1cmF0b3IudjEuQ2hlY2tIZWFsdGhSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkNoZWNrSGVhbHRoUmVzcG9uc2UiBNi6GAESbQoOR2V0Q2x1c3RlckluZm8SKS5jbHVzdGVyLmN1cmF0b3IudjEuR2V0Q2x1c3RlckluZm9SZXF1ZXN0GiouY2x1c3Rlci5jdXJhdG9yLnYxLkdldENsdXN0ZXJJbmZvUmVzcG9uc2UiBNi6GAESWAoHR2V0Tm9kZRIiLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVxdWVzdBojLmNsdXN0ZXIuY3VyYXRvci52MS5HZXROb2RlUmVzcG9uc2UiBNi6GAESXgoJTGlzdE5vZGVzEiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3ROb2Rlc1JlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdE5vZGVzUmVzcG9uc2UiBNi6GAESYQoJV2F0Y2hOb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoTm9kZVJlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hOb2Rlc1Jlc3BvbnNlIgTYuhgBMAESYwoKV2F0Y2hOb2RlcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVzcG9uc2UiBNi6GAEwARJzChBVcGRhdGVOb2RlU3RhdHVzEisuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXF1ZXN0GiwuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVTdGF0dXNSZXNwb25zZSIE2LoYAhJiCglIZWFydGJlYXQSJC5jbHVzdGVyLmN1cmF0b3IudjEuSGVhcnRiZWF0UmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5IZWFydGJlYXRSZXNwb25zZSIE2LoYAigBMAESZwoMU2V0Tm9kZVJvbGVzEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVSb2xlc1JlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVJvbGVzUmVzcG9uc2UiBNi6GAMSZwoMU2V0Tm9kZVN0YXRlEicuY2x1c3Rlci5jdXJhdG9yLnYxLlNldE5vZGVTdGF0ZVJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVN0YXRlUmVzcG9uc2UiBNi6GAMScwoQVXBkYXRlTm9kZUxhYmVscxIrLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVOb2RlTGFiZWxzUmVzcG9uc2UiBNi6GAMSYQoKRGVsZXRlTm9kZRIlLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVOb2RlUmVzcG9uc2UiBNi6GAMScwoQR2V0Q29uZmlndXJhdGlvbhIrLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVxdWVzdBosLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDb25maWd1cmF0aW9uUmVzcG9uc2UiBNi6GAESfAoTVXBkYXRlQ29uZmlndXJhdGlvbhIuLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVxdWVzdBovLmNsdXN0ZXIuY3VyYXRvci52MS5VcGRhdGVDb25maWd1cmF0aW9uUmVzcG9uc2UiBNi6GAMSagoNR2V0SW5pdFJlc3VsdBIoLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVxdWVzdBopLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRJbml0UmVzdWx0UmVzcG9uc2UiBNi6GAQ6YAoKcGVybWlzc2lvbhIeLmdvb2dsZS5wcm90b2J1Zi5NZXRob2RPcHRpb25zGKuHAyABKA4yHi5jbHVzdGVyLmN1cmF0b3IudjEuUGVybWlzc2lvblIKcGVybWlzc2lvbmIGcHJvdG8z", [file_google_protobuf_descriptor]);
+  fileDesc("Cg1jdXJhdG9yLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEi1wMKBE5vZGUSDwoHbm9kZV9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEhIKCnB1YmxpY19rZXkYAyABKAwSLAoFc3RhdGUYBCABKA4yHS5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVN0YXRlEisKBXJvbGVzGAUgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgGIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlLkxhYmVsc0VudHJ5Ei4KBmhlYWx0aBgHIAEoDjIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlSGVhbHRoEi4KBnN0YXR1cxgIIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlU3RhdHVzEhkKEXN0YXR1c191cGRhdGVkX21zGAkgASgDEhIKCmNyZWF0ZWRfbXMYCiABKAMSFwoPcmVjb3JkX3JldmlzaW9uGAsgASgDEjQKCWFkbWlzc2lvbhgMIAEoCzIhLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlQWRtaXNzaW9uGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiuQEKDU5vZGVBZG1pc3Npb24SEAoIaWRlbnRpdHkYASABKAkSDQoFcHJvb2YYAiABKAkSDwoHdmFyaWFudBgDIAEoCRIPCgdwcm9maWxlGAQgASgJEg8KB2FrX25hbWUYBSABKAkSFwoPZXZpZGVuY2VfZGlnZXN0GAYgASgJEhYKDnBvbGljeV92ZXJzaW9uGAcgASgJEhIKCmRlY2lkZWRfYnkYCCABKAkSDwoHdGltZV9tcxgJIAEoAyL+AgoKTm9kZVN0YXR1cxIPCgdhZGRyZXNzGAEgASgJEhUKDWFnZW50X3ZlcnNpb24YAiABKAkSGgoSa3ViZXJuZXRlc192ZXJzaW9uGAMgASgJEg8KB2Jvb3RfaWQYBCABKAkSGAoQY3VyYXRvcl9lbmRwb2ludBgFIAEoCRIvCglydW5uYWJsZXMYBiADKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuUnVubmFibGUSMQoKbGFzdF9lcnJvchgHIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3ISNQoMY2VydGlmaWNhdGVzGAggAygLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLkNlcnRpZmljYXRlEjgKBWZhY3RzGAkgAygLMikuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVTdGF0dXMuRmFjdHNFbnRyeRosCgpGYWN0c0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEirgIKCFJ1bm5hYmxlEgwKBHBhdGgYASABKAkSMQoFc3RhdGUYAiABKA4yIi5jbHVzdGVyLmN1cmF0b3IudjEuUnVubmFibGUuU3RhdGUSEAoIc2luY2VfbXMYAyABKAMSEAoIcmVzdGFydHMYBCABKA0SMQoKbGFzdF9lcnJvchgFIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5MYXN0RXJyb3ISFAoMaWRsZV9iZWNhdXNlGAYgASgJInQKBVN0YXRlEhUKEVNUQVRFX1VOU1BFQ0lGSUVEEAASDQoJU1RBVEVfTkVXEAESEQoNU1RBVEVfSEVBTFRIWRACEg4KClNUQVRFX0RPTkUQAxIOCgpTVEFURV9ERUFEEAQSEgoOU1RBVEVfQ0FOQ0VMRUQQBSI7CglMYXN0RXJyb3ISDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEg8KB3RpbWVfbXMYAyABKAMiMQoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRIUCgxub3RfYWZ0ZXJfbXMYAiABKAMiMAoNV2F0Y2hQb3NpdGlvbhINCgVlcG9jaBgBIAEoBBIQCghyZXZpc2lvbhgCIAEoAyIjCghNdXRhdGlvbhIXCg9pZGVtcG90ZW5jeV9rZXkYASABKAkiFAoSQ2hlY2tIZWFsdGhSZXF1ZXN0IjUKE0NoZWNrSGVhbHRoUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRINCgVlcG9jaBgCIAEoBCIXChVHZXRDbHVzdGVySW5mb1JlcXVlc3QimQIKFkdldENsdXN0ZXJJbmZvUmVzcG9uc2USEgoKY2x1c3Rlcl9pZBgBIAEoCRIUCgxjbHVzdGVyX25hbWUYAiABKAkSDQoFZXBvY2gYAyABKAQSFgoOY2x1c3Rlcl9jYV9wZW0YBCABKAkSEgoKY3JlYXRlZF9tcxgFIAEoAxI1CglkaXJlY3RvcnkYBiADKAsyIi5jbHVzdGVyLmN1cmF0b3IudjEuRGlyZWN0b3J5RW50cnkSLAoEZXRjZBgHIAEoCzIeLmNsdXN0ZXIuY3VyYXRvci52MS5FdGNkU3RhdHVzEjUKDGNlcnRpZmljYXRlcxgIIAMoCzIfLmNsdXN0ZXIuY3VyYXRvci52MS5DZXJ0aWZpY2F0ZSJJCg5EaXJlY3RvcnlFbnRyeRIPCgdub2RlX2lkGAEgASgJEgwKBG5hbWUYAiABKAkSGAoQY3VyYXRvcl9lbmRwb2ludBgDIAEoCSJ9CgpFdGNkU3RhdHVzEhUKDWRiX3NpemVfYnl0ZXMYASABKAMSEwoLcXVvdGFfYnl0ZXMYAiABKAMSEgoKaGFzX2xlYWRlchgDIAEoCBIvCgdtZW1iZXJzGAQgAygLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLkV0Y2RNZW1iZXIiPwoKRXRjZE1lbWJlchIMCgRuYW1lGAEgASgJEhIKCmlzX2xlYXJuZXIYAiABKAgSDwoHc3RhcnRlZBgDIAEoCCIeCg5HZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJIjkKD0dldE5vZGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUiEgoQTGlzdE5vZGVzUmVxdWVzdCJxChFMaXN0Tm9kZXNSZXNwb25zZRInCgVub2RlcxgBIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEjMKCHBvc2l0aW9uGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iVQoQV2F0Y2hOb2RlUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEjAKBWFmdGVyGAIgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iRQoRV2F0Y2hOb2Rlc1JlcXVlc3QSMAoFYWZ0ZXIYASABKAsyIS5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hQb3NpdGlvbiKvAQoSV2F0Y2hOb2Rlc1Jlc3BvbnNlEg4KBnJlbGlzdBgBIAEoCBInCgVub2RlcxgCIAMoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Ob2RlEhgKEGRlbGV0ZWRfbm9kZV9pZHMYAyADKAkSEQoJY2F1Z2h0X3VwGAQgASgIEjMKCHBvc2l0aW9uGAUgASgLMiEuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoUG9zaXRpb24iSQoXVXBkYXRlTm9kZVN0YXR1c1JlcXVlc3QSLgoGc3RhdHVzGAEgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVTdGF0dXMiGgoYVXBkYXRlTm9kZVN0YXR1c1Jlc3BvbnNlIhIKEEhlYXJ0YmVhdFJlcXVlc3QiPAoRSGVhcnRiZWF0UmVzcG9uc2USEwoLaW50ZXJ2YWxfbXMYASABKAMSEgoKdGltZW91dF9tcxgCIAEoAyKDAQoTU2V0Tm9kZVJvbGVzUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEisKBXJvbGVzGAIgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEi4KCG11dGF0aW9uGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIj4KFFNldE5vZGVSb2xlc1Jlc3BvbnNlEiYKBG5vZGUYASABKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZSKEAQoTU2V0Tm9kZVN0YXRlUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEiwKBXN0YXRlGAIgASgOMh0uY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVTdGF0ZRIuCghtdXRhdGlvbhgDIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbiI+ChRTZXROb2RlU3RhdGVSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUi2QEKF1VwZGF0ZU5vZGVMYWJlbHNSZXF1ZXN0Eg8KB25vZGVfaWQYASABKAkSQQoDc2V0GAIgAygLMjQuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVMYWJlbHNSZXF1ZXN0LlNldEVudHJ5Eg4KBnJlbW92ZRgDIAMoCRIuCghtdXRhdGlvbhgEIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbhoqCghTZXRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkIKGFVwZGF0ZU5vZGVMYWJlbHNSZXNwb25zZRImCgRub2RlGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGUiVAoRRGVsZXRlTm9kZVJlcXVlc3QSDwoHbm9kZV9pZBgBIAEoCRIuCghtdXRhdGlvbhgCIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5NdXRhdGlvbiIUChJEZWxldGVOb2RlUmVzcG9uc2UiGQoXR2V0Q29uZmlndXJhdGlvblJlcXVlc3QiZgoYR2V0Q29uZmlndXJhdGlvblJlc3BvbnNlEhAKCGRvY3VtZW50GAEgASgMEhAKCHJldmlzaW9uGAIgASgDEhIKCnVwZGF0ZWRfbXMYAyABKAMSEgoKdXBkYXRlZF9ieRgEIAEoCSJ1ChpVcGRhdGVDb25maWd1cmF0aW9uUmVxdWVzdBIQCghkb2N1bWVudBgBIAEoDBIVCg1iYXNlX3JldmlzaW9uGAIgASgDEi4KCG11dGF0aW9uGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIi8KG1VwZGF0ZUNvbmZpZ3VyYXRpb25SZXNwb25zZRIQCghyZXZpc2lvbhgBIAEoAyInChRHZXRJbml0UmVzdWx0UmVxdWVzdBIPCgdpbml0X2lkGAEgASgJIjgKFUdldEluaXRSZXN1bHRSZXNwb25zZRIPCgdpbml0X2lkGAEgASgJEg4KBnJlc3VsdBgCIAEoDCqZAQoKUGVybWlzc2lvbhIaChZQRVJNSVNTSU9OX1VOU1BFQ0lGSUVEEAASEwoPUEVSTUlTU0lPTl9SRUFEEAESEwoPUEVSTUlTU0lPTl9TRUxGEAISGQoVUEVSTUlTU0lPTl9BRE1JTklTVEVSEAMSEgoOUEVSTUlTU0lPTl9PV04QBBIWChJQRVJNSVNTSU9OX0lOU1BFQ1QQBSqFAQoJTm9kZVN0YXRlEhoKFk5PREVfU1RBVEVfVU5TUEVDSUZJRUQQABISCg5OT0RFX1NUQVRFX05FVxABEhYKEk5PREVfU1RBVEVfU1RBTkRCWRACEhEKDU5PREVfU1RBVEVfVVAQAxIdChlOT0RFX1NUQVRFX0RFQ09NTUlTU0lPTkVEEAQqiwEKCE5vZGVSb2xlEhkKFU5PREVfUk9MRV9VTlNQRUNJRklFRBAAEh4KGk5PREVfUk9MRV9DT05TRU5TVVNfTUVNQkVSEAESIwofTk9ERV9ST0xFX0tVQkVSTkVURVNfQ09OVFJPTExFUhACEh8KG05PREVfUk9MRV9LVUJFUk5FVEVTX1dPUktFUhADKnQKCk5vZGVIZWFsdGgSGwoXTk9ERV9IRUFMVEhfVU5TUEVDSUZJRUQQABIXChNOT0RFX0hFQUxUSF9VTktOT1dOEAESFwoTTk9ERV9IRUFMVEhfSEVBTFRIWRACEhcKE05PREVfSEVBTFRIX1RJTUVPVVQQAzLCDAoHQ3VyYXRvchJkCgtDaGVja0hlYWx0aBImLmNsdXN0ZXIuY3VyYXRvci52MS5DaGVja0hlYWx0aFJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuQ2hlY2tIZWFsdGhSZXNwb25zZSIE2LoYARJtCg5HZXRDbHVzdGVySW5mbxIpLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRDbHVzdGVySW5mb1JlcXVlc3QaKi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0Q2x1c3RlckluZm9SZXNwb25zZSIE2LoYARJYCgdHZXROb2RlEiIuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE5vZGVSZXF1ZXN0GiMuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE5vZGVSZXNwb25zZSIE2LoYARJeCglMaXN0Tm9kZXMSJC5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdE5vZGVzUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5MaXN0Tm9kZXNSZXNwb25zZSIE2LoYARJhCglXYXRjaE5vZGUSJC5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hOb2RlUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaE5vZGVzUmVzcG9uc2UiBNi6GAEwARJjCgpXYXRjaE5vZGVzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoTm9kZXNSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoTm9kZXNSZXNwb25zZSIE2LoYATABEnMKEFVwZGF0ZU5vZGVTdGF0dXMSKy5jbHVzdGVyLmN1cmF0b3IudjEuVXBkYXRlTm9kZVN0YXR1c1JlcXVlc3QaLC5jbHVzdGVyLmN1cmF0b3IudjEuVXBkYXRlTm9kZVN0YXR1c1Jlc3BvbnNlIgTYuhgCEmIKCUhlYXJ0YmVhdBIkLmNsdXN0ZXIuY3VyYXRvci52MS5IZWFydGJlYXRSZXF1ZXN0GiUuY2x1c3Rlci5jdXJhdG9yLnYxLkhlYXJ0YmVhdFJlc3BvbnNlIgTYuhgCKAEwARJnCgxTZXROb2RlUm9sZXMSJy5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVJvbGVzUmVxdWVzdBooLmNsdXN0ZXIuY3VyYXRvci52MS5TZXROb2RlUm9sZXNSZXNwb25zZSIE2LoYAxJnCgxTZXROb2RlU3RhdGUSJy5jbHVzdGVyLmN1cmF0b3IudjEuU2V0Tm9kZVN0YXRlUmVxdWVzdBooLmNsdXN0ZXIuY3VyYXRvci52MS5TZXROb2RlU3RhdGVSZXNwb25zZSIE2LoYAxJzChBVcGRhdGVOb2RlTGFiZWxzEisuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVMYWJlbHNSZXF1ZXN0GiwuY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZU5vZGVMYWJlbHNSZXNwb25zZSIE2LoYAxJhCgpEZWxldGVOb2RlEiUuY2x1c3Rlci5jdXJhdG9yLnYxLkRlbGV0ZU5vZGVSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLkRlbGV0ZU5vZGVSZXNwb25zZSIE2LoYAxJzChBHZXRDb25maWd1cmF0aW9uEisuY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbmZpZ3VyYXRpb25SZXF1ZXN0GiwuY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbmZpZ3VyYXRpb25SZXNwb25zZSIE2LoYARJ8ChNVcGRhdGVDb25maWd1cmF0aW9uEi4uY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZUNvbmZpZ3VyYXRpb25SZXF1ZXN0Gi8uY2x1c3Rlci5jdXJhdG9yLnYxLlVwZGF0ZUNvbmZpZ3VyYXRpb25SZXNwb25zZSIE2LoYAxJqCg1HZXRJbml0UmVzdWx0EiguY2x1c3Rlci5jdXJhdG9yLnYxLkdldEluaXRSZXN1bHRSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEluaXRSZXN1bHRSZXNwb25zZSIE2LoYBDpgCgpwZXJtaXNzaW9uEh4uZ29vZ2xlLnByb3RvYnVmLk1ldGhvZE9wdGlvbnMYq4cDIAEoDjIeLmNsdXN0ZXIuY3VyYXRvci52MS5QZXJtaXNzaW9uUgpwZXJtaXNzaW9uYgZwcm90bzM", [file_google_protobuf_descriptor]);
 
 /**
  * Describes the message cluster.curator.v1.Node.
@@ -22,24 +22,31 @@ export const NodeSchema = /*@__PURE__*/
   messageDesc(file_curator, 0);
 
 /**
+ * Describes the message cluster.curator.v1.NodeAdmission.
+ * Use `create(NodeAdmissionSchema)` to create a new message.
+ */
+export const NodeAdmissionSchema = /*@__PURE__*/
+  messageDesc(file_curator, 1);
+
+/**
  * Describes the message cluster.curator.v1.NodeStatus.
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export const NodeStatusSchema = /*@__PURE__*/
-  messageDesc(file_curator, 1);
+  messageDesc(file_curator, 2);
 
 /**
  * Describes the message cluster.curator.v1.Runnable.
  * Use `create(RunnableSchema)` to create a new message.
  */
 export const RunnableSchema = /*@__PURE__*/
-  messageDesc(file_curator, 2);
+  messageDesc(file_curator, 3);
 
 /**
  * Describes the enum cluster.curator.v1.Runnable.State.
  */
 export const Runnable_StateSchema = /*@__PURE__*/
-  enumDesc(file_curator, 2, 0);
+  enumDesc(file_curator, 3, 0);
 
 /**
  * @generated from enum cluster.curator.v1.Runnable.State
@@ -52,252 +59,252 @@ export const Runnable_State = /*@__PURE__*/
  * Use `create(LastErrorSchema)` to create a new message.
  */
 export const LastErrorSchema = /*@__PURE__*/
-  messageDesc(file_curator, 3);
+  messageDesc(file_curator, 4);
 
 /**
  * Describes the message cluster.curator.v1.Certificate.
  * Use `create(CertificateSchema)` to create a new message.
  */
 export const CertificateSchema = /*@__PURE__*/
-  messageDesc(file_curator, 4);
+  messageDesc(file_curator, 5);
 
 /**
  * Describes the message cluster.curator.v1.WatchPosition.
  * Use `create(WatchPositionSchema)` to create a new message.
  */
 export const WatchPositionSchema = /*@__PURE__*/
-  messageDesc(file_curator, 5);
+  messageDesc(file_curator, 6);
 
 /**
  * Describes the message cluster.curator.v1.Mutation.
  * Use `create(MutationSchema)` to create a new message.
  */
 export const MutationSchema = /*@__PURE__*/
-  messageDesc(file_curator, 6);
+  messageDesc(file_curator, 7);
 
 /**
  * Describes the message cluster.curator.v1.CheckHealthRequest.
  * Use `create(CheckHealthRequestSchema)` to create a new message.
  */
 export const CheckHealthRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 7);
+  messageDesc(file_curator, 8);
 
 /**
  * Describes the message cluster.curator.v1.CheckHealthResponse.
  * Use `create(CheckHealthResponseSchema)` to create a new message.
  */
 export const CheckHealthResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 8);
+  messageDesc(file_curator, 9);
 
 /**
  * Describes the message cluster.curator.v1.GetClusterInfoRequest.
  * Use `create(GetClusterInfoRequestSchema)` to create a new message.
  */
 export const GetClusterInfoRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 9);
+  messageDesc(file_curator, 10);
 
 /**
  * Describes the message cluster.curator.v1.GetClusterInfoResponse.
  * Use `create(GetClusterInfoResponseSchema)` to create a new message.
  */
 export const GetClusterInfoResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 10);
+  messageDesc(file_curator, 11);
 
 /**
  * Describes the message cluster.curator.v1.DirectoryEntry.
  * Use `create(DirectoryEntrySchema)` to create a new message.
  */
 export const DirectoryEntrySchema = /*@__PURE__*/
-  messageDesc(file_curator, 11);
+  messageDesc(file_curator, 12);
 
 /**
  * Describes the message cluster.curator.v1.EtcdStatus.
  * Use `create(EtcdStatusSchema)` to create a new message.
  */
 export const EtcdStatusSchema = /*@__PURE__*/
-  messageDesc(file_curator, 12);
+  messageDesc(file_curator, 13);
 
 /**
  * Describes the message cluster.curator.v1.EtcdMember.
  * Use `create(EtcdMemberSchema)` to create a new message.
  */
 export const EtcdMemberSchema = /*@__PURE__*/
-  messageDesc(file_curator, 13);
+  messageDesc(file_curator, 14);
 
 /**
  * Describes the message cluster.curator.v1.GetNodeRequest.
  * Use `create(GetNodeRequestSchema)` to create a new message.
  */
 export const GetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 14);
+  messageDesc(file_curator, 15);
 
 /**
  * Describes the message cluster.curator.v1.GetNodeResponse.
  * Use `create(GetNodeResponseSchema)` to create a new message.
  */
 export const GetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 15);
+  messageDesc(file_curator, 16);
 
 /**
  * Describes the message cluster.curator.v1.ListNodesRequest.
  * Use `create(ListNodesRequestSchema)` to create a new message.
  */
 export const ListNodesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 16);
+  messageDesc(file_curator, 17);
 
 /**
  * Describes the message cluster.curator.v1.ListNodesResponse.
  * Use `create(ListNodesResponseSchema)` to create a new message.
  */
 export const ListNodesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 17);
+  messageDesc(file_curator, 18);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodeRequest.
  * Use `create(WatchNodeRequestSchema)` to create a new message.
  */
 export const WatchNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 18);
+  messageDesc(file_curator, 19);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodesRequest.
  * Use `create(WatchNodesRequestSchema)` to create a new message.
  */
 export const WatchNodesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 19);
+  messageDesc(file_curator, 20);
 
 /**
  * Describes the message cluster.curator.v1.WatchNodesResponse.
  * Use `create(WatchNodesResponseSchema)` to create a new message.
  */
 export const WatchNodesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 20);
+  messageDesc(file_curator, 21);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeStatusRequest.
  * Use `create(UpdateNodeStatusRequestSchema)` to create a new message.
  */
 export const UpdateNodeStatusRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 21);
+  messageDesc(file_curator, 22);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeStatusResponse.
  * Use `create(UpdateNodeStatusResponseSchema)` to create a new message.
  */
 export const UpdateNodeStatusResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 22);
+  messageDesc(file_curator, 23);
 
 /**
  * Describes the message cluster.curator.v1.HeartbeatRequest.
  * Use `create(HeartbeatRequestSchema)` to create a new message.
  */
 export const HeartbeatRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 23);
+  messageDesc(file_curator, 24);
 
 /**
  * Describes the message cluster.curator.v1.HeartbeatResponse.
  * Use `create(HeartbeatResponseSchema)` to create a new message.
  */
 export const HeartbeatResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 24);
+  messageDesc(file_curator, 25);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeRolesRequest.
  * Use `create(SetNodeRolesRequestSchema)` to create a new message.
  */
 export const SetNodeRolesRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 25);
+  messageDesc(file_curator, 26);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeRolesResponse.
  * Use `create(SetNodeRolesResponseSchema)` to create a new message.
  */
 export const SetNodeRolesResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 26);
+  messageDesc(file_curator, 27);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeStateRequest.
  * Use `create(SetNodeStateRequestSchema)` to create a new message.
  */
 export const SetNodeStateRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 27);
+  messageDesc(file_curator, 28);
 
 /**
  * Describes the message cluster.curator.v1.SetNodeStateResponse.
  * Use `create(SetNodeStateResponseSchema)` to create a new message.
  */
 export const SetNodeStateResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 28);
+  messageDesc(file_curator, 29);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeLabelsRequest.
  * Use `create(UpdateNodeLabelsRequestSchema)` to create a new message.
  */
 export const UpdateNodeLabelsRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 29);
+  messageDesc(file_curator, 30);
 
 /**
  * Describes the message cluster.curator.v1.UpdateNodeLabelsResponse.
  * Use `create(UpdateNodeLabelsResponseSchema)` to create a new message.
  */
 export const UpdateNodeLabelsResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 30);
+  messageDesc(file_curator, 31);
 
 /**
  * Describes the message cluster.curator.v1.DeleteNodeRequest.
  * Use `create(DeleteNodeRequestSchema)` to create a new message.
  */
 export const DeleteNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 31);
+  messageDesc(file_curator, 32);
 
 /**
  * Describes the message cluster.curator.v1.DeleteNodeResponse.
  * Use `create(DeleteNodeResponseSchema)` to create a new message.
  */
 export const DeleteNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 32);
+  messageDesc(file_curator, 33);
 
 /**
  * Describes the message cluster.curator.v1.GetConfigurationRequest.
  * Use `create(GetConfigurationRequestSchema)` to create a new message.
  */
 export const GetConfigurationRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 33);
+  messageDesc(file_curator, 34);
 
 /**
  * Describes the message cluster.curator.v1.GetConfigurationResponse.
  * Use `create(GetConfigurationResponseSchema)` to create a new message.
  */
 export const GetConfigurationResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 34);
+  messageDesc(file_curator, 35);
 
 /**
  * Describes the message cluster.curator.v1.UpdateConfigurationRequest.
  * Use `create(UpdateConfigurationRequestSchema)` to create a new message.
  */
 export const UpdateConfigurationRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 35);
+  messageDesc(file_curator, 36);
 
 /**
  * Describes the message cluster.curator.v1.UpdateConfigurationResponse.
  * Use `create(UpdateConfigurationResponseSchema)` to create a new message.
  */
 export const UpdateConfigurationResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 36);
+  messageDesc(file_curator, 37);
 
 /**
  * Describes the message cluster.curator.v1.GetInitResultRequest.
  * Use `create(GetInitResultRequestSchema)` to create a new message.
  */
 export const GetInitResultRequestSchema = /*@__PURE__*/
-  messageDesc(file_curator, 37);
+  messageDesc(file_curator, 38);
 
 /**
  * Describes the message cluster.curator.v1.GetInitResultResponse.
  * Use `create(GetInitResultResponseSchema)` to create a new message.
  */
 export const GetInitResultResponseSchema = /*@__PURE__*/
-  messageDesc(file_curator, 38);
+  messageDesc(file_curator, 39);
 
 /**
  * Describes the enum cluster.curator.v1.Permission.
