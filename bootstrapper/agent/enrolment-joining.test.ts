@@ -194,7 +194,7 @@ describe('joining', () => {
     await lock.acquire({ clusterId, by: 'join', id: 'node-1' });
     const { enrolment } = await live(disk, () => ({
       admit: untilAborted,
-      ticket: untilAborted,
+      ticket: (_, signal) => untilAborted(signal),
       joined: () => undefined,
     }));
     await expect(enrolment.finished(never)).rejects.toMatchObject({
