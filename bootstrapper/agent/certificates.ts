@@ -1,16 +1,35 @@
 import { X509Certificate } from 'node:crypto';
+import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
 import { PLACES } from './places.ts';
 
 const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf', 'controller-manager.conf', 'kubelet.conf', 'scheduler.conf'];
+/** How long a listing holds: dates of certificates are no news, and reading them all is most of what an idle agent does. */
+const FRESH_MS = 60_000;
 const FOLDERS = [PLACES.credentials, `${PLACES.state}/etcd/pki`, PATHS.pki];
 
 export interface CertificateExpiry {
   /** Its file, so that an operator finds it. */
   readonly name: string;
   readonly notAfterMs: number;
+}
+
+/** Lists the certificates again when the last listing is a minute old. */
+export function createCertificateLister(
+  files: FilePort,
+  clock: Pick<Clock, 'monotonicMs'>,
+): () => Promise<readonly CertificateExpiry[]> {
+  let last: { readonly atMs: number; readonly listed: Promise<readonly CertificateExpiry[]> } | undefined;
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (last !== undefined && nowMs - last.atMs < FRESH_MS) return last.listed;
+    const listed = listCertificates(files);
+    last = { atMs: nowMs, listed };
+    listed.catch(() => (last = undefined)); // the caller is told; the next one tries again
+    return listed;
+  };
 }
 
 /** Every certificate that this node works with, and how long each lasts. What can't be read is left out. */

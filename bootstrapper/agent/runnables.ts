@@ -19,7 +19,7 @@ import {
   statusPushWorker,
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import { listCertificates } from './certificates.ts';
+import { createCertificateLister } from './certificates.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
@@ -45,7 +45,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     agentVersion: version,
     bootId: () => machine.bootId(),
     tree,
-    certificates: () => listCertificates(files),
+    certificates: createCertificateLister(files, clock),
   };
   const driver = createDriver(options);
   return {
