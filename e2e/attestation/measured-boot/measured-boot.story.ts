@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { appendFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { test } from 'node:test';
+import { InitApi } from '../../../initproto/gen/init_pb.js';
+import {
+  atlsClientUpgrade,
+  INIT_CONTEXT,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../../internal/atls/index.ts';
+import type { Check, Policy, Verdict } from '../../../internal/attestation/index.ts';
+import { OwnerKeyIssuer } from '../../../internal/attestation/ownerkey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+} from '../../../internal/attestation/policy/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { findCoded } from '../../../internal/errors/index.ts';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { createClient, RpcChannel } from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import { bootMachine, createBootFolder } from './machine.ts';
+import { referenceValues } from './reference-values.ts';
+
+/**
+ * A measured boot for real: firmware, kernel and initrd of a QEMU machine measure each other into a TPM, the agent in the
+ * initrd proves that over attested TLS, and we judge it by reference values computed from the files it booted.
+ */
+const PROJECT = join(import.meta.dirname, '../../..');
+const COMMAND_LINE = 'console=ttyS0 quiet panic=-1';
+const MOST_TRIES = 8;
+const clock = new SystemClock();
+const commands = new ExecaRunner({ path: env['PATH'] ?? '' });
+const signal = new AbortController().signal;
+const owner = generateKeyPairSync('ed25519');
+const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString('hex');
+
+type Judgement =
+  { readonly verdict: Verdict } | { readonly code: string; readonly failed: Check | undefined };
+
+await test('a measured boot is accepted by values computed from its files, and every other boot is refused', async (story) => {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-measured-'));
+  const log = join(tmpdir(), 'cluster-measured-boot.log');
+  const tpm = join(folder, 'tpm');
+  await mkdir(tpm);
+  try {
+    await run('swtpm_setup', '--tpm2', '--tpmstate', tpm, '--pcr-banks', 'sha256', '--create-ek-cert');
+    await run(execPath, join(PROJECT, '.ci/build.ts'));
+    const boot = await createBootFolder(join(folder, 'boot'), {
+      agent: join(PROJECT, 'dist/cluster-agent_0.1.0_amd64.deb'),
+      provisioning: {
+        version: 1,
+        platform: 'metal',
+        ownerKeys: [owner.publicKey.export({ type: 'spki', format: 'der' }).subarray(-32).toString('base64')],
+        tpm: { kind: 'device', path: '/dev/tpmrm0' },
+        address: '198.18.200.15',
+      },
+    });
+    let boots = 0;
+    const judgeBoot = async (
+      change: { readonly commandLine?: string },
+      ...policies: readonly Policy[]
+    ): Promise<readonly Judgement[]> => {
+      await using machine = await bootMachine(join(folder, `boot-${++boots}`), {
+        boot,
+        commandLine: change.commandLine ?? COMMAND_LINE,
+        tpm,
+        log,
+      });
+      const judgements: Judgement[] = [];
+      for (const policy of policies) judgements.push(await judge(machine.endpoint, policy));
+      return judgements;
+    };
+
+    let wanted: ReadonlyMap<number, Uint8Array> = new Map();
+    await story.test('the first boot shows the registers that its files lead to', async () => {
+      await using machine = await bootMachine(join(folder, `boot-${++boots}`), {
+        boot,
+        commandLine: COMMAND_LINE,
+        tpm,
+        log,
+      });
+      const seen = verdictOf(await judge(machine.endpoint, identityPolicy()));
+      const pcr0 = seen.measurements.get('pcr0');
+      assert.ok(pcr0);
+      wanted = referenceValues(machine.files, pcr0);
+      for (const [pcr, value] of wanted)
+        assert.equal(hex(seen.measurements.get(`pcr${pcr}`)), hex(value), `pcr${pcr}`);
+      const unused = [...seen.measurements].filter(([name]) => !wanted.has(Number(name.slice(3))));
+      for (const [name, value] of unused) assert.match(hex(value), /^0+$/, name);
+      const judged = verdictOf(await judge(machine.endpoint, measuredPolicy(wanted)));
+      const passed = judged.checks.filter(
+        ({ name, outcome }) => name.startsWith('register-') && outcome === 'pass',
+      );
+      assert.equal(passed.length, wanted.size, 'every used register was compared');
+    });
+
+    await story.test('the next boot of the same files is accepted by the same values', async () => {
+      const [again] = await judgeBoot({}, measuredPolicy(wanted));
+      assert.ok(again);
+      verdictOf(again);
+    });
+
+    await story.test('one changed byte of the command line is refused', async () => {
+      const [changed] = await judgeBoot(
+        { commandLine: COMMAND_LINE.replace('-1', '-2') },
+        measuredPolicy(wanted),
+      );
+      assertRefused(changed, wanted);
+    });
+
+    await story.test(
+      'another agent in the same initrd is refused; identity alone does not notice',
+      async () => {
+        await appendFile(join(boot.root, 'usr/lib/cluster/bootstrapper.mjs'), '\n');
+        const [changed, identity] = await judgeBoot({}, measuredPolicy(wanted), identityPolicy());
+        assertRefused(changed, wanted);
+        assert.ok(identity);
+        verdictOf(identity);
+      },
+    );
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+/** The first thing that a changed kernel command line or initrd changes is PCR 9 (and with the initrd's place PCR 4). */
+function assertRefused(judgement: Judgement | undefined, wanted: ReadonlyMap<number, Uint8Array>): void {
+  assert.ok(judgement && 'code' in judgement, 'it was accepted');
+  assert.match(judgement.code, /attestation-register-mismatch/);
+  const register = /^register-pcr(\d+)$/.exec(judgement.failed?.name ?? '')?.[1];
+  assert.ok(register === '4' || register === '9', `refused for ${judgement.failed?.name}`);
+  assert.equal(judgement.failed?.expected, hex(wanted.get(Number(register))));
+  assert.notEqual(judgement.failed?.actual, judgement.failed?.expected);
+}
+
+function verdictOf(judgement: Judgement): Verdict {
+  assert.ok('verdict' in judgement, `refused: ${JSON.stringify(judgement)}`);
+  return judgement.verdict;
+}
+
+function measuredPolicy(wanted: ReadonlyMap<number, Uint8Array>): Policy {
+  const registers = Object.fromEntries(
+    [...wanted].map(([pcr, value]) => [`pcr${pcr}`, { expected: hex(value) }]),
+  );
+  return atFirstContact({
+    name: 'measured',
+    profile: 'measured',
+    registers,
+    tpm: { requiredPcrs: [...wanted.keys()] },
+  });
+}
+
+function identityPolicy(): Policy {
+  return atFirstContact({ name: 'identity', profile: 'identity', registers: {}, tpm: { requiredPcrs: [0] } });
+}
+
+/** As the CLI meets a machine for the first time: the key may be unknown, what was measured may not. */
+function atFirstContact(document: Readonly<Record<string, unknown>>): Policy {
+  const policy = parsePolicy({ ...document, machines: 'any-proved' });
+  assert.ok(policy.tpm);
+  return { ...policy, machines: 'any', tpm: { ...policy.tpm, attestationKeys: 'enrolling' } };
+}
+
+/** Emulated on a busy machine, the first quote may take longer than attested TLS waits for a peer. */
+async function judge(endpoint: string, policy: Policy): Promise<Judgement> {
+  for (let tries = 1; ; tries++) {
+    const judgement = await judgeOnce(endpoint, policy);
+    if (!('code' in judgement) || judgement.code !== 'atls-timeout' || tries === MOST_TRIES) return judgement;
+  }
+}
+
+/** One connection with fresh evidence, and one call over it. */
+async function judgeOnce(endpoint: string, policy: Policy): Promise<Judgement> {
+  const upgrade = atlsClientUpgrade({
+    trust: {
+      trust: 'mutual',
+      shows: [new OwnerKeyIssuer({ privKey: new Secret(owner.privateKey) })],
+      accepts: createValidators(['tpm'], standardValidators({ ownerKeys: [] })),
+      rules: () => ({ policy, collateral: { tpm: { attestationKeys: new Map() } } }),
+    },
+    context: INIT_CONTEXT,
+    keys: new RotatingKeys({ clock }),
+    clock,
+  });
+  using channel = new RpcChannel<AttestedPeer>({ endpoint, upgrade });
+  try {
+    await createClient(InitApi, channel).describe({ clientVersion: '0.1.0' }, { signal, timeoutMs: 30_000 });
+  } catch (error) {
+    const codes: string[] = [];
+    let failed: Check | undefined;
+    for (let at = findCoded(error); at !== undefined; at = findCoded(at.cause)) {
+      codes.push(at.code);
+      const checks = at.details['checks'] as readonly Check[] | undefined;
+      failed ??= checks?.find(({ outcome }) => outcome === 'fail');
+    }
+    return { code: codes.join(' ') || String(error), failed };
+  }
+  assert.ok(channel.peer);
+  return { verdict: channel.peer.verdict };
+}
+
+async function run(...argv: [string, ...string[]]): Promise<void> {
+  await commands.run({ argv, signal, timeoutMs: 300_000 });
+}
