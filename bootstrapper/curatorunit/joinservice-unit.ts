@@ -1,4 +1,4 @@
-import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
 export const JOINSERVICE_USER = 'cluster-joinservice';
 export const CURATOR_PORT = 9091;
@@ -108,6 +108,7 @@ ${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')
 TemporaryFileSystem=${options.stateDir}:ro
 ${stores.map((store) => `BindReadOnlyPaths=-${store}/blobs\n`).join('')}InaccessiblePaths=-/etc/kubernetes -/var/lib/kubelet -/var/lib/containerd
 ${SERVICE_SANDBOX}
+${NODE_MEMORY}
 SystemCallFilter=~@privileged
 SystemCallErrorNumber=EPERM
 `;

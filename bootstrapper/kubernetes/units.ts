@@ -1,4 +1,4 @@
-import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 import { PATHS, type HostSettings } from './settings.ts';
 
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
@@ -105,6 +105,7 @@ StartLimitIntervalSec=0
 ExecStart=/usr/lib/cluster/node --optimize-for-size --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
 DynamicUser=yes
 ${SERVICE_SANDBOX}
+${NODE_MEMORY}
 Restart=always
 RestartSec=1
 `;

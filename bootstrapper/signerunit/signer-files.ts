@@ -1,4 +1,4 @@
-import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 
 export const SIGNER_UNIT = 'cluster-signer.service';
 export const SIGNER_USER = 'cluster-signer';
@@ -81,6 +81,7 @@ InaccessiblePaths=-${options.stateDir} -/etc/kubernetes -/var/lib/kubelet -/var/
 PrivateNetwork=yes
 IPAddressDeny=any
 ${SERVICE_SANDBOX}
+${NODE_MEMORY}
 RestrictAddressFamilies=
 RestrictAddressFamilies=AF_UNIX
 SystemCallFilter=~@privileged
