@@ -71,6 +71,24 @@ const TD_QUOTE = {
   at: '2025-06-20T00:00:00Z',
 };
 
+describe('attest explain --output json', () => {
+  test.each([
+    { name: 'accepted', asked: QUOTE, want: { verdict: 'accepted', code: null } },
+    {
+      name: 'refused',
+      asked: { ...QUOTE, binding: '00' },
+      want: { verdict: 'refused', code: 'quote-binding' },
+    },
+  ])('has verdict, code and checks at its top when $name', async ({ asked, want }) => {
+    const { context, host } = await workspace();
+    const none = { endorsements: [], collateral: [], policy: undefined, binding: undefined, at: undefined };
+    await runAttestExplain(context, { ...none, ...asked });
+    const result = host.records.find((record) => record.kind === 'result');
+    expect(result).toMatchObject({ beside: want, data: { verdict: want.verdict } });
+    expect(Array.isArray(result?.beside?.['checks'])).toBe(true);
+  });
+});
+
 describe('attest explain', () => {
   test.each([
     { name: 'an SNP report', asked: REPORT, machine: 'snp-chip:d49554ec', register: 'launch' },

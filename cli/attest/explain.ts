@@ -22,7 +22,8 @@ export async function runAttestExplain(context: CommandContext, options: Explain
     nowMs: ports.clock.nowMs(),
   });
   const explanation = await explain(inputs);
-  host.result(explanation, () => renderExplanation(explanation));
+  const { verdict, code = null, checks } = explanation;
+  host.result(explanation, () => renderExplanation(explanation), { verdict, code, checks });
   return explanation.verdict === 'accepted' ? 'ok' : 'refused';
 }
 

@@ -150,6 +150,17 @@ describe('a host for programs', () => {
     expect(err()).toBe('');
     expect(host.interactive).toBe(false);
   });
+
+  test('puts a verdict beside the data of an answer, never over its type', () => {
+    const { host, out } = start({ output: 'json' });
+    host.result({ x: 1 }, () => 'not shown', { verdict: 'refused', code: 'a-check', type: 'other' });
+    expect(JSON.parse(out())).toMatchObject({
+      type: 'result',
+      verdict: 'refused',
+      code: 'a-check',
+      data: { x: 1 },
+    });
+  });
 });
 
 describe('a host for a terminal', () => {

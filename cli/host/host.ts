@@ -7,8 +7,11 @@ export interface Host {
   warn(code: string, text: string, data?: Record<string, unknown>): void;
   /** A phase with its duration; a spinner on a terminal, a line in a pipe. */
   step<T>(code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T>;
-  /** The answer of the command, once: `render` on stdout for people, `data` as JSON for programs. */
-  result(data: unknown, render: () => string): void;
+  /**
+   * The answer of the command, once: `render` on stdout for people, `data` as JSON for programs. `beside` is what programs
+   * find beside `data` in that object: a verdict that a script must not have to look for.
+   */
+  result(data: unknown, render: () => string, beside?: Readonly<Record<string, unknown>>): void;
   /** Asks, or takes the default at once when nobody can be asked. */
   confirm(question: string, defaultAnswer: boolean): Promise<boolean>;
 }

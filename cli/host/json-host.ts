@@ -47,8 +47,8 @@ export class JsonHost implements AppHost {
     }
   }
 
-  result(data: unknown): void {
-    this.#write({ type: 'result', data });
+  result(data: unknown, _render?: () => string, beside: Readonly<Record<string, unknown>> = {}): void {
+    this.#write({ ...beside, type: 'result', data });
   }
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {

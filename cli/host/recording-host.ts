@@ -4,7 +4,12 @@ import type { AppHost, ErrorReport } from './app-host.ts';
 export type HostRecord =
   | { readonly kind: 'say' | 'warn'; readonly code: string; readonly text: string; readonly data?: unknown }
   | { readonly kind: 'step'; readonly code: string; readonly outcome: 'running' | 'done' | 'failed' }
-  | { readonly kind: 'result'; readonly data: unknown; readonly text: string }
+  | {
+      readonly kind: 'result';
+      readonly data: unknown;
+      readonly text: string;
+      readonly beside?: Readonly<Record<string, unknown>>;
+    }
   | { readonly kind: 'confirm'; readonly question: string; readonly answer: boolean }
   | { readonly kind: 'fail'; readonly report: ErrorReport };
 
@@ -49,8 +54,9 @@ export class RecordingHost implements AppHost {
     }
   }
 
-  result(data: unknown, render: () => string): void {
-    this.records.push({ kind: 'result', data, text: render() });
+  result(data: unknown, render: () => string, beside?: Readonly<Record<string, unknown>>): void {
+    const more = beside === undefined ? {} : { beside };
+    this.records.push({ kind: 'result', data, text: render(), ...more });
   }
 
   confirm(question: string, defaultAnswer: boolean): Promise<boolean> {
