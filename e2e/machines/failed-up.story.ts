@@ -34,10 +34,7 @@ await test('up fails when Kubernetes already runs: the same command ends it well
   assert.match(failed.stderr, /charts-source-unreachable/);
   assert.match(failed.stderr, /the same command is safe to repeat/);
   const pods = ['kubectl', 'get', 'pods', '-A', '--no-headers'] as const;
-  assert.match(
-    await bench.must('mini', 'exec', '--name', 'failed', 'n1', '--', ...pods),
-    /kube-proxy-/,
-  );
+  assert.match(await bench.must('mini', 'exec', '--name', 'failed', 'n1', '--', ...pods), /kube-proxy-/);
 
   await writeFile(config, good);
   await bench.must('mini', 'up', '--name', 'failed');
