@@ -2,10 +2,13 @@ import { create, toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
+import { implement } from '../../internal/rpc/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
 import { InitResultSchema } from '../../initproto/gen/init_pb.js';
+import { machineHandlers, type MachineServicePorts } from '../machineservice/index.ts';
+import { Machine } from '../../initproto/gen/machine_pb.js';
 import { createInitServer, wireResult, type InitJob, type InitServicePorts } from '../initserver/index.ts';
 import type { KubernetesStatus } from '../roleserve/index.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
@@ -25,6 +28,7 @@ export interface InitServerOptions {
   readonly evidence: MachineEvidence;
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly service: InitServicePorts;
+  readonly machineService: MachineServicePorts;
   readonly clock: Clock;
   /** Whether this machine is a member, or on its way by a ticket: one that did not come from an init never opens the port. */
   readonly isMember: () => Promise<boolean>;
@@ -64,13 +68,14 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
   }
 
   async function listen(
-    { service, ownerKeys, evidence }: InitServerOptions,
+    { service, ownerKeys, evidence, machineService }: InitServerOptions,
     scope: Scope,
     until: () => Promise<unknown>,
   ): Promise<void> {
     await using server = createInitServer(service, {
       shows: evidence.issuers,
       ownerKeys,
+      also: [implement(Machine, machineHandlers(machineService))],
       clock,
       log: scope.log,
     });

@@ -6,6 +6,7 @@ import { ownershipRunnable } from './ownership.ts';
 import { signerDriver } from './signer-driver.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
+import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import { isListening, Kubeadm, Marks, PATHS, probeReadyz, type RetirePorts } from '../kubernetes/index.ts';
 import {
@@ -56,6 +57,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       evidence: options.node.evidence,
       ownerKeys,
       service: initService(options),
+      machineService: machineService(options),
       clock,
       isMember: options.node.isSpokenFor,
     }),
@@ -73,6 +75,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       curators,
       saveRoles: (roles) => state.roles.save(roles),
     }),
+    agentsocket: agentSocketRunnable(AGENT_SOCKET, { ...machineService(options), files }),
     directory: directoryWorker({ reads, writes: values, curators, saved: state.directory }),
     evidence: evidenceSocketRunnable(
       { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
@@ -88,6 +91,16 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       keep: (ownership, signal) => driver.keepOwnership(ownership, signal),
     }),
     ...workloads(options, driver),
+  };
+}
+
+function machineService({ ports, node }: RunnablesOptions): MachineServicePorts {
+  const { enrolment, joinClient, directed, phases, values, identity } = node;
+  const { kubernetesStatus, localRoles } = values;
+  const { fingerprint, nodeId } = identity;
+  return {
+    ...{ enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, fingerprint, nodeId },
+    clock: ports.clock,
   };
 }
 

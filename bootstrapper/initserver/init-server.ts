@@ -10,7 +10,7 @@ import type { Issuer } from '../../internal/attestation/index.ts';
 import { ownerPubKeyFromRaw, OwnerKeyValidator } from '../../internal/attestation/ownerkey/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { implement, RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
+import { implement, RpcServer, type Implementation, type Upgrade } from '../../internal/rpc/index.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
 
@@ -30,11 +30,13 @@ export function createInitServer(
     readonly shows: readonly [Issuer, ...Issuer[]];
     /** Raw Ed25519 public keys, 32 bytes each. */
     readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+    /** Other contracts that owners may call in the same session. */
+    readonly also: readonly Implementation<OwnerPeer>[];
     readonly clock: Clock;
     readonly log: Logger;
   },
 ): RpcServer<OwnerPeer> {
-  const { shows, ownerKeys, clock, log } = options;
+  const { shows, ownerKeys, also, clock, log } = options;
   const upgrade = atlsServerUpgrade({
     trust: {
       trust: 'mutual',
@@ -48,7 +50,7 @@ export function createInitServer(
   });
   return new RpcServer<OwnerPeer>({
     upgrade: ownersOnly(upgrade, ownerKeys),
-    services: [implement(InitApi, createInitHandlers(ports))],
+    services: [implement(InitApi, createInitHandlers(ports)), ...also],
     disclose: 'chain',
     log,
     maxConnections: MAX_CONNECTIONS,

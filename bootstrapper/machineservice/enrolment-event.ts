@@ -1,0 +1,94 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { describeError } from '../../internal/errors/index.ts';
+import {
+  EnrolmentEvent_Stage as Stage,
+  type EnrolmentEvent,
+  type EnrolmentEventSchema,
+  type ProblemSchema,
+} from '../../initproto/gen/machine_pb.js';
+import type { EnrolmentStatus, Membership } from '../enrolment/index.ts';
+import type { JoinProblem, JoinStatus } from '../joinclient/index.ts';
+import type { RecordedEvent } from '../phases/index.ts';
+
+type Event = Exclude<MessageInitShape<typeof EnrolmentEventSchema>, EnrolmentEvent>;
+type Problem = MessageInitShape<typeof ProblemSchema>;
+
+/** All that an event is made of. */
+export interface EnrolmentFacts {
+  readonly enrolment: EnrolmentStatus<Membership>;
+  readonly join: JoinStatus;
+  /** Whether what this node's roles need runs. */
+  readonly isRunning: boolean;
+  readonly roles: readonly string[];
+  /** What the phases did, oldest first. */
+  readonly phases: readonly RecordedEvent[];
+  readonly fingerprint: string;
+  readonly nodeId: string;
+  readonly nowMs: number;
+}
+
+/** Where enrolment stands, in the words of the contract. Pure. */
+export function enrolmentEvent(facts: EnrolmentFacts): Event {
+  const { fingerprint, nodeId, nowMs } = facts;
+  return { fingerprint, nodeId, timeMs: BigInt(nowMs), ...stageOf(facts), phases: phasesOf(facts.phases) };
+}
+
+function stageOf(facts: EnrolmentFacts): Partial<Event> {
+  const { enrolment } = facts;
+  switch (enrolment.state) {
+    case 'New':
+    case 'Joining':
+    case 'Resuming':
+      return joiningStage(facts.join);
+    case 'CreatingCluster':
+      return { stage: Stage.CREATING };
+    case 'Running': {
+      const { clusterId, clusterName, nodeName } = enrolment.membership;
+      const stage = facts.isRunning ? Stage.RUNNING : Stage.MEMBER;
+      return { stage, clusterId, clusterName, nodeName, roles: [...facts.roles] };
+    }
+    case 'Failed': {
+      const { reason } = enrolment;
+      const { code, fix, exit, retryable } = reason;
+      return { stage: Stage.FAILED, problem: { code, fix, exit, retryable, message: describeError(reason) } };
+    }
+  }
+}
+
+function joiningStage(join: JoinStatus): Partial<Event> {
+  switch (join.kind) {
+    case 'idle':
+      return { stage: Stage.IDLE };
+    case 'asking': {
+      const problem = join.lastError === undefined ? {} : { problem: problemOf(join.lastError, true) };
+      return { stage: Stage.ASKING, endpoints: [...join.endpoints], ...problem };
+    }
+    case 'waiting': {
+      const { clusterId, clusterName, code, message, position, estimateMs, endpoint } = join;
+      const queue = { position, estimateMs: BigInt(estimateMs) };
+      return { stage: Stage.WAITING, clusterId, clusterName, code, message, endpoints: [endpoint], ...queue };
+    }
+    case 'refused':
+      return { stage: Stage.REFUSED, endpoints: [join.endpoint], problem: problemOf(join.problem, false) };
+    case 'admitted':
+    case 'joined': {
+      const { clusterId, nodeName } = join;
+      return { stage: Stage.ADMITTED, clusterId, nodeName };
+    }
+  }
+}
+
+function problemOf({ code, message, fix, exit }: JoinProblem, retryable: boolean): Problem {
+  return { code, message, fix, exit, retryable };
+}
+
+/** The newest word of each phase, in the order in which they began. */
+function phasesOf(events: readonly RecordedEvent[]): NonNullable<Event['phases']> {
+  const newest = new Map<string, { name: string; state: string; text: string }>();
+  for (const { event } of events) {
+    const text = event.kind === 'progress' ? event.text : event.kind === 'failed' ? event.message : '';
+    const state = event.kind === 'progress' ? 'started' : event.kind;
+    newest.set(event.phase, { name: event.phase, state, text });
+  }
+  return [...newest.values()];
+}

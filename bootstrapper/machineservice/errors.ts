@@ -1,0 +1,27 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const machineServiceErrors = defineErrors({
+  'machine-endpoint-invalid': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning:
+      'An endpoint is none: HOST or HOST:PORT is expected, IPv6 addresses in brackets where a port follows.',
+    fix: 'Correct the endpoint named in the message.',
+  },
+  'machine-is-member': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This machine belongs to a cluster already, or creates one; nobody can direct it elsewhere.',
+    fix: 'If it is to join another cluster, remove it from this one and run `cluster node reset`.',
+  },
+});
+
+export type MachineServiceErrorCode = keyof typeof machineServiceErrors;
+
+export class MachineServiceError extends CodedError<MachineServiceErrorCode> {
+  constructor(code: MachineServiceErrorCode, message: string, options?: CodedErrorOptions) {
+    super(machineServiceErrors, code, message, options);
+  }
+}

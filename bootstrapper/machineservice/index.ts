@@ -1,0 +1,15 @@
+/**
+ * What those who may direct this machine see of it: root over a Unix socket, an owner over the init port.
+ *
+ * ```
+ * enrolment.status ─┐
+ * joinClient.status ├─▶ enrolmentEvent (pure) ─▶ WatchEnrolment
+ * kubernetesStatus ─┘                            Direct ─▶ DirectedEndpoints on disk ─▶ JoinClient asks at once
+ * phases ───────────┘
+ * ```
+ * Nothing here admits the machine: its cluster does, after it has proved itself.
+ */
+export { enrolmentEvent, type EnrolmentFacts } from './enrolment-event.ts';
+export { MachineServiceError, machineServiceErrors, type MachineServiceErrorCode } from './errors.ts';
+export { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
+export { AGENT_SOCKET, agentSocketRunnable } from './socket-runnable.ts';

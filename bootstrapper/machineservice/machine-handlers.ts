@@ -1,0 +1,88 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { endpointFrom } from '../../internal/config/index.ts';
+import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import type { Machine } from '../../initproto/gen/machine_pb.js';
+import type { Enrolment, Membership } from '../enrolment/index.ts';
+import type { JoinClient } from '../joinclient/index.ts';
+import type { PhaseLog } from '../phases/index.ts';
+import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
+import { enrolmentEvent } from './enrolment-event.ts';
+import { MachineServiceError } from './errors.ts';
+
+const JOIN_PORT = 9090;
+const MAX_ENDPOINTS = 16;
+
+export interface MachineServicePorts {
+  readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
+  readonly joinClient: Pick<JoinClient, 'status' | 'hurry'>;
+  readonly directed: {
+    readonly list: readonly string[];
+    add(endpoints: readonly string[]): Promise<void>;
+  };
+  readonly phases: Pick<PhaseLog, 'length' | 'after'>;
+  readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+  readonly localRoles: Readable<RoleSet | undefined>;
+  readonly fingerprint: string;
+  readonly nodeId: string;
+  readonly clock: Clock;
+}
+
+/** The handlers of the contract, whoever the caller is: the door has decided that. */
+export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
+  const { enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, clock } = ports;
+  const { fingerprint, nodeId } = ports;
+  return {
+    direct: async ({ endpoints }) => {
+      const wanted = endpointsFrom(endpoints);
+      const known = directed.list;
+      const isNews = wanted.some((endpoint) => !known.includes(endpoint));
+      const status = enrolment.status.peek();
+      const state = status.set ? status.value.state : 'New';
+      // The same call again on a machine that has joined meanwhile is no mistake.
+      if (isNews && state !== 'New')
+        throw new MachineServiceError(
+          'machine-is-member',
+          `directing this machine: its enrolment is ${state}`,
+        );
+      await directed.add(wanted);
+      if (state === 'New') joinClient.hurry();
+      return { endpoints: [...directed.list], fingerprint, nodeId };
+    },
+    watchEnrolment: async function* (_, { signal }) {
+      const inputs = combine({
+        enrolment: enrolment.status,
+        join: joinClient.status,
+        kubernetes: kubernetesStatus,
+        roles: localRoles,
+        length: phases.length,
+      });
+      for await (const now of follow(inputs, signal)) {
+        yield enrolmentEvent({
+          enrolment: now.enrolment,
+          join: now.join,
+          isRunning: now.kubernetes !== undefined,
+          roles: [...(now.roles ?? [])],
+          phases: phases.after(0),
+          fingerprint,
+          nodeId,
+          nowMs: clock.nowMs(),
+        });
+      }
+    },
+  };
+}
+
+/** Sizes first, then shape. */
+function endpointsFrom(given: readonly string[]): readonly string[] {
+  if (given.length > MAX_ENDPOINTS)
+    throw new MachineServiceError('machine-endpoint-invalid', `reading endpoints: ${given.length} of them`);
+  return given.map((text) => {
+    const endpoint = text.length > 300 ? undefined : endpointFrom(text, JOIN_PORT);
+    if (endpoint !== undefined) return endpoint;
+    throw new MachineServiceError(
+      'machine-endpoint-invalid',
+      `reading endpoints: ${JSON.stringify(text.slice(0, 80))}`,
+    );
+  });
+}

@@ -1,0 +1,55 @@
+import { createPrivateKey } from 'node:crypto';
+import { atlsClientUpgrade, INIT_CONTEXT, NO_RULES, RotatingKeys } from '../../internal/atls/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { OwnerKeyIssuer } from '../../internal/attestation/ownerkey/index.ts';
+import { DEFAULTS, endpointFrom } from '../../internal/config/index.ts';
+import { localUpgrade, RpcChannel } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { readOwnerKey, type WorkspaceLayout } from '../workspace/index.ts';
+import { JoinError } from './errors.ts';
+
+/** Where the agent of this machine answers root (bootstrapper/machineservice). */
+export const AGENT_SOCKET = '/run/cluster/agent.sock';
+
+/** The agent of this very machine. */
+export async function localChannel(context: CommandContext): Promise<RpcChannel> {
+  const stat = await context.ports.files.stat(AGENT_SOCKET).catch(() => undefined);
+  if (stat === undefined)
+    throw new JoinError(
+      'join-no-agent',
+      `looking for ${AGENT_SOCKET}: it is not there, or not for this user`,
+    );
+  return new RpcChannel({ endpoint: `unix:${AGENT_SOCKET}`, upgrade: localUpgrade });
+}
+
+/**
+ * The agent of another machine, which knows our owner key. What we tell it is no secret and what it does with it its
+ * cluster decides; so any machine's key will do, unless a fingerprint is named.
+ */
+export async function remoteChannel(
+  context: CommandContext,
+  layout: WorkspaceLayout,
+  machine: { readonly node: string; readonly fingerprint: string | undefined },
+): Promise<RpcChannel> {
+  const endpoint = endpointFrom(machine.node, DEFAULTS.initPort);
+  if (endpoint === undefined)
+    throw new JoinError('join-node-unreachable', `reading the address ${JSON.stringify(machine.node)}`);
+  const { files, clock } = context.ports;
+  const { keyPem } = await readOwnerKey(files, layout);
+  const hex = machine.fingerprint?.replace(/^sha256:/, '');
+  return new RpcChannel({
+    endpoint,
+    upgrade: atlsClientUpgrade({
+      trust: {
+        trust: 'mutual',
+        shows: [new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(keyPem.reveal())) })],
+        accepts: [new MachineKeyValidator({ fingerprints: hex === undefined ? 'any' : new Set([hex]) })],
+        rules: () => ({ ...NO_RULES, policy: { ...NO_RULES.policy, machines: 'any' } }),
+      },
+      context: INIT_CONTEXT,
+      keys: new RotatingKeys({ clock }),
+      clock,
+    }),
+  });
+}
