@@ -5,4 +5,3 @@ export { NODE_MEMORY } from './node-memory.ts';
 export { SERVICE_SANDBOX } from './sandbox.ts';
 export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';
 export { guardProcess } from './process-guard.ts';
-export { lifeOf, ownIdentity, type ProcessIdentity } from './process-identity.ts';
