@@ -8,10 +8,11 @@
  *                                                          └─ node     status, heartbeat (lease), watch ◀─ NodeFeed ◀─ etcd
  * ```
  */
-export type { Caller } from './admission.ts';
+export { nameOfCaller, type Caller } from './admission.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './feed.ts';
+export type { Mutations } from './mutations.ts';
 export { NodeStore } from './node-store.ts';
 export { readCluster, type CuratorFacts } from './read-handlers.ts';
-export { healthOf, type NodeView } from './wire.ts';
+export { healthOf, refuse, rolesFromWire, rolesToWire, type NodeView } from './wire.ts';

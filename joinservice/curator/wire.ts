@@ -38,7 +38,7 @@ export function nodeToWire(view: NodeView): Node {
     name: record.name,
     publicKey: new Uint8Array(Buffer.from(record.pubKey, 'base64')),
     state: STATE_TO_WIRE[record.state],
-    roles: record.roles.map((role) => ROLE_TO_WIRE[role]),
+    roles: [...rolesToWire(record.roles)],
     labels: record.labels,
     health: healthOf(view),
     createdMs: BigInt(record.createdMs),
@@ -63,6 +63,10 @@ export function healthOf(view: NodeView): NodeHealth {
   if (view.record.state !== 'UP') return NodeHealth.UNKNOWN;
   if (view.isBeating) return NodeHealth.HEALTHY;
   return view.status === undefined ? NodeHealth.UNKNOWN : NodeHealth.TIMEOUT;
+}
+
+export function rolesToWire(roles: readonly Role[]): readonly NodeRole[] {
+  return roles.map((role) => ROLE_TO_WIRE[role]);
 }
 
 /** Numbers of a caller → roles; unknown ones and impossible sets are refused. */

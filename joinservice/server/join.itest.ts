@@ -4,6 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import {
+  decodeEnrolmentRequest,
+  encodeEnrolmentRequest,
+  endorsementKeyIdOf,
+} from '../../internal/attestation/enrol/index.ts';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import {
@@ -15,7 +20,13 @@ import {
 } from '../../internal/crypto/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import {
+  createAuthorityPem,
+  createRequest,
+  generateKeyPem,
+  verifyMember,
+  verifyNode,
+} from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
@@ -23,6 +34,7 @@ import {
   OWNERSHIP_KEY,
   records,
   SETTINGS_KEY,
+  type JoinRecord,
 } from '../../internal/records/index.ts';
 import {
   createMemoryLogger,
@@ -34,21 +46,15 @@ import {
   type SwtpmFactory,
   type TestMember,
 } from '../../internal/testing/index.ts';
+import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
+import { Admission, JoinState, type AuditHead } from '../curatorproto/gen/admission_pb.js';
+import { Curator, NodeState } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
 import { hardwareOf, TestMachine } from '../testing/index.ts';
+import type { Fact } from '../joinproto/gen/join_pb.js';
 import { serve } from './serve.ts';
 
-/** As a new cluster.yaml has it. */
-const DEFAULT_ATTESTATION = {
-  firstContact: 'fingerprint',
-  policy: {
-    name: 'identity',
-    profile: 'identity',
-    machines: 'any-proved',
-    tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
-  },
-};
 const never = new AbortController().signal;
 const clock = new SystemClock();
 const coded = (code: string): unknown => expect.objectContaining({ code });
@@ -60,6 +66,8 @@ let factory: SwtpmFactory;
 let cluster: TestCluster;
 let space: KeySpace;
 let endpoint: string;
+let admin: Client<typeof Admission>;
+let curator: Client<typeof Curator>;
 const closing: (() => Promise<unknown>)[] = [];
 
 beforeAll(async () => {
@@ -114,11 +122,26 @@ async function write(key: string, value: Uint8Array): Promise<void> {
   await space.commit({ when: [], then: [put(key, value)] }, { signal: never });
 }
 
-async function configure(policy: string, inventory: readonly unknown[] = []): Promise<void> {
-  const attestation = { ...DEFAULT_ATTESTATION, variants: ['tpm'] };
+async function configure(
+  policy: string,
+  inventory: readonly unknown[] = [],
+  registers: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  const attestation = {
+    firstContact: 'fingerprint',
+    variants: ['tpm'],
+    policy: {
+      name: 'identity',
+      profile: 'identity',
+      machines: 'any-proved',
+      registers,
+      tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
+    },
+  };
   const document = JSON.stringify({ version: 1, name: 'test', attestation, join: { policy, inventory } });
   const record = { version: 1 as const, document: btoa(document), updatedMs: 1, updatedBy: 'test' };
   await write(CONFIGURATION_KEY, records.configuration.encode(record));
+  await clock.sleep(100, never); // until it is in force: the join service follows etcd
 }
 
 /** Join service, signer and evidence socket, each as its own program would be. */
@@ -157,6 +180,7 @@ async function start(): Promise<string> {
   const stop = new AbortController();
   const ports = { files, streams: new DiskStreams(), clock, log };
   const listening = Promise.withResolvers<number>();
+  const curating = Promise.withResolvers<number>();
   const serving = serve(
     {
       version: 1,
@@ -176,7 +200,7 @@ async function start(): Promise<string> {
       etcd: { endpoints: [member.endpoint], ...etcdFiles, metricsUrl: member.metricsUrl },
     },
     ports,
-    { signal: stop.signal, onJoinListening: listening.resolve },
+    { signal: stop.signal, onListening: curating.resolve, onJoinListening: listening.resolve },
   );
   serving.catch((error: unknown) => listening.reject(error));
   const signing = Promise.withResolvers<void>();
@@ -195,7 +219,20 @@ async function start(): Promise<string> {
     await Promise.allSettled([serving, signer]);
   });
   const [port] = await Promise.all([listening.promise, signing.promise]);
+  await dialCurator(`127.0.0.1:${await curating.promise}`);
   return `127.0.0.1:${port}`;
+}
+
+async function dialCurator(at: string): Promise<void> {
+  const owner = await cluster.addOperator('owner', 'owner');
+  const upgrade = tlsClientUpgrade({
+    identity: owner.tls,
+    accept: (certificate) => verifyNode(certificate, cluster.trust),
+  });
+  const channel = new RpcChannel({ endpoint: at, upgrade });
+  closing.push(async () => channel[Symbol.dispose]());
+  admin = createClient(Admission, channel);
+  curator = createClient(Curator, channel);
 }
 
 async function writeKeys(): Promise<string> {
@@ -290,3 +327,332 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
     ]);
   }, 60_000);
 });
+
+const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID() } });
+
+async function approve(join: string, name: string): Promise<void> {
+  await admin.decideJoin(
+    { join, decision: { case: 'approve', value: { name } }, ...mutation() },
+    { signal: never },
+  );
+}
+
+async function nodeNames(): Promise<readonly string[]> {
+  const { nodes } = await curator.listNodes({}, { signal: never });
+  return nodes.map(({ name }) => name).sort();
+}
+
+/** Changes a machine's request behind everybody's back. */
+async function edit(nodeId: string, change: (record: JoinRecord) => JoinRecord): Promise<void> {
+  const key = records.join.key(nodeId);
+  const entry = await space.get(key, { signal: never });
+  await write(key, records.join.encode(change(records.join.decode(key, entry?.value ?? new Uint8Array()))));
+}
+
+describe('operators', () => {
+  let b: TestMachine;
+  let tpm: Tpm;
+  beforeAll(async () => {
+    await configure('approve');
+    ({ tpm } = await machine('b'));
+    b = new TestMachine(hardwareOf(tpm));
+  }, 60_000);
+
+  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said', async () => {
+    using session = await b.dial(endpoint);
+    const admitted = session.admitted({ hostname: 'B.example.org', facts: [fact('dns', 'pass')] });
+    const join = await until(async () => {
+      const { joins } = await admin.listJoins({ states: [JoinState.PENDING] }, { signal: never });
+      return joins.find(({ joinId }) => joinId === b.nodeId);
+    });
+    expect(join).toMatchObject({ hostname: 'B.example.org', identityProof: 'unproved', profile: 'identity' });
+    await admin.decideJoin(
+      {
+        join: join.fingerprint.slice(0, 20),
+        decision: { case: 'approve', value: { labels: { rack: '7' } } },
+        ...mutation(),
+      },
+      { signal: never },
+    );
+    expect(await admitted).toMatchObject({ nodeName: 'b', roles: ['KubernetesWorker'] });
+    const ticket = await session.ticket();
+    expect(ticket).toMatchObject({ nodeName: 'b', labels: { rack: '7' } });
+    expect(ticket.controlPlaneKeys).toBeUndefined();
+    const trace = await admin.getTrace({ subject: 'b' }, { signal: never });
+    expect(trace.facts.map(({ side, name }) => `${side} ${name}`)).toEqual(
+      expect.arrayContaining(['machine dns', 'cluster clock', 'cluster evidence', 'cluster policy']),
+    );
+    expect(await auditOf(b.nodeId)).toMatchObject([
+      { verdict: 'waiting' },
+      { method: 'DecideJoin', verdict: 'approved' },
+      { verdict: 'admitted' },
+      { verdict: 'joined', by: 'operator:owner' },
+    ]);
+  }, 30_000);
+
+  test('refuse a machine: it learns the code, they keep the reason', async () => {
+    const other = new TestMachine(hardwareOf((await machine('c')).tpm));
+    using session = await other.dial(endpoint);
+    const refused = session.admitted();
+    refused.catch(() => undefined);
+    await until(async () => space.get(records.join.key(other.nodeId), { signal: never }));
+    const refusal = { case: 'refuse', value: { reason: 'not ours' } } as const;
+    await admin.decideJoin({ join: other.nodeId, decision: refusal, ...mutation() }, { signal: never });
+    await expect(refused).rejects.toEqual(coded('join-refused'));
+    using again = await other.dial(endpoint);
+    await expect(again.ticket()).rejects.toEqual(coded('join-refused'));
+    expect(await nodeNames()).not.toContain('machine');
+  }, 60_000);
+
+  test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
+    const keyPem = generateKeyPem();
+    const certificateRequest = await createRequest(keyPem, 'anything');
+    const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
+    const added = await admin.putOperator(put, { signal: never });
+    const identity = verifyMember(new X509Certificate(added.certificatePem), cluster.trust);
+    expect(identity).toMatchObject({
+      kind: 'operator',
+      name: 'eve',
+      fingerprint: added.operator?.fingerprint,
+    });
+    const { operators } = await admin.listOperators({}, { signal: never });
+    expect(operators.map(({ name, role }) => `${name} ${role}`)).toEqual(
+      expect.arrayContaining(['eve viewer', 'owner owner']),
+    );
+    await admin.deleteOperator({ name: 'eve', ...mutation() }, { signal: never });
+    await expect(admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never })).rejects.toEqual(
+      coded('admin-last-owner'),
+    );
+  });
+
+  test('read the whole chain, verify it, and go on where they stopped', async () => {
+    const verifier = new ChainVerifier();
+    let head: AuditHead | undefined;
+    for await (const { message } of admin.listAudit({}, { signal: never })) {
+      if (message.case === 'entry') verifier.next(message.value.record);
+      else if (message.case === 'head') head = message.value;
+    }
+    if (head === undefined) throw new Error('no head');
+    verifier.end({ seq: Number(head.seq), hash: head.hash });
+    expect(head).toMatchObject({ clusterId: cluster.clusterId, firstSeq: 1n });
+    const rest: bigint[] = [];
+    for await (const { message } of admin.listAudit({ afterSeq: head.seq - 2n }, { signal: never }))
+      if (message.case === 'entry') rest.push(message.value.seq);
+    expect(rest).toEqual([head.seq - 1n, head.seq]);
+  });
+
+  describe('and nobody gets what is not theirs', () => {
+    let strange: Tpm;
+    let names: readonly string[];
+    beforeAll(async () => {
+      ({ tpm: strange } = await machine('d'));
+      names = await nodeNames();
+    }, 60_000);
+
+    /** Refused with this code, nothing minted, and the audit has it under this subject. */
+    async function expectRefused(
+      attempt: () => Promise<unknown>,
+      want: { readonly code: string; readonly audit?: readonly [subject: string, code: string] },
+    ): Promise<void> {
+      await expect(attempt()).rejects.toEqual(coded(want.code));
+      expect(await nodeNames()).toEqual(names);
+      const [subject, code] = want.audit ?? ['', ''];
+      if (subject !== '')
+        await until(async () => (await auditOf(subject)).find((entry) => entry['code'] === code));
+    }
+
+    test('a machine that is in no inventory', async () => {
+      await configure('inventory');
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      await expectRefused(() => session.admitted(), {
+        code: 'join-unknown-machine',
+        audit: [d.nodeId, 'join-unknown-machine'],
+      });
+      await expectRefused(() => session.ticket(), { code: 'join-unknown-machine' });
+      await configure('approve');
+    });
+
+    test('a machine that nobody vouches for, under auto', async () => {
+      await configure('auto');
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      await expectRefused(() => session.admitted(), { code: 'join-identity-unproved' });
+      await configure('approve');
+    });
+
+    test('a machine whose software is another', async () => {
+      await configure('approve', [], { pcr7: { expected: 'ab'.repeat(32) } });
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      await expectRefused(() => session.admitted(), {
+        code: 'rpc-unreachable',
+        audit: ['address:127.0.0.1', 'attestation-register-mismatch'],
+      });
+      await expect(session.peer).rejects.toEqual(coded('atls-alert-evidence-rejected'));
+      await configure('approve');
+    });
+
+    test('evidence that was shown before', async () => {
+      const real = hardwareOf(strange);
+      const shown: Uint8Array[] = [];
+      const replaying = {
+        ...real,
+        issuer: {
+          variant: 'tpm' as const,
+          issue: async (binding: Uint8Array, signal: AbortSignal) => {
+            shown.push(await real.issuer.issue(binding, signal));
+            return shown[0] ?? new Uint8Array();
+          },
+        },
+      };
+      const d = new TestMachine(replaying);
+      using first = await d.dial(endpoint);
+      await first.peer;
+      using second = await d.dial(endpoint);
+      await expect(second.peer).rejects.toEqual(coded('atls-alert-evidence-rejected'));
+      const entry = await until(async () =>
+        (await auditOf('address:127.0.0.1')).find(({ code }) => String(code).startsWith('quote-')),
+      );
+      expect(entry).toMatchObject({ method: 'Attest', verdict: 'refused' });
+      expect(await nodeNames()).toEqual(names);
+    });
+
+    test('a machine that enrols the TPM of another one', async () => {
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      await expectRefused(() => session.admitted({}, hardwareOf(tpm)), { code: 'join-evidence-mismatch' });
+    });
+
+    test('a machine with the AK of its own and the EK of another one', async () => {
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      const [own, others] = [
+        decodeEnrolmentRequest(await hardwareOf(strange).enrolment()),
+        decodeEnrolmentRequest(await hardwareOf(tpm).enrolment()),
+      ];
+      const mixed = {
+        ...hardwareOf(strange),
+        enrolment: async () => encodeEnrolmentRequest({ ...others, attestationKey: own.attestationKey }),
+        answer: async () => new Uint8Array(32),
+      };
+      await expectRefused(() => session.admitted({}, mixed), { code: 'enrol-answer-wrong' });
+    });
+
+    test('a member’s machine under a second key, and a member’s key on another machine', async () => {
+      const second = new TestMachine(hardwareOf(tpm));
+      using session = await second.dial(endpoint);
+      await expectRefused(() => session.admitted(), {
+        code: 'join-identity-taken',
+        audit: [second.nodeId, 'join-identity-taken'],
+      });
+      const stolen = new TestMachine(hardwareOf(strange), b.privKey);
+      using thief = await stolen.dial(endpoint);
+      await expectRefused(() => thief.rejoin(), { code: 'join-identity-changed' });
+      await expectRefused(() => thief.admitted(), { code: 'join-identity-changed' });
+      using owner = await b.dial(endpoint);
+      expect((await owner.rejoin()).nodeName).toBe('b'); // whom none of this touches
+    });
+
+    test('a taken name, a role beyond the policy’s, a wrong clock', async () => {
+      const d = new TestMachine(hardwareOf(strange));
+      const { endorsementKey } = decodeEnrolmentRequest(await hardwareOf(strange).enrolment());
+      const identity = `tpm-ek:${endorsementKeyIdOf(endorsementKey)}`;
+      using session = await d.dial(endpoint);
+      await configure('inventory', [{ identity, name: 'b' }]);
+      await expectRefused(() => session.admitted(), {
+        code: 'join-name-taken',
+        audit: [d.nodeId, 'join-name-taken'],
+      });
+      await configure('inventory', [{ identity, name: 'd' }]);
+      const wantedRoles = ['ConsensusMember', 'KubernetesController'];
+      await expectRefused(() => session.admitted({ wantedRoles }), {
+        code: 'join-role-denied',
+        audit: [d.nodeId, 'join-role-denied'],
+      });
+      const nowMs = BigInt(clock.nowMs() + 3_600_000);
+      await expectRefused(() => session.admitted({ nowMs }), {
+        code: 'join-clock-off',
+        audit: [d.nodeId, 'join-clock-off'],
+      });
+      const { facts } = await admin.getTrace({ subject: d.nodeId }, { signal: never });
+      expect(facts.find(({ name }) => name === 'clock')?.actual).toMatch(/^\+3(599|600) s$/);
+      await configure('approve');
+    });
+
+    test('a ticket by another key, after its time, or long after it was taken', async () => {
+      const d = new TestMachine(hardwareOf(strange));
+      using session = await d.dial(endpoint);
+      const admitted = session.admitted();
+      await until(async () => space.get(records.join.key(d.nodeId), { signal: never }));
+      await approve(d.nodeId, 'd');
+      await admitted;
+      const e = new TestMachine(hardwareOf(tpm));
+      using others = await e.dial(endpoint);
+      await expectRefused(() => others.ticket(d.nodeId), { code: 'join-ticket-other-key' });
+      const past = (record: JoinRecord): JoinRecord => ({
+        ...record,
+        ...(record.decision === undefined ? {} : { decision: { ...record.decision, expiresMs: 1 } }),
+      });
+      await edit(d.nodeId, past);
+      await expectRefused(() => session.ticket(), { code: 'join-admission-expired' });
+      await edit(b.nodeId, past);
+      using used = await b.dial(endpoint);
+      await expectRefused(() => used.ticket(), { code: 'join-ticket-used' });
+    });
+
+    test('keys that the machine did not sign, and no key at all', async () => {
+      using session = await b.dial(endpoint);
+      const keys = await b.ticketKeys('node-of-somebody-else');
+      const key = await session.keyProof();
+      const address = '127.0.0.1';
+      await expectRefused(() => session.client.issueRejoinTicket({ key, address, keys }, { signal: never }), {
+        code: 'signer-request-invalid',
+      });
+      const unproved = { ...key, signature: new Uint8Array(64) };
+      const good = await b.ticketKeys();
+      await expectRefused(
+        () => session.client.issueRejoinTicket({ key: unproved, address, keys: good }, { signal: never }),
+        { code: 'join-key-unproved' },
+      );
+    });
+  });
+
+  test('take a node out: its machine is refused, also after it was deleted; its name is free then', async () => {
+    const node = { nodeId: b.nodeId, ...mutation() };
+    await curator.setNodeRoles({ ...node, roles: [] }, { signal: never });
+    const out = { nodeId: b.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };
+    await curator.setNodeState(out, { signal: never });
+    using session = await b.dial(endpoint);
+    await expect(session.rejoin()).rejects.toEqual(coded('join-decommissioned'));
+    await expect(session.admitted()).rejects.toEqual(coded('join-decommissioned'));
+    const reset = new TestMachine(hardwareOf(tpm));
+    using again = await reset.dial(endpoint);
+    await expect(again.admitted()).rejects.toEqual(coded('join-decommissioned'));
+    await curator.deleteNode({ nodeId: b.nodeId, ...mutation() }, { signal: never });
+    await expect(session.rejoin()).rejects.toEqual(coded('join-not-member'));
+    const admitted = again.admitted();
+    await until(async () => {
+      const entry = await space.get(records.join.key(reset.nodeId), { signal: never });
+      return entry === undefined
+        ? undefined
+        : records.join.decode('', entry.value).state === 'pending' || undefined;
+    });
+    await approve(reset.nodeId, 'b');
+    expect((await admitted).nodeName).toBe('b');
+    expect((await again.ticket()).nodeName).toBe('b');
+  }, 30_000);
+});
+
+function fact(name: string, outcome: string) {
+  return { name, outcome, expected: '', actual: '', fix: '', code: '', timeMs: 1n } as Fact;
+}
+
+async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
+  const deadline = AbortSignal.timeout(10_000);
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    await clock.sleep(20, deadline);
+  }
+}

@@ -9,6 +9,8 @@ import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
+import { adminHandlers } from '../admin/index.ts';
+import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
@@ -24,6 +26,8 @@ const MAX_CONNECTIONS = 16_384;
 /** An hour: then a connection is closed gracefully and its peer proves itself anew, with its newest certificate. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 const GRACE_MS = 2_000;
+/** Where nothing listens: a curator without a signer beside it says so when it is asked for a certificate. */
+const NO_SIGNER = '/nonexistent/signer.sock';
 
 export interface ServePorts {
   readonly files: FilePort;
@@ -75,6 +79,10 @@ export async function serve(
   const distribution = distributionHandlers({ etcd: cluster, feed, blobs: storeOf(config, ports) });
   const attendances = new Attendances();
   const streams = streamsOf(cluster, attendances, clock);
+  const { join } = config;
+  using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
+  const { mutations } = curator;
+  const admin = adminHandlers({ etcd: cluster, mutations, clock, signer });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
@@ -82,6 +90,7 @@ export async function serve(
       curator.service,
       curator.guard(NodeStreams, streams),
       curator.guard(Distribution, distribution),
+      curator.guard(Admission, admin),
     ],
     disclose: 'chain',
     log: log.child('rpc'),
@@ -92,8 +101,6 @@ export async function serve(
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
-  const { join } = config;
-  using signer = join === undefined ? undefined : new SignerClient({ path: join.signer.socket });
   const parts = { config, ports, etcd: cluster, curator, identity, onListening: onJoinListening };
   try {
     await Promise.all([
@@ -102,7 +109,7 @@ export async function serve(
       options.metrics === undefined
         ? undefined
         : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),
-      join === undefined || signer === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
+      join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
     ]);
   } finally {
     await server.close(GRACE_MS);

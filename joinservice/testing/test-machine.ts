@@ -1,4 +1,4 @@
-import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
@@ -68,10 +68,9 @@ export class TestMachine {
   readonly sealingKeyPem = generateKeyPem();
   readonly #hardware: TestHardware;
 
-  constructor(hardware: TestHardware) {
-    const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-    this.privKey = privateKey;
-    this.pubKeyDer = spkiOf(publicKey);
+  constructor(hardware: TestHardware, privKey = generateKeyPairSync('ed25519').privateKey) {
+    this.privKey = privKey;
+    this.pubKeyDer = spkiOf(createPublicKey(privKey));
     this.nodeId = nodeIdOf(this.pubKeyDer);
     this.#hardware = hardware;
   }

@@ -1,0 +1,54 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const adminErrors = defineErrors({
+  'admin-join-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'No machine that asked to join has this id, fingerprint or identity.',
+    fix: 'See `cluster node ls --joins` for those that have.',
+  },
+  'admin-join-ambiguous': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'More than one machine has an id, fingerprint or identity that begins so.',
+    fix: 'Write more of it; the message names those that are meant.',
+  },
+  'admin-join-decided': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The machine is a member already; there is nothing to decide about it.',
+    fix: 'Change its roles or labels, or decommission it, as any other node’s.',
+  },
+  'admin-operator-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'There is no operator of this name.',
+    fix: 'See `cluster operator ls` for all of them.',
+  },
+  'admin-last-owner': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This is the last owner; without one nobody could administer the cluster.',
+    fix: 'Make somebody else an owner first.',
+  },
+  'admin-signing': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'The operator is on record, but no certificate could be made here.',
+    fix: 'Repeat the call; at another curator if it stays so. See the log of cluster-signer.service there.',
+  },
+});
+
+export type AdminErrorCode = keyof typeof adminErrors;
+
+export class AdminError extends CodedError<AdminErrorCode> {
+  constructor(code: AdminErrorCode, message: string, options?: CodedErrorOptions) {
+    super(adminErrors, code, message, options);
+  }
+}

@@ -1,0 +1,12 @@
+import type { Handlers } from '../../internal/rpc/index.ts';
+import type { Caller } from '../curator/index.ts';
+import type { Admission } from '../curatorproto/gen/admission_pb.js';
+import { auditHandlers } from './audit-handlers.ts';
+import { joinAdminHandlers } from './join-handlers.ts';
+import { operatorHandlers, type OperatorAdminParts } from './operator-handlers.ts';
+
+export type AdminParts = OperatorAdminParts;
+
+export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Caller> {
+  return { ...joinAdminHandlers(parts), ...auditHandlers(parts), ...operatorHandlers(parts) };
+}

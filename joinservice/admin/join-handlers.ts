@@ -1,0 +1,184 @@
+import { toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import { JOINS_PREFIX, nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
+import { parseRoles, type Role } from '../../internal/role/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { nameOfCaller, refuse, rolesFromWire, type Caller, type Mutations } from '../curator/index.ts';
+import {
+  DecideJoinRequestSchema,
+  type Admission,
+  type Approval,
+  type DecideJoinRequest,
+} from '../curatorproto/gen/admission_pb.js';
+import { isNodeName, JoinError, readTrace, wishedName } from '../join/index.ts';
+import { AdminError } from './errors.ts';
+import { factToWire, fingerprintOf, isWantedState, joinToWire } from './join-wire.ts';
+
+const MINUTE_MS = 60_000;
+/** A machine that an operator admitted has a day to come: it may be switched off meanwhile. */
+const APPROVAL_MS = 24 * 60 * MINUTE_MS;
+const MIN_BEGINNING = 8;
+const MAX_REASON = 512;
+const MAX_LABELS = 128;
+
+export interface JoinAdminParts {
+  readonly etcd: KeySpace;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+}
+
+type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
+
+/** What operators see of machines that want in, and what they decide about them. */
+export function joinAdminHandlers(
+  parts: JoinAdminParts,
+): Pick<Handlers<typeof Admission, Caller>, JoinMethods> {
+  const { etcd, mutations } = parts;
+  return {
+    listJoins: async ({ states }, { signal }) => {
+      const all = await listJoins(etcd, signal);
+      const wanted = all.map(({ record }) => record).filter((record) => isWantedState(record, states));
+      return { joins: wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs).map(joinToWire) };
+    },
+    decideJoin: async (request, { peer, signal }) => {
+      const found = await findJoin(etcd, request.join, signal);
+      const mutation = {
+        caller: peer,
+        method: 'DecideJoin',
+        subject: found.record.nodeId,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(DecideJoinRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, async () => {
+        const now = await findJoin(etcd, found.record.nodeId, signal);
+        const record = await decided(parts, { request, now: now.record, by: nameOfCaller(peer), signal });
+        return {
+          when: [unchanged(now.entry)],
+          then: [put(now.entry.key, records.join.encode(record))],
+          detail: detailOf(request, record),
+        };
+      });
+      return { join: joinToWire((await findJoin(etcd, found.record.nodeId, signal)).record) };
+    },
+    getTrace: async ({ subject }, { signal }) => {
+      const nodeId = await nodeIdOfSubject(etcd, subject, signal);
+      const [trace, join, node] = await Promise.all([
+        readTrace(etcd, nodeId, signal),
+        etcd.get(records.join.key(nodeId), { signal }),
+        etcd.get(records.node.key(nodeId), { signal }),
+      ]);
+      const name = node === undefined ? '' : records.node.decode(node.key, node.value).name;
+      return {
+        joinId: nodeId,
+        nodeName: name,
+        facts: trace.facts.map(factToWire),
+        ...(join === undefined ? {} : { join: joinToWire(records.join.decode(join.key, join.value)) }),
+      };
+    },
+  };
+}
+
+interface Found {
+  readonly entry: Entry;
+  readonly record: JoinRecord;
+}
+
+async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
+  const { entries } = await etcd.list(JOINS_PREFIX, { signal });
+  return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
+}
+
+/** By join id, fingerprint or identity, whole or a beginning that means one machine only. */
+async function findJoin(etcd: KeySpace, given: string, signal: AbortSignal): Promise<Found> {
+  if (given.length < MIN_BEGINNING) refuse('join', `at least ${MIN_BEGINNING} characters of it`);
+  const all = await listJoins(etcd, signal);
+  const names = ({ record }: Found): readonly string[] =>
+    [record.nodeId, fingerprintOf(record), record.machine.identity].flatMap((name) => [
+      name,
+      name.replace(/^[a-z0-9-]+:|^node-/, ''),
+    ]);
+  const exact = all.filter((each) => names(each).includes(given));
+  const found =
+    exact.length > 0 ? exact : all.filter((each) => names(each).some((name) => name.startsWith(given)));
+  const [only, ...others] = found;
+  const shown = JSON.stringify(given.slice(0, 80));
+  if (only === undefined) throw new AdminError('admin-join-unknown', `looking for ${shown}`);
+  if (others.length > 0) {
+    const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
+    throw new AdminError('admin-join-ambiguous', `looking for ${shown}: ${ids.join(', ')}`);
+  }
+  return only;
+}
+
+/** The request as it is after the operator's word. */
+async function decided(
+  { etcd, clock }: JoinAdminParts,
+  made: {
+    readonly request: DecideJoinRequest;
+    readonly now: JoinRecord;
+    readonly by: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<JoinRecord> {
+  const { request, now, by, signal } = made;
+  if (now.state === 'joined') throw new AdminError('admin-join-decided', `deciding about ${now.nodeId}`);
+  const timeMs = clock.nowMs();
+  const { decision } = request;
+  if (decision.case === 'refuse') {
+    if (decision.value.reason.length > MAX_REASON)
+      refuse('reason', `${decision.value.reason.length} characters`);
+    return {
+      ...now,
+      state: 'refused',
+      decision: { name: '', roles: [], labels: {}, by, timeMs, expiresMs: timeMs },
+      code: 'join-refused',
+      message: decision.value.reason,
+    };
+  }
+  if (decision.case !== 'approve') return refuse('decision', 'approve or refuse');
+  const { name, roles, labels } = grantOf(decision.value, now);
+  const holder = await etcd.get(nodeNameKey(name), { signal });
+  if (holder !== undefined && new TextDecoder().decode(holder.value) !== now.nodeId)
+    throw new JoinError('join-name-taken', `approving ${now.nodeId} as ${name}`);
+  return {
+    ...now,
+    state: 'approved',
+    decision: { name, roles: [...roles], labels, by, timeMs, expiresMs: timeMs + APPROVAL_MS },
+    code: '',
+    message: '',
+  };
+}
+
+/** What the operator wrote; only the name may come from the machine, and only where the operator left it open. */
+function grantOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
+  const name = approval.name === '' ? (wishedName(claimed) ?? nodeId) : approval.name;
+  if (!isNodeName(name)) refuse('name', 'lower-case letters, digits and dashes, at most 63');
+  const roles: readonly Role[] =
+    approval.roles.length === 0 ? parseRoles(['KubernetesWorker']) : rolesFromWire(approval.roles);
+  if (Object.keys(approval.labels).length > MAX_LABELS) refuse('labels', `more than ${MAX_LABELS}`);
+  return { name, roles, labels: { ...approval.labels } };
+}
+
+function detailOf(request: DecideJoinRequest, { machine, decision }: JoinRecord): Record<string, unknown> {
+  const { identity, evidenceDigest, policyVersion } = machine;
+  const about = { identity, evidenceDigest, policyVersion };
+  return request.decision.case === 'refuse'
+    ? { verdict: 'refused', reason: request.decision.value.reason, ...about }
+    : {
+        verdict: 'approved',
+        name: decision?.name,
+        roles: decision?.roles,
+        labels: decision?.labels,
+        ...about,
+      };
+}
+
+/** A node's name, or whatever finds a request. */
+async function nodeIdOfSubject(etcd: KeySpace, subject: string, signal: AbortSignal): Promise<string> {
+  const named = subject.includes('/') ? undefined : await etcd.get(nodeNameKey(subject), { signal });
+  if (named !== undefined) return new TextDecoder().decode(named.value);
+  const node = subject.includes('/') ? undefined : await etcd.get(records.node.key(subject), { signal });
+  return node === undefined ? (await findJoin(etcd, subject, signal)).record.nodeId : subject;
+}

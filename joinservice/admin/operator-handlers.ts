@@ -1,0 +1,157 @@
+import { toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import {
+  absent,
+  put,
+  remove,
+  unchanged,
+  type Condition,
+  type Entry,
+  type KeySpace,
+} from '../../internal/etcd/index.ts';
+import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
+import {
+  OPERATOR_ROLES,
+  OPERATORS_PREFIX,
+  records,
+  type OperatorRecord,
+} from '../../internal/records/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { readCluster, refuse, type Caller, type Mutations } from '../curator/index.ts';
+import {
+  DeleteOperatorRequestSchema,
+  PutOperatorRequestSchema,
+  type Admission,
+  type OperatorSchema,
+} from '../curatorproto/gen/admission_pb.js';
+import { AdminError } from './errors.ts';
+
+const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
+
+/** Makes certificates for operators on record. */
+export interface OperatorSigner {
+  signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string>;
+}
+
+export interface OperatorAdminParts {
+  readonly etcd: KeySpace;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+  readonly signer: OperatorSigner;
+}
+
+type OperatorMethods = 'listOperators' | 'putOperator' | 'deleteOperator';
+
+/** Who administers. Like nodes, operators are their key on record; the certificate only says which key that is. */
+export function operatorHandlers(
+  parts: OperatorAdminParts,
+): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
+  const { etcd, mutations, clock, signer } = parts;
+  return {
+    listOperators: async (_request, { signal }) => ({
+      operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
+    }),
+    putOperator: async (request, { peer, signal }) => {
+      const { name, certificateRequest } = request;
+      const role = OPERATOR_ROLES.find((each) => each === request.role);
+      if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
+      if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
+      const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
+      const mutation = {
+        caller: peer,
+        method: 'PutOperator',
+        subject: name,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(PutOperatorRequestSchema, request),
+        signal,
+      };
+      const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
+      await mutations.run(mutation, async () => planPut(await listOperators(etcd, signal), record));
+      return {
+        operator: operatorToWire(record),
+        certificatePem: await certify(signer, certificateRequest, signal),
+        clusterCaPem: (await readCluster(etcd, signal)).caPem,
+      };
+    },
+    deleteOperator: async (request, { peer, signal }) => {
+      const mutation = {
+        caller: peer,
+        method: 'DeleteOperator',
+        subject: request.name,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(DeleteOperatorRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, async () => planDelete(await listOperators(etcd, signal), request.name));
+      return {};
+    },
+  };
+}
+
+interface Found {
+  readonly entry: Entry;
+  readonly record: OperatorRecord;
+}
+
+async function listOperators(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
+  const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
+  return entries.map((entry) => ({ entry, record: records.operator.decode(entry.key, entry.value) }));
+}
+
+/** One record for each name: a new key takes the place of the old one at once. */
+function planPut(all: readonly Found[], record: OperatorRecord) {
+  const key = records.operator.key(record.fingerprint);
+  const sameKey = all.find(({ entry }) => entry.key === key);
+  if (sameKey !== undefined && sameKey.record.name !== record.name)
+    refuse('certificate_request', `its key is that of operator ${sameKey.record.name}`);
+  const before = all.filter((found) => found.record.name === record.name);
+  const replaced = before.filter(({ entry }) => entry.key !== key);
+  const when: Condition[] = before.map(({ entry }) => unchanged(entry));
+  if (sameKey === undefined) when.push(absent(key));
+  if (record.role !== 'owner') when.push(...keepOwner(all, record.name));
+  const { name, role, fingerprint } = record;
+  return {
+    when,
+    then: [put(key, records.operator.encode(record)), ...replaced.map(({ entry }) => remove(entry.key))],
+    detail: { name, role, fingerprint, replaced: replaced.map((found) => found.record.fingerprint) },
+  };
+}
+
+function planDelete(all: readonly Found[], name: string) {
+  const gone = all.filter(({ record }) => record.name === name);
+  if (gone.length === 0)
+    throw new AdminError(
+      'admin-operator-unknown',
+      `looking for operator ${JSON.stringify(name.slice(0, 80))}`,
+    );
+  return {
+    when: [...gone.map(({ entry }) => unchanged(entry)), ...keepOwner(all, name)],
+    then: gone.map(({ entry }) => remove(entry.key)),
+    detail: { name, fingerprints: gone.map(({ record }) => record.fingerprint) },
+  };
+}
+
+/** That another owner stays, whatever happens at the same time elsewhere: nothing to keep where this was none. */
+function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
+  const owners = all.filter(({ record }) => record.role === 'owner');
+  if (!owners.some(({ record }) => record.name === name)) return [];
+  const other = owners.find(({ record }) => record.name !== name);
+  if (other === undefined) throw new AdminError('admin-last-owner', `taking the role of owner from ${name}`);
+  return [unchanged(other.entry)];
+}
+
+/** What is on record stays, whoever fails here: the same call again gives the certificate. */
+async function certify(signer: OperatorSigner, request: Uint8Array, signal: AbortSignal): Promise<string> {
+  try {
+    return await signer.signOperator(request, signal);
+  } catch (error) {
+    if (isAbort(error, signal)) throw error;
+    throw new AdminError('admin-signing', 'making a certificate for an operator', { cause: error });
+  }
+}
+
+function operatorToWire(record: OperatorRecord): MessageInitShape<typeof OperatorSchema> {
+  const { name, fingerprint, role, createdMs } = record;
+  return { name, fingerprint, role, createdMs: BigInt(createdMs) };
+}
