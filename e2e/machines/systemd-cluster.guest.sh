@@ -51,16 +51,6 @@ fact pod-cgroups "$(in_node find /sys/fs/cgroup -type d -name 'kubepods*.slice' 
 unready() { in_node kubectl get pods -A --no-headers | grep -v ' Running ' || echo none; }
 fact not-running "$(until_says '^none $' unready)"
 in_node kubectl get pods -A
-cluster mini stop --power-cut n1
-cluster mini start n1
-fact nodes-again "$(until_says '^n1 +Ready' in_node kubectl get nodes --no-headers)"
-answer=$(until_says 'pod=hello-' hello)
-fact hello-again "$answer"
-if [ -z "$answer" ]; then
-  in_node kubectl get pods -A -o wide
-  in_node kubectl get events -A --sort-by=.lastTimestamp | tail -n 40
-  in_node journalctl -u kubelet -u bootstrapper --no-pager -n 60
-fi
 cluster mini down
 fact down $?
 host_facts > /tmp/after

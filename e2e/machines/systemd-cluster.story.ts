@@ -10,7 +10,8 @@ const DIST = join(import.meta.dirname, '../../dist');
 
 /**
  * Kubernetes on the other kind of host: systemd as process 1 and cgroup v2 alone, where kubelet and containerd need none
- * of the crutches of older hosts. The whole `mini up`, with the real agent and the bundle, inside a QEMU machine.
+ * of the crutches of older hosts. The whole `mini up`, with the real agent and the bundle, inside a QEMU machine. What is
+ * not proved here: that such a cluster outlives a power cycle; a machine does (systemd-host.story.ts).
  */
 await test('a cluster on a host with systemd and cgroup v2', async () => {
   await using bench = await createBench();
@@ -41,9 +42,6 @@ await test('a cluster on a host with systemd and cgroup v2', async () => {
     const provisioning = JSON.parse(said('provisioning') ?? '') as Record<string, unknown>;
     assert.equal('kubelet' in provisioning || 'containerRuntime' in provisioning, false);
     assert.equal(said('not-running')?.trim(), 'none', 'every pod runs');
-    // The plug is pulled and put back.
-    assert.match(said('nodes-again') ?? '', /^n1 +Ready /);
-    assert.match(said('hello-again') ?? '', /pod=hello-.* node=n1 /);
     assert.equal(said('down'), '0');
     assert.equal(said('changed'), '0', 'the host is as it was');
   } finally {
