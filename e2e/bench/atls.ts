@@ -140,7 +140,8 @@ async function batchedQuotes(): Promise<BenchResult> {
   const [overAtls, overAtlsAlone] = [await timeToAttestAll(shared), await timeToAttestAll(alone)];
   return {
     name: `${PEERS} peers ask one TPM of ${QUOTE_MS} ms, quotes shared`,
-    ratio: aloneMs / sharedMs,
+    value: aloneMs / sharedMs,
+    unit: '×',
     limit: 7,
     wanted: 'at least',
     detail: `${rate(sharedMs)} shared, ${rate(aloneMs)} alone; whole connections ${rate(overAtls)}, ${rate(overAtlsAlone)}`,
@@ -275,7 +276,7 @@ function compared(
   // Slices that ran one after the other are compared with each other: what slowed one has slowed both.
   const ratio = median(values.atls.map((value, round) => value / (values.mtls[round] ?? NaN)));
   const detail = `aTLS ${ours.toFixed(2)} ${unit}, mTLS ${theirs.toFixed(2)} ${unit}`;
-  return { name, ratio, limit, wanted: 'at most', detail };
+  return { name, value: ratio, unit: '×', limit, wanted: 'at most', detail };
 }
 
 if (argv[1] === import.meta.filename) {

@@ -38,7 +38,7 @@ async function compare(
   }
   const [oursBest, theirsBest] = [Math.min(...ours), Math.min(...theirs)];
   const detail = `ours ${oursBest.toFixed(3)} ms, Go ${theirsBest.toFixed(3)} ms a case`;
-  return { name, ratio: oursBest / theirsBest, limit, wanted: 'at most', detail };
+  return { name, value: oursBest / theirsBest, unit: '×', limit, wanted: 'at most', detail };
 }
 
 function oursMs({ name, peer, judge }: Vector): number {

@@ -1,15 +1,100 @@
-import { mkdir, writeFile } from 'node:fs/promises';
-import { cpus } from 'node:os';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { cpus, loadavg, release } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { runArtefactsBench } from './artefacts.ts';
 import { runAtlsBench } from './atls.ts';
 import { runAttestationBench } from './attestation.ts';
-import { formatResults, isWithin } from './result.ts';
+import { runLifeBench } from './life.ts';
+import { runNodeBench } from './node.ts';
+import { parseReport, withTables } from './report.ts';
+import { formatResults, isWithin, type BenchReport, type BenchResult, type SuiteReport } from './result.ts';
+import { runStartBench } from './start.ts';
 
-/** `npm run bench`: every comparison of one run as a table, and as JSON in dist/bench.json. */
-const results = [...(await runAtlsBench()), ...(await runAttestationBench())];
-const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}`;
-process.stdout.write(`${machine}\n${formatResults(results)}\n`);
-const folder = join(import.meta.dirname, '../../dist');
-await mkdir(folder, { recursive: true });
-await writeFile(join(folder, 'bench.json'), `${JSON.stringify({ machine, results }, undefined, 2)}\n`);
-process.exitCode = results.every(isWithin) ? 0 : 10;
+const ROOT = join(import.meta.dirname, '../..');
+const KEPT = join(ROOT, 'docs/bench.json');
+
+/** In the order of their length. */
+const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<readonly BenchResult[]>>> = {
+  artefacts: runArtefactsBench,
+  start: runStartBench,
+  life: runLifeBench,
+  atls: runAtlsBench,
+  attestation: runAttestationBench,
+  node: runNodeBench,
+};
+
+const HELP = `Compares what was built last with plain alternatives, in turns within one run.
+
+Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
+
+  artefacts    sizes of what is shipped, number of dependencies
+  start        the CLI's --version, --help and completion against \`node -e 0\`
+  life         what a million log lines and 10,000 Event Value changes leave in memory
+  atls         attested TLS against mTLS
+  attestation  verifying evidence against Go's verifiers
+  node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
+
+  --rounds N   rounds of \`node\` (3)
+  --keep       also into docs/bench.json and the README
+
+Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.
+`;
+
+async function run(
+  names: readonly string[],
+  rounds: number | undefined,
+): Promise<Record<string, SuiteReport>> {
+  const reports: Record<string, SuiteReport> = {};
+  for (const name of names) {
+    const before = loadPerProcessor();
+    const results = [...((await SUITES[name]?.(rounds)) ?? [])];
+    const measured = new Date().toISOString();
+    reports[name] = { measured, machine: machine(), load: [before, loadPerProcessor()], results };
+    process.stdout.write(`${name}\n${formatResults(results)}\n`);
+  }
+  return reports;
+}
+
+function machine(): string {
+  return `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown CPU'}, Linux ${release()}, Node ${process.version}`;
+}
+
+function loadPerProcessor(): number {
+  return Math.round(((loadavg()[0] ?? 0) / cpus().length) * 100) / 100;
+}
+
+/** The new suites beside those that were not measured now. */
+async function keep(reports: Record<string, SuiteReport>): Promise<void> {
+  const before = await readFile(KEPT, 'utf8').then(parseReport, (): BenchReport => ({
+    version: 1,
+    suites: {},
+  }));
+  const all = { ...before.suites, ...reports };
+  const suites = Object.fromEntries(
+    Object.keys(SUITES).flatMap((name) => (all[name] ? [[name, all[name]]] : [])),
+  );
+  const report: BenchReport = { version: 1, suites };
+  await writeFile(KEPT, `${JSON.stringify(report, undefined, 2)}\n`);
+  const readme = join(ROOT, 'README.md');
+  await writeFile(readme, withTables(await readFile(readme, 'utf8'), report));
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: 'string' }, keep: { type: 'boolean' }, help: { type: 'boolean' } },
+});
+const unknown = positionals.find((name) => !Object.hasOwn(SUITES, name));
+if (values.help === true) process.stdout.write(HELP);
+else if (unknown !== undefined) {
+  process.stderr.write(`there is no suite ${unknown}\n\n${HELP}`);
+  process.exitCode = 2;
+} else {
+  const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
+  const suites = await run(positionals.length === 0 ? Object.keys(SUITES) : positionals, rounds);
+  await mkdir(join(ROOT, 'dist'), { recursive: true });
+  const report: BenchReport = { version: 1, suites };
+  await writeFile(join(ROOT, 'dist/bench.json'), `${JSON.stringify(report, undefined, 2)}\n`);
+  if (values.keep === true) await keep(suites);
+  process.exitCode = Object.values(suites).every(({ results }) => results.every(isWithin)) ? 0 : 10;
+}

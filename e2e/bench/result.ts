@@ -1,28 +1,80 @@
-/** One comparison of one run. Ratios only: absolute times say more about the machine than about us. */
-export interface BenchResult {
-  readonly name: string;
-  /** Ours over the other's. */
-  readonly ratio: number;
-  /** The target, and on which side of it the ratio must be. */
-  readonly limit: number;
-  readonly wanted: 'at most' | 'at least';
-  /** Both absolute values with their unit, for people. */
-  readonly detail: string;
-}
+import { z } from 'zod';
 
-export function isWithin({ ratio, limit, wanted }: BenchResult): boolean {
-  return wanted === 'at most' ? ratio <= limit : ratio >= limit;
+const resultSchema = z.strictObject({
+  name: z.string().min(1),
+  value: z.number().nonnegative(),
+  /** `×` is a ratio within one run: absolute times say more about the machine than about us. */
+  unit: z.enum(['×', 'MB', '%', 's', 'ms', '']),
+  /** Absent: a figure to know, without a target. */
+  limit: z.number().nonnegative().optional(),
+  wanted: z.enum(['at most', 'at least']).default('at most'),
+  /** Lowest and highest of the runs whose median `value` is. */
+  spread: z.tuple([z.number(), z.number()]).optional(),
+  /** How many were measured. */
+  runs: z.int().positive().optional(),
+  /** What the value was made of, for people. */
+  detail: z.string(),
+});
+
+const suiteSchema = z.strictObject({
+  /** When, RFC 3339. */
+  measured: z.iso.datetime(),
+  /** Where: processors, Node, kernel. */
+  machine: z.string().min(1),
+  /** What else it did meanwhile: load average over its processors, before and after. */
+  load: z.tuple([z.number().nonnegative(), z.number().nonnegative()]),
+  results: z.array(resultSchema).min(1),
+});
+
+/** `docs/bench.json`: each suite as it was last measured. */
+export const reportSchema = z.strictObject({
+  version: z.literal(1),
+  suites: z.record(z.string(), suiteSchema),
+});
+
+export type BenchResult = z.input<typeof resultSchema>;
+export type SuiteReport = z.input<typeof suiteSchema>;
+export type BenchReport = z.input<typeof reportSchema>;
+
+/** A figure without a target is always within it. */
+export function isWithin({ value, limit, wanted }: BenchResult): boolean {
+  if (limit === undefined) return true;
+  return wanted === 'at least' ? value >= limit : value <= limit;
 }
 
 export function formatResults(results: readonly BenchResult[]): string {
   const width = Math.max(...results.map(({ name }) => name.length));
   return results
     .map((result) => {
-      const { name, ratio, limit, wanted, detail } = result;
-      const mark = isWithin(result) ? 'ok  ' : 'MISS';
-      return `${mark} ${name.padEnd(width)} ${ratio.toFixed(2)}× (${wanted} ${limit}×)  ${detail}`;
+      const mark = result.limit === undefined ? '    ' : isWithin(result) ? 'ok  ' : 'MISS';
+      const target = result.limit === undefined ? '' : ` (${targetOf(result)})`;
+      return `${mark} ${result.name.padEnd(width)} ${amount(result, result.value)}${target}  ${result.detail}`;
     })
     .join('\n');
+}
+
+/** "at most 2 ×" */
+export function targetOf(result: BenchResult): string {
+  return result.limit === undefined ? '' : `${result.wanted ?? 'at most'} ${amount(result, result.limit)}`;
+}
+
+export function amount({ unit }: Pick<BenchResult, 'unit'>, value: number): string {
+  const digits = Number.isInteger(value) ? 0 : value < 0.1 ? 3 : value < 10 ? 2 : 1;
+  return `${value.toFixed(digits)} ${unit}`.trim();
+}
+
+/** Ours over theirs, run by run: what slowed one of a pair has slowed the other. */
+export function ratioOf(
+  ours: readonly number[],
+  theirs: readonly number[],
+): Required<Pick<BenchResult, 'value' | 'unit' | 'spread' | 'runs'>> {
+  return { ...middleOf(ours.map((value, run) => value / (theirs[run] ?? NaN))), unit: '×' };
+}
+
+export function middleOf(
+  values: readonly number[],
+): Required<Pick<BenchResult, 'value' | 'spread' | 'runs'>> {
+  return { value: median(values), spread: [Math.min(...values), Math.max(...values)], runs: values.length };
 }
 
 export function median(values: readonly number[]): number {

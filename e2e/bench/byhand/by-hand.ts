@@ -1,0 +1,162 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { BundleManifest } from '../../../internal/bundle/index.ts';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+import type { LocalNode } from '../../../internal/machines/index.ts';
+import { BIN, filesFor, imagesOf, KUBEADM_CONFIG, programsOf } from './configuration.ts';
+
+const POD_SUBNET = '198.19.0.0/17';
+const SERVICE_SUBNET = '198.19.128.0/17';
+const NODE_PORT = 30080;
+const SEED = '/var/lib/cluster-seed/blobs/sha256';
+const STAGE_MS = 300_000;
+const POLL_MS = 250;
+
+/** How long each stage of a cluster by hand took, in ms. */
+export interface HandTimes {
+  readonly programsMs: number;
+  readonly imagesMs: number;
+  readonly kubeadmMs: number;
+  /** From `kubeadm init`'s end until the chart's pod answers. */
+  readonly answerMs: number;
+}
+
+export interface ByHand {
+  readonly node: LocalNode;
+  readonly manifest: BundleManifest;
+  /** The folder of the bundle's blobs on this machine, `<sha256>` each. */
+  readonly blobs: string;
+  /** For the kubeconfig and the values of charts. */
+  readonly folder: string;
+  readonly searchPath: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * One machine made a cluster as kubeadm's documentation says, by somebody who types fast: programs copied, images
+ * imported one after the other, `kubeadm init`, then the same two charts with the same helm, without waiting between them.
+ */
+export async function makeClusterByHand(hand: ByHand): Promise<HandTimes> {
+  const programsMs = await timed(() => installPrograms(hand));
+  const imagesMs = await timed(() => importImages(hand));
+  const kubeadmMs = await timed(() => kubeadmInit(hand));
+  const answerMs = await timed(() => installCharts(hand));
+  return { programsMs, imagesMs, kubeadmMs, answerMs };
+}
+
+async function installPrograms({ node, manifest, signal }: ByHand): Promise<void> {
+  const pauseImage = manifest.components.find(({ name }) => name === 'pause')?.references?.[0] ?? '';
+  const files = filesFor({
+    address: node.address,
+    nodeName: node.name,
+    kubernetesVersion: manifest.kubernetesVersion,
+    podSubnet: POD_SUBNET,
+    serviceSubnet: SERVICE_SUBNET,
+    pauseImage,
+  });
+  const script = [
+    'set -e',
+    ...programsOf(manifest).map(({ sha256, path }) => `install -D -m 755 ${SEED}/${sha256} ${path}`),
+    ...Object.entries(files).map(
+      ([path, text]) => `install -D -m 644 /dev/stdin ${path} <<'END'\n${text}END`,
+    ),
+    'echo 1 > /proc/sys/net/ipv4/ip_forward',
+    'systemctl daemon-reload',
+    'systemctl enable --quiet kubelet',
+    'systemctl start containerd',
+  ];
+  await inNode(node, script.join('\n'), signal);
+}
+
+async function importImages({ node, manifest, signal }: ByHand): Promise<void> {
+  const imports = imagesOf(manifest).map(
+    (sha256) => `${BIN}/ctr --namespace k8s.io images import ${SEED}/${sha256}`,
+  );
+  await inNode(node, ['set -e', ...imports].join('\n'), signal);
+}
+
+async function kubeadmInit({ node, signal }: ByHand): Promise<void> {
+  const ignored = '--ignore-preflight-errors=SystemVerification'; // cgroup v1
+  await inNode(node, `${BIN}/kubeadm init --config ${KUBEADM_CONFIG} ${ignored}`, signal);
+}
+
+async function installCharts(hand: ByHand): Promise<void> {
+  const { node, folder, signal } = hand;
+  const { stdout } = await node.exec(['cat', '/etc/kubernetes/admin.conf'], { signal });
+  const kubeconfig = join(folder, 'by-hand.conf');
+  await writeFile(kubeconfig, stdout, { mode: 0o600 });
+  const network = { podCIDR: POD_SUBNET };
+  await helm(hand, kubeconfig, {
+    name: 'flannel',
+    namespace: 'kube-flannel',
+    chart: 'flannel-chart',
+    values: network,
+  });
+  const values = { service: { nodePort: NODE_PORT } };
+  await helm(hand, kubeconfig, { name: 'hello', namespace: 'default', chart: 'hello', values });
+  await untilItAnswers(`http://${node.address}:${NODE_PORT}/`);
+}
+
+async function helm(
+  { blobs, folder, manifest, searchPath, signal }: ByHand,
+  kubeconfig: string,
+  release: {
+    readonly name: string;
+    readonly namespace: string;
+    readonly chart: string;
+    readonly values: object;
+  },
+): Promise<void> {
+  const { name, namespace, chart, values } = release;
+  const blob = (wanted: string): string => {
+    const found = manifest.components.find((component) => component.name === wanted);
+    if (found === undefined) throw new Error(`the bundle has no ${wanted}`);
+    return join(blobs, found.sha256);
+  };
+  const program = join(folder, 'helm');
+  const commands = new ExecaRunner({ path: searchPath });
+  await commands.run({ argv: ['install', '-m', '755', blob('helm'), program], signal });
+  await commands.run({
+    argv: [
+      program,
+      'install',
+      name,
+      blob(chart),
+      '--namespace',
+      namespace,
+      '--create-namespace',
+      '--values',
+      '-',
+      '--kubeconfig',
+      kubeconfig,
+    ],
+    env: { HOME: folder, PATH: searchPath },
+    input: JSON.stringify(values),
+    timeoutMs: STAGE_MS,
+    signal,
+  });
+}
+
+async function untilItAnswers(url: string): Promise<void> {
+  const deadlineMs = performance.now() + STAGE_MS;
+  for (;;) {
+    const ok = await fetch(url).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (ok) return;
+    if (performance.now() > deadlineMs) throw new Error(`${url} did not answer`);
+    await delay(POLL_MS);
+  }
+}
+
+async function inNode(node: LocalNode, script: string, signal: AbortSignal): Promise<void> {
+  await node.exec(['sh', '-s'], { input: script, timeoutMs: STAGE_MS, signal });
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
+  const startMs = performance.now();
+  await work();
+  return performance.now() - startMs;
+}

@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execPath } from 'node:process';
+import type { BenchResult } from './result.ts';
+
+const MB = 1e6;
+/** A leak of two bytes a line would be that much. */
+const GROWTH_LIMIT_MB = 2;
+
+/**
+ * A long life in a minute: the agent's logger and its Event Values in a process with the agent's own flags, a million
+ * lines and 10,000 changes with eight watchers. The first such life makes code and heap as large as they get (garbage
+ * waits until there is enough of it); what a second one adds is lost.
+ */
+export async function runLifeBench(): Promise<readonly BenchResult[]> {
+  const { flags, env } = agentUnit();
+  const child = spawn(execPath, [...flags, join(import.meta.dirname, 'life-process.ts')], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const readings: number[] = [];
+  child.on('message', () => {
+    readings.push(anonymousBytes(child.pid ?? 0));
+    child.send('go on');
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  const [young = NaN, old = NaN, older = NaN] = readings;
+  if (code !== 0 || readings.length !== 3) throw new Error(`the long life ended with ${code}`);
+  const [atStart, atMiddle, atEnd] = [young, old, older].map((bytes) => (bytes / MB).toFixed(1));
+  const detail = `RssAnon ${atStart} MB at first, ${atMiddle} MB after one such life, ${atEnd} MB after two`;
+  const value = Math.max(0, (older - old) / MB);
+  return [
+    {
+      name: 'memory that 1,000,000 log lines and 10,000 Event Value changes cost for good',
+      value,
+      unit: 'MB',
+      limit: GROWTH_LIMIT_MB,
+      detail,
+    },
+  ];
+}
+
+/** Those of the unit that is shipped. */
+function agentUnit(): { readonly flags: readonly string[]; readonly env: Readonly<Record<string, string>> } {
+  const unit = readFileSync(join(import.meta.dirname, '../../.ci/package/bootstrapper.service'), 'utf8');
+  const settings = [...unit.matchAll(/^Environment=(\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [
+    name,
+    value,
+  ]);
+  return {
+    flags: unit.match(/(?<= )--[a-z][a-z-]+(=\d+)?/g) ?? [],
+    env: Object.fromEntries(settings) as Record<string, string>,
+  };
+}
+
+function anonymousBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
+}
