@@ -14,6 +14,7 @@ import { runGuest } from './guest.ts';
 await test('local machines on a host with systemd and cgroup v2', async () => {
   await using bench = await createBench();
   await bench.up('any'); // so that the root file system is in the cache
+  await bench.must('mini', 'down', '--name', 'any');
   const folder = await mkdtemp(join(tmpdir(), 'cluster-vm-'));
   try {
     const facts = await runGuest(folder, {
