@@ -40,8 +40,9 @@ export function createComponentSource(
   const { store, files, streams, signal } = ports;
   return {
     blob: (component) => checked(ports, fetch, component),
-    bring: async (component, childSignal) => {
+    bring: async (component, childSignal, onFetch) => {
       if (await store.has(component.sha256)) return false;
+      onFetch();
       await fetchOrSay(fetch, component, childSignal);
       return true;
     },

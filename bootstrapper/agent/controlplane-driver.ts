@@ -21,7 +21,7 @@ import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { PATHS, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
+import { retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import type {
   BootstrapData,
@@ -36,9 +36,6 @@ import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
 import { PLACES } from './places.ts';
-
-/** Balancers take a node out as soon as its role has gone; this is for what they had sent before. */
-const DRAIN_MS = 2_000;
 
 export interface DriverPorts {
   readonly files: FilePort;
@@ -155,11 +152,10 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   /** Out of the balancers, then the API server and its controllers, the curator, etcd; the shared keys last. */
   async stop(signal: AbortSignal): Promise<void> {
-    const { files, clock, retire } = this.#ports;
+    const { files, retire } = this.#ports;
     const membership = this.#options.membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
-    if ((await files.stat(PATHS.adminConf)) !== undefined) await clock.sleep(DRAIN_MS, signal);
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
     this.#running?.[Symbol.dispose]();

@@ -9,6 +9,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { ensureAccessControl } from './access.ts';
 import { ConsensusError } from './errors.ts';
 import { readText, type PkiPorts } from './etcd-pki.ts';
+import { inspectDisk } from './disk-state.ts';
 import { preparePki } from './prepare-pki.ts';
 import {
   buildEtcdConfig,
@@ -35,6 +36,7 @@ import { holdSlot, type SlotOptions, type SlotPorts } from './slot.ts';
 
 const MAX_CONFIG_BYTES = 64 * 1024;
 const POLL_MS = 200;
+const KEYS_POLL_MS = 500;
 const PROBE_MS = 2_000;
 /** With peers that are still down this may pass; the caller asks again. */
 const READY_MS = 60_000;
@@ -87,6 +89,7 @@ export class Consensus {
 
   async start(config: ConsensusConfig, signal: AbortSignal): Promise<RunningConsensus> {
     const layout = consensusLayout(config.stateDir);
+    if (!config.creates) await this.#waitForKeys(layout, signal);
     await preparePki(this.#pki, config, layout);
     const admin = await this.#connect(layout, [endpointOf(config)]);
     try {
@@ -111,6 +114,18 @@ export class Consensus {
       curator: clientFiles(config, layout, 'curator'),
       [Symbol.dispose]: () => admin[Symbol.dispose](),
     };
+  }
+
+  /** A node that joins has etcd's CAs before it is a member; one that is promoted asks for them when it learns of its role. */
+  async #waitForKeys(layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
+    const { files, clock, onWait } = this.#ports;
+    for (;;) {
+      const { hasData, wasFormed, missing } = await inspectDisk(files, layout);
+      // Data without its CAs is another matter, and refused by name.
+      if (missing.length === 0 || hasData || wasFormed) return;
+      onWait?.(`the keys that control planes share: ${missing.join(', ')}`, undefined);
+      await clock.sleep(KEYS_POLL_MS, signal);
+    }
   }
 
   /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */

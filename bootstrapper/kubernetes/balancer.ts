@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { API_PORT } from './settings.ts';
@@ -21,7 +22,12 @@ export function upstreamsOf(
   const running = directory.filter(({ apiServer }) => apiServer);
   const used = running.length > 0 ? running : directory;
   const own = used.filter(({ nodeId }) => nodeId === ownNodeId);
-  const others = used.filter(({ nodeId }) => nodeId !== ownNodeId);
+  // Each node in another order, or all of them would use the same one.
+  const rankOf = ({ nodeId }: ApiServerHost): string =>
+    createHash('sha256').update(`${ownNodeId} ${nodeId}`).digest('hex');
+  const others = used
+    .filter(({ nodeId }) => nodeId !== ownNodeId)
+    .toSorted((a, b) => (rankOf(a) < rankOf(b) ? -1 : 1));
   return [...own, ...others].map(({ host }) => ({ host, port: API_PORT }));
 }
 

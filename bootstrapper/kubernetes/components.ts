@@ -15,7 +15,7 @@ export interface ComponentPorts {
   /** Copies a checked blob to its place, durable and executable; nothing when it is there with this hash. */
   install(component: Component, path: string): Promise<'installed' | 'already'>;
   /** Sees to it that the store holds a blob; nothing when it does. Answers whether it had to be fetched. */
-  bring(component: Component, signal: AbortSignal): Promise<boolean>;
+  bring(component: Component, signal: AbortSignal, onFetch: () => void): Promise<boolean>;
   /** The path of a blob, checked against its hash just now; fetched first where the store does not hold it. */
   blob(component: Component): Promise<string>;
 }
@@ -47,8 +47,8 @@ export async function bringComponents(
   let fetched = 0;
   const work = async (): Promise<void> => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      options.onProgress(next.name, done, total);
-      if (await ports.bring(next, options.signal)) fetched++;
+      const { name } = next;
+      if (await ports.bring(next, options.signal, () => options.onProgress(name, done, total))) fetched++;
       done++;
     }
   };

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
-import { KubernetesError } from './errors.ts';
 import { Kubelet, type KubeletPorts } from './kubelet.ts';
 import { makeKubeletCredentials } from './kubelet-credentials.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
@@ -10,6 +9,7 @@ import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
 
 const API_READY_MS = 240_000;
+const KEYS_POLL_MS = 500;
 const PEM_BYTES = 256 * 1024;
 
 export interface ControlPlanePorts extends KubeletPorts {
@@ -45,7 +45,7 @@ export class ControlPlane {
       return progress.already();
     }
     if (creates) await this.#makeEncryptionKey();
-    else await this.#refuseMissingKeys();
+    else await this.#waitForKeys(progress, signal);
     progress.say('making certificates');
     await kubeadm.initPhase(['certs', 'all'], signal);
     if (creates) await makeKubeletCredentials({ files, nowMs: () => clock.nowMs() }, settings);
@@ -114,13 +114,18 @@ export class ControlPlane {
     await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
   }
 
-  /** kubeadm would make what it does not find, and a second CA would be a second cluster. */
-  async #refuseMissingKeys(): Promise<void> {
-    for (const path of SHARED_KEYS) {
-      if ((await this.#ports.files.stat(path)) !== undefined) continue;
-      throw new KubernetesError('kubernetes-keys-missing', `making certificates: ${path} is not there`, {
-        details: { path },
-      });
+  /**
+   * kubeadm would make what it does not find, and a second CA would be a second cluster. A node that joins has the keys
+   * before it is a member; one that is promoted asks for them when it learns of its role.
+   */
+  async #waitForKeys(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+    const { files, clock } = this.#ports;
+    for (;;) {
+      const stats = await Promise.all(SHARED_KEYS.map((path) => files.stat(path)));
+      const path = SHARED_KEYS[stats.indexOf(undefined)];
+      if (path === undefined) return;
+      progress.say(`waiting for the keys that control planes share: ${path} is not there`);
+      await clock.sleep(KEYS_POLL_MS, signal);
     }
   }
 

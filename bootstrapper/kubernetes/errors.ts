@@ -44,13 +44,6 @@ export const kubernetesErrors = defineErrors({
     meaning: "A file that the kubelet proves itself with is not on this node's disk.",
     fix: 'Restart bootstrapper.service: it asks a control plane for new ones; `cluster explain NODE` shows why it gets none.',
   },
-  'kubernetes-keys-missing': {
-    fault: 'system',
-    exit: 'partial',
-    retryable: true,
-    meaning: 'This node is to be a control plane, but does not have the keys that all control planes share.',
-    fix: 'Nothing while the node asks for them; `cluster explain NODE` shows why it gets none.',
-  },
   'kubernetes-still-running': {
     fault: 'system',
     exit: 'partial',

@@ -19,6 +19,7 @@ const CONTROL_PLANE_FILES = [
 ];
 /** The API server answers what is under way before it ends. */
 const STOPPED_MS = 90_000;
+const DRAIN_MS = 2_000;
 const POLL_MS = 250;
 const KUBECTL_MS = 15_000;
 
@@ -44,10 +45,14 @@ export interface RetireOptions {
  * May be repeated after any crash.
  */
 export async function retireControlPlane(ports: RetirePorts, options: RetireOptions): Promise<boolean> {
-  const { files, marks, log } = ports;
+  const { files, marks, log, clock } = ports;
   const found = await remains(files);
   if (found.length === 0) return false;
-  if (found.includes(PATHS.adminConf)) await unmarkNode(ports, options);
+  if (found.includes(PATHS.adminConf)) {
+    // The balancers of all nodes take this one out as soon as its role has gone: for what they had sent before.
+    await clock.sleep(DRAIN_MS, options.signal);
+    await unmarkNode(ports, options);
+  }
   for (const path of MANIFESTS) await files.remove(path);
   await waitUntilStopped(ports, options);
   for (const name of ['pki', 'control-plane', 'settings']) await marks.unset(name);

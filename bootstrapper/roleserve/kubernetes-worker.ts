@@ -121,7 +121,7 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   const { reads, writes, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
   const { settings } = start;
-  const work: Work = { options, start, runs: { controller: start.controller } };
+  const work: Work = { options, start, runs: { controller: start.controller ? 'wholly' : 'not' } };
   writes.kubernetesStatus.set(undefined);
   const kubelet = new Kubelet(ports, settings, apiServerEtcd);
   if (start.controller) await serveController(work, scope);
@@ -146,8 +146,8 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
 interface Work {
   readonly options: KubernetesWorkerOptions;
   readonly start: KubernetesStart;
-  /** What runs, or was begun: kept over lives of the child that follows the role. */
-  readonly runs: { controller: boolean };
+  /** How far the control plane is: kept over lives of the child that follows the role. */
+  readonly runs: { controller: 'not' | 'partly' | 'wholly' };
 }
 
 /** The control plane, from its certificates to its mark on the node; a kubelet that runs is left alone. */
@@ -191,17 +191,15 @@ async function followController(work: Work, scope: Scope): Promise<void> {
     if (roles === undefined || (!roles.has('KubernetesController') && !roles.has('KubernetesWorker')))
       continue;
     const wanted = roles.has('KubernetesController');
-    if (wanted === runs.controller) continue;
+    if (runs.controller === (wanted ? 'wholly' : 'not')) continue;
     scope.log.info(wanted ? 'becoming a control plane' : 'a control plane no more', {});
+    runs.controller = 'partly';
     if (wanted) {
-      runs.controller = true;
       await when(reads.localComponents, (now) => now?.controlPlane === true, scope.signal);
       const promoted = { ...start, settings: { ...settings, runsWorkloads: roles.has('KubernetesWorker') } };
       await serveController({ ...work, start: promoted }, scope);
-    } else {
-      await retireControlPlane(ports, { ...settings, signal: scope.signal });
-      runs.controller = false;
-    }
+    } else await retireControlPlane(ports, { ...settings, signal: scope.signal });
+    runs.controller = wanted ? 'wholly' : 'not';
     writes.kubernetesStatus.set({ version: settings.version, controlPlane: wanted });
   }
 }

@@ -1,0 +1,79 @@
+import { describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
+import { superviseForTest } from '../../internal/testing/supervised.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { renewalTimeOf, renewalWorker, type CertificateTimes } from './renewal-worker.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+const membership = { nodeId: 'node-1' } as Membership;
+
+describe('renewalTimeOf()', () => {
+  test.each([
+    { name: 'a node’s seven days', days: 7, want: 4.66 },
+    { name: 'a kubelet’s year', days: 365, want: 243.3 },
+  ])('$name: at two thirds', ({ days, want }) => {
+    expect(renewalTimeOf({ madeMs: 0, notAfterMs: days * DAY_MS }) / DAY_MS).toBeCloseTo(want, 1);
+  });
+});
+
+function createWorker(first: CertificateTimes) {
+  const clock = new FakeClock();
+  const startMs = clock.nowMs();
+  const clusterMembership = new EventValue<Membership | undefined>();
+  clusterMembership.set(membership);
+  const state = { times: { madeMs: startMs, notAfterMs: startMs + first.notAfterMs }, renewedAtMs: [] as number[], fail: 0 };
+  const root = renewalWorker({
+    reads: { clusterMembership },
+    writes: { clusterMembership },
+    clock,
+    renewals: [
+      {
+        name: 'test',
+        times: () => Promise.resolve([state.times]),
+        renew: () => {
+          if (state.fail-- > 0) return Promise.reject(new Error('nobody answers'));
+          state.renewedAtMs.push(clock.nowMs() - startMs);
+          state.times = { madeMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
+          return Promise.resolve({ ...membership, nodeCertPem: `at ${state.renewedAtMs.length}` });
+        },
+      },
+    ],
+  });
+  return { clock, root, state, clusterMembership };
+}
+
+/** Lets days pass in steps in which timers can be set again. */
+async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void> {
+  for (let passed = 0; passed < ms; passed += stepMs) {
+    await settle();
+    await clock.advance(stepMs);
+  }
+  await settle();
+}
+
+describe('renewalWorker()', () => {
+  test('renews again and again at two thirds, and publishes the membership', async () => {
+    const { clock, root, state, clusterMembership } = createWorker({ madeMs: 0, notAfterMs: 3 * 3600_000 });
+    await using _tree = superviseForTest({ root, clock });
+    await pass(clock, 5 * 3600_000, 5 * 60_000);
+    expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2, 4]);
+    expect(clusterMembership.peek()).toMatchObject({ value: { nodeCertPem: 'at 2' } });
+  });
+
+  test('what ran out while the machine was off is due at once', async () => {
+    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
+    state.times = { madeMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
+    await using _tree = superviseForTest({ root, clock });
+    await pass(clock, 2_000, 1_000);
+    expect(state.renewedAtMs).toHaveLength(1);
+  });
+
+  test('a renewal that fails is tried again', async () => {
+    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
+    state.fail = 3;
+    await using _tree = superviseForTest({ root, clock });
+    await pass(clock, 45 * 60_000, 30_000);
+    expect(state.renewedAtMs).toHaveLength(1);
+  });
+});

@@ -1,0 +1,75 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { planRoleFetch } from './rolefetch-worker.ts';
+
+/** Wall clocks jump and files change: nobody sleeps past this without looking again. */
+const LOOK_MS = 10 * 60_000;
+/** Between two of a kind, so that a certificate that is due at once does not make a busy loop. */
+const SHORTEST_MS = 1_000;
+
+/** A certificate's time, as far as renewal cares; wall clock. */
+export interface CertificateTimes {
+  /** When it was made: certificates are back-dated by the clock tolerance. */
+  readonly madeMs: number;
+  readonly notAfterMs: number;
+}
+
+/** Certificates that are renewed together, and how. */
+export interface Renewal {
+  /** For the log. */
+  readonly name: string;
+  /** Of all of them; one that can't be read is due. */
+  times(): Promise<readonly CertificateTimes[]>;
+  /** On disk, and taken by those who use them, when it resolves; the membership where it has changed. */
+  renew(signal: AbortSignal): Promise<Membership | undefined>;
+}
+
+export interface RenewalOptions {
+  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly writes: { readonly clusterMembership: Settable<Membership | undefined> };
+  /** One after the other, never two at a time. */
+  readonly renewals: readonly Renewal[];
+  readonly clock: Clock;
+}
+
+/** When a certificate is renewed: at two thirds of its life, so that a third is left for what goes wrong. Pure. */
+export function renewalTimeOf({ madeMs, notAfterMs }: CertificateTimes): number {
+  return madeMs + Math.floor(((notAfterMs - madeMs) * 2) / 3);
+}
+
+/** Renews what this node proves itself with, for as long as it is a member. */
+export function renewalWorker(options: RenewalOptions): Runnable {
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
+    plan: ({ membership }) => planRoleFetch(membership),
+    start: (scope) => {
+      scope.run('watch', (watch) => keepFresh(options, watch));
+      return Promise.resolve();
+    },
+  });
+}
+
+async function keepFresh({ renewals, writes, clock }: RenewalOptions, scope: Scope): Promise<void> {
+  scope.healthy();
+  for (;;) {
+    let nextMs = clock.nowMs() + LOOK_MS;
+    for (const renewal of renewals) {
+      const times = await renewal.times();
+      const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
+      if (dueMs > clock.nowMs()) {
+        nextMs = Math.min(nextMs, dueMs);
+        continue;
+      }
+      scope.waiting(`new certificates: ${renewal.name}`);
+      scope.log.info('certificates are due', { what: renewal.name, dueMs });
+      const membership = await renewal.renew(scope.signal);
+      if (membership !== undefined) writes.clusterMembership.set(membership);
+      scope.log.info('certificates were renewed', { what: renewal.name });
+      nextMs = clock.nowMs() + SHORTEST_MS;
+    }
+    scope.waiting(undefined);
+    await clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), scope.signal);
+  }
+}
