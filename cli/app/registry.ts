@@ -21,14 +21,39 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/init.ts'),
   },
   {
+    name: 'join',
+    summary: 'tell a machine where its cluster is, and follow how it is let in',
+    load: () => import('../commands/join.ts'),
+  },
+  {
     name: 'status',
     summary: 'what of the cluster is where, and in which state',
     load: () => import('../commands/status.ts'),
   },
   {
     name: 'node',
-    summary: 'look at the machines of a cluster',
+    summary: 'look at the machines of a cluster, let them in, and steer them',
     load: () => import('../commands/node.ts'),
+  },
+  {
+    name: 'verify',
+    summary: 'ask a node for fresh evidence and judge it here',
+    load: () => import('../commands/verify.ts'),
+  },
+  {
+    name: 'explain',
+    summary: 'how a machine came in, or why it did not',
+    load: () => import('../commands/explain.ts'),
+  },
+  {
+    name: 'audit',
+    summary: 'every decision of the cluster: who, what, about whom',
+    load: () => import('../commands/audit.ts'),
+  },
+  {
+    name: 'operator',
+    summary: 'who may look at the cluster, steer it, and own it',
+    load: () => import('../commands/operator.ts'),
   },
   {
     name: 'kubeconfig',

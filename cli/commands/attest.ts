@@ -25,7 +25,7 @@ export function register(program: Command, action: ActionBinder): void {
         (await import('../attest/index.ts')).runAttestMeasure(context, { tpm }),
       ),
     );
-  attest
+  const collateral = attest
     .command('collateral')
     .description('show how old collateral of AMD and Intel is, and put it into one bundle')
     .argument('<file...>', 'certificates, CRLs, TCB info, QE identity, quote collateral or a bundle')
@@ -33,6 +33,39 @@ export function register(program: Command, action: ActionBinder): void {
     .action(
       action<{ readonly out?: string }>(async (context, { out }, ...files) =>
         (await import('../attest/index.ts')).runAttestCollateral(context, { files: files.flat(), out }),
+      ),
+    );
+  registerRefresh(collateral, action);
+}
+
+interface RefreshFlags {
+  readonly fmspc?: readonly string[];
+  readonly product?: readonly string[];
+  readonly amdKds: string;
+  readonly intelPcs: string;
+  readonly intelCertificates: string;
+}
+
+function registerRefresh(collateral: Command, action: ActionBinder): void {
+  collateral
+    .command('refresh')
+    .description('fetch what AMD and Intel say now, verify it, and keep it in the workspace')
+    .option('--fmspc <hex...>', 'Intel platforms, 6 bytes each, as a PCK certificate names them')
+    .option('--product <name...>', 'AMD products: Milan, Genoa, Turin')
+    .option('--amd-kds <url>', 'AMD’s key distribution service', 'https://kdsintf.amd.com')
+    .option(
+      '--intel-pcs <url>',
+      'Intel’s provisioning certification service',
+      'https://api.trustedservices.intel.com',
+    )
+    .option(
+      '--intel-certificates <url>',
+      'where Intel’s root has its CRL',
+      'https://certificates.trustedservices.intel.com',
+    )
+    .action(
+      action<RefreshFlags>(async (context, { fmspc = [], product = [], ...services }) =>
+        (await import('../attest/index.ts')).runCollateralRefresh(context, { fmspc, product, services }),
       ),
     );
 }

@@ -1,5 +1,6 @@
-import { InvalidArgumentError, type Command } from 'commander';
+import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { wholeNumber } from './numbers.ts';
 
 interface NameFlag {
   readonly name: string;
@@ -30,12 +31,12 @@ export function register(program: Command, action: ActionBinder): void {
     .option(
       '--control-planes <n>',
       '1 to 7, default 1; their etcd members keep the cluster’s state',
-      countFrom(1, 7),
+      wholeNumber(1, 7),
     )
     .option(
       '--workers <n>',
       '0 to 20, default 0; without any, the first machine runs workloads too',
-      countFrom(0, 20),
+      wholeNumber(0, 20),
     )
     .option('--nodes-only', 'make and start the machines, put no cluster on them')
     .option('--build', 'make the bundle of components first when it is not there')
@@ -76,15 +77,6 @@ export function register(program: Command, action: ActionBinder): void {
     .command('preflight')
     .description('what this machine lacks for local clusters, and the commands that bring it')
     .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
-}
-
-/** A whole number in a range. */
-function countFrom(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const count = /^[0-9]{1,3}$/.test(text) ? Number(text) : -1;
-    if (count < least || count > most) throw new InvalidArgumentError(`It must be ${least} to ${most}.`);
-    return count;
-  };
 }
 
 function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {

@@ -59,6 +59,7 @@ function slowestPart(node: Node): string | undefined {
       ({ path, state, idleBecause, lastError }) =>
         path.split('.').includes(part) &&
         (state === Runnable_State.NEW || state === Runnable_State.DEAD) &&
+        !idleBecause.startsWith('idle:') &&
         (idleBecause !== '' || lastError !== undefined),
     );
     const deepest = found.at(-1);

@@ -17,7 +17,16 @@ export interface KubeAccess {
   readonly keyPem: Secret<string>;
 }
 
-/** A few reads of the Kubernetes API over HTTPS with a client certificate. No library: a CLI needs no more. */
+/** A change: what is sent, and how it is to be understood. */
+export interface KubeWrite {
+  readonly method: 'POST' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly body?: unknown;
+  /** "application/json" unless said. */
+  readonly contentType?: string;
+}
+
+/** A few calls of the Kubernetes API over HTTPS with a client certificate. No library: a CLI needs no more. */
 export class KubeClient implements Disposable {
   readonly #access: KubeAccess;
   readonly #clock: Clock;
@@ -41,19 +50,13 @@ export class KubeClient implements Disposable {
   }
 
   /** The answer to GET as text. @throws KubeError */
-  async getText(path: string, signal: AbortSignal): Promise<string> {
-    const what = `asking ${this.#access.server}${path}`;
-    try {
-      const { status, body } = await withTimeout(
-        { what, ms: ANSWER_MS, clock: this.#clock, signal },
-        (child) => this.#send(path, child),
-      );
-      if (status === 200) return body;
-      throw statusError(what, status, body);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw error instanceof KubeError ? error : connectionError(what, error);
-    }
+  getText(path: string, signal: AbortSignal): Promise<string> {
+    return this.#ask({ method: 'GET', path }, signal);
+  }
+
+  /** Changes something; the answer is of no use here. @throws KubeError */
+  async write(change: KubeWrite, signal: AbortSignal): Promise<void> {
+    await this.#ask(change, signal);
   }
 
   /** The answer to GET, which the server promises to be JSON; its shape is the caller's to check. */
@@ -72,20 +75,45 @@ export class KubeClient implements Disposable {
     this.#agent.destroy();
   }
 
-  #send(path: string, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
+  async #ask(asked: Asked, signal: AbortSignal): Promise<string> {
+    const what = `${asked.method === 'GET' ? 'asking' : `${asked.method} to`} ${this.#access.server}${asked.path}`;
+    try {
+      const { status, body } = await withTimeout(
+        { what, ms: ANSWER_MS, clock: this.#clock, signal },
+        (child) => this.#send(asked, child),
+      );
+      if (status >= 200 && status < 300) return body;
+      throw statusError(what, status, body);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof KubeError ? error : connectionError(what, error);
+    }
+  }
+
+  #send(asked: Asked, signal: AbortSignal): Promise<{ readonly status: number; readonly body: string }> {
+    const { method, path, body, contentType = 'application/json' } = asked;
+    const headers = {
+      accept: 'application/json',
+      ...(body === undefined ? {} : { 'content-type': contentType }),
+    };
     return new Promise((resolve, reject) => {
       const call = request(
         new URL(path, this.#access.server),
-        { agent: this.#agent, signal, headers: { accept: 'application/json' } },
+        { method, agent: this.#agent, signal, headers },
         (response) => {
-          readBody(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject);
+          readBody(response).then(
+            (text) => resolve({ status: response.statusCode ?? 0, body: text }),
+            reject,
+          );
         },
       );
       call.once('error', reject);
-      call.end();
+      call.end(body === undefined ? undefined : JSON.stringify(body));
     });
   }
 }
+
+type Asked = Omit<KubeWrite, 'method'> & { readonly method: KubeWrite['method'] | 'GET' };
 
 async function readBody(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];
@@ -102,6 +130,7 @@ function statusError(what: string, status: number, body: string): KubeError {
   const message = `${what}: ${status}${reasonFrom(body)}`;
   if (status === 401 || status === 403) return new KubeError('kube-refused', message);
   if (status === 404) return new KubeError('kube-not-found', message);
+  if (status === 429) return new KubeError('kube-not-now', message);
   return new KubeError('kube-failed', message);
 }
 

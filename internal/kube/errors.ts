@@ -37,6 +37,14 @@ export const kubeErrors = defineErrors({
     meaning: 'The Kubernetes API answered with an error.',
     fix: 'Look at the log of kube-apiserver on the node; shortly after a start the same call may succeed.',
   },
+  'kube-not-now': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning:
+      'The Kubernetes API does not allow this now: a disruption budget would be broken, or it has too much to do.',
+    fix: 'Look at the disruption budget in the message; more replicas elsewhere make room for it.',
+  },
   'kube-config-invalid': {
     fault: 'operator',
     exit: 'usage',

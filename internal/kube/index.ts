@@ -1,8 +1,16 @@
 /**
- * Port: the Kubernetes API as the operator's program needs it: a few reads over HTTPS with a client certificate, waits,
- * and kubeconfig files. The resident agent does not use it.
+ * Port: the Kubernetes API as the operator's program needs it: a few reads and changes over HTTPS with a client certificate,
+ * waits, and kubeconfig files. The resident agent does not use it.
  */
-export { KubeClient, type KubeAccess } from './client.ts';
+export { KubeClient, type KubeAccess, type KubeWrite } from './client.ts';
+export {
+  deleteNodeObject,
+  evictPod,
+  listPodsOn,
+  setSchedulable,
+  type PodKind,
+  type PodOnNode,
+} from './disruption.ts';
 export { KubeError, kubeErrors, type KubeErrorCode } from './errors.ts';
 export {
   accessFromKubeconfig,

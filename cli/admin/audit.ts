@@ -1,0 +1,127 @@
+import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import type { AuditRecord } from '../../internal/records/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { ClusterError, lookAtWorkspace, printable } from '../cluster/index.ts';
+import { formatTable } from '../host/index.ts';
+import { readOwnerKey } from '../workspace/index.ts';
+import { Checkpoints, parseExport, renderExport, verifyChain, type ShownEntry } from './audit-log.ts';
+import { ask } from './desk.ts';
+import { AdminError } from './errors.ts';
+
+const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
+
+export interface AuditFilter {
+  /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
+  readonly caller?: string | undefined;
+  readonly method?: string | undefined;
+  /** Part of what it was about. */
+  readonly subject?: string | undefined;
+}
+
+/** `cluster audit ls`: reads, verifies against what was seen before, signs what is seen now, shows. */
+export async function runAuditList(
+  context: CommandContext,
+  options: AuditFilter & { readonly last: number | undefined },
+): Promise<void> {
+  const { entries, head } = await readVerified(context);
+  const wanted = entries.filter((entry) => isWanted(entry, options));
+  const shown = options.last === undefined ? wanted : wanted.slice(-options.last);
+  context.host.result({ head, entries: shown }, () =>
+    shown.length === 0
+      ? 'No decision fits.'
+      : formatTable(
+          ['SEQ', 'TIME', 'WHO', 'WHAT', 'ABOUT', 'DETAIL'],
+          shown.map((entry) => [
+            String(entry.seq),
+            new Date(entry.timeMs).toISOString().replace(/\.\d+Z$/, 'Z'),
+            printable(entry.caller),
+            printable(entry.method),
+            printable(entry.subject) || '-',
+            printable(JSON.stringify(entry.detail)),
+          ]),
+        ),
+  );
+}
+
+/** `cluster audit export FILE`: the chain as it is, verifiable without the cluster. */
+export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
+  const { shown, head } = await readVerified(context);
+  await context.ports.files.writeAtomic(path, renderExport(shown));
+  context.host.result({ path, entries: shown.length, head }, () =>
+    [`Wrote ${shown.length} entries to ${path}.`, `Next: cluster audit verify ${path}`].join('\n'),
+  );
+}
+
+/** `cluster audit verify [FILE]`: the chain of the cluster, or an export, against the checkpoints of the workspace. */
+export async function runAuditVerify(context: CommandContext, path: string | undefined): Promise<void> {
+  const checked = path === undefined ? await readVerified(context) : await verifyFile(context, path);
+  const { head, entries, confirmed } = checked;
+  const data = { entries: entries.length, head, checkpoints: confirmed, file: path ?? null };
+  context.host.result(data, () =>
+    [
+      `The audit is whole: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} on the way.`,
+      `  last entry  ${head.hash}`,
+    ].join('\n'),
+  );
+}
+
+async function verifyFile(context: CommandContext, path: string) {
+  const { files } = context.ports;
+  const bytes = await files.read(path, MAX_EXPORT_BYTES);
+  if (bytes === undefined)
+    throw new AdminError('manage-flag-invalid', `reading the export ${path}: there is no such file`);
+  const shown = parseExport(Buffer.from(bytes).toString('utf8'));
+  const last = shown.at(-1)?.seq ?? 0;
+  const { checkpoints } = await openCheckpoints(context);
+  // An export is of its day: what came after it is none of its business.
+  const until = (await checkpoints.list()).filter(({ seq }) => seq <= last);
+  return { shown, ...verifyChain(shown, until, undefined) };
+}
+
+/** All there is, proved to go on from everything that was seen before; then a new checkpoint. */
+async function readVerified(context: CommandContext) {
+  const { checkpoints } = await openCheckpoints(context);
+  return context.host.step('audit-read', 'Reading and verifying the audit', async () => {
+    const known = await checkpoints.list();
+    const shown: ShownEntry[] = [];
+    let head: AuditHead | undefined;
+    await ask(context, async (_, { signal }, of) => {
+      shown.length = 0;
+      for await (const { message } of of(Admission).listAudit({}, { signal })) {
+        if (message.case === 'entry')
+          shown.push({ seq: Number(message.value.seq), record: message.value.record });
+        else if (message.case === 'head') head = message.value;
+      }
+    });
+    if (head === undefined)
+      throw new AdminError('manage-audit-broken', 'reading the audit: the cluster names no last entry');
+    const claimed = { seq: Number(head.seq), hash: head.hash };
+    const verified = verifyChain(shown, known, claimed);
+    const isNew = !known.some(({ seq }) => seq === verified.head.seq);
+    if (isNew && verified.head.seq > 0)
+      await checkpoints.add(verified.head, {
+        epoch: Number(head.epoch),
+        nowMs: context.ports.clock.nowMs(),
+      });
+    return { shown, ...verified };
+  });
+}
+
+async function openCheckpoints(context: CommandContext): Promise<{ readonly checkpoints: Checkpoints }> {
+  const { layout, state } = await lookAtWorkspace(context);
+  const result = state.value.init?.result;
+  if (result === undefined)
+    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { keyPem, pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
+  const place = { workspace: layout.root, clusterId: result.clusterId };
+  const owner = { keyPem, pubKey: new Uint8Array(Buffer.from(pubKeyBase64, 'base64')) };
+  return { checkpoints: new Checkpoints(context.ports.files, place, owner) };
+}
+
+function isWanted(entry: AuditRecord, { caller, method, subject }: AuditFilter): boolean {
+  return (
+    (caller === undefined || entry.caller.includes(caller)) &&
+    (method === undefined || entry.method.toLowerCase() === method.toLowerCase()) &&
+    (subject === undefined || entry.subject.includes(subject))
+  );
+}

@@ -1,0 +1,43 @@
+import { randomUUID } from 'node:crypto';
+import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { KubeClient } from '../../internal/kube/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import {
+  askCurator,
+  lookAtWorkspace,
+  readAccess,
+  type AskOptions,
+  type CuratorClient,
+  type CuratorServices,
+} from '../cluster/index.ts';
+
+/** Asks a curator as the owner of this workspace. */
+export async function ask<T>(
+  context: CommandContext,
+  question: (curator: CuratorClient, call: AskOptions, of: CuratorServices) => Promise<T>,
+): Promise<T> {
+  const { layout, state } = await lookAtWorkspace(context);
+  return askCurator(context, { layout, state }, question);
+}
+
+/** A node by its name or id. @throws RemoteError `curator-node-unknown` */
+export async function nodeNamed(context: CommandContext, name: string): Promise<Node> {
+  const { node } = await ask(context, (curator, call) => curator.getNode({ node: name }, call));
+  if (node === undefined) throw new Error(`asking for node ${name}: the curator answers without one`);
+  return node;
+}
+
+/** The Kubernetes API with the workspace's kubeconfig. */
+export async function withKubernetes<T>(
+  context: CommandContext,
+  work: (client: KubeClient) => Promise<T>,
+): Promise<T> {
+  const { layout } = await lookAtWorkspace(context);
+  using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
+  return await work(client);
+}
+
+/** However often the request is repeated on the way, it happens once. */
+export function newMutation(): { readonly idempotencyKey: string } {
+  return { idempotencyKey: randomUUID() };
+}

@@ -1,0 +1,80 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const adminErrors = defineErrors({
+  'manage-node-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The cluster knows no node of this name or id.',
+    fix: 'See `cluster node ls` for all of them, `cluster node ls --joins` for machines that wait to be let in.',
+  },
+  'manage-join-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'No machine of this join id, fingerprint or identity has asked to join, or the beginning fits several.',
+    fix: 'See `cluster node ls --joins`, and name more of it.',
+  },
+  'manage-flag-invalid': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'A flag or argument has a form that means nothing. Nothing was done.',
+    fix: 'The message says what would be right.',
+  },
+  'manage-guard': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The change would harm the cluster; it was not made.',
+    fix: 'The message says what must be done first.',
+  },
+  'manage-drain-blocked': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'Pods on the node would be lost for good when they are moved away. No pod was touched; the node takes no new ones.',
+    fix: 'Move them by hand, or say that they may go: --delete-emptydir-data, --force.',
+  },
+  'manage-drain-timeout': {
+    fault: 'operator',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'Pods did not leave the node in time; the message names them. The node takes no new ones.',
+    fix: 'Look at the disruption budgets and at what the pods wait for, then run the same command again.',
+  },
+  'manage-still-accepted': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'A node was removed, and something of the cluster did not yet prove that it is gone; the message says what.',
+    fix: 'Run the same command again; it asks again.',
+  },
+  'manage-not-verified': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'The fresh evidence of a node does not show what is expected of it; the message names the check.',
+    fix: 'Take the node out of service (`cluster node cordon`) until it is explained; compare what changed on it.',
+  },
+  'manage-audit-broken': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'The audit of the cluster is not the one that was seen before: an entry was changed, dropped or put elsewhere.',
+    fix: 'Compare the named entry with earlier exports; treat all decisions after it as doubtful.',
+  },
+});
+
+export type AdminErrorCode = keyof typeof adminErrors;
+
+export class AdminError extends CodedError<AdminErrorCode> {
+  constructor(code: AdminErrorCode, message: string, options?: CodedErrorOptions) {
+    super(adminErrors, code, message, options);
+  }
+}

@@ -1,0 +1,98 @@
+import {
+  Admission,
+  TraceFact_Outcome,
+  type TraceFact,
+} from '../../joinservice/curatorproto/gen/admission_pb.js';
+import type { ExitName } from '../../internal/errors/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { printable } from '../cluster/index.ts';
+import { formatAge } from '../host/index.ts';
+import { ask } from './desk.ts';
+import { joinViewFrom, type JoinView } from './joins.ts';
+
+/** One thing that was looked at, as plain values. */
+export interface FactView {
+  readonly side: string;
+  readonly name: string;
+  readonly outcome: 'pass' | 'warn' | 'fail' | 'wait' | 'unknown';
+  readonly expected: string;
+  readonly actual: string;
+  readonly fix: string;
+  readonly code: string;
+  readonly timeMs: number;
+}
+
+const OUTCOMES: Readonly<Record<TraceFact_Outcome, FactView['outcome']>> = {
+  [TraceFact_Outcome.UNSPECIFIED]: 'unknown',
+  [TraceFact_Outcome.PASS]: 'pass',
+  [TraceFact_Outcome.WARN]: 'warn',
+  [TraceFact_Outcome.FAIL]: 'fail',
+  [TraceFact_Outcome.WAIT]: 'wait',
+};
+const MARKS: Readonly<Record<FactView['outcome'], string>> = {
+  pass: '✓',
+  warn: '!',
+  fail: '✗',
+  wait: '…',
+  unknown: '?',
+};
+
+/** `cluster explain`: how a machine came in, or why it did not, from both sides. Exit `unhealthy` when something failed. */
+export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
+  const trace = await ask(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
+  const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
+  const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
+  const nodeName = printable(trace.nodeName);
+  const nowMs = context.ports.clock.nowMs();
+  context.host.result({ joinId: printable(trace.joinId), nodeName, join, facts }, () =>
+    renderTrace({ subject, nodeName, join, facts }, nowMs),
+  );
+  return facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
+}
+
+export function renderTrace(
+  trace: {
+    readonly subject: string;
+    readonly nodeName: string;
+    readonly join: JoinView | undefined;
+    readonly facts: readonly FactView[];
+  },
+  nowMs: number,
+): string {
+  const { subject, nodeName, join, facts } = trace;
+  const lines = facts.flatMap((fact) => [
+    `${MARKS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatAge(nowMs - fact.timeMs)} ago`.trimEnd(),
+    ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
+    ...(fact.fix === '' || fact.outcome === 'pass' ? [] : [`    fix   ${fact.fix}`]),
+  ]);
+  return [
+    `${nodeName || subject}: ${verdictOf(join, facts)}`,
+    ...(lines.length === 0 ? ['  nothing was looked at yet'] : lines.map((line) => `  ${line}`)),
+  ].join('\n');
+}
+
+function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): string {
+  const failed = facts.findLast(({ outcome }) => outcome === 'fail');
+  if (join === undefined) return failed === undefined ? 'no trouble is known' : `stopped at ${failed.name}`;
+  const by = join.decidedBy === '' ? '' : ` by ${join.decidedBy}`;
+  const why = join.code === '' ? '' : `: ${join.code} ${join.message}`;
+  return `${join.state}${by}${why}`.trim();
+}
+
+function comparison({ expected, actual }: FactView): string {
+  if (expected === '') return actual;
+  return actual === expected ? actual : `expected ${expected}, found ${actual || 'nothing'}`;
+}
+
+function factFrom(fact: TraceFact): FactView {
+  return {
+    side: printable(fact.side),
+    name: printable(fact.name),
+    outcome: OUTCOMES[fact.outcome],
+    expected: printable(fact.expected),
+    actual: printable(fact.actual),
+    fix: printable(fact.fix),
+    code: printable(fact.code),
+    timeMs: Number(fact.timeMs),
+  };
+}

@@ -1,0 +1,20 @@
+/**
+ * Running a cluster: machines that want in, nodes and their whole lives, who administers, and what was decided. Each use
+ * case asks a curator as the owner of the workspace; what concerns pods goes through the Kubernetes API.
+ */
+export { runAuditExport, runAuditList, runAuditVerify, type AuditFilter } from './audit.ts';
+export { runCloudInit, type CloudInitOptions } from './cloud-init.ts';
+export { runCordon, runDrain, type DrainOptions } from './drain.ts';
+export { AdminError, adminErrors, type AdminErrorCode } from './errors.ts';
+export { runExplainJoin } from './explain.ts';
+export { runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins.ts';
+export { runLabel } from './node-label.ts';
+export { runNodeLogs, type LogOptions } from './node-logs.ts';
+export { runNodeMetrics } from './node-metrics.ts';
+export { runRemove, type RemoveOptions } from './node-remove.ts';
+export { runNodeShow } from './node-show.ts';
+export { runOperatorAdd, runOperatorList, runOperatorRemove, type OperatorOptions } from './operators.ts';
+export { parseRoleWords, type RoleWord } from './roles.ts';
+export { parseLabelChanges } from './roles.ts';
+export { runSetRole, type SetRoleOptions } from './set-role.ts';
+export { runVerifyNode } from './verify-node.ts';

@@ -1,0 +1,23 @@
+import type { CommandContext } from '../app/command.ts';
+import { ask, newMutation, nodeNamed } from './desk.ts';
+import { parseLabelChanges } from './roles.ts';
+
+/** `cluster node label`. */
+export async function runLabel(
+  context: CommandContext,
+  name: string,
+  words: readonly string[],
+): Promise<void> {
+  const { set, remove } = parseLabelChanges(words);
+  const { nodeId } = await nodeNamed(context, name);
+  const { node } = await ask(context, (curator, call) =>
+    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation: newMutation() }, call),
+  );
+  const labels = node?.labels ?? {};
+  context.host.result({ node: name, labels }, () =>
+    [
+      `Node ${name} has ${Object.keys(labels).length} labels:`,
+      ...Object.entries(labels).map(([key, value]) => `  ${key}=${value}`),
+    ].join('\n'),
+  );
+}

@@ -1,0 +1,58 @@
+import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { printable } from '../cluster/index.ts';
+import { ask } from './desk.ts';
+
+export interface LogOptions {
+  /** Of a runnable; empty: the whole agent. Not with `units`. */
+  readonly path: string;
+  readonly exact: boolean;
+  readonly units: readonly string[];
+  readonly backlog: number;
+  readonly follow: boolean;
+}
+
+/** `cluster node logs`: each line as it comes; what the node said is made safe to print. */
+export async function runNodeLogs(context: CommandContext, name: string, options: LogOptions): Promise<void> {
+  const { path, exact, units, backlog, follow } = options;
+  const source =
+    units.length > 0
+      ? { case: 'units' as const, value: { names: units.map(unitName) } }
+      : { case: 'path' as const, value: path };
+  await ask(context, async (_, { signal }, of) => {
+    const stream = of(NodeStreams).streamLogs(
+      { node: name, logs: { source, backlog, follow, exact } },
+      { signal },
+    );
+    let rest = '';
+    for await (const { lines, dropped } of stream) {
+      if (dropped > 0n)
+        context.host.warn('node-logs-dropped', `${dropped} lines came too fast and were lost`);
+      const parts = (rest + Buffer.from(lines).toString('utf8')).split('\n');
+      rest = parts.pop() ?? '';
+      for (const line of parts) say(context, line);
+    }
+    if (rest !== '') say(context, rest);
+  });
+}
+
+/** "kubelet" and "kubelet.service" are the same unit. */
+function unitName(unit: string): string {
+  return unit.includes('.') ? unit : `${unit}.service`;
+}
+
+function say(context: CommandContext, line: string): void {
+  context.host.result({ line }, () => renderLine(line));
+}
+
+/** One of the agent's JSON lines, for people; any other line as it is. */
+export function renderLine(line: string): string {
+  try {
+    const { time, level, path, message, ...fields } = JSON.parse(line) as Record<string, unknown>;
+    if (typeof time !== 'string' || typeof message !== 'string') return printable(line);
+    const more = Object.entries(fields).map(([key, value]) => `${key}=${JSON.stringify(value)}`);
+    return printable([time, String(level).padEnd(5), String(path), message, ...more].join(' '));
+  } catch {
+    return printable(line); // not of the agent: the journal's own form
+  }
+}

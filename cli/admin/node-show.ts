@@ -1,0 +1,57 @@
+import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { nodeViewFrom, printable } from '../cluster/index.ts';
+import { formatAge, formatDuration } from '../host/index.ts';
+import { nodeNamed } from './desk.ts';
+import { renderTree, runnableViews } from './node-tree.ts';
+
+/** `cluster node show`: everything the cluster knows of one node, with the tree of what its agent runs. */
+export async function runNodeShow(context: CommandContext, name: string): Promise<void> {
+  const node = await nodeNamed(context, name);
+  const nowMs = context.ports.clock.nowMs();
+  const view = nodeViewFrom(node);
+  const runnables = runnableViews(node.status?.runnables ?? [], nowMs);
+  const certificates = (node.status?.certificates ?? []).map((each) => ({
+    name: printable(each.name),
+    notAfterMs: Number(each.notAfterMs),
+  }));
+  const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
+  context.host.result({ ...view, labels: node.labels, statusMs, runnables, certificates }, () =>
+    [
+      `Node ${view.name}`,
+      ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
+      ...(certificates.length === 0 ? [] : ['Certificates']),
+      ...certificates.map((each) => `  ${each.name.padEnd(28)}${expiryText(each.notAfterMs - nowMs)}`),
+      'Runs',
+      ...(runnables.length === 0 ? ['  it has said nothing yet'] : renderTree(runnables, nowMs)),
+    ].join('\n'),
+  );
+}
+
+function facts(node: Node, nowMs: number): readonly (readonly [string, string])[] {
+  const view = nodeViewFrom(node);
+  const heard =
+    node.status === undefined ? 'never' : `${formatAge(nowMs - Number(node.statusUpdatedMs))} ago`;
+  return [
+    ['id', view.id],
+    ['state', `${view.state}, ${view.health}`],
+    ['roles', view.roles.join(', ') || 'none'],
+    [
+      'labels',
+      Object.entries(node.labels)
+        .map(([key, value]) => printable(`${key}=${value}`))
+        .join(', ') || 'none',
+    ],
+    ['address', view.address || 'unknown'],
+    ['agent', view.agentVersion || 'unknown'],
+    ['kubernetes', view.kubernetesVersion || 'does not run'],
+    ['boot', printable(node.status?.bootId ?? '') || 'unknown'],
+    ['status', `changed ${heard}`],
+    ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
+  ];
+}
+
+/** "in 5 d 2 h", "ran out 3 h ago". */
+export function expiryText(leftMs: number): string {
+  return leftMs >= 0 ? `runs out in ${formatDuration(leftMs)}` : `ran out ${formatDuration(-leftMs)} ago`;
+}

@@ -1,0 +1,100 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+import { duration } from './numbers.ts';
+
+interface DrainFlags {
+  readonly force?: true;
+  readonly deleteEmptydirData?: true;
+  readonly timeout: number;
+}
+
+interface RoleFlags extends DrainFlags {
+  readonly controlPlane?: true;
+  readonly worker?: true;
+  readonly dryRun?: true;
+}
+
+interface RemoveFlags extends DrainFlags {
+  readonly dryRun?: true;
+  readonly lost?: true;
+}
+
+const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
+
+/** Verbs about members: what they are, what they carry, and how they leave. */
+export function registerNodeLife(node: Command, action: ActionBinder): void {
+  const verb = (name: string, description: string): Command =>
+    node.command(name).description(description).argument('<node>', 'name or id');
+  verb('label', 'set and remove labels of a node')
+    .argument('<change...>', 'KEY=VALUE sets, KEY- removes')
+    .action(
+      action<object>(async (context, _flags, name = '', ...changes) =>
+        (await import('../admin/index.ts')).runLabel(context, name, changes),
+      ),
+    );
+  verb('cordon', 'let no new pods onto a node').action(
+    action<object>(async (context, _flags, name = '') =>
+      (await import('../admin/index.ts')).runCordon(context, name, false),
+    ),
+  );
+  verb('uncordon', 'let pods onto a node again').action(
+    action<object>(async (context, _flags, name = '') =>
+      (await import('../admin/index.ts')).runCordon(context, name, true),
+    ),
+  );
+  withDrainFlags(verb('drain', 'move all pods away from a node, as disruption budgets allow')).action(
+    action<DrainFlags>(async (context, flags, name = '') =>
+      (await import('../admin/index.ts')).runDrain(context, name, drainFrom(flags)),
+    ),
+  );
+  withDrainFlags(
+    verb('set-role', 'change what a node is, in place: its whole set of roles from now on')
+      .option('--control-plane', 'etcd member, API server and curator')
+      .option('--worker', 'ordinary pods')
+      .option('--dry-run', 'say what would happen, with the quorum before and after, and do nothing'),
+  )
+    .addHelpText(
+      'after',
+      '\nExamples:\n  cluster node set-role n4 --control-plane --dry-run\n  cluster node set-role n3 --worker',
+    )
+    .action(
+      action<RoleFlags>(async (context, flags, name = '') =>
+        (await import('../admin/index.ts')).runSetRole(context, name, {
+          roles: [
+            ...(flags.controlPlane === true ? (['control-plane'] as const) : []),
+            ...(flags.worker === true ? (['worker'] as const) : []),
+          ],
+          dryRun: flags.dryRun === true,
+          drain: drainFrom(flags),
+        }),
+      ),
+    );
+  withDrainFlags(
+    verb('remove', 'take a node out for good, and prove that it is gone')
+      .option('--dry-run', 'say what would happen and do nothing')
+      .option('--lost', 'the machine will not come back: do not wait for it'),
+  ).action(
+    action<RemoveFlags>(async (context, flags, name = '') =>
+      (await import('../admin/index.ts')).runRemove(context, name, {
+        dryRun: flags.dryRun === true,
+        isLost: flags.lost === true,
+        drain: drainFrom(flags),
+      }),
+    ),
+  );
+}
+
+function withDrainFlags(command: Command): Command {
+  return command
+    .option('--force', 'also pods that nobody makes anew elsewhere')
+    .option('--delete-emptydir-data', 'also pods that keep data in an emptyDir, which is lost')
+    .option('--timeout <time>', 'give up moving pods after this: 90s, 10m, 1h', duration, DEFAULT_DRAIN_MS);
+}
+
+function drainFrom({ force, deleteEmptydirData, timeout }: DrainFlags) {
+  return {
+    force: force === true,
+    deleteEmptyDirData: deleteEmptydirData === true,
+    timeoutMs: timeout,
+  };
+}

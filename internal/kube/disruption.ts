@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import type { KubeClient } from './client.ts';
+import { KubeError } from './errors.ts';
+
+const MIRROR = 'kubernetes.io/config.mirror';
+
+const podOnNode = z.object({
+  metadata: z.object({
+    name: z.string(),
+    namespace: z.string(),
+    uid: z.string().default(''),
+    deletionTimestamp: z.string().optional(),
+    annotations: z.record(z.string(), z.string()).default({}),
+    ownerReferences: z.array(z.object({ kind: z.string(), name: z.string() })).default([]),
+  }),
+  spec: z.object({
+    volumes: z.array(z.looseObject({ name: z.string() })).default([]),
+  }),
+  status: z.object({ phase: z.string().default('') }).prefault({}),
+});
+
+/** What keeps a pod on its node, or lets it go. */
+export type PodKind =
+  /** Its node's kubelet runs it from a file; nobody else can end it. */
+  | 'mirror'
+  /** Its DaemonSet would put it back at once. */
+  | 'daemon'
+  /** Nobody makes it anew elsewhere. */
+  | 'alone'
+  /** Its emptyDir is lost with it. */
+  | 'with-data'
+  | 'finished'
+  | 'movable';
+
+export interface PodOnNode {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly kind: PodKind;
+  /** Somebody has asked it to end. */
+  readonly isEnding: boolean;
+}
+
+/** All pods that a node runs. */
+export async function listPodsOn(
+  client: KubeClient,
+  nodeName: string,
+  signal: AbortSignal,
+): Promise<readonly PodOnNode[]> {
+  const selector = encodeURIComponent(`spec.nodeName=${nodeName}`);
+  const parsed = z
+    .object({ items: z.array(podOnNode) })
+    .safeParse(await client.getJson(`/api/v1/pods?fieldSelector=${selector}`, signal));
+  if (!parsed.success)
+    throw new KubeError('kube-failed', `listing pods on ${nodeName}: ${z.prettifyError(parsed.error)}`);
+  return parsed.data.items.map((pod) => ({
+    namespace: pod.metadata.namespace,
+    name: pod.metadata.name,
+    uid: pod.metadata.uid,
+    kind: kindOf(pod),
+    isEnding: pod.metadata.deletionTimestamp !== undefined,
+  }));
+}
+
+/** Whether new pods may be placed on the node. */
+export async function setSchedulable(
+  client: KubeClient,
+  nodeName: string,
+  isSchedulable: boolean,
+  signal: AbortSignal,
+): Promise<void> {
+  await client.write(
+    {
+      method: 'PATCH',
+      path: `/api/v1/nodes/${encodeURIComponent(nodeName)}`,
+      contentType: 'application/merge-patch+json',
+      body: { spec: { unschedulable: isSchedulable ? null : true } },
+    },
+    signal,
+  );
+}
+
+/**
+ * Asks a pod to go, as far as disruption budgets allow. Fine when it has gone already.
+ * @throws KubeError `kube-not-now` when a budget forbids it for the time being
+ */
+export async function evictPod(
+  client: KubeClient,
+  pod: Pick<PodOnNode, 'namespace' | 'name' | 'uid'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { namespace, name, uid } = pod;
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/eviction`;
+  const body = {
+    apiVersion: 'policy/v1',
+    kind: 'Eviction',
+    metadata: { name, namespace },
+    // A pod that was made anew under the same name is another one.
+    deleteOptions: { preconditions: { uid } },
+  };
+  await ignoringAbsence(client.write({ method: 'POST', path, body }, signal));
+}
+
+/** Removes the Node object; Kubernetes forgets the node. Fine when it is not there. */
+export async function deleteNodeObject(
+  client: KubeClient,
+  nodeName: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const path = `/api/v1/nodes/${encodeURIComponent(nodeName)}`;
+  await ignoringAbsence(client.write({ method: 'DELETE', path }, signal));
+}
+
+async function ignoringAbsence(change: Promise<void>): Promise<void> {
+  try {
+    await change;
+  } catch (error) {
+    if (!(error instanceof KubeError) || error.code !== 'kube-not-found') throw error;
+  }
+}
+
+function kindOf({ metadata, spec, status }: z.output<typeof podOnNode>): PodKind {
+  if (metadata.annotations[MIRROR] !== undefined) return 'mirror';
+  if (metadata.ownerReferences.some(({ kind }) => kind === 'DaemonSet')) return 'daemon';
+  if (status.phase === 'Succeeded' || status.phase === 'Failed') return 'finished';
+  if (metadata.ownerReferences.length === 0) return 'alone';
+  return spec.volumes.some((volume) => 'emptyDir' in volume) ? 'with-data' : 'movable';
+}
