@@ -32,6 +32,17 @@ export const PROGRAMS: readonly Program[] = [
 /** Bundled CommonJS packages call `require` for Node's own modules; ESM has none. */
 const REQUIRE = `import{createRequire as __createRequire}from"node:module";const require=__createRequire(import.meta.url);`;
 
+/** zod brings its messages in 45 languages and takes English ones; the others are a tenth of a program. */
+const ENGLISH_ONLY: Plugin = {
+  name: 'zod speaks English',
+  setup: (building) => {
+    building.onLoad({ filter: /\/zod\/v4\/locales\/index\.js$/ }, () => ({
+      contents: `export { default as en } from './en.js';`,
+      loader: 'js',
+    }));
+  },
+};
+
 /** What all bundles share. The same sources give the same bytes. */
 export function bundleOptions(root: string, program: Program): BuildOptions {
   return {
@@ -46,7 +57,10 @@ export function bundleOptions(root: string, program: Program): BuildOptions {
     sourcemap: false,
     logLevel: 'error',
     metafile: true,
-    plugins: Object.entries(program.written ?? {}).map(([path, text]) => writtenFile(root, path, text)),
+    plugins: [
+      ...Object.entries(program.written ?? {}).map(([path, text]) => writtenFile(root, path, text)),
+      ENGLISH_ONLY,
+    ],
   };
 }
 
