@@ -1,0 +1,179 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import { FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import {
+  WatchDirectoryResponseSchema,
+  type ControlPlane,
+  type WatchDirectoryResponse,
+} from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import type { ClusterDirectory, CuratorConnection, Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { balancerWorker } from './balancer-worker.ts';
+import { directoryFromWire, directoryWorker } from './directory-worker.ts';
+import { RoleValues } from './values.ts';
+
+const membership: Membership = {
+  clusterId: 'a'.repeat(32),
+  clusterName: 'blue',
+  nodeId: 'node-9',
+  nodeName: 'n9',
+  nodeAddress: '198.51.100.9',
+  nodeCertPem: '',
+  clusterCaPem: '',
+  epoch: 1,
+  directory: [{ nodeId: 'node-1', host: '198.51.100.1' }],
+};
+
+type WireNode = Pick<ControlPlane, 'nodeId' | 'address' | 'curatorEndpoint' | 'apiServer'>;
+const wire = (nodeId: string, more: Partial<WireNode> = {}): WireNode => ({
+  nodeId,
+  address: `198.51.100.${nodeId.slice(5)}`,
+  curatorEndpoint: 'c:1',
+  apiServer: true,
+  ...more,
+});
+const told = (...controlPlanes: WireNode[]): WatchDirectoryResponse =>
+  create(WatchDirectoryResponseSchema, { controlPlanes });
+
+/** A curator that tells what the test says. */
+class FakeCurators implements Curators {
+  readonly pushed = new EventValue<WatchDirectoryResponse>();
+
+  use<T>(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<T> {
+    const watchDirectory = () => this.#watch(signal);
+    const curator = { endpoint: 'c:1', client: {}, of: () => ({ watchDirectory }) };
+    return work(curator as unknown as CuratorConnection, signal);
+  }
+
+  async *#watch(signal: AbortSignal): AsyncGenerator<WatchDirectoryResponse> {
+    using watcher = this.pushed.watch();
+    for (;;) yield await watcher.next(signal);
+  }
+}
+
+function createDirectory(saved?: ClusterDirectory | Error) {
+  const values = new RoleValues();
+  const curators = new FakeCurators();
+  const order: string[] = [];
+  const saves: ClusterDirectory[] = [];
+  const seen: (ClusterDirectory | undefined)[] = [];
+  const worker = directoryWorker({
+    reads: values,
+    writes: {
+      clusterDirectory: {
+        set: (value) => (order.push('published'), seen.push(value), values.clusterDirectory.set(value)),
+      },
+    },
+    curators,
+    saved: {
+      load: () => (saved instanceof Error ? Promise.reject(saved) : Promise.resolve(saved)),
+      save: (directory) => (order.push('saved'), saves.push(directory), Promise.resolve()),
+    },
+  });
+  return { values, curators, worker, order, saves, seen };
+}
+
+const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
+  (directory ?? []).map(({ host }) => host);
+
+describe('the directory worker', () => {
+  test('saves what the cluster tells before others see it, each change once (rows 41, 42)', async () => {
+    const { values, curators, worker, order, saves, seen } = createDirectory();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(seen.map(hosts)).toEqual([['198.51.100.1']]);
+    order.length = 0;
+    for (let twice = 0; twice < 2; twice++) {
+      curators.pushed.set(told(wire('node-1'), wire('node-3')));
+      await settle();
+    }
+    expect(order).toEqual(['saved', 'published']);
+    curators.pushed.set(told(wire('node-3')));
+    await settle();
+    expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
+  });
+
+  test('never takes an empty directory, or one that can not be one (row 42)', async () => {
+    const { values, curators, worker, saves, seen } = createDirectory();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    await settle();
+    for (const bad of [
+      told(),
+      told(wire('node-1', { address: 'a b' })),
+      told(wire('node-1', { address: '' })),
+      told(wire('../node')),
+      told(...Array.from({ length: 65 }, (_, index) => wire(`node-${index}`))),
+    ]) {
+      curators.pushed.set(bad);
+      await settle();
+    }
+    expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
+  });
+
+  test('begins with the saved one, so that a node comes back through curators it did not join with (row 41)', async () => {
+    const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
+    const { values, worker, seen } = createDirectory([node]);
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(seen).toEqual([[node]]);
+  });
+
+  test('goes on with the one of the membership when the saved one is damaged', async () => {
+    const { values, worker, seen } = createDirectory(new Error('the checksum does not match'));
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(seen.map(hosts)).toEqual([['198.51.100.1']]);
+  });
+});
+
+test('directoryFromWire() says who serves what', () => {
+  expect(
+    directoryFromWire(told(wire('node-1', { curatorEndpoint: '', apiServer: false })).controlPlanes),
+  ).toEqual([{ nodeId: 'node-1', host: '198.51.100.1', curator: false, apiServer: false }]);
+});
+
+describe('the balancer worker', () => {
+  const config = async (files: MemoryFiles): Promise<unknown> =>
+    JSON.parse(
+      Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
+    );
+
+  test('follows the directory without a restart: API servers only, the own one first', async () => {
+    const values = new RoleValues();
+    const files = new MemoryFiles();
+    await files.makeDirectory('/etc');
+    const units = new FakeUnits();
+    await using _tree = superviseForTest(balancerWorker({ reads: values, ports: { files, units } }));
+    await settle();
+    expect(await files.read('/etc/cluster-apilb/config.json', 4096)).toBeUndefined();
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(await config(files)).toEqual({
+      listen: { host: '127.0.0.1', port: 6445 },
+      upstreams: [{ host: '198.51.100.1', port: 6443 }],
+    });
+    const node = (nodeId: string, apiServer = true) => ({
+      nodeId,
+      host: `198.51.100.${nodeId.slice(5)}`,
+      curator: true,
+      apiServer,
+    });
+    values.clusterDirectory.set([node('node-1'), node('node-2', false), node('node-9')]);
+    await settle();
+    expect(await config(files)).toMatchObject({
+      upstreams: [
+        { host: '198.51.100.9', port: 6443 },
+        { host: '198.51.100.1', port: 6443 },
+      ],
+    });
+    expect(units.moves.filter((move) => !move.startsWith('start'))).toEqual([]);
+  });
+});
