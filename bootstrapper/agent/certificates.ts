@@ -1,14 +1,19 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { PATHS } from '../kubernetes/index.ts';
+import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { PLACES } from './places.ts';
 
 const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf', 'controller-manager.conf', 'kubelet.conf', 'scheduler.conf'];
 /** How long a listing holds: dates of certificates are no news, and reading them all is most of what an idle agent does. */
 const FRESH_MS = 60_000;
-const FOLDERS = [PLACES.credentials, `${PLACES.state}/etcd/pki`, PATHS.pki];
+const FOLDERS = [
+  PLACES.credentials,
+  KUBELET_FILES.ca.slice(0, KUBELET_FILES.ca.lastIndexOf('/')),
+  `${PLACES.state}/etcd/pki`,
+  PATHS.pki,
+];
 
 export interface CertificateExpiry {
   /** Its file, so that an operator finds it. */

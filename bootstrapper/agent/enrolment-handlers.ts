@@ -19,6 +19,8 @@ export interface EnrolmentPorts {
   readonly state: NodeState;
   readonly values: RoleValues;
   readonly joinClient: Pick<JoinClient, 'admit' | 'ticket' | 'joined'>;
+  /** A member whose certificates ran out while it was off gets new ones first; durable when it resolves. */
+  readonly withValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;
   readonly log: Logger;
 }
@@ -68,18 +70,19 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       values.localRoles.set(new Set(ticket.roles));
       return { to: 'Running', membership };
     },
-    Resuming: async () => {
-      const [membership, roles, settings] = await Promise.all([
+    Resuming: async (signal) => {
+      const [known, roles, settings] = await Promise.all([
         state.membership.load(),
         state.roles.load(),
         state.settings.load(),
       ]);
-      if (membership === undefined || roles === undefined || settings === undefined) {
+      if (known === undefined || roles === undefined || settings === undefined) {
         const path = roles === undefined ? PLACES.roles : PLACES.settings;
         throw new EnrolmentError('enrolment-membership-damaged', `resuming: ${path} is gone`, {
           details: { path },
         });
       }
+      const membership = await ports.withValidCertificates(known, signal);
       values.clusterSettings.set(settings);
       values.clusterMembership.set(membership);
       values.localRoles.set(new Set(parseRoles(roles)));

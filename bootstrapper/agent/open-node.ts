@@ -22,6 +22,7 @@ import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
+import { withValidCertificates } from './renewal.ts';
 
 /** Room beside the bundle itself: unpacked images, etcd, logs. */
 const HEADROOM_BYTES = 1024 ** 3;
@@ -103,6 +104,12 @@ export async function openNode(
   const handlers = createEnrolmentHandlers({
     ...{ files, lock, job, state, values, joinClient, ownAddress },
     log: log.child('enrolment'),
+    withValidCertificates: (membership, resuming) =>
+      withValidCertificates(
+        { files, state, values, joinClient, machine: identity, nowMs: () => clock.nowMs(), log },
+        membership,
+        resuming,
+      ),
   });
   return {
     identity,

@@ -3,6 +3,7 @@ import type { Membership } from '../enrolment/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import type { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
 
 /**
  * Puts what a ticket brings where the workers read it, each file whole and synced. The membership comes last: with it on
@@ -19,8 +20,21 @@ export async function placeTicket(
   const membership = membershipFrom(ticket, nodeAddress);
   await state.settings.save(ticket.settings);
   await state.roles.save(ticket.roles);
+  await writeCredentials(files, membership);
   await state.membership.save(membership);
   return membership;
+}
+
+/** The membership as the PEM files that other programs read, and operators. The membership itself stays the truth. */
+export async function writeCredentials(
+  files: FilePort,
+  membership: Membership,
+): Promise<{ readonly certFile: string; readonly caFile: string }> {
+  await files.makeDirectory(PLACES.credentials);
+  const [certFile, caFile] = [`${PLACES.credentials}/node.crt`, `${PLACES.credentials}/ca.crt`];
+  await files.writeAtomic(certFile, membership.nodeCertPem);
+  await files.writeAtomic(caFile, membership.clusterCaPem);
+  return { certFile, caFile };
 }
 
 export async function placeKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
@@ -44,7 +58,7 @@ export async function placeControlPlaneKeys(files: FilePort, ticket: OpenedTicke
   }
 }
 
-function membershipFrom(ticket: OpenedTicket, nodeAddress: string): Membership {
+export function membershipFrom(ticket: OpenedTicket, nodeAddress: string): Membership {
   const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
   return {
     clusterId,

@@ -15,6 +15,8 @@ import {
   controlPlaneWorker,
   kubernetesWorker,
   directoryWorker,
+  renewalWorker,
+  type Renewal,
   roleFetchWorker,
   signerWorker,
   statusPushWorker,
@@ -26,6 +28,7 @@ import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
 import { operatorRunnables } from './operator-runnables.ts';
 import { PLACES } from './places.ts';
+import { ticketRenewal } from './renewal.ts';
 
 export interface RunnablesOptions {
   readonly ports: AgentPorts;
@@ -82,6 +85,12 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
     ),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
+    renewal: renewalWorker({
+      reads,
+      writes: values,
+      clock,
+      renewals: [createTicketRenewal(options, driver)],
+    }),
     ...operatorRunnables(options),
     ownership: ownershipRunnable({
       job,
@@ -92,6 +101,19 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     }),
     ...workloads(options, driver),
   };
+}
+
+function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineControlPlane): Renewal {
+  const { state, values, joinClient, ownAddress, job } = node;
+  return ticketRenewal({
+    ...{ files: ports.files, state, values, joinClient, ownAddress },
+    madeTheCluster: () => job.accepted.peek().set,
+    // Its join service and curator serve with the node's certificate: restarted here, one node at a time by its own clock.
+    onRenewed: async (membership, signal) => {
+      if (valueOf(values.localControlPlane.peek()) !== undefined)
+        await driver.startCurator(membership, signal);
+    },
+  });
 }
 
 function machineService({ ports, node }: RunnablesOptions): MachineServicePorts {

@@ -3,6 +3,7 @@ import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Membership } from '../enrolment/index.ts';
+import type { RoleSet } from './values.ts';
 import { renewalTimeOf, renewalWorker, type CertificateTimes } from './renewal-worker.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -22,9 +23,15 @@ function createWorker(first: CertificateTimes) {
   const startMs = clock.nowMs();
   const clusterMembership = new EventValue<Membership | undefined>();
   clusterMembership.set(membership);
-  const state = { times: { madeMs: startMs, notAfterMs: startMs + first.notAfterMs }, renewedAtMs: [] as number[], fail: 0 };
+  const localRoles = new EventValue<RoleSet | undefined>();
+  localRoles.set(undefined);
+  const state = {
+    times: { madeMs: startMs, notAfterMs: startMs + first.notAfterMs },
+    renewedAtMs: [] as number[],
+    fail: 0,
+  };
   const root = renewalWorker({
-    reads: { clusterMembership },
+    reads: { clusterMembership, localRoles },
     writes: { clusterMembership },
     clock,
     renewals: [
@@ -40,7 +47,7 @@ function createWorker(first: CertificateTimes) {
       },
     ],
   });
-  return { clock, root, state, clusterMembership };
+  return { clock, root, state, clusterMembership, localRoles };
 }
 
 /** Lets days pass in steps in which timers can be set again. */
@@ -55,7 +62,7 @@ async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void>
 describe('renewalWorker()', () => {
   test('renews again and again at two thirds, and publishes the membership', async () => {
     const { clock, root, state, clusterMembership } = createWorker({ madeMs: 0, notAfterMs: 3 * 3600_000 });
-    await using _tree = superviseForTest({ root, clock });
+    await using _tree = superviseForTest(root, { clock });
     await pass(clock, 5 * 3600_000, 5 * 60_000);
     expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2, 4]);
     expect(clusterMembership.peek()).toMatchObject({ value: { nodeCertPem: 'at 2' } });
@@ -64,7 +71,17 @@ describe('renewalWorker()', () => {
   test('what ran out while the machine was off is due at once', async () => {
     const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
     state.times = { madeMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
-    await using _tree = superviseForTest({ root, clock });
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 2_000, 1_000);
+    expect(state.renewedAtMs).toHaveLength(1);
+  });
+
+  test('new roles make it look again at once', async () => {
+    const { clock, root, state, localRoles } = createWorker({ madeMs: 0, notAfterMs: 30 * DAY_MS });
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 2_000, 1_000);
+    state.times = { madeMs: 0, notAfterMs: 0 };
+    localRoles.set(new Set(['ConsensusMember']));
     await pass(clock, 2_000, 1_000);
     expect(state.renewedAtMs).toHaveLength(1);
   });
@@ -72,7 +89,7 @@ describe('renewalWorker()', () => {
   test('a renewal that fails is tried again', async () => {
     const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
     state.fail = 3;
-    await using _tree = superviseForTest({ root, clock });
+    await using _tree = superviseForTest(root, { clock });
     await pass(clock, 45 * 60_000, 30_000);
     expect(state.renewedAtMs).toHaveLength(1);
   });

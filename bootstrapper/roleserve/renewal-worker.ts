@@ -1,8 +1,12 @@
+import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
+import { childSignal } from '../../internal/cleanup/index.ts';
 import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { CLOCK_TOLERANCE_MS } from '../../internal/pki/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
+import type { RoleSet } from './values.ts';
 
 /** Wall clocks jump and files change: nobody sleeps past this without looking again. */
 const LOOK_MS = 10 * 60_000;
@@ -27,11 +31,22 @@ export interface Renewal {
 }
 
 export interface RenewalOptions {
-  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly reads: {
+    readonly clusterMembership: Readable<Membership | undefined>;
+    /** New roles may need more than there is. */
+    readonly localRoles: Readable<RoleSet | undefined>;
+  };
   readonly writes: { readonly clusterMembership: Settable<Membership | undefined> };
   /** One after the other, never two at a time. */
   readonly renewals: readonly Renewal[];
   readonly clock: Clock;
+}
+
+/** A certificate's validity as renewal takes it: signers back-date by the tolerance for clocks. Pure. */
+export function certificateTimesOf(certPem: string): CertificateTimes {
+  const { validFrom, validTo } = new X509Certificate(certPem);
+  const notAfterMs = Date.parse(validTo);
+  return { madeMs: Math.min(Date.parse(validFrom) + CLOCK_TOLERANCE_MS, notAfterMs), notAfterMs };
 }
 
 /** When a certificate is renewed: at two thirds of its life, so that a third is left for what goes wrong. Pure. */
@@ -51,8 +66,10 @@ export function renewalWorker(options: RenewalOptions): Runnable {
   });
 }
 
-async function keepFresh({ renewals, writes, clock }: RenewalOptions, scope: Scope): Promise<void> {
+async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, scope: Scope): Promise<void> {
   scope.healthy();
+  using roles = reads.localRoles.watch();
+  await roles.next(scope.signal);
   for (;;) {
     let nextMs = clock.nowMs() + LOOK_MS;
     for (const renewal of renewals) {
@@ -70,6 +87,14 @@ async function keepFresh({ renewals, writes, clock }: RenewalOptions, scope: Sco
       nextMs = clock.nowMs() + SHORTEST_MS;
     }
     scope.waiting(undefined);
-    await clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), scope.signal);
+    using pause = childSignal(scope.signal);
+    const ends = [
+      clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), pause.signal),
+      roles.next(pause.signal),
+    ];
+    await Promise.race(ends);
+    pause.abort(new Error('the pause is over'));
+    await Promise.allSettled(ends);
+    scope.signal.throwIfAborted();
   }
 }

@@ -1,0 +1,76 @@
+import { X509Certificate } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import { KeySigner, nodeLeaf, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+import { PLACES } from './places.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+const KUBELET_DAYS = 365;
+
+/** Whether the certificate of a member ran out while its machine was off. One that is not valid yet says that the clock is wrong. */
+export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean {
+  return Date.parse(new X509Certificate(nodeCertPem).validTo) <= nowMs;
+}
+
+/**
+ * The way back of a control plane whose certificates ran out: all of them may have been off, and then there is nobody to
+ * ask. It has the cluster's CA, as every control plane does, and a certificate admits nobody: curators go by the key on
+ * record. undefined where this node has no CA.
+ */
+export async function renewByOwnAuthority(
+  ports: { readonly files: FilePort; readonly nowMs: () => number },
+  machine: Pick<MachineIdentity, 'pubKeyDer'>,
+  membership: Membership,
+): Promise<Membership | undefined> {
+  const { files } = ports;
+  const authority = await authorityAt(ports, `${PLACES.ca}/ca`);
+  if (authority?.caPem.trim() !== membership.clusterCaPem.trim()) return undefined;
+  const { clusterId, nodeAddress } = membership;
+  const leaf = nodeLeaf({ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] });
+  await renewKubelet(files, await authorityAt(ports, `${PATHS.pki}/ca`), membership);
+  return { ...membership, nodeCertPem: await authority.issue(leaf) };
+}
+
+async function renewKubelet(
+  files: FilePort,
+  kubernetesCa: KeySigner | undefined,
+  { nodeName, nodeAddress }: Membership,
+): Promise<void> {
+  if (kubernetesCa === undefined) return;
+  const names: LeafSpec['names'] = [
+    { type: 'dns', value: nodeName },
+    { type: 'ip', value: nodeAddress },
+  ];
+  const pairs = [
+    [KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
+    [KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names }],
+  ] as const;
+  const whom = {
+    commonName: `system:node:${nodeName}`,
+    organization: 'system:nodes',
+    validDays: KUBELET_DAYS,
+  };
+  for (const [keyFile, certFile, as] of pairs) {
+    const key = await text(files, keyFile);
+    if (key === undefined) continue;
+    const pem = await kubernetesCa.issue({ ...whom, ...as, pubKeyDer: pubKeyOf(new Secret(key)) });
+    await files.writeAtomic(certFile, pem, { mode: 0o644 });
+  }
+}
+
+async function authorityAt(
+  { files, nowMs }: { readonly files: FilePort; readonly nowMs: () => number },
+  base: string,
+): Promise<KeySigner | undefined> {
+  const [caPem, key] = [await text(files, `${base}.crt`), await text(files, `${base}.key`)];
+  if (caPem === undefined || key === undefined) return undefined;
+  return new KeySigner({ caPem, keyPem: new Secret(key), nowMs });
+}
+
+async function text(files: FilePort, path: string): Promise<string | undefined> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
+}

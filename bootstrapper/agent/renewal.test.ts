@@ -1,0 +1,163 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { EventValue } from '../../internal/event/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  nodeLeaf,
+  pubKeyOf,
+} from '../../internal/pki/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { renewalTimeOf, type RoleSet } from '../roleserve/index.ts';
+import { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
+import { ticketRenewal, withValidCertificates } from './renewal.ts';
+
+const never = new AbortController().signal;
+const DAY_MS = 24 * 3600 * 1000;
+const clusterId = 'a'.repeat(32);
+
+/** A member's disk, with certificates of real authorities made on one day. */
+async function createMember(options: { readonly roles: readonly Role[]; readonly hasCa: boolean }) {
+  const files = new MemoryFiles();
+  const state = new NodeState(files);
+  const time = { nowMs: Date.UTC(2026, 0, 1) };
+  const nowMs = () => time.nowMs;
+  const caKey = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: nowMs() });
+  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs });
+  const pubKeyDer = pubKeyOf(generateKeyPem());
+  const membership: Membership = {
+    clusterId,
+    clusterName: 'blue',
+    nodeId: 'node-2',
+    nodeName: 'n2',
+    nodeAddress: '198.18.0.12',
+    nodeCertPem: await signer.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: ['198.18.0.12'] })),
+    clusterCaPem: caPem,
+    epoch: 1,
+    directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+  };
+  const folders = [PLACES.ca, PATHS.pki, '/var/lib/cluster/kubernetes'];
+  for (const folder of folders) await files.makeDirectory(folder);
+  for (const path of [KUBELET_FILES.clientKey, KUBELET_FILES.servingKey])
+    await files.writeAtomic(path, generateKeyPem().reveal());
+  if (options.hasCa)
+    for (const base of [`${PLACES.ca}/ca`, `${PATHS.pki}/ca`]) {
+      await files.writeAtomic(`${base}.crt`, caPem);
+      await files.writeAtomic(`${base}.key`, caKey.reveal());
+    }
+  const values = {
+    clusterMembership: new EventValue<Membership | undefined>(),
+    clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+    localRoles: new EventValue<RoleSet | undefined>(),
+  };
+  values.clusterMembership.set(membership);
+  values.clusterDirectory.set(undefined);
+  values.localRoles.set(new Set(options.roles));
+  const asked: unknown[] = [];
+  const renewed: Membership[] = [];
+  const joinClient = {
+    rejoin: async (member: unknown): Promise<OpenedTicket> => {
+      asked.push(member);
+      return ticketFrom(membership, 'new');
+    },
+  };
+  const ports = {
+    ...{ files, state, values, joinClient, nowMs, log: createMemoryLogger().log },
+    machine: { pubKeyDer },
+    ownAddress: () => '198.18.0.12',
+    madeTheCluster: () => false,
+    onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
+  };
+  return { ports, time, membership, asked, renewed, files, state };
+}
+
+function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
+  const { clusterName, clusterCaPem, epoch, nodeId, nodeName, directory } = membership;
+  return {
+    ...{ clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, directory, nodeCertPem },
+    roles: ['KubernetesWorker'],
+    settings: {
+      clusterName,
+      kubernetesVersion: 'v1.35.4',
+      podSubnet: 'p',
+      serviceSubnet: 's',
+      apiServerSans: [],
+      bundleManifest: '',
+    },
+    kubernetesCaPem: 'ca',
+    kubeletClientCertPem: 'client',
+    kubeletServingCertPem: 'serving',
+    controlPlaneKeys: undefined,
+  };
+}
+
+describe('a member that comes back', () => {
+  test('with certificates that are good asks nobody', async () => {
+    const { ports, membership, asked } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    expect(await withValidCertificates(ports, membership, never)).toBe(membership);
+    expect(asked).toEqual([]);
+  });
+
+  test('a worker whose certificate ran out asks for a new ticket with the same key, and has it on disk', async () => {
+    const { ports, membership, asked, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    const renewed = await withValidCertificates(ports, membership, never);
+    expect(asked).toEqual([{ clusterId, endpoints: ['198.18.0.11:9090'] }]);
+    expect(renewed).toEqual({ ...membership, nodeCertPem: 'new' });
+    expect(await state.membership.load()).toEqual(renewed);
+  });
+
+  test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {
+    const { ports, membership, asked, time, files } = await createMember({
+      roles: ['ConsensusMember'],
+      hasCa: true,
+    });
+    time.nowMs += 400 * DAY_MS;
+    const { nodeCertPem } = await withValidCertificates(ports, membership, never);
+    expect(asked).toEqual([]);
+    const certificate = new X509Certificate(nodeCertPem);
+    expect(Date.parse(certificate.validTo)).toBe(time.nowMs + 7 * DAY_MS);
+    const before = new X509Certificate(membership.nodeCertPem);
+    expect(certificate.publicKey.equals(before.publicKey)).toBe(true);
+    const kubelet = Buffer.from((await files.read(KUBELET_FILES.clientCert, 1e6)) ?? []).toString('utf8');
+    expect(new X509Certificate(kubelet).subject).toBe('CN=system:node:n2\nO=system:nodes');
+  });
+});
+
+describe('ticketRenewal()', () => {
+  test('is due at two thirds of the shortest certificate', async () => {
+    const { ports, time } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const times = await ticketRenewal(ports).times();
+    expect(times.map((each) => (renewalTimeOf(each) - time.nowMs) / DAY_MS)).toEqual([14 / 3]);
+  });
+
+  test('is due at once where the role of a control plane has come and its keys have not', async () => {
+    const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false });
+    expect((await ticketRenewal(ports).times()).some(({ notAfterMs }) => notAfterMs === 0)).toBe(true);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'key');
+    }
+    expect((await ticketRenewal(ports).times()).some(({ notAfterMs }) => notAfterMs === 0)).toBe(false);
+  });
+
+  test('hands what it renewed to those who serve with it, after it is on disk', async () => {
+    const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const membership = await ticketRenewal(ports).renew(never);
+    expect(membership?.nodeCertPem).toBe('new');
+    expect(await state.membership.load()).toEqual(membership);
+    expect(renewed).toEqual([membership]);
+  });
+});

@@ -1,0 +1,146 @@
+import type { Peeked } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
+import { JOIN_PORT } from '../curatorunit/index.ts';
+import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import {
+  certificateTimesOf,
+  type CertificateTimes,
+  type Renewal,
+  type RoleValues,
+} from '../roleserve/index.ts';
+import { hasExpired, renewByOwnAuthority } from './expired.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+import type { NodeState } from './node-state.ts';
+import {
+  membershipFrom,
+  placeControlPlaneKeys,
+  placeKubeletCertificates,
+  writeCredentials,
+} from './place-ticket.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+/** What can't be read, or is not there, is due. */
+const DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
+
+export interface TicketRenewalPorts {
+  readonly files: FilePort;
+  readonly state: NodeState;
+  readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'localRoles'>;
+  readonly joinClient: Pick<JoinClient, 'rejoin'>;
+  readonly ownAddress: () => string;
+  /** This node made the cluster: the keys that control planes share it makes itself. */
+  readonly madeTheCluster: () => boolean;
+  /** Hands a new certificate to those who serve with the old one. */
+  readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
+}
+
+/** Everything that a ticket brings, by fresh evidence to any control plane of the cluster, this node's own included. */
+export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
+  const { files, state, values } = ports;
+  return {
+    name: 'node and kubelet',
+    times: async () => {
+      const membership = valueOf(values.clusterMembership.peek());
+      if (membership === undefined) return [];
+      const kubelet = await Promise.all(
+        [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
+      );
+      const keys = (await lacksSharedKeys(ports)) ? [DUE] : [];
+      // A node that creates its cluster has a membership before it has a Kubernetes CA.
+      return [timesOf(membership.nodeCertPem), ...kubelet.filter((times) => times !== undefined), ...keys];
+    },
+    renew: async (signal) => {
+      const membership = valueOf(values.clusterMembership.peek());
+      if (membership === undefined) return undefined;
+      const ticket = await askAgain(ports, membership, signal);
+      await placeKubeletCertificates(files, ticket);
+      if (await lacksSharedKeys(ports)) await placeControlPlaneKeys(files, ticket);
+      const renewed = membershipFrom(ticket, membership.nodeAddress);
+      await writeCredentials(files, renewed);
+      await state.membership.save(renewed);
+      await ports.onRenewed(renewed, signal);
+      return renewed;
+    },
+  };
+}
+
+/**
+ * What a member needs before it can resume. With certificates that are still good that is nothing; a control plane helps
+ * itself; every other node asks for a new ticket, for ever, and shows that it does.
+ */
+export async function withValidCertificates(
+  ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
+    readonly machine: Pick<MachineIdentity, 'pubKeyDer'>;
+    readonly nowMs: () => number;
+    readonly log: Logger;
+  },
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<Membership> {
+  const { files, state, machine, nowMs, log } = ports;
+  if (!hasExpired(membership, nowMs())) return membership;
+  log.warn('the certificate of this node ran out while it was off', { nodeName: membership.nodeName });
+  const renewed =
+    (await renewByOwnAuthority({ files, nowMs }, machine, membership)) ??
+    (await byTicket(ports, membership, signal));
+  await writeCredentials(files, renewed);
+  await state.membership.save(renewed);
+  return renewed;
+}
+
+async function byTicket(
+  ports: Parameters<typeof withValidCertificates>[0],
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<Membership> {
+  const ticket = await askAgain(ports, membership, signal);
+  await placeKubeletCertificates(ports.files, ticket);
+  return membershipFrom(ticket, membership.nodeAddress);
+}
+
+/** A new ticket of the cluster that this machine is a member of. */
+function askAgain(
+  { joinClient, values }: Pick<TicketRenewalPorts, 'joinClient' | 'values'>,
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<OpenedTicket> {
+  const directory = valueOf(values.clusterDirectory.peek()) ?? directoryOf(membership);
+  const endpoints = joinEndpointsOf(directory);
+  return joinClient.rejoin({ clusterId: membership.clusterId, endpoints }, signal);
+}
+
+function joinEndpointsOf(directory: ClusterDirectory | ReturnType<typeof directoryOf>): readonly string[] {
+  return directory.map(({ host }) =>
+    host.includes(':') ? `[${host}]:${JOIN_PORT}` : `${host}:${JOIN_PORT}`,
+  );
+}
+
+/** The role of a control plane came after the ticket: what all control planes share is not here yet. */
+async function lacksSharedKeys({ files, values, madeTheCluster }: TicketRenewalPorts): Promise<boolean> {
+  const roles: readonly Role[] = [...(valueOf(values.localRoles.peek()) ?? [])];
+  if (!isControlPlane(roles) || madeTheCluster()) return false;
+  const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
+  return stats.includes(undefined);
+}
+
+async function readTimes(files: FilePort, path: string): Promise<CertificateTimes | undefined> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  return bytes === undefined ? undefined : timesOf(Buffer.from(bytes).toString('utf8'));
+}
+
+function timesOf(certPem: string): CertificateTimes {
+  try {
+    return certificateTimesOf(certPem);
+  } catch {
+    return DUE; // garbage is replaced
+  }
+}
+
+function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
+  return now.set ? now.value : undefined;
+}
