@@ -32,8 +32,17 @@ export async function runAttestCollateral(
     await ports.files.writeAtomic(path, encodeBundle({ assembledMs: nowMs, items }), { mode: 0o644 });
     host.say('attest-collateral-written', `Wrote ${items.length} documents to ${options.out}.`, { path });
   }
-  host.result({ documents: ages.map(forJson) }, () => ages.map(line).join('\n') + '\n');
+  const { data, text } = collateralTable(ages);
+  host.result(data, () => text);
   return ages.every((age) => age.state === 'current') ? 'ok' : 'unhealthy';
+}
+
+/** How old each document is, for programs and for people. */
+export function collateralTable(ages: readonly CollateralAge[]): {
+  readonly data: { readonly documents: readonly Record<string, unknown>[] };
+  readonly text: string;
+} {
+  return { data: { documents: ages.map(forJson) }, text: `${ages.map(line).join('\n')}\n` };
 }
 
 function forJson(age: CollateralAge): Record<string, unknown> {

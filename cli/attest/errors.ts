@@ -15,6 +15,21 @@ export const attestErrors = defineErrors({
     meaning: 'A file named on the command line does not exist or is too large.',
     fix: 'Check the path in the message.',
   },
+  'attest-collateral-unreachable': {
+    fault: 'peer',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'A manufacturer’s service did not give a document. What was there before stays in use.',
+    fix: 'Try again later; behind a proxy set HTTPS_PROXY, without internet fetch the files elsewhere and give them to `cluster attest collateral`.',
+  },
+  'attest-collateral-store': {
+    fault: 'system',
+    exit: 'needsReset',
+    retryable: false,
+    meaning:
+      'The record of which collateral was used before is damaged. Without it older collateral could pass for new.',
+    fix: 'Restore the file named in the message from a backup, or remove the folder `collateral` of the workspace and refresh.',
+  },
   'attest-evidence-incomplete': {
     fault: 'operator',
     exit: 'refused',

@@ -2,6 +2,8 @@
  * Use cases of `cluster attest …`: look at evidence offline, measure this machine, keep collateral. They put the pure
  * validators of `internal/attestation` together with files; nothing here decides over trust.
  */
+export { CollateralStore } from './collateral-store.ts';
+export { runCollateralRefresh, type RefreshOptions } from './refresh.ts';
 export { runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
 export { runAttestExplain } from './explain.ts';

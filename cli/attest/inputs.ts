@@ -69,12 +69,17 @@ export async function readFile(path: string, { files, base }: ReadingPorts): Pro
   return bytes;
 }
 
-/** YAML, which JSON is too. The policy may stand alone or under `attestation` of a cluster configuration. */
+/** YAML, which JSON is too. The policy may stand alone or as `attestation.policy` of a cluster configuration. */
 async function readPolicy(path: string, ports: ReadingPorts): Promise<Policy> {
   const text = Buffer.from(await readFile(path, ports)).toString('utf8');
   const input = parseText(text, path);
-  const isWrapped = typeof input === 'object' && input !== null && 'attestation' in input;
-  return parsePolicy(isWrapped ? input.attestation : input);
+  return parsePolicy(sectionOf(sectionOf(input, 'attestation'), 'policy'));
+}
+
+/** The part of that name, or the whole where it has none. */
+function sectionOf(input: unknown, name: string): unknown {
+  const isWrapped = typeof input === 'object' && input !== null && name in input;
+  return isWrapped ? (input as Record<string, unknown>)[name] : input;
 }
 
 function parseText(text: string, path: string): unknown {

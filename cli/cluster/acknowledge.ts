@@ -4,6 +4,7 @@ import type { Issuer } from '../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../workspace/index.ts';
+import { CollateralStore } from '../attest/index.ts';
 import { ClusterError } from './errors.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
 import { persist } from './persist.ts';
@@ -32,7 +33,10 @@ export async function acknowledge(context: CommandContext, options: AcknowledgeO
     throw new ClusterError('cluster-not-initialized', 'acknowledging the init: no result');
   const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
   const state = workspace.state.value;
-  const trust = trustFor({ config, machine, clusterId: init.result.clusterId, state });
+  const { files } = context.ports;
+  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
+  const { clusterId } = init.result;
+  const trust = trustFor({ config, machine, clusterId, state, collateral });
   using session = new InitSession({ machine, owner, trust, clock: context.ports.clock });
   await context.host.step('init-acknowledge', 'Acknowledging the cluster', async (progress) => {
     if (trust.isFirstContact) {

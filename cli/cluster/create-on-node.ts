@@ -6,6 +6,7 @@ import type { CommandContext } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
 import { formatBytes, formatDuration } from '../host/index.ts';
 import type { OwnerKey } from '../workspace/index.ts';
+import { CollateralStore } from '../attest/index.ts';
 import { readBundle } from './bundle.ts';
 import { ClusterError } from './errors.ts';
 import { followInit } from './follow-init.ts';
@@ -42,7 +43,8 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
   const { host, ports } = context;
   const clusterId = clusterIdFrom(options.masterSecret);
   const state = workspace.state.value;
-  const trust = trustFor({ config, machine, clusterId, state });
+  const collateral = await new CollateralStore(ports.files, context.paths.workspace).collateral();
+  const trust = trustFor({ config, machine, clusterId, state, collateral });
   using session = new InitSession({ machine, owner, trust, clock: ports.clock });
   const met = await host.step('init-connect', `Connecting to ${machine.endpoint}`, (progress) =>
     meetMachine(context, session, progress),

@@ -6,7 +6,7 @@ import { PROGRAM_VERSION } from '../app/version.ts';
 import type { MachineRecord, WorkspaceState } from '../workspace/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import { attestationSettings } from '../../internal/config/index.ts';
-import type { LockExpectation } from '../../internal/attestation/index.ts';
+import type { Collateral, LockExpectation } from '../../internal/attestation/index.ts';
 import { ClusterError } from './errors.ts';
 import { MachineTrust } from './machine-trust.ts';
 import { persist } from './persist.ts';
@@ -29,11 +29,13 @@ export function trustFor(what: {
   readonly machine: Machine;
   readonly clusterId: string;
   readonly state: WorkspaceState;
+  /** The manufacturers' documents of the workspace. */
+  readonly collateral: Collateral;
 }): MachineTrust {
-  const { config, machine, clusterId, state } = what;
+  const { config, machine, clusterId, state, collateral } = what;
   return new MachineTrust({
     settings: attestationSettings(config.attestation),
-    collateral: {},
+    collateral,
     fingerprint: machine.fingerprint,
     known: knownMachine(state),
     lock: lockExpectation(state, clusterId),

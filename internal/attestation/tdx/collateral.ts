@@ -101,6 +101,15 @@ export class IntelCollateral {
     return this.#current(identity as QeIdentity, options);
   }
 
+  /** Verifies every document as a judgement would and answers the highest evaluation number among them. */
+  evaluationNumber(options: IntelTrustOptions): number {
+    const documents: readonly IntelDocument[] = [
+      ...this.#verified(this.#raw.tcbInfos, tcbInfoSchema, options),
+      ...this.#verified(this.#raw.qeIdentities, qeIdentitySchema, options),
+    ];
+    return Math.max(0, ...documents.map((each) => this.#current(each, options).tcbEvaluationDataNumber));
+  }
+
   #current<T extends IntelDocument>(document: T, { nowMs, checks }: IntelTrustOptions): T {
     const actual = new Date(nowMs).toISOString();
     checks.require('tdx-collateral-future', nowMs >= document.issueDate, { actual });

@@ -1,0 +1,99 @@
+import type { CollateralItem } from '../../internal/attestation/collateral/index.ts';
+import { readCollateralFile } from '../../internal/attestation/collateral/index.ts';
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { AttestError } from './errors.ts';
+
+/** Where the manufacturers' services are; a mirror has the same layout. */
+export interface CollateralServices {
+  readonly amdKds: string;
+  readonly intelPcs: string;
+  readonly intelCertificates: string;
+}
+
+export interface WantedCollateral {
+  /** AMD products. */
+  readonly products: readonly string[];
+  /** Intel platforms: FMSPC, 12 hex digits. */
+  readonly fmspcs: readonly string[];
+}
+
+const MAX_DOCUMENT_BYTES = 1 << 20;
+const ANSWER_MS = 30_000;
+/** A chain comes percent-encoded in a header; three certificates are about 6 KiB. */
+const MAX_CHAIN_LENGTH = 64 * 1024;
+
+/** One address, and the header in which its service answers the chain of the signer. */
+interface Source {
+  readonly url: string;
+  readonly chainHeader?: string;
+}
+
+/** AMD: KDS interface specification (57230), 3. Intel: PCS API v4. */
+export function sourcesOf(
+  services: CollateralServices,
+  { products, fmspcs }: WantedCollateral,
+): readonly Source[] {
+  const { amdKds, intelPcs, intelCertificates } = services;
+  const amd = products.flatMap((product) => [
+    { url: `${amdKds}/vcek/v1/${product}/cert_chain` },
+    { url: `${amdKds}/vcek/v1/${product}/crl` },
+  ]);
+  const pckCrl = (ca: string): Source => ({
+    url: `${intelPcs}/sgx/certification/v4/pckcrl?ca=${ca}&encoding=der`,
+    chainHeader: 'SGX-PCK-CRL-Issuer-Chain',
+  });
+  const intel: Source[] = fmspcs.map((fmspc) => ({
+    url: `${intelPcs}/tdx/certification/v4/tcb?fmspc=${fmspc}`,
+    chainHeader: 'TCB-Info-Issuer-Chain',
+  }));
+  if (intel.length === 0) return amd;
+  const identity = {
+    url: `${intelPcs}/tdx/certification/v4/qe/identity`,
+    chainHeader: 'SGX-Enclave-Identity-Issuer-Chain',
+  };
+  const rootCrl = { url: `${intelCertificates}/IntelSGXRootCA.der` };
+  return [...amd, ...intel, identity, pckCrl('platform'), pckCrl('processor'), rootCrl];
+}
+
+/** Everything that a service answers at one address. Form is checked here, signatures by `check-collateral.ts`. */
+export async function fetchDocuments(
+  { url, chainHeader }: Source,
+  options: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<readonly CollateralItem[]> {
+  const limit = { what: `fetching ${url}`, ms: ANSWER_MS, ...options };
+  const { bytes, chain } = await withTimeout(limit, async (signal) => {
+    const response = await fetch(url, { signal });
+    if (!response.ok) throw new Error(`HTTP status ${response.status}`);
+    const header = chainHeader === undefined ? null : response.headers.get(chainHeader);
+    if (chainHeader !== undefined && header === null) throw new Error(`no header ${chainHeader}`);
+    return { bytes: await bodyOf(response), chain: header ?? '' };
+  }).catch((cause: unknown) => {
+    options.signal.throwIfAborted();
+    throw new AttestError('attest-collateral-unreachable', `fetching ${url}`, { cause });
+  });
+  const text = chain.length > MAX_CHAIN_LENGTH ? '' : decodeChain(chain);
+  return [...readCollateralFile(bytes), ...(text === '' ? [] : readCollateralFile(Buffer.from(text)))];
+}
+
+/** What is no percent-encoding is left as it stands, and refused as no certificate. */
+function decodeChain(header: string): string {
+  try {
+    return decodeURIComponent(header);
+  } catch (error) {
+    if (error instanceof URIError) return header;
+    throw error;
+  }
+}
+
+async function bodyOf(response: Response): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  const body = response.body as AsyncIterable<Uint8Array> | null;
+  for await (const chunk of body ?? []) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > MAX_DOCUMENT_BYTES) throw new Error(`more than ${MAX_DOCUMENT_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}

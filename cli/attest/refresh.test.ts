@@ -1,0 +1,206 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { TestAmd, TestIntel } from '../../internal/testing/evidence/index.ts';
+import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import { CollateralStore, runCollateralRefresh } from './index.ts';
+
+const amd = new TestAmd('Milan');
+const intel = new TestIntel();
+const trust = { amd: amd.trust, intel: intel.trust };
+const FMSPC = '90c06f000000';
+
+interface Answer {
+  readonly body: Uint8Array | string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** The services of AMD and Intel at one address, in their layout. */
+let answers: Map<string, Answer>;
+let server: Server;
+let url: string;
+const asked: string[] = [];
+
+beforeEach(async () => {
+  answers = manufacturers();
+  asked.length = 0;
+  server = createServer((request, response) => {
+    asked.push(request.url ?? '');
+    const answer = answers.get(request.url ?? '');
+    if (answer === undefined) return void response.writeHead(404).end();
+    response.writeHead(200, answer.headers).end(answer.body);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+afterEach(async () => {
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+function pem(...ders: readonly Uint8Array[]): string {
+  return ders
+    .map((der) => {
+      const lines =
+        Buffer.from(der)
+          .toString('base64')
+          .match(/.{1,64}/g) ?? [];
+      return ['-----BEGIN CERTIFICATE-----', ...lines, '-----END CERTIFICATE-----', ''].join('\n');
+    })
+    .join('');
+}
+
+type Signed = ReturnType<TestIntel['tcbInfo']>;
+const signedAs = (key: string, { text, signature }: Signed): string =>
+  `{"${key}":${text},"signature":"${Buffer.from(signature).toString('hex')}"}`;
+
+function manufacturers(evaluationNumber = 17): Map<string, Answer> {
+  const edit = (document: Record<string, unknown>): void => {
+    document['tcbEvaluationDataNumber'] = evaluationNumber;
+  };
+  const chain = (header: string) => ({
+    [header]: encodeURIComponent(pem(intel.tcbSigner.der, intel.root.der)),
+  });
+  const pckChain = {
+    'SGX-PCK-CRL-Issuer-Chain': encodeURIComponent(pem(intel.authority.der, intel.root.der)),
+  };
+  const pckCrl = { body: issueCrl({ issuer: intel.authority }), headers: pckChain };
+  return new Map<string, Answer>([
+    ['/vcek/v1/Milan/cert_chain', { body: pem(amd.ask.der, amd.ark.der) }],
+    ['/vcek/v1/Milan/crl', { body: issueCrl({ issuer: amd.ark }) }],
+    [
+      `/tdx/certification/v4/tcb?fmspc=${FMSPC}`,
+      { body: signedAs('tcbInfo', intel.tcbInfo(edit)), headers: chain('TCB-Info-Issuer-Chain') },
+    ],
+    [
+      '/tdx/certification/v4/qe/identity',
+      {
+        body: signedAs('enclaveIdentity', intel.qeIdentity(edit)),
+        headers: chain('SGX-Enclave-Identity-Issuer-Chain'),
+      },
+    ],
+    ['/sgx/certification/v4/pckcrl?ca=platform&encoding=der', pckCrl],
+    ['/sgx/certification/v4/pckcrl?ca=processor&encoding=der', pckCrl],
+    ['/IntelSGXRootCA.der', { body: issueCrl({ issuer: intel.root }) }],
+  ]);
+}
+
+const files = { current: new MemoryFiles() };
+beforeEach(() => void (files.current = new MemoryFiles()));
+
+async function refresh(wanted: { fmspc?: string[]; product?: string[] } = {}) {
+  const host = new RecordingHost();
+  const context = {
+    host,
+    ports: { files: files.current, commands: new FakeCommands(), clock: new FakeClock(TEST_NOW_MS) },
+    paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    env: {},
+    signal: new AbortController().signal,
+  };
+  const services = { amdKds: url, intelPcs: url, intelCertificates: url };
+  const { fmspc = [FMSPC], product = ['Milan'] } = wanted;
+  await runCollateralRefresh(context, { fmspc, product, services }, trust);
+  return host;
+}
+
+const store = (): CollateralStore => new CollateralStore(files.current, '/w');
+
+describe('attest collateral refresh', () => {
+  test('keeps what both manufacturers say, verified, with its age', async () => {
+    const host = await refresh();
+    const { snp, tdx } = await store().collateral();
+    expect(snp?.crls).toHaveLength(1);
+    expect(tdx).toMatchObject({ seenEvaluationNumber: 17 });
+    expect([tdx?.tcbInfos.length, tdx?.qeIdentities.length, tdx?.crls.length]).toEqual([1, 1, 2]);
+    expect(asked).toHaveLength(7);
+    const { documents } = host.answered as { documents: { what: string; ageDays: number }[] };
+    expect(documents.find(({ what }) => what.startsWith('TCB info'))).toMatchObject({ ageDays: 1 });
+  });
+
+  test('asks only for what is wanted', async () => {
+    await refresh({ fmspc: [] });
+    expect(asked).toEqual(['/vcek/v1/Milan/cert_chain', '/vcek/v1/Milan/crl']);
+  });
+
+  test('goes forward and never back: a service that plays old documents is refused', async () => {
+    answers = manufacturers(18);
+    await refresh();
+    answers = manufacturers(17);
+    await expect(refresh()).rejects.toMatchObject({ code: 'tdx-evaluation-number' });
+    const { tdx } = await store().collateral();
+    expect(tdx?.tcbInfos[0]?.text).toContain('"tcbEvaluationDataNumber":18');
+    expect(await store().seenEvaluationNumber()).toBe(18);
+  });
+
+  const forger = new TestIntel();
+  test.each([
+    {
+      name: 'a TCB info that somebody else signed',
+      code: 'tdx-collateral-signature',
+      change: () =>
+        answers.set(`/tdx/certification/v4/tcb?fmspc=${FMSPC}`, {
+          ...answers.get(`/tdx/certification/v4/tcb?fmspc=${FMSPC}`)!,
+          body: signedAs('tcbInfo', forger.tcbInfo()),
+        }),
+    },
+    {
+      name: 'a CRL by another root of the same name',
+      code: 'x509-signature',
+      change: () =>
+        answers.set('/vcek/v1/Milan/crl', { body: issueCrl({ issuer: new TestAmd('Milan').ark }) }),
+    },
+    {
+      name: 'a document that is missing',
+      code: 'attest-collateral-unreachable',
+      change: () => answers.delete('/IntelSGXRootCA.der'),
+    },
+    {
+      name: 'an answer without the chain of its signer',
+      code: 'attest-collateral-unreachable',
+      change: () =>
+        answers.set('/tdx/certification/v4/qe/identity', {
+          body: signedAs('enclaveIdentity', intel.qeIdentity()),
+        }),
+    },
+    {
+      name: 'an endless answer',
+      code: 'attest-collateral-unreachable',
+      change: () => answers.set('/vcek/v1/Milan/crl', { body: new Uint8Array(2 << 20) }),
+    },
+    {
+      name: 'a page of a proxy',
+      code: 'collateral-malformed',
+      change: () => answers.set('/vcek/v1/Milan/crl', { body: '<html>blocked</html>' }),
+    },
+  ])('refuses $name, and what was there stays', async ({ code, change }) => {
+    await refresh();
+    const before = await store().bundle();
+    change();
+    await expect(refresh()).rejects.toMatchObject({ code });
+    expect(await store().bundle()).toEqual(before);
+  });
+
+  test.each([
+    { name: 'an FMSPC of another length', wanted: { fmspc: ['90c0'] } },
+    { name: 'an unknown product', wanted: { product: ['Naples'] } },
+    { name: 'nothing', wanted: { fmspc: [], product: [] } },
+  ])('refuses $name before anything is asked', async ({ wanted }) => {
+    await expect(refresh(wanted)).rejects.toMatchObject({ code: 'attest-option' });
+    expect(asked).toEqual([]);
+  });
+});
+
+describe('CollateralStore', () => {
+  test('has nothing before the first refresh', async () => {
+    expect(await store().collateral()).toEqual({});
+  });
+
+  test('refuses a damaged record of what was used before', async () => {
+    await refresh();
+    await files.current.writeAtomic('/w/collateral/seen.json', '{"version":1,"evaluationNumber":-1}');
+    await expect(store().collateral()).rejects.toMatchObject({ code: 'attest-collateral-store' });
+  });
+});
