@@ -74,7 +74,7 @@ export function renderTree(views: readonly RunnableView[], nowMs: number): reado
     const name = `${'  '.repeat(view.depth)}${lastOf(view.path)}`.padEnd(width);
     const parts = [
       `${view.verdict.padEnd(7)} ${formatAge(nowMs - view.sinceMs).padStart(4)}`,
-      ...(view.why === '' ? [] : [`waits for ${view.why}`]),
+      ...(view.why === '' ? [] : [`(${view.why})`]),
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
       ...(view.lastError === undefined ? [] : [`last error: ${view.lastError}`]),
     ];

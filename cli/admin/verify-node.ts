@@ -104,6 +104,7 @@ export async function judge(what: {
     policy: policy.version,
   };
   try {
+    refuseUnknownMachine(node, what.variant);
     const variant = variantOf(what.variant, node, config);
     const [validator] = createValidators([variant], {
       ...standardValidators({ ownerKeys: [] }),
@@ -146,6 +147,15 @@ function policyOf(config: ClusterConfig, { admission }: Node): Policy {
     ...(admission === undefined ? {} : { machines: 'any-proved' as const }),
     ...(written.tpm === undefined ? {} : { tpm: { ...written.tpm, attestationKeys: 'enrolled' as const } }),
   };
+}
+
+/** Evidence of which machine is known to be good is not enough: it must be known which one it should be. */
+function refuseUnknownMachine({ name, admission }: Node, variant: string): void {
+  if (admission !== undefined || variant === 'machine-key') return;
+  throw new AdminError(
+    'manage-not-verified',
+    `verifying ${name}: its record does not say which machine it is, so its ${printable(variant)} evidence proves nothing`,
+  );
 }
 
 /** A node may not choose a weaker kind than the one it came in with. */

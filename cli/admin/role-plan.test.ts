@@ -1,0 +1,142 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import {
+  NodeHealth,
+  NodeRole,
+  NodeSchema,
+  NodeState,
+  type Node,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { describeQuorum, planRoleChange, quorumOf } from './role-plan.ts';
+import { parseLabelChanges, parseRoleWords, rolesFromWords, wordsFromRoles } from './roles.ts';
+
+const CONTROL = rolesFromWords(['control-plane']);
+const WORKER = rolesFromWords(['worker']);
+
+function node(name: string, roles: readonly NodeRole[], health = NodeHealth.HEALTHY): Node {
+  return create(NodeSchema, { nodeId: name, name, roles: [...roles], state: NodeState.UP, health });
+}
+
+function cluster(nodes: readonly Node[], consensus: Partial<{ hasLeader: boolean; learners: number }> = {}) {
+  const voters = nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER)).length;
+  return { nodes, consensus: { hasLeader: true, voters, learners: 0, ...consensus } };
+}
+
+describe('quorumOf()', () => {
+  test.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+    [7, 4],
+  ])('of %i voters is %i', (voters, want) => {
+    expect(quorumOf(voters)).toBe(want);
+  });
+});
+
+describe('planRoleChange()', () => {
+  const three = [node('n1', CONTROL), node('n2', CONTROL), node('n3', CONTROL)];
+  const silent = node('n3', CONTROL, NodeHealth.TIMEOUT);
+
+  test.each([
+    {
+      name: 'the last control plane',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([node('n1', CONTROL)]),
+      why: 'last control-plane',
+    },
+    {
+      name: 'a voter whose going breaks the quorum',
+      change: { node: three[0] as Node, wanted: WORKER },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL), silent]),
+      why: '1 healthy voters would be left, and 2 of 2',
+    },
+    {
+      name: 'any change of members without a leader',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster(three, { hasLeader: false }),
+      why: 'no leader',
+    },
+    {
+      name: 'a second learner',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster(three, { learners: 1 }),
+      why: 'one at a time',
+    },
+    {
+      name: 'a new voter while the quorum is gone',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT), silent]),
+      why: 'only 1 of 3',
+    },
+    {
+      name: 'what is no member',
+      change: {
+        node: create(NodeSchema, { name: 'n9', state: NodeState.DECOMMISSIONED, roles: [] }),
+        wanted: WORKER,
+      },
+      all: cluster(three),
+      why: 'no member',
+    },
+  ])('refuses $name', ({ change, all, why }) => {
+    expect(planRoleChange(change, all).refusals.join('; ')).toContain(why);
+  });
+
+  test('a silent voter may go: those who are left have their quorum', () => {
+    const all = cluster([node('n1', CONTROL), node('n2', CONTROL), silent]);
+    const plan = planRoleChange({ node: silent, wanted: WORKER }, all);
+    expect(plan.refusals).toEqual([]);
+    expect(describeQuorum(plan)).toBe('2 of 3 voters needed, 2 healthy → 2 of 2 voters needed, 2 healthy');
+  });
+
+  test('a promotion adds a voter and drains nothing', () => {
+    const change = { node: node('n4', WORKER), wanted: [...CONTROL, ...WORKER] };
+    expect(planRoleChange(change, cluster([...three, change.node]))).toMatchObject({
+      isNothing: false,
+      refusals: [],
+      needsDrain: false,
+      voters: { before: 3, after: 4 },
+      quorum: { before: 2, after: 3 },
+      steps: [expect.stringContaining('learner')],
+    });
+  });
+
+  test('giving up work is drained first', () => {
+    const change = { node: node('n4', [...CONTROL, ...WORKER]), wanted: CONTROL };
+    const plan = planRoleChange(change, cluster([...three, change.node]));
+    expect(plan).toMatchObject({ needsDrain: true, refusals: [], voters: { before: 4, after: 4 } });
+    expect(plan.steps[0]).toContain('pods');
+  });
+
+  test('the same roles again are nothing', () => {
+    const plan = planRoleChange(
+      { node: three[0] as Node, wanted: CONTROL },
+      cluster(three, { hasLeader: false }),
+    );
+    expect(plan).toMatchObject({ isNothing: true, refusals: [], steps: [] });
+  });
+});
+
+describe('words of operators', () => {
+  test('roles go there and back', () => {
+    expect(parseRoleWords('worker, control-plane')).toEqual(['worker', 'control-plane']);
+    expect(wordsFromRoles(rolesFromWords(['worker', 'control-plane']))).toEqual(['control-plane', 'worker']);
+    expect(wordsFromRoles([NodeRole.CONSENSUS_MEMBER])).toEqual([]);
+  });
+
+  test.each(['', 'master', 'worker;control-plane'])('%j is no list of roles', (text) => {
+    expect(() => parseRoleWords(text)).toThrow(expect.objectContaining({ code: 'manage-flag-invalid' }));
+  });
+
+  test('labels are set and removed as kubectl does', () => {
+    expect(parseLabelChanges(['a=b', 'x.io/y=', 'old-'])).toEqual({
+      set: { a: 'b', 'x.io/y': '' },
+      remove: ['old'],
+    });
+  });
+
+  test.each([['a'], ['=b'], ['a b=c'], ['a=b c'], ['-'], ['a=1', 'a-']])('%j changes nothing', (...words) => {
+    expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'manage-flag-invalid' }));
+  });
+});
