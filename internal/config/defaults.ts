@@ -9,6 +9,8 @@ export const DEFAULTS = {
   joinPolicy: 'approve',
   chartNamespace: 'default',
   chartTimeoutSeconds: 300,
+  nodeCertificateMinutes: 7 * 24 * 60,
+  kubeletCertificateMinutes: 365 * 24 * 60,
 } as const;
 
 /** Networks of clusters made by `cluster mini`: inside 198.18.0.0/15 (RFC 2544), so that they meet nobody's. */

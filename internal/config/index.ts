@@ -4,6 +4,7 @@
  * `defaults.ts`, all of them.
  */
 export { attestationSettings, type AttestationSettings } from './attestation.ts';
+export type { CertificatesConfig } from './certificates-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
 export {
   canonicalJson,

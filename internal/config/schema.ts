@@ -3,6 +3,7 @@ import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { endpointFrom, isHost } from './endpoint.ts';
+import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
@@ -104,6 +105,7 @@ export const clusterConfigSchema = z
       .describe('Helm charts to install after the network, in the order of `needs`.'),
     attestation: attestationSchema.describe('How machines prove what they are. There is no default.'),
     join: joinSchema.prefault({}),
+    certificates: certificatesSchema.prefault({}),
   })
   .describe('Configuration of one cluster');
 

@@ -34,6 +34,8 @@ export function nodeLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly addresses: readonly string[];
+  /** 7 unless said; a fraction is fine. */
+  readonly validDays?: number;
 }): LeafSpec {
   const nodeId = nodeIdOf(options.pubKeyDer);
   return {
@@ -46,7 +48,7 @@ export function nodeLeaf(options: {
       { type: 'dns', value: nodeId },
       ...options.addresses.map((value): SubjectName => ({ type: 'ip', value })),
     ],
-    validDays: NODE_DAYS,
+    validDays: options.validDays ?? NODE_DAYS,
   };
 }
 

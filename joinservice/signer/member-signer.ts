@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
 import { isSignedBy, seal, ticketKeysStatement, type Sealed } from '../../internal/crypto/index.ts';
+import { parseClusterConfig, type CertificatesConfig } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   fingerprintOfKey,
@@ -9,12 +10,18 @@ import {
   type LeafSpec,
   type SubjectName,
 } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, records, type ClusterRecord, type NodeRecord } from '../../internal/records/index.ts';
+import {
+  CLUSTER_KEY,
+  CONFIGURATION_KEY,
+  records,
+  type ClusterRecord,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
 import type { KeyRing } from './key-ring.ts';
 
-const KUBELET_DAYS = 365;
+const MINUTES_PER_DAY = 24 * 60;
 
 /** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
 export interface MemberRequest {
@@ -62,15 +69,19 @@ export class MemberSigner {
       await this.#keys.authority('kubernetes-ca'),
     ];
     const { clusterId } = cluster;
+    const { nodeMinutes, kubeletMinutes } = await this.#lifetimes(signal);
+    const validDays = nodeMinutes / MINUTES_PER_DAY;
+    const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
     return {
-      nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address] })),
+      nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address], validDays })),
       kubernetesCaPem: kubernetesCa.caPem,
       kubeletClientCertPem: await kubernetesCa.issue(
-        kubeletLeaf(node, client, { usage: 'client', names: [] }),
+        kubeletLeaf(node, client, { usage: 'client', names: [], validDays: kubeletDays }),
       ),
       kubeletServingCertPem: await kubernetesCa.issue(
         kubeletLeaf(node, serving, {
           usage: 'server',
+          validDays: kubeletDays,
           names: [
             { type: 'dns', value: node.name },
             { type: 'ip', value: address },
@@ -107,6 +118,15 @@ export class MemberSigner {
     }
   }
 
+  /** As the operators' document says. */
+  async #lifetimes(signal: AbortSignal): Promise<CertificatesConfig> {
+    const entry = await this.#etcd.get(CONFIGURATION_KEY, { signal });
+    if (entry === undefined) throw notOnRecord(CONFIGURATION_KEY);
+    const { document } = records.configuration.decode(CONFIGURATION_KEY, entry.value);
+    const text = Buffer.from(document, 'base64').toString('utf8');
+    return parseClusterConfig(text, CONFIGURATION_KEY).certificates;
+  }
+
   async #cluster(signal: AbortSignal): Promise<ClusterRecord> {
     const entry = await this.#etcd.get(CLUSTER_KEY, { signal });
     if (entry === undefined) throw notOnRecord(CLUSTER_KEY);
@@ -126,7 +146,11 @@ export class MemberSigner {
 function kubeletLeaf(
   node: NodeRecord,
   pubKeyDer: Uint8Array,
-  as: { readonly usage: 'client' | 'server'; readonly names: readonly SubjectName[] },
+  as: {
+    readonly usage: 'client' | 'server';
+    readonly names: readonly SubjectName[];
+    readonly validDays: number;
+  },
 ): LeafSpec {
   return {
     commonName: `system:node:${node.name}`,
@@ -134,7 +158,7 @@ function kubeletLeaf(
     pubKeyDer,
     usages: [as.usage],
     names: as.names,
-    validDays: KUBELET_DAYS,
+    validDays: as.validDays,
   };
 }
 

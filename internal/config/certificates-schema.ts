@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import { DEFAULTS } from './defaults.ts';
+
+const MINUTES_PER_DAY = 24 * 60;
+/** Shorter ones would be renewed more often than a slow TPM can quote. */
+const SHORTEST_MINUTES = 2;
+
+const minutes = z
+  .int()
+  .min(SHORTEST_MINUTES)
+  .max(3650 * MINUTES_PER_DAY);
+
+/** `certificates:` of `cluster.yaml`: how long what members prove themselves with is valid. Renewed at two thirds. */
+export const certificatesSchema = z.strictObject({
+  nodeMinutes: minutes
+    .default(DEFAULTS.nodeCertificateMinutes)
+    .describe(
+      'A node’s own certificate; 7 days unless said. A node that is off for longer proves itself anew when it comes back.',
+    ),
+  kubeletMinutes: minutes
+    .default(DEFAULTS.kubeletCertificateMinutes)
+    .describe('The kubelet’s client and serving certificates; a year unless said.'),
+});
+
+export type CertificatesConfig = z.output<typeof certificatesSchema>;
