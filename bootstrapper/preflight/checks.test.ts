@@ -36,7 +36,7 @@ describe('judge()', () => {
     { name: 'no address', given: { addresses: [] }, want: 'preflight-address', says: 'loopback' },
     {
       name: 'an address that changed',
-      given: { wantedAddress: '198.18.0.12' },
+      given: { wantedAddress: '198.18.0.12', nameResolvesTo: ['198.18.0.12'] },
       want: 'preflight-address',
       says: '198.18.0.12',
     },

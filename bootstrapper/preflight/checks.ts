@@ -65,9 +65,13 @@ const CHECKS: readonly Check[] = [
       },
     ];
   },
-  ({ nameResolvesTo, addresses, nodeName }) => {
+  ({ nameResolvesTo, addresses, wantedAddress, nodeName }) => {
     const others = nameResolvesTo.filter(
-      (address) => !addresses.includes(address) && !address.startsWith('127.') && address !== '::1',
+      (address) =>
+        !addresses.includes(address) &&
+        address !== wantedAddress && // that it is not here is another finding
+        !address.startsWith('127.') &&
+        address !== '::1',
     );
     return others.length === 0 || addresses.length === 0
       ? []
@@ -86,7 +90,7 @@ const CHECKS: readonly Check[] = [
       : [
           {
             code: 'preflight-kernel',
-            what: `net.ipv4.ip_forward is ${JSON.stringify(ipForward.trim())}, it must be 1`,
+            what: `net.ipv4.ip_forward is ${JSON.stringify(ipForward.trim())}, it must be 1 (sysctl -w net.ipv4.ip_forward=1)`,
           },
         ],
   ({ fileSystems }) =>

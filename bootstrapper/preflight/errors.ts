@@ -20,7 +20,7 @@ export const preflightErrors = defineErrors({
     exit: 'address',
     meaning:
       'The machine has no address that other machines could use, or not the one it is configured with.',
-    fix: 'Give the machine a fixed address, or correct `address` in /etc/cluster/provisioning.json.',
+    fix: 'Give the machine a fixed address (or see why DHCP gives it none), or correct `address` in /etc/cluster/provisioning.json and restart bootstrapper.service; then run the same command again.',
   },
   'preflight-address-changed': {
     ...common,
@@ -34,7 +34,7 @@ export const preflightErrors = defineErrors({
     exit: 'hostname',
     meaning:
       'The node’s name resolves to an address that is not this machine’s: two machines would answer to it.',
-    fix: 'Correct the DNS record or /etc/hosts, or give the node another name.',
+    fix: 'Correct the DNS record or /etc/hosts, or give the node another name (`firstNode.name` in cluster.yaml), then run the same command again.',
   },
   'preflight-disk': {
     ...common,

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { describeError } from '../../internal/errors/index.ts';
-import type { FilePort } from '../../internal/file/index.ts';
+import { FileError, type FilePort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import { judge, PORTS, PROGRAMS, type Facts } from './checks.ts';
 import { PreflightError } from './errors.ts';
@@ -134,10 +134,17 @@ async function unwritable(files: FilePort): Promise<Facts['unwritable']> {
       await files.remove(`${path}/.cluster-preflight`);
       return [];
     } catch (error) {
-      return [{ path, why: describeError(error) }];
+      return [{ path, why: whyUnwritable(error) }];
     }
   });
   return (await Promise.all(probes)).flat();
+}
+
+function whyUnwritable(error: unknown): string {
+  const code = error instanceof FileError ? error.code : undefined;
+  if (code === 'file-read-only') return 'its file system is read-only';
+  if (code === 'file-no-space') return 'its file system is full';
+  return describeError(error);
 }
 
 async function missingPrograms(files: FilePort): Promise<readonly string[]> {

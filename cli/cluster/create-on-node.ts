@@ -1,4 +1,5 @@
 import type { DescribeResponse } from '../../initproto/gen/init_pb.js';
+import { parseManifest, type BundleManifest } from '../../internal/bundle/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { MasterSecret } from '../../internal/crypto/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
@@ -7,7 +8,7 @@ import { exitOfCode } from '../app/explain.ts';
 import { formatBytes, formatDuration } from '../host/index.ts';
 import type { OwnerKey } from '../workspace/index.ts';
 import { CollateralStore } from '../attest/index.ts';
-import { readBundle } from './bundle.ts';
+import { readBundle, type LocalBundle } from './bundle.ts';
 import { ClusterError } from './errors.ts';
 import { followInit } from './follow-init.ts';
 import {
@@ -57,8 +58,13 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
   );
   const bundle = await readBundle(context, config.kubernetesVersion, described.architecture);
   const request = await chooseRequest(options, described, bundle.manifestBytes);
+  const manifest = manifestOf(context, request, bundle);
   await host.step('init-upload', 'Giving the machine its components', async (progress) => {
-    const { blobs, bytes } = await uploadMissing(context, { session, ...bundle }, progress);
+    const { blobs, bytes } = await uploadMissing(
+      context,
+      { session, store: bundle.store, manifest },
+      progress,
+    );
     const text =
       blobs === 0 ? 'The machine has all components' : `Uploaded ${blobs} components, ${formatBytes(bytes)}`;
     host.say('init-uploaded', text, { blobs, bytes });
@@ -114,15 +120,25 @@ async function chooseRequest(
   const { workspace, config, masterSecret, ownerKey } = options;
   const init = workspace.state.value.init;
   const saved = init === undefined ? undefined : restoredRequest(init);
-  const unchanged = saved?.requestHash === requestHashOf(config, manifestBytes);
-  if (saved !== undefined && unchanged) return saved;
+  if (saved?.requestHash === requestHashOf(config, manifestBytes)) return saved;
   if (saved !== undefined && described.initId === saved.initId) {
+    // A bundle that was made anew since then changes nothing of what was asked for.
+    if (saved.requestHash === requestHashOf(config, saved.spec.bundleManifest)) return saved;
     throw new ClusterError(
       'cluster-config-changed',
-      `going on with init ${saved.initId}: cluster.yaml or the bundle is not what it was begun with`,
+      `going on with init ${saved.initId}: cluster.yaml asks for something else than when it began`,
     );
   }
   return createInitRequest({ config, masterSecret, ownerKey, manifestBytes });
+}
+
+/** The components that the request names: those of the bundle as it was when the init began. */
+function manifestOf(context: CommandContext, request: InitRequest, bundle: LocalBundle): BundleManifest {
+  const begunWith = request.spec.bundleManifest;
+  if (Buffer.compare(begunWith, bundle.manifestBytes) === 0) return bundle.manifest;
+  const text = 'The bundle has changed since this init began; it goes on with the one it was begun with';
+  context.host.say('init-bundle-kept', text, { initId: request.initId });
+  return parseManifest(begunWith);
 }
 
 async function saveRequest(

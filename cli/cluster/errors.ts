@@ -64,7 +64,7 @@ export const clusterErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'An init is under way on the machine, and cluster.yaml has changed since it began.',
-    fix: 'Put the keys named in the message back as they were; after the init, settings of a cluster are changed in place.',
+    fix: 'Put cluster.yaml back as it was when the init began (charts and the address of the node may differ) and run the same command again; settings of a running cluster are changed in place. To begin anew instead, put the machine back with `cluster node reset`.',
   },
   'cluster-bundle-missing': {
     fault: 'operator',

@@ -626,6 +626,24 @@ describe('runInit()', () => {
     });
   });
 
+  test('goes on with the bundle that the init was begun with when it has been made anew since', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: { code: 'file-io', message: '', fix: '', retryable: true, phase: 'lock' },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
+    const before = node.accepted?.spec.bundleManifest;
+    const path = `${CACHE}/bundles/kubernetes-v1.35.4-linux-amd64.json`;
+    const text = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
+    await files.writeAtomic(path, text.replace('3.6.6', '3.6.7'));
+    node.failure = undefined;
+    const context = contextOf(files);
+    await runInit(context, options);
+    expect(context.host.codes).toContain('init-bundle-kept');
+    expect(node.accepted?.spec.bundleManifest).toEqual(before);
+  });
+
   test('does not keep a result whose certificates are for other keys', async () => {
     const { files, node, options } = await start();
     node.failure = { case: 'result', value: { clusterId: 'wrong' } };

@@ -19,13 +19,13 @@ export class InitRun {
   readonly child: ChildProcess;
   /** Its exit code; -1 when a signal ended it. */
   readonly ended: Promise<number>;
-  #wake: () => void = () => undefined;
+  readonly #waiting: (() => void)[] = [];
   #over = false;
   /** By us, whatever it was doing. */
   killed = false;
 
-  constructor(bench: Bench, args: readonly string[]) {
-    this.child = bench.startCli('--output', 'json', ...args);
+  constructor(bench: Bench, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+    this.child = bench.startCliIn(env, '--output', 'json', ...args);
     if (this.child.stdout === null) throw new Error('the CLI has no standard output');
     createInterface({ input: this.child.stdout }).on('line', (line) => {
       this.lines.push(JSON.parse(line) as Line);
@@ -50,11 +50,15 @@ export class InitRun {
     for (let at = 0; ; at++) {
       while (at >= this.lines.length) {
         if (this.#over) return undefined;
-        await new Promise<void>((resolve) => (this.#wake = resolve));
+        await new Promise<void>((resolve) => this.#waiting.push(resolve));
       }
       const line = this.lines[at];
       if (line !== undefined && fits(line)) return line;
     }
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
   }
 
   async kill(): Promise<void> {

@@ -6,13 +6,15 @@ import { InitRun } from './init-run.ts';
 import { isInside, Struck } from './kill-matrix.ts';
 import { MachineUnderFire } from './machine-under-fire.ts';
 
-/** One init, in each phase of which the agent is killed once. Nobody but systemd does anything about it. */
+/** A second CLI is told who holds the workspace. One init, in each phase of which the agent is killed once. Nobody but systemd does anything about it. */
 await test('kill -9 of the agent in every phase: systemd starts it, and the one init goes on to Ready', async (story) => {
   await using bench = await createBench();
   const machine = await MachineUnderFire.create(bench, 'kagent');
   const struck = new Struck('killed-agent');
   let pid = await machine.agentAfter(undefined);
   const cli = new InitRun(bench, machine.init());
+  await cli.until(({ code }) => code === 'init-connect');
+  const second = new InitRun(bench, machine.init());
   const watching = machine.eachStart(
     async ({ event: { phase } }) => {
       if (!struck.has(phase)) {
@@ -24,6 +26,10 @@ await test('kill -9 of the agent in every phase: systemd starts it, and the one 
     },
     () => cli.over,
   );
+  assert.equal(await second.ended, 9, second.said());
+  const refused = second.outcome();
+  assert.equal(refused?.code, 'workspace-locked');
+  assert.match(refused.message ?? '', /`cluster init` \(.*process \d+\) holds .* since 20\d\d-/);
   assert.equal(await cli.ended, 0, cli.said());
   await watching;
   story.diagnostic(struck.table());

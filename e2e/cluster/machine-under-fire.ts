@@ -32,28 +32,31 @@ export class MachineUnderFire {
   readonly fingerprint: string;
   readonly workspace: string;
   readonly node: NodeShell;
+  readonly #bench: Bench;
   readonly #machine: LocalNode;
   readonly #scope: string;
 
   private constructor(
+    bench: Bench,
     name: string,
-    machine: LocalNode,
     made: Awaited<ReturnType<typeof machineWithoutCluster>>,
-    number: number,
+    cluster: { readonly machine: LocalNode; readonly number: number },
   ) {
+    this.#bench = bench;
     this.name = name;
     this.address = made.address;
     this.fingerprint = made.fingerprint;
     this.workspace = made.workspace;
     this.node = made.node;
-    this.#machine = machine;
-    this.#scope = `/${linkName(number)}-n1.scope/`;
+    this.#machine = cluster.machine;
+    this.#scope = `/${linkName(cluster.number)}-n1.scope/`;
   }
 
   static async create(bench: Bench, name: string, ...flags: readonly string[]): Promise<MachineUnderFire> {
     const made = await machineWithoutCluster(bench, name, ...flags);
     const cluster = await bench.cluster(name);
-    return new MachineUnderFire(name, await cluster.node('n1'), made, cluster.network.number);
+    const { number } = cluster.network;
+    return new MachineUnderFire(bench, name, made, { machine: await cluster.node('n1'), number });
   }
 
   /** The command line of its init, to which `--output json` and the like may be added. */
@@ -64,6 +67,12 @@ export class MachineUnderFire {
   /** A file of its state folder. */
   state(path: string): string {
     return join(this.#machine.paths.data, 'cluster', path);
+  }
+
+  /** A shell in the machine, with what it says. */
+  async sh(script: string): Promise<string> {
+    const { stdout } = await this.#machine.exec(['sh', '-ec', script], { signal: this.#bench.signal });
+    return stdout.trim();
   }
 
   async events(): Promise<readonly KeptEvent[]> {

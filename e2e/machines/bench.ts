@@ -87,7 +87,13 @@ export class Bench implements AsyncDisposable {
   }
 
   startCli(...args: readonly string[]): ChildProcess {
-    return spawn(execPath, [CLI, ...args], { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
+    return this.startCliIn({}, ...args);
+  }
+
+  /** The CLI with more in its environment. */
+  startCliIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
+    const environment = { ...this.#environment, ...more };
+    return spawn(execPath, [CLI, ...args], { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
   /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
