@@ -16,6 +16,7 @@ export const EXIT_CODES = {
     meaning: 'part of the work is done and can not go on; the machine needs `cluster node reset`',
   },
   locked: { number: 9, meaning: 'another process holds the lock' },
+  unhealthy: { number: 10, meaning: 'the command ran; what it looked at is not healthy' },
   diskFull: { number: 20, meaning: 'a disk is full' },
   readOnly: { number: 21, meaning: 'a disk can not be written' },
   address: {
@@ -30,7 +31,6 @@ export const EXIT_CODES = {
   kubelet: { number: 28, meaning: 'the kubelet does not stay up' },
   chart: { number: 29, meaning: 'a chart can not be read or rendered' },
   chartTimeout: { number: 30, meaning: 'what a chart made did not become ready in time' },
-  unhealthy: { number: 10, meaning: 'the command ran; what it looked at is not healthy' },
   interrupted: { number: 130, meaning: 'interrupted (SIGINT); what was running on nodes goes on' },
   terminated: { number: 143, meaning: 'terminated (SIGTERM); what was running on nodes goes on' },
 } as const satisfies Record<string, { number: number; meaning: string }>;
