@@ -1,0 +1,70 @@
+import { Command } from 'commander';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import { parse } from 'yaml';
+import { parseProvisioning } from '../../internal/config/index.ts';
+import { register } from '../commands/join.ts';
+import { parseDuration } from './duration.ts';
+
+const FOLDER = join(import.meta.dirname, '../../docs/examples');
+
+/** What `cluster join` makes of a command line, `cluster` and the global flags left out. */
+async function flagsOf(argv: readonly string[]): Promise<Record<string, unknown>> {
+  const program = new Command().exitOverride();
+  const seen: Record<string, unknown>[] = [];
+  register(program, () => (flags) => {
+    seen.push(flags as Record<string, unknown>);
+    return Promise.resolve();
+  });
+  expect(argv.slice(0, 2)).toEqual(['cluster', 'join']);
+  const own = argv
+    .slice(2)
+    .join('\0')
+    .replace(/\0?--output(=|\0)json/, '')
+    .split('\0');
+  await program.parseAsync(['join', ...own], { from: 'user' });
+  return seen[0] ?? {};
+}
+
+async function example(name: string): Promise<unknown> {
+  return parse(await readFile(join(FOLDER, name), 'utf8'));
+}
+
+describe('examples of automation', () => {
+  test('cloud-init writes a provisioning that machines take, and runs a command that exists', async () => {
+    const file = (await example('cloud-init.yaml')) as {
+      write_files: { path: string; content: string; permissions: string }[];
+      runcmd: string[][];
+    };
+    const [provisioning] = file.write_files;
+    expect(provisioning).toMatchObject({ path: '/etc/cluster/provisioning.json', permissions: '0600' });
+    expect(parseProvisioning(provisioning?.content ?? '').joinEndpoints).toEqual([
+      '10.0.0.10',
+      '10.0.0.11:9090',
+    ]);
+    const flags = await flagsOf(file.runcmd.at(-1) ?? []);
+    expect(flags).toMatchObject({ wait: true, endpoint: [] });
+    expect(parseDuration(String(flags['timeout']))).toBe(30 * 60_000);
+  });
+
+  test('Ansible does the same, with the endpoints on the command line', async () => {
+    const [play] = (await example('ansible.yml')) as [
+      { vars: { owner_key: string; endpoints: string[] }; tasks: Record<string, Record<string, unknown>>[] },
+    ];
+    const { owner_key, endpoints } = play.vars;
+    const fill = (text: string): string =>
+      text
+        .replaceAll('{{ owner_key }}', owner_key)
+        .replace(/\{\{ endpoints\[(\d)\] \}\}/g, (_, index: string) => endpoints[Number(index)] ?? '');
+    const content = String(play.tasks[0]?.['ansible.builtin.copy']?.['content']);
+    expect(parseProvisioning(fill(content)).ownerKeys).toEqual([owner_key]);
+    const argv = play.tasks.at(-1)?.['ansible.builtin.command']?.['argv'] as string[];
+    const flags = await flagsOf(argv.map(fill));
+    expect(flags).toMatchObject({ wait: true, endpoint: endpoints, timeout: '10m' });
+  });
+
+  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])('the duration %j is refused', (text) => {
+    expect(() => parseDuration(text)).toThrow(/reading the duration/);
+  });
+});
