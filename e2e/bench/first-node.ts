@@ -31,12 +31,15 @@ export interface OurTimes {
   readonly bootedMs: number;
   readonly apiReadyMs: number;
   readonly answersMs: number;
+  /** CPU time of the machine from power-on until its API was ready; of all its processes, in s. */
+  readonly cpuSeconds: number;
   /** Every step of the program and how long it took. */
   readonly steps: Readonly<Record<string, number>>;
 }
 
 export interface TheirTimes extends HandTimes {
   readonly bootedMs: number;
+  readonly cpuSeconds: number;
 }
 
 /** The place of all rounds: made once, everything in it goes with it. */
@@ -75,18 +78,27 @@ export class FirstNodeRounds implements AsyncDisposable {
   async ours(): Promise<OurTimes> {
     const finished: Record<string, number> = {};
     const steps: Record<string, number> = {};
+    let cpu: Promise<number> | undefined;
     const startMs = Date.now();
     await this.#cli(['mini', 'up', '--demo', '--name', OURS], (record) => {
       if (record.type !== 'step-finished' || record.code === undefined) return;
+      if (record.code === 'init-api') cpu = this.node().then(cpuSecondsOf);
       finished[record.code] = Date.parse(record.time) - startMs;
       steps[record.code] = record.durationMs ?? NaN;
     });
+    const cpuSeconds = (await cpu) ?? NaN;
     const at = (code: string): number => {
       const ms = finished[code];
       if (ms === undefined) throw new Error(`the program did not say that ${code} was finished`);
       return ms;
     };
-    return { bootedMs: at('mini-node'), apiReadyMs: at('init-api'), answersMs: at('mini-demo'), steps };
+    return {
+      bootedMs: at('mini-node'),
+      apiReadyMs: at('init-api'),
+      answersMs: at('mini-demo'),
+      cpuSeconds,
+      steps,
+    };
   }
 
   async removeOurs(): Promise<void> {
@@ -115,15 +127,19 @@ export class FirstNodeRounds implements AsyncDisposable {
       });
       await node.start(signal);
       const bootedMs = performance.now() - startMs;
-      const times = await makeClusterByHand({
+      const hand = {
         node,
         manifest: this.#manifest,
         blobs: join(CACHE, 'blobs/sha256'),
         folder,
         searchPath: env['PATH'] ?? '',
         signal,
+      };
+      let cpuSeconds = NaN;
+      const times = await makeClusterByHand(hand, {
+        onApiReady: async () => void (cpuSeconds = await cpuSecondsOf(node)),
       });
-      return { bootedMs, ...times };
+      return { bootedMs, cpuSeconds, ...times };
     } finally {
       await destroyCluster(machines, { root, name: THEIRS, signal });
     }
@@ -156,6 +172,14 @@ export class FirstNodeRounds implements AsyncDisposable {
     const code = await ended;
     if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${failure}`);
   }
+}
+
+/** All that a machine's processes have used so far: of its control group, v1 or v2. */
+export async function cpuSecondsOf(node: LocalNode): Promise<number> {
+  const v1 = '/sys/fs/cgroup/cpuacct/cpuacct.usage';
+  const script = `if [ -e ${v1} ]; then cat ${v1}; else sed -n 's/^usage_usec \\([0-9]*\\)$/\\1000/p' /sys/fs/cgroup/cpu.stat; fi`;
+  const { stdout } = await node.exec(['sh', '-c', script], { signal: new AbortController().signal });
+  return Number(stdout) / 1e9;
 }
 
 /** A line of `--output json`. */

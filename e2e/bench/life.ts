@@ -11,12 +11,12 @@ const GROWTH_LIMIT_MB = 2;
 
 /**
  * A long life in a minute: the agent's logger and its Event Values in a process with the agent's own flags, a million
- * lines and 10,000 changes with eight watchers. The first such life makes code and heap as large as they get (garbage
- * waits until there is enough of it); what a second one adds is lost.
+ * lines and 10,000 changes with eight watchers. The first such life makes code and heap as large as they get; what a
+ * second one adds is lost.
  */
 export async function runLifeBench(): Promise<readonly BenchResult[]> {
   const { flags, env } = agentUnit();
-  const child = spawn(execPath, [...flags, join(import.meta.dirname, 'life-process.ts')], {
+  const child = spawn(execPath, ['--expose-gc', ...flags, join(import.meta.dirname, 'life-process.ts')], {
     env,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });

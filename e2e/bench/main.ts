@@ -57,7 +57,7 @@ async function run(
 }
 
 function machine(): string {
-  return `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown CPU'}, Linux ${release()}, Node ${process.version}`;
+  return `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown CPU'}, Linux ${release().split('-')[0] ?? ''}, Node ${process.version}`;
 }
 
 function loadPerProcessor(): number {

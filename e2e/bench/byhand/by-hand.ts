@@ -22,6 +22,12 @@ export interface HandTimes {
   readonly answerMs: number;
 }
 
+/** A word at the end of a stage. */
+export interface ByHandHooks {
+  /** `kubeadm init` has just said that the API is there. */
+  readonly onApiReady: () => Promise<void>;
+}
+
 export interface ByHand {
   readonly node: LocalNode;
   readonly manifest: BundleManifest;
@@ -37,10 +43,11 @@ export interface ByHand {
  * One machine made a cluster as kubeadm's documentation says, by somebody who types fast: programs copied, images
  * imported one after the other, `kubeadm init`, then the same two charts with the same helm, without waiting between them.
  */
-export async function makeClusterByHand(hand: ByHand): Promise<HandTimes> {
+export async function makeClusterByHand(hand: ByHand, hooks: ByHandHooks): Promise<HandTimes> {
   const programsMs = await timed(() => installPrograms(hand));
   const imagesMs = await timed(() => importImages(hand));
   const kubeadmMs = await timed(() => kubeadmInit(hand));
+  await hooks.onApiReady();
   const answerMs = await timed(() => installCharts(hand));
   return { programsMs, imagesMs, kubeadmMs, answerMs };
 }
