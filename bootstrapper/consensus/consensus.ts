@@ -1,28 +1,17 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { EtcdClient, EtcdError, Namespace, type Member } from '../../internal/etcd/index.ts';
+import { EtcdError, Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
 import { ensureAccessControl } from './access.ts';
 import { ConsensusError } from './errors.ts';
-import { readText, type PkiPorts } from './etcd-pki.ts';
+import type { PkiPorts } from './etcd-pki.ts';
 import { inspectDisk } from './disk-state.ts';
 import { preparePki } from './prepare-pki.ts';
-import {
-  buildEtcdConfig,
-  buildEtcdUnit,
-  ETCD_UNIT,
-  ETCD_USER,
-  originFromConfig,
-  urlOf,
-  type EtcdSettings,
-  type Origin,
-} from './etcd-unit.ts';
+import { ETCD_UNIT, urlOf, type EtcdSettings } from './etcd-unit.ts';
 import { consensusLayout, type ConsensusLayout, type EtcdClientFiles } from './layout.ts';
-
 import {
   addLearner,
   findSelf,
@@ -32,9 +21,9 @@ import {
   type MembershipPorts,
   type Self,
 } from './membership.ts';
+import { connectAsRoot, originOf, runEtcd, type ConsensusUnits } from './run-etcd.ts';
 import { holdSlot, type SlotOptions, type SlotPorts } from './slot.ts';
 
-const MAX_CONFIG_BYTES = 64 * 1024;
 const POLL_MS = 200;
 const KEYS_POLL_MS = 500;
 const PROBE_MS = 2_000;
@@ -91,12 +80,13 @@ export class Consensus {
     const layout = consensusLayout(config.stateDir);
     if (!config.creates) await this.#waitForKeys(layout, signal);
     await preparePki(this.#pki, config, layout);
-    const admin = await this.#connect(layout, [endpointOf(config)]);
+    const admin = await connectAsRoot(this.#ports, layout, [endpointOf(config)]);
     try {
       const joins = !config.creates && !(await this.#hasUsableData(config, layout, signal));
       if (joins) await this.#join({ config, layout, admin, signal });
       else {
-        await this.#startUnit({ ...config, origin: await this.#originOf(layout) }, layout, signal);
+        const origin = await originOf(this.#ports.files, layout);
+        await runEtcd(this.#ports, { ...config, layout, settings: { ...config, origin } }, signal);
         await this.#serve({ config, layout, admin, signal });
       }
       await this.#ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
@@ -172,10 +162,6 @@ export class Consensus {
     return true;
   }
 
-  async stop(signal: AbortSignal): Promise<void> {
-    await this.#ports.units.stop(ETCD_UNIT, signal);
-  }
-
   /** Data first, keys after it: while there is data, it can be asked whether the cluster still counts on it. */
   async #wipe(layout: ConsensusLayout): Promise<void> {
     const { files } = this.#ports;
@@ -189,7 +175,8 @@ export class Consensus {
       holdSlot(this.#slotPorts(peers), this.#slotOptions(config, signal), async (slot) => {
         const ports = this.#membershipPorts(peers);
         const { members } = await addLearner(ports, slot, selfOf(config));
-        await this.#startUnit({ ...config, origin: { kind: 'added', members } }, layout, slot.signal);
+        const settings = { ...config, origin: { kind: 'added', members } } as const;
+        await runEtcd(this.#ports, { ...config, layout, settings }, slot.signal);
         await promoteSelf(ports, slot, selfOf(config));
         await this.#waitUntilServing(admin, config, slot.signal);
       }),
@@ -239,12 +226,6 @@ export class Consensus {
     return false;
   }
 
-  /** What etcd was first started with; a running one must not be restarted for it. */
-  async #originOf(layout: ConsensusLayout): Promise<Origin> {
-    const found = await this.#ports.files.read(layout.configFile, MAX_CONFIG_BYTES);
-    return originFromConfig(Buffer.from(found ?? []).toString('utf8'));
-  }
-
   async #withPeers<T>(
     config: ConsensusConfig,
     layout: ConsensusLayout,
@@ -253,7 +234,7 @@ export class Consensus {
     const [first, ...more] = config.peers;
     if (first === undefined)
       throw new ConsensusError('consensus-no-peers', `changing the members of etcd as ${config.nodeId}`);
-    using peers = await this.#connect(layout, [first, ...more]);
+    using peers = await connectAsRoot(this.#ports, layout, [first, ...more]);
     const done = await work(peers);
     return done;
   }
@@ -286,7 +267,7 @@ export class Consensus {
     const answers = await Promise.all(
       members.map(async ({ clientUrls: [url] }) => {
         if (url === undefined) return false;
-        using client = await this.#connect(layout, [url.replace('https://', '')]);
+        using client = await connectAsRoot(this.#ports, layout, [url.replace('https://', '')]);
         try {
           await client.maintenance.status({ signal, timeoutMs: PROBE_MS });
           return true;
@@ -297,49 +278,6 @@ export class Consensus {
     );
     signal.throwIfAborted();
     return answers.filter(Boolean).length;
-  }
-
-  async #startUnit(
-    config: ConsensusConfig & EtcdSettings,
-    layout: ConsensusLayout,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { files, commands, units, log } = this.#ports;
-    const written = buildEtcdConfig(config, layout);
-    const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
-    const changed = found === undefined || Buffer.from(found).toString('utf8') !== written;
-    if (changed) await files.writeAtomic(layout.configFile, written);
-    await commands.run({
-      argv: ['systemd-sysusers', '--inline', `u ${ETCD_USER} - "etcd (cluster)" /nonexistent`],
-      timeoutMs: 20_000,
-      signal,
-    });
-    await commands.run({
-      argv: ['chown', '--recursive', '--no-dereference', `${ETCD_USER}:${ETCD_USER}`, layout.etcdHome],
-      timeoutMs: 60_000,
-      signal,
-    });
-    const unit = buildEtcdUnit({ etcdBinary: config.etcdBinary, stateDir: config.stateDir, layout });
-    const unitChanged = await units.install(ETCD_UNIT, unit, signal);
-    const { active } = await units.status(ETCD_UNIT, signal);
-    if (active === 'active' && (changed || unitChanged)) {
-      log.info('restarting etcd with a new configuration');
-      await units.restart(ETCD_UNIT, signal);
-    } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
-  }
-
-  async #connect(layout: ConsensusLayout, endpoints: readonly [string, ...string[]]): Promise<EtcdClient> {
-    const { files, clock } = this.#ports;
-    const root = layout.user('root');
-    return new EtcdClient({
-      endpoints,
-      identity: {
-        certPem: await readText(files, root.certFile),
-        keyPem: new Secret(await readText(files, root.keyFile)),
-      },
-      serverCaPem: await readText(files, root.caFile),
-      clock,
-    });
   }
 
   /** A linearizable read: the member runs, has its peers, and they have a leader. */
@@ -392,13 +330,4 @@ function clientFiles(
 ): EtcdClientFiles {
   const { caFile, certFile, keyFile } = layout.user(name);
   return { endpoint: `https://${endpointOf(config)}`, caFile, certFile, keyFile };
-}
-
-/** What consensus needs of systemd; `internal/platform` has it. */
-export interface ConsensusUnits {
-  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  start(unit: string, signal: AbortSignal): Promise<void>;
-  restart(unit: string, signal: AbortSignal): Promise<void>;
-  stop(unit: string, signal: AbortSignal): Promise<void>;
-  status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
 }

@@ -1,0 +1,95 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { EtcdClient } from '../../internal/etcd/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { readText } from './etcd-pki.ts';
+import {
+  buildEtcdConfig,
+  buildEtcdUnit,
+  ETCD_UNIT,
+  ETCD_USER,
+  originFromConfig,
+  type EtcdSettings,
+  type Origin,
+} from './etcd-unit.ts';
+import type { ConsensusLayout } from './layout.ts';
+
+const MAX_CONFIG_BYTES = 64 * 1024;
+
+export interface RunEtcdPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly units: ConsensusUnits;
+  readonly log: Logger;
+}
+
+/** Writes etcd's configuration and unit and starts it. A running one is restarted only when one of them has changed. */
+export async function runEtcd(
+  { files, commands, units, log }: RunEtcdPorts,
+  run: {
+    readonly settings: EtcdSettings;
+    readonly etcdBinary: string;
+    readonly stateDir: string;
+    readonly layout: ConsensusLayout;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { layout, etcdBinary, stateDir } = run;
+  const written = buildEtcdConfig(run.settings, layout);
+  const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
+  const changed = found === undefined || Buffer.from(found).toString('utf8') !== written;
+  if (changed) await files.writeAtomic(layout.configFile, written);
+  await commands.run({
+    argv: ['systemd-sysusers', '--inline', `u ${ETCD_USER} - "etcd (cluster)" /nonexistent`],
+    timeoutMs: 20_000,
+    signal,
+  });
+  await commands.run({
+    argv: ['chown', '--recursive', '--no-dereference', `${ETCD_USER}:${ETCD_USER}`, layout.etcdHome],
+    timeoutMs: 60_000,
+    signal,
+  });
+  const unit = buildEtcdUnit({ etcdBinary, stateDir, layout });
+  const unitChanged = await units.install(ETCD_UNIT, unit, signal);
+  const { active } = await units.status(ETCD_UNIT, signal);
+  if (active === 'active' && (changed || unitChanged)) {
+    log.info('restarting etcd with a new configuration');
+    await units.restart(ETCD_UNIT, signal);
+  } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
+}
+
+/** What etcd was first started with; a running one must not be restarted for it. */
+export async function originOf(files: FilePort, layout: ConsensusLayout): Promise<Origin> {
+  const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
+  return originFromConfig(Buffer.from(found ?? []).toString('utf8'));
+}
+
+/** A client of these members as etcd's root. */
+export async function connectAsRoot(
+  ports: { readonly files: FilePort; readonly clock: Clock },
+  layout: ConsensusLayout,
+  endpoints: readonly [string, ...string[]],
+): Promise<EtcdClient> {
+  const { files, clock } = ports;
+  const root = layout.user('root');
+  return new EtcdClient({
+    endpoints,
+    identity: {
+      certPem: await readText(files, root.certFile),
+      keyPem: new Secret(await readText(files, root.keyFile)),
+    },
+    serverCaPem: await readText(files, root.caFile),
+    clock,
+  });
+}
+
+/** What consensus needs of systemd; `internal/platform` has it. */
+export interface ConsensusUnits {
+  install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
+  start(unit: string, signal: AbortSignal): Promise<void>;
+  restart(unit: string, signal: AbortSignal): Promise<void>;
+  stop(unit: string, signal: AbortSignal): Promise<void>;
+  status(unit: string, signal: AbortSignal): Promise<{ readonly active: string }>;
+}
