@@ -19,7 +19,6 @@ export {
   type HttpGet,
 } from './discovery.ts';
 export { httpGet } from './http-get.ts';
-export { JoinClientError, joinClientErrors, type JoinClientErrorCode } from './errors.ts';
 export {
   JoinClient,
   type Granted,

@@ -9,7 +9,5 @@
  * ```
  * Nothing here admits the machine: its cluster does, after it has proved itself.
  */
-export { enrolmentEvent, type EnrolmentFacts } from './enrolment-event.ts';
-export { MachineServiceError, machineServiceErrors, type MachineServiceErrorCode } from './errors.ts';
 export { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
 export { AGENT_SOCKET, agentSocketRunnable } from './socket-runnable.ts';

@@ -3,5 +3,4 @@
  * init port, says where the machine's cluster is and follows what becomes of it. Who is let in the cluster decides.
  */
 export { parseDuration } from './duration.ts';
-export { JoinError, joinErrors, type JoinErrorCode } from './errors.ts';
 export { runJoin, type JoinOptions } from './join.ts';
