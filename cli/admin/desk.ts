@@ -15,9 +15,11 @@ import {
 export async function ask<T>(
   context: CommandContext,
   question: (curator: CuratorClient, call: AskOptions, of: CuratorServices) => Promise<T>,
+  /** One curator, to know what this one says. */
+  at?: string,
 ): Promise<T> {
   const { layout, state } = await lookAtWorkspace(context);
-  return askCurator(context, { layout, state }, question);
+  return askCurator(context, { layout, state, ...(at === undefined ? {} : { only: [at] }) }, question);
 }
 
 /** A node by its name or id. @throws RemoteError `curator-node-unknown` */

@@ -37,7 +37,7 @@ const MARKS: Readonly<Record<FactView['outcome'], string>> = {
   unknown: '?',
 };
 
-/** `cluster explain`: how a machine came in, or why it did not, from both sides. Exit `unhealthy` when something failed. */
+/** `cluster explain`: how a machine came in, or why it did not, from both sides. Exit `unhealthy` while something keeps it out. */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
   const trace = await ask(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
   const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
@@ -47,7 +47,8 @@ export async function runExplainJoin(context: CommandContext, subject: string): 
   context.host.result({ joinId: printable(trace.joinId), nodeName, join, facts }, () =>
     renderTrace({ subject, nodeName, join, facts }, nowMs),
   );
-  return facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
+  const isIn = join?.state === 'joined' || join === undefined;
+  return !isIn && facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
 }
 
 export function renderTrace(
@@ -79,8 +80,8 @@ function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): stri
   return `${join.state}${by}${why}`.trim();
 }
 
-function comparison({ expected, actual }: FactView): string {
-  if (expected === '') return actual;
+function comparison({ expected, actual, outcome }: FactView): string {
+  if (expected === '' || outcome === 'pass') return actual;
   return actual === expected ? actual : `expected ${expected}, found ${actual || 'nothing'}`;
 }
 

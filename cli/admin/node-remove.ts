@@ -133,26 +133,27 @@ async function lookForTraces(context: CommandContext, node: Node): Promise<reado
   const unknownNode = (error: unknown): boolean =>
     error instanceof CodedError && error.code === 'curator-node-unknown';
   return Promise.all([
-    proof(context, 'its record at the curator', async () => {
-      try {
-        await ask(context, (curator, call) => curator.getNode({ node: nodeId }, call));
-        return [false, 'is there'];
-      } catch (error) {
-        if (!unknownNode(error)) throw error;
-        return [true, 'unknown: its key is refused from now on'];
-      }
-    }),
-    proof(context, 'its stream to the curator', async () => {
-      try {
-        await ask(context, (_, { signal }, of) =>
-          of(NodeStreams).getMetrics({ node: nodeId }, { signal, timeoutMs: 10_000 }),
-        );
-        return [false, 'still answers'];
-      } catch (error) {
-        if (!unknownNode(error)) throw error;
-        return [true, 'cut'];
-      }
-    }),
+    ...(await curatorsNow(context)).flatMap((curator) => [
+      proof(context, `its record at ${curator}`, async () => {
+        try {
+          await ask(context, (client, call) => client.getNode({ node: nodeId }, call), curator);
+          return [false, 'is there'];
+        } catch (error) {
+          if (!unknownNode(error)) throw error;
+          return [true, 'unknown: its key is refused from now on'];
+        }
+      }),
+      proof(context, `its stream to ${curator}`, async () => {
+        try {
+          const call = { signal: context.signal, timeoutMs: 10_000 };
+          await ask(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), curator);
+          return [false, 'still answers'];
+        } catch (error) {
+          if (!unknownNode(error)) throw error;
+          return [true, 'cut'];
+        }
+      }),
+    ]),
     proof(context, 'the directory of control planes', async () => {
       const { directory } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
       const isThere = directory.some((entry) => entry.nodeId === nodeId);
@@ -173,6 +174,12 @@ async function lookForTraces(context: CommandContext, node: Node): Promise<reado
       }),
     ),
   ]);
+}
+
+/** Every curator that there is; each must refuse by itself. */
+async function curatorsNow(context: CommandContext): Promise<readonly string[]> {
+  const { directory } = await ask(context, (curator, call) => curator.getClusterInfo({}, call));
+  return directory.map(({ curatorEndpoint }) => curatorEndpoint).filter((each) => each !== '');
 }
 
 async function proof(

@@ -12,6 +12,7 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { readOwnerKey, type StateFile, type WorkspaceLayout } from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
+import { readKnownCurators } from './known-curators.ts';
 
 const ANSWER_MS = 10_000;
 
@@ -33,7 +34,12 @@ export interface AskOptions {
  */
 export async function askCurator<T>(
   context: CommandContext,
-  from: { readonly layout: WorkspaceLayout; readonly state: StateFile },
+  from: {
+    readonly layout: WorkspaceLayout;
+    readonly state: StateFile;
+    /** These and no others, to know what each of them says. */
+    readonly only?: readonly string[];
+  },
   ask: (curator: CuratorClient, options: AskOptions, services: CuratorServices) => Promise<T>,
 ): Promise<T> {
   const result = from.state.value.init?.result;
@@ -45,8 +51,10 @@ export async function askCurator<T>(
     clusterId: result.clusterId,
     nowMs: () => context.ports.clock.nowMs(),
   };
+  const known = await readKnownCurators(context.ports.files, from.layout);
+  const endpoints = from.only ?? [...new Set([...known, ...result.curatorEndpoints])];
   let last: unknown;
-  for (const endpoint of result.curatorEndpoints) {
+  for (const endpoint of endpoints) {
     using channel = new RpcChannel({
       endpoint,
       upgrade: tlsClientUpgrade({
@@ -65,7 +73,7 @@ export async function askCurator<T>(
   }
   throw new ClusterError(
     'cluster-curator-unreachable',
-    `asking the curators at ${result.curatorEndpoints.join(', ') || 'no endpoint'}`,
+    `asking the curators at ${endpoints.join(', ') || 'no endpoint'}`,
     { cause: last },
   );
 }

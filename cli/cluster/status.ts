@@ -5,6 +5,7 @@ import type { CommandContext } from '../app/command.ts';
 import { formatBytes, formatDuration } from '../host/index.ts';
 import { askCurator } from './curator-session.ts';
 import { ClusterError } from './errors.ts';
+import { keepKnownCurators } from './known-curators.ts';
 import { readAccess } from './keep-result.ts';
 import { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
 import { lookAtWorkspace } from './open-workspace.ts';
@@ -68,9 +69,11 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
   const { layout, state } = await lookAtWorkspace(context);
-  const { nodes } = await askCurator(context, { layout, state }, (curator, call) =>
-    curator.listNodes({}, call),
-  );
+  const nodes = await askCurator(context, { layout, state }, async (curator, call) => {
+    const [list, info] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
+    await keepKnownCurators(context.ports.files, layout, info.directory);
+    return list.nodes;
+  });
   const views = nodes.map(nodeViewFrom);
   context.host.result({ nodes: views }, () =>
     renderNodes(views, { nowMs: context.ports.clock.nowMs(), wide: options.wide }),
@@ -94,6 +97,7 @@ async function readCurator(context: CommandContext, from: Looked): Promise<Curat
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),
     ]);
+    await keepKnownCurators(context.ports.files, from.layout, info.directory);
     return { createdMs: Number(info.createdMs), etcd: etcdFrom(info), nodes: nodes.map(nodeViewFrom) };
   });
 }

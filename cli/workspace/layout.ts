@@ -12,6 +12,8 @@ export interface WorkspaceLayout {
   /** What this program knows about the cluster. 0600: it carries the request of an init that is under way. */
   readonly state: string;
   readonly kubeconfig: string;
+  /** Where curators were last seen; proves nothing, and may be lost. */
+  readonly curators: string;
   readonly lock: string;
 }
 
@@ -23,6 +25,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     masterSecret: join(root, 'master-secret.json'),
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
+    curators: join(root, 'curators.json'),
     lock: join(root, '.lock'),
   };
 }

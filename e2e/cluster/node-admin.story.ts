@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { eventually, NodeShell } from './node-shell.ts';
+
+const NAME = 'admin';
+const EXIT_PRECONDITION = 5;
+
+/** A budget that lets nothing go, around two pods that must be on different machines or the same. */
+const WORKLOAD = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'sleepers' },
+      spec: {
+        replicas: 2,
+        selector: { matchLabels: { app: 'sleepers' } },
+        template: {
+          metadata: { labels: { app: 'sleepers' } },
+          spec: {
+            nodeSelector: { 'kubernetes.io/hostname': 'n2' },
+            containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+          },
+        },
+      },
+    },
+    {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'sleepers' },
+      spec: { minAvailable: 2, selector: { matchLabels: { app: 'sleepers' } } },
+    },
+  ],
+});
+
+await test('an operator steers a node: labels, logs, drain with a budget, guards, removal', async (story) => {
+  await using bench = await createBench();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const cluster = await bench.cluster(NAME);
+  const first = new NodeShell(bench, NAME);
+  const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
+  const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
+
+  await story.test('labels change the record and restart nothing (row 20)', async () => {
+    const pid = () => bench.must('mini', 'exec', '--name', NAME, 'n2', '--', 'pidof', 'kubelet');
+    const before = await pid();
+    assert.match(await must('node', 'label', 'n2', 'zone=a', 'absent-'), /zone=a/);
+    assert.equal(await pid(), before);
+  });
+
+  await story.test('logs of a runnable with backlog, of a unit, and of no other unit (row 72)', async () => {
+    const lines = (await must('node', 'logs', 'n2', '--path', 'root.kubernetes', '--backlog', '5')).trim();
+    for (const line of lines.split('\n').filter((each) => each !== ''))
+      assert.match(line, /root\.kubernetes/);
+    assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
+    const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /attend-unit-unknown/);
+  });
+
+  await story.test('show has the tree with the state of each runnable (row 51)', async () => {
+    const shown = await must('node', 'show', 'n2');
+    assert.match(shown, /kubernetes +runs/);
+    assert.match(shown, /controlplane +idle .*role absent/);
+  });
+
+  await story.test('metrics of the programs on a node come through the curator', async () => {
+    const text = await must('node', 'metrics', 'n1');
+    assert.match(text, /cluster_program_info\{program="agent"/);
+    assert.match(text, /cluster_program_info\{program="joinservice"/);
+    assert.match(text, /etcd_server_has_leader 1/);
+  });
+
+  await story.test('a drain respects the budget, names what it waits for, and gives up in time', async () => {
+    await first.run('sh', '-c', `echo '${WORKLOAD}' | kubectl apply -f -`);
+    await eventually(
+      'both pods run',
+      120,
+      () => first.kubectl('get', 'deployment', 'sleepers', '-o', 'jsonpath={.status.readyReplicas}'),
+      (ready) => ready === '2',
+    );
+    const blocked = await cli('node', 'drain', 'n2', '--timeout', '10s');
+    assert.equal(blocked.code === 0, false);
+    assert.match(blocked.stderr, /default\/sleepers-.*disruption budget/s);
+    await first.kubectl('delete', 'poddisruptionbudget', 'sleepers');
+    await first.kubectl('delete', 'deployment', 'sleepers');
+    await must('node', 'drain', 'n2', '--timeout', '5m');
+    await must('node', 'uncordon', 'n2');
+  });
+
+  await story.test('the last control plane can neither change its role nor leave', async () => {
+    for (const args of [
+      ['node', 'set-role', 'n1', '--worker'],
+      ['node', 'remove', 'n1'],
+    ]) {
+      const { code, stderr } = await cli(...args);
+      assert.equal(code, EXIT_PRECONDITION);
+      assert.match(stderr, /last control-plane node/);
+    }
+    const dry = await must('node', 'set-role', 'n2', '--control-plane', '--worker', '--dry-run');
+    assert.match(dry, /1 of 1 voter needed, 1 healthy → 2 of 2 voters needed, 2 healthy/);
+  });
+
+  await story.test('a removed node is refused by the curator, and Kubernetes has forgotten it', async () => {
+    const out = await must('node', 'remove', 'n2', '--delete-emptydir-data', '--force');
+    assert.match(out, /its key is refused/);
+    assert.equal((await cli('node', 'show', 'n2')).code, EXIT_PRECONDITION);
+    assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);
+  });
+
+  await story.test('the audit tells all of it, and is whole', async () => {
+    const log = await must('audit', 'ls');
+    for (const method of ['UpdateNodeLabels', 'SetNodeState', 'DeleteNode'])
+      assert.match(log, new RegExp(method));
+    await must('audit', 'verify');
+  });
+});
