@@ -181,6 +181,8 @@ describe('ControlPlane', () => {
     await placeAuthority(bed.files);
     await runAll(bed.create());
     const before = bed.phasesRun().length;
+    await bed.files.makeDirectory(PATHS.manifests);
+    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     bed.units.active.clear();
     let found = 0;
     await runAll(bed.create(), { say: () => undefined, already: () => void found++ });
@@ -202,6 +204,8 @@ describe('ControlPlane', () => {
       message: expect.stringContaining('no route to host'),
     });
     broken = false;
+    await bed.files.makeDirectory(PATHS.manifests);
+    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     const before = bed.phasesRun().length;
     await runAll(bed.create());
     expect(bed.phasesRun().slice(before)).toEqual([
@@ -259,6 +263,27 @@ describe('ControlPlane', () => {
       message: expect.stringContaining('swap'),
     });
   });
+});
+
+test('static pods that a demotion took away are written again, whatever the marks say', async () => {
+  const bed = createControlPlane();
+  await placeAuthority(bed.files);
+  await runAll(bed.create());
+  await runAll(bed.create());
+  expect(bed.phasesRun().filter((phase) => phase === 'control-plane all')).toHaveLength(2);
+});
+
+test('two who take the marks off at once leave none behind', async () => {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/var/lib/cluster/kubernetes');
+  const marks = new Marks(files);
+  for (const name of ['kubelet', 'pki', 'settings']) await marks.set(name, 1);
+  await Promise.all([marks, new Marks(files)].map((each) => each.unset(['pki', 'settings'])));
+  expect(await Promise.all(['kubelet', 'pki', 'settings'].map((name) => marks.isSet(name, 1)))).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });
 
 describe('retireControlPlane()', () => {

@@ -58,8 +58,9 @@ export class ControlPlane {
 
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { kubeadm, marks } = this.#ports;
-    if (await marks.isSet('control-plane', this.#inputs())) progress.already();
+    const { files, kubeadm, marks } = this.#ports;
+    const isWritten = (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined;
+    if (isWritten && (await marks.isSet('control-plane', this.#inputs()))) progress.already();
     else {
       progress.say('writing the static pods');
       await kubeadm.initPhase(['control-plane', 'all'], signal);

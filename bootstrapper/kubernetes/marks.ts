@@ -24,9 +24,10 @@ export class Marks {
     await this.#files.writeAtomic(PATHS.marks, `${JSON.stringify(marks)}\n`);
   }
 
-  async unset(name: string): Promise<void> {
-    const { [name]: _, ...marks } = await this.#read();
-    await this.#files.writeAtomic(PATHS.marks, `${JSON.stringify(marks)}\n`);
+  /** All of them in one write: two who unset the same ones at once leave none of them behind. */
+  async unset(names: readonly string[]): Promise<void> {
+    const kept = Object.entries(await this.#read()).filter(([name]) => !names.includes(name));
+    await this.#files.writeAtomic(PATHS.marks, `${JSON.stringify(Object.fromEntries(kept))}\n`);
   }
 
   async #read(): Promise<Record<string, unknown>> {

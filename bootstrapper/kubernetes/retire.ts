@@ -55,7 +55,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   }
   for (const path of MANIFESTS) await files.remove(path);
   await waitUntilStopped(ports, options);
-  for (const name of ['pki', 'control-plane', 'settings']) await marks.unset(name);
+  await marks.unset(['pki', 'control-plane', 'settings']);
   for (const path of found) await files.remove(path);
   log.info('this node is no control plane of Kubernetes any more', {});
   return true;
