@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { runArtefactsBench } from './artefacts.ts';
 import { runAtlsBench } from './atls.ts';
 import { runAttestationBench } from './attestation.ts';
+import { runJoinBench } from './join.ts';
 import { runLifeBench } from './life.ts';
 import { runNodeBench } from './node.ts';
 import { parseReport, withTables } from './report.ts';
@@ -21,6 +22,7 @@ const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<re
   life: runLifeBench,
   atls: runAtlsBench,
   attestation: runAttestationBench,
+  join: runJoinBench,
   node: runNodeBench,
 };
 
@@ -33,6 +35,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   life         what a million log lines and 10,000 Event Value changes leave in memory
   atls         attested TLS against mTLS
   attestation  verifying evidence against Go's verifiers
+  join         500 machines that join at once, at the built join service with a real etcd
   node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
 
   --rounds N   rounds of \`node\` (3)

@@ -13,7 +13,7 @@ const machine = z.strictObject({
   identity: z
     .string()
     .regex(
-      /^(tpm-ek|snp-chip|snp-csp|tdx-platform):[0-9a-f]{16,128}$/,
+      /^(tpm-ek|snp-chip|snp-csp|tdx-platform|machine-key):[0-9a-f]{16,128}$/,
       'the machine as `cluster node ls --joins` names it, like “tpm-ek:” and 64 lower-case hex digits',
     )
     .describe('The machine’s hardware identity. Naming it here pins it: no manufacturer need vouch for it.'),

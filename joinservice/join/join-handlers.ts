@@ -12,8 +12,9 @@ import type { ClusterFacts } from './cluster-facts.ts';
 import { JoinError } from './errors.ts';
 import { readHello } from './hello.ts';
 import type { JoinFeed } from './join-feed.ts';
-import { digestOf, type MachineIdentifier } from './machine.ts';
+import { checkOwnKey, digestOf, type MachineIdentifier } from './machine.ts';
 import type { Tickets } from './tickets.ts';
+import type { Turnstile } from './turnstile.ts';
 
 /** For a machine to say the next thing; its TPM may take a second. */
 const TURN_MS = 60_000;
@@ -29,6 +30,8 @@ export interface JoinHandlerParts {
   readonly admissions: Admissions;
   readonly tickets: Tickets;
   readonly feed: JoinFeed;
+  /** Before whatever asks etcd or the signer. */
+  readonly turnstile: Turnstile;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -42,9 +45,19 @@ export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
     requestAdmission: (requests, call) =>
       noted(parts, call, 'RequestAdmission', admit(parts, requests, call)),
     issueJoinTicket: (request, call) =>
-      notedCall(parts, call, 'IssueJoinTicket', parts.tickets.join(request, call.peer, call.signal)),
+      notedCall(
+        parts,
+        call,
+        'IssueJoinTicket',
+        inTurn(parts, call.signal, () => parts.tickets.join(request, call.peer, call.signal)),
+      ),
     issueRejoinTicket: (request, call) =>
-      notedCall(parts, call, 'IssueRejoinTicket', parts.tickets.rejoin(request, call.peer, call.signal)),
+      notedCall(
+        parts,
+        call,
+        'IssueRejoinTicket',
+        inTurn(parts, call.signal, () => parts.tickets.rejoin(request, call.peer, call.signal)),
+      ),
   };
 }
 
@@ -58,12 +71,13 @@ async function* admit(
   const turns = new Turns(requests, clock);
   const introduction = readHello(await turns.hello(signal), peer.session, clock.nowMs());
   const machine = yield* identify(parts, { peer, turns, enrolment: introduction.enrolment, signal });
+  checkOwnKey(machine, introduction.pubKeyDer);
   const asking: Asking = { ...introduction, machine };
   if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
   let told = ''; // why it waits, as it knows
   for (;;) {
     using news = feed.next(asking.nodeId); // before looking, so that nothing is missed
-    const considered = await admissions.consider(asking, signal);
+    const considered = await inTurn(parts, signal, () => admissions.consider(asking, signal));
     const why = considered.kind === 'admitted' ? 'admitted' : considered.record.code;
     if (why !== told) yield eventOf(asking, considered);
     if (considered.kind === 'admitted') return;
@@ -165,6 +179,16 @@ function eventOf({ nodeId, pubKeyDer }: Asking, considered: Considered): Event {
       },
     },
   };
+}
+
+/** etcd and the signer get as much as they can do in time. */
+async function inTurn<T>(
+  { turnstile }: JoinHandlerParts,
+  signal: AbortSignal,
+  work: () => Promise<T>,
+): Promise<T> {
+  using _place = await turnstile.pass(signal);
+  return await work();
 }
 
 /** false: nothing for a minute. */

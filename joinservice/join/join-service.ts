@@ -17,7 +17,11 @@ import { MachineIdentifier } from './machine.ts';
 import { MemberKeys } from './member-keys.ts';
 import { PolicySource } from './policy-source.ts';
 import { readAttestation, type AttestationInForce } from './read-attestation.ts';
+import { Turnstile } from './turnstile.ts';
 import { Tickets, type TicketSigner } from './tickets.ts';
+
+/** Machines that are decided about, or get their certificates, at the same time. */
+const AT_ONCE = 16;
 
 export interface JoinServiceOptions {
   /** The cluster's part of etcd. */
@@ -83,7 +87,17 @@ export class JoinService {
     });
     const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock });
     const tickets = new Tickets({ etcd, admissions: this.admissions, facts, signer: options.signer });
-    const parts = { facts, identifier, admissions: this.admissions, tickets, feed: this.#feed, clock, log };
+    const turnstile = new Turnstile(AT_ONCE);
+    const parts = {
+      facts,
+      identifier,
+      turnstile,
+      admissions: this.admissions,
+      tickets,
+      feed: this.#feed,
+      clock,
+      log,
+    };
     this.service = implement(Join, joinHandlers(parts));
   }
 
@@ -105,8 +119,8 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, machines, policy } = this.#inForce();
-    return { endorsements, machines, profile: policy.profile ?? ('identity' as const) };
+    const { endorsements, machines, listed, policy } = this.#inForce();
+    return { endorsements, machines, listed, profile: policy.profile ?? ('identity' as const) };
   }
 
   #inForce(): AttestationInForce {

@@ -13,6 +13,7 @@ import {
 import { CertificateCache } from '../../internal/attestation/x509/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { EvidenceProfile, MachineRecord } from '../../internal/records/index.ts';
 import { JoinError } from './errors.ts';
 
@@ -21,6 +22,8 @@ export interface MachineTrust {
   readonly endorsements: EndorsementTrust;
   readonly profile: EvidenceProfile;
   readonly machines: 'any' | ReadonlySet<string>;
+  /** Machines that operators named one by one. */
+  readonly listed: ReadonlySet<string>;
 }
 
 export interface IdentifierOptions {
@@ -55,8 +58,10 @@ export class MachineIdentifier {
       policyVersion: peer.verdict.policyVersion,
     };
     if (quoted === undefined || peer.machineIdentity.proof === 'endorsed') {
-      const { proof } = peer.machineIdentity;
       const identity = this.#allowed(machineIdentityText(peer.machineIdentity));
+      const isListed = this.#options.trust().listed.has(identity);
+      const shown = peer.machineIdentity.proof;
+      const proof = shown === 'unproved' && isListed ? 'pinned' : shown;
       return { ...base, identity, proof, ...(quoted === undefined ? {} : { akName: quoted }) };
     }
     const proved = await this.#activate(peer, { enrolment, quoted }, exchange);
@@ -122,6 +127,16 @@ export class MachineIdentifier {
       throw error;
     }
   }
+}
+
+/** A machine whose evidence is nothing but its key joins with that key and no other. */
+export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uint8Array): void {
+  const own = `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
+  if (variant === 'machine-key' && identity !== own)
+    throw new JoinError(
+      'join-evidence-mismatch',
+      `joining with the key of ${own}: the evidence is by ${identity}`,
+    );
 }
 
 /** The Name of the attestation key that signed; undefined for evidence without a TPM. */

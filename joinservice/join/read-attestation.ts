@@ -17,6 +17,8 @@ export interface AttestationInForce {
   readonly machines: 'any' | ReadonlySet<string>;
   /** Whose hardware is vouched for: manufacturers, keys, and everybody in the inventory. */
   readonly endorsements: EndorsementTrust;
+  /** Machines that operators named in the inventory: their word counts where nobody else vouches. */
+  readonly listed: ReadonlySet<string>;
   /** The PCR that shows which cluster a machine is bound to. */
   readonly lockPcr: number;
   readonly variants: readonly [Variant, ...Variant[]];
@@ -41,6 +43,7 @@ export function readAttestation(config: ClusterConfig): AttestationInForce {
     },
     machines: typeof written.machines === 'string' ? 'any' : written.machines,
     endorsements: { ...trust, pinnedKeys: new Set([...trust.pinnedKeys, ...listed]) },
+    listed: new Set(config.join.inventory.map(({ identity }) => identity)),
     lockPcr,
     variants,
   };

@@ -1,4 +1,10 @@
-import { atlsServerUpgrade, RotatingKeys, type AttestedPeer, type Trust } from '../../internal/atls/index.ts';
+import {
+  ATLS_TIMERS,
+  atlsServerUpgrade,
+  RotatingKeys,
+  type AttestedPeer,
+  type Trust,
+} from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
@@ -9,8 +15,10 @@ import type { JoinService } from '../join/index.ts';
 const MAX_CONNECTIONS = 4_096;
 /** A machine that waits for days proves itself anew each hour. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
-/** Joiners arrive by the rack, and behind one address where there is NAT. */
-const PENDING = { maxPending: 1024, maxPendingPerSource: 64 };
+/** Joiners arrive by the rack, and behind one address where there is NAT; the agent's evidence socket takes 160 at once. */
+const PENDING = { maxPending: 150, maxPendingPerSource: 48 };
+/** And all of them have to wait for each other: this end has one thread, and a TPM takes a quote at a time. */
+const PATIENCE = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
 
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
 
@@ -29,6 +37,7 @@ export function createJoinServer(parts: {
     keys: new RotatingKeys({ clock }),
     clock,
     limits: PENDING,
+    timers: PATIENCE,
   });
   return new RpcServer<AttestedPeer>({
     upgrade: telling(upgrade, (error, address) => tell({ join, log, signal }, error, address)),
