@@ -32,7 +32,7 @@ export async function* streamJob(
 ): AsyncGenerator<WireEvent> {
   const { job, phases, clock } = options;
   const attachedAt = phases.after(0).length;
-  const failures = new Map<string, number>();
+  const failures = new Map<string, Failed[]>();
   let seen = options.afterSequence;
   using changes = combine({ length: phases.length, outcome: job.outcome }).watch();
   for (;;) {
@@ -40,11 +40,12 @@ export async function* streamJob(
       seen = recorded.sequence;
       yield wireEvent(recorded);
       if (recorded.event.kind !== 'failed' || recorded.sequence <= attachedAt) continue;
-      const times = (failures.get(recorded.event.phase) ?? 0) + 1;
-      failures.set(recorded.event.phase, times);
+      const series = [...(failures.get(recorded.event.phase) ?? []), recorded.event];
+      failures.set(recorded.event.phase, series);
       const patient = tookMs(recorded, recorded.event.phase, phases) >= PATIENT_MS;
-      if (times < QUICK_FAILURES_TO_REPORT && !patient && recorded.event.retryable) continue;
-      yield failureEvent(recorded.timeMs, recorded.event);
+      if (series.length < QUICK_FAILURES_TO_REPORT && !patient && recorded.event.retryable) continue;
+      // The first of them names the cause; a later one may only meet what the first has left.
+      yield failureEvent(recorded.timeMs, series[0] ?? recorded.event);
       return;
     }
     const outcome = job.outcome.peek();

@@ -332,7 +332,7 @@ export const FAULTS: readonly FaultKind[] = [
   chartFault('a chart that times out', 'charts-timeout', 30, (random) => ({
     what: 'a pod never gets ready',
     template: neverReady(pick(['registry.invalid/nothing:1', 'registry.k8s.io/does-not-exist:v0'], random)),
-    says: /ErrImagePull|ImagePullBackOff|not ready|ErrImageNeverPull|waiting/i,
+    says: /installing chart broken/,
   })),
   {
     name: 'a chart that is not there',
