@@ -6,7 +6,7 @@ import { joinValidators, JoinService, type AttestationInForce } from '../join/in
 import { runEtcdPipe, type SignerClient } from '../signerlink/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { createJoinServer } from './join-listener.ts';
-import type { ServePorts } from './serve.ts';
+import type { ServePorts } from './ports.ts';
 
 const GRACE_MS = 2_000;
 

@@ -2,8 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
-import type { FilePort, StreamPort } from '../../internal/file/index.ts';
-import type { Logger } from '../../internal/logging/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
 import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
@@ -18,6 +17,7 @@ import { SignerClient } from '../signerlink/index.ts';
 import { Attendances, streamHandlers } from '../streams/index.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
+import type { ServePorts } from './ports.ts';
 import { runJoin } from './run-join.ts';
 import { runMetrics, type MetricsPlace } from './run-metrics.ts';
 
@@ -28,13 +28,6 @@ const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 const GRACE_MS = 2_000;
 /** Where nothing listens: a curator without a signer beside it says so when it is asked for a certificate. */
 const NO_SIGNER = '/nonexistent/signer.sock';
-
-export interface ServePorts {
-  readonly files: FilePort;
-  readonly streams: StreamPort;
-  readonly clock: Clock;
-  readonly log: Logger;
-}
 
 /**
  * Serves the curator, and beside it, on a port of its own, the machines that want in; until the signal fires.
