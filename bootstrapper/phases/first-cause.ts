@@ -1,6 +1,6 @@
 import { describeError, findCoded } from '../../internal/errors/index.ts';
-import type { PhaseEvent } from './phase-log.ts';
 import { PhaseError, type PhaseErrorCode } from './errors.ts';
+import type { PhaseEvent } from './phase-event.ts';
 
 /** What programs say when the machine, and not what they were asked to do, is the cause (strerror(3)). */
 const WORDS: readonly { readonly says: RegExp; readonly code: PhaseErrorCode }[] = [

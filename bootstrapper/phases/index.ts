@@ -4,10 +4,10 @@
  */
 export { PhaseError, phaseErrors, type PhaseErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';
+export type { PhaseEvent } from './phase-event.ts';
 export {
   PhaseLog,
   type EventStore,
-  type PhaseEvent,
   type PhaseProgress,
   type PhaseReporter,
   type RecordedEvent,

@@ -2,35 +2,9 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { failedEvent } from './first-cause.ts';
 import type { PhaseName } from '../../initproto/phases.ts';
-
-/** What happened, in the words of the Init contract. Plain data: kept on disk, streamed to the owner. */
-export type PhaseEvent =
-  | { readonly kind: 'started'; readonly phase: PhaseName }
-  | {
-      readonly kind: 'finished';
-      readonly phase: PhaseName;
-      readonly durationMs: number;
-      readonly already: boolean;
-    }
-  | {
-      readonly kind: 'progress';
-      readonly phase: PhaseName;
-      readonly text: string;
-      readonly sinceMs: number;
-      readonly lastError?: string;
-      readonly done?: number;
-      readonly total?: number;
-    }
-  | {
-      readonly kind: 'failed';
-      readonly phase: PhaseName;
-      readonly code: string;
-      readonly message: string;
-      readonly fix: string;
-      readonly retryable: boolean;
-    };
+import { failedEvent } from './first-cause.ts';
+import type { PhaseEvent } from './phase-event.ts';
 
 export interface RecordedEvent {
   /** 1, 2, 3 … without gaps over all lives of the agent. */

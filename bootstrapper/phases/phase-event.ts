@@ -1,0 +1,28 @@
+import type { PhaseName } from '../../initproto/phases.ts';
+
+/** What happened, in the words of the Init contract. Plain data: kept on disk, streamed to the owner. */
+export type PhaseEvent =
+  | { readonly kind: 'started'; readonly phase: PhaseName }
+  | {
+      readonly kind: 'finished';
+      readonly phase: PhaseName;
+      readonly durationMs: number;
+      readonly already: boolean;
+    }
+  | {
+      readonly kind: 'progress';
+      readonly phase: PhaseName;
+      readonly text: string;
+      readonly sinceMs: number;
+      readonly lastError?: string;
+      readonly done?: number;
+      readonly total?: number;
+    }
+  | {
+      readonly kind: 'failed';
+      readonly phase: PhaseName;
+      readonly code: string;
+      readonly message: string;
+      readonly fix: string;
+      readonly retryable: boolean;
+    };
