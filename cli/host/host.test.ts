@@ -124,6 +124,14 @@ describe('a host for a pipe', () => {
 });
 
 describe('a host for programs', () => {
+  test('writes the 64-bit counters of contracts as numbers, and as text where a number would lie', () => {
+    const { host, out } = start({ output: 'json' });
+    host.result({ entries: 3n, offset: -2n, most: 2n ** 64n - 1n }, () => '');
+    expect(JSON.parse(out())).toMatchObject({
+      data: { entries: 3, offset: -2, most: '18446744073709551615' },
+    });
+  });
+
   test('writes one JSON object per line on stdout and nothing else (row 71)', async () => {
     const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
     host.say('a', 'hello', { n: 1 });

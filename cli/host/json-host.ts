@@ -61,6 +61,13 @@ export class JsonHost implements AppHost {
 
   #write(record: Record<string, unknown>): void {
     const time = new Date(this.#clock.nowMs()).toISOString();
-    this.#out.write(`${JSON.stringify({ time, ...record })}\n`);
+    this.#out.write(`${JSON.stringify({ time, ...record }, plainNumbers)}\n`);
   }
+}
+
+/** 64-bit counters of the contracts: a number as long as JSON's readers can hold it, text beyond. */
+function plainNumbers(_key: string, value: unknown): unknown {
+  if (typeof value !== 'bigint') return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value.toString();
 }
