@@ -171,7 +171,7 @@ export class Consensus {
 
   /** Into the cluster: in the slot a learner, started, caught up, a voter. */
   async #join({ config, layout, admin, signal }: Serving): Promise<void> {
-    await this.#withPeers(config, layout, (peers) =>
+    await this.#withServingPeers({ config, layout, signal }, (peers) =>
       holdSlot(this.#slotPorts(peers), this.#slotOptions(config, signal), async (slot) => {
         const ports = this.#membershipPorts(peers);
         const { members } = await addLearner(ports, slot, selfOf(config));
@@ -187,7 +187,7 @@ export class Consensus {
   async #serve({ config, layout, admin, signal }: Serving): Promise<void> {
     if (config.creates || (await this.#ports.files.stat(layout.formedMark)) !== undefined)
       return this.#waitUntilServing(admin, config, signal);
-    await this.#withPeers(config, layout, (peers) =>
+    await this.#withServingPeers({ config, layout, signal }, (peers) =>
       holdSlot(this.#slotPorts(peers), this.#slotOptions(config, signal), (slot) =>
         promoteSelf(this.#membershipPorts(peers), slot, selfOf(config)),
       ),
@@ -237,6 +237,17 @@ export class Consensus {
     using peers = await connectAsRoot(this.#ports, layout, [first, ...more]);
     const done = await work(peers);
     return done;
+  }
+
+  /** A read goes on to the next member where a write fails: of two that join at once, each knows the other, which does not serve yet. */
+  async #withServingPeers<T>(
+    { config, layout, signal }: Omit<Serving, 'admin'>,
+    work: (peers: EtcdClient) => Promise<T>,
+  ): Promise<T> {
+    return this.#withPeers(config, layout, async (peers) => {
+      await peers.get('ready', { signal, timeoutMs: PROBE_MS });
+      return work(peers);
+    });
   }
 
   #membershipPorts(peers: EtcdClient): MembershipPorts {
