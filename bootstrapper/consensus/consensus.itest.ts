@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { EtcdClient, Namespace, put, remove } from '../../internal/etcd/index.ts';
+import { EtcdClient, Namespace, put, remove, type WatchEvent } from '../../internal/etcd/index.ts';
 import type { Command } from '../../internal/exec/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
 import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
@@ -119,6 +119,18 @@ describe('start()', () => {
     await apiServer.compact(now.revision, { signal });
     const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
     expect((await events.next()).value).toMatchObject({ kind: 'relist' });
+    await events.return?.();
+  }, 20_000);
+
+  test('tells an idle watch of the API server how far it is, unasked, within seconds', async () => {
+    const { start } = await createNode();
+    const running = await start();
+    const apiServer = await connect(running.apiServer);
+    const { revision } = await apiServer.list('/registry/', { signal });
+    await running.admin.commit({ when: [], then: [put('/cluster/elsewhere', bytes('x'))] }, { signal });
+    const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
+    const { value } = (await events.next()) as IteratorResult<WatchEvent>;
+    expect(value).toMatchObject({ kind: 'progress', revision: revision + 1n });
     await events.return?.();
   }, 20_000);
 

@@ -92,6 +92,10 @@ describe('buildEtcdConfig()', () => {
     expect(layout.clientsCa.keyFile).not.toBe(layout.peersCa.keyFile);
   });
 
+  test('tells watches how far they are every five seconds, as the etcd of kubeadm does', () => {
+    expect(configOf()['watch-progress-notify-interval']).toBe(5_000_000_000);
+  });
+
   test('writes IPv6 addresses in brackets', () => {
     expect(urlOf('2001:db8::1', 2380)).toBe('https://[2001:db8::1]:2380');
     expect(configOf({ address: '2001:db8::1' })['initial-cluster']).toBe('node-1=https://[2001:db8::1]:2380');

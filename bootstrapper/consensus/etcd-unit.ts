@@ -7,6 +7,9 @@ export const ETCD_USER = 'cluster-etcd';
 /** 8 GiB is the largest quota etcd recommends; 4 leaves room to raise it in an emergency. */
 export const DEFAULT_QUOTA_BYTES = 4 * 1024 ** 3;
 
+/** As kubeadm's own etcd has it (cmd/kubeadm/app/phases/etcd/local.go); etcd's configuration file takes nanoseconds. */
+const PROGRESS_INTERVAL_NS = 5_000_000_000;
+
 export interface ListenPorts {
   readonly client: number;
   readonly peer: number;
@@ -75,6 +78,8 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
     // The API server compacts its own history every five minutes; this covers a cluster that has none yet.
     'auto-compaction-mode': 'periodic',
     'auto-compaction-retention': '1h',
+    // The API server may not ask etcd what it is able to do, and so never asks a watch how far it is: it has to be told.
+    'watch-progress-notify-interval': PROGRESS_INTERVAL_NS,
     'strict-reconfig-check': true,
     // The gateway would speak with the server's certificate and so as whoever its common name says.
     'enable-grpc-gateway': false,
