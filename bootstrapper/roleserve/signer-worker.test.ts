@@ -2,19 +2,48 @@ import { expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../internal/testing/index.ts';
 import { planSigner, signerWorker } from './signer-worker.ts';
-import type { LocalControlPlane } from './values.ts';
+import type { LocalControlPlane, RoleSet } from './values.ts';
 
 const controlPlane = { curatorEndpoint: 'x:1' } as LocalControlPlane;
+const member: RoleSet = new Set(['ConsensusMember']);
+const worker: RoleSet = new Set(['KubernetesWorker']);
 
-test('the plan follows the control plane', () => {
-  expect(planSigner(undefined, false)).toMatchObject({ kind: 'stop' });
-  expect(planSigner(controlPlane, false)).toMatchObject({ kind: 'start' });
-  expect(planSigner(controlPlane, true)).toEqual({ kind: 'keep' });
+test('the plan follows the role, and waits for the control plane that belongs to it', () => {
+  expect(planSigner({ controlPlane: undefined, roles: undefined }, false)).toMatchObject({ kind: 'wait' });
+  expect(planSigner({ controlPlane: undefined, roles: worker }, false)).toMatchObject({ kind: 'stop' });
+  expect(planSigner({ controlPlane: undefined, roles: member }, false)).toMatchObject({ kind: 'wait' });
+  expect(planSigner({ controlPlane, roles: member }, false)).toMatchObject({ kind: 'start' });
+  expect(planSigner({ controlPlane, roles: member }, true)).toEqual({ kind: 'keep' });
+  expect(planSigner({ controlPlane, roles: worker }, true)).toMatchObject({ kind: 'stop' });
+});
+
+test('an agent that starts again leaves the signer running until it knows that the role has gone', async () => {
+  const localControlPlane = new EventValue<LocalControlPlane | undefined>();
+  const localRoles = new EventValue<RoleSet | undefined>();
+  localControlPlane.set(undefined);
+  localRoles.set(undefined);
+  const clock = new FakeClock();
+  const calls: string[] = [];
+  const driver = {
+    start: () => Promise.resolve((calls.push('start'), [])),
+    stop: () => Promise.resolve(void calls.push('stop')),
+  };
+  const worker = signerWorker({ reads: { localControlPlane, localRoles }, driver, clock });
+  await using _tree = superviseForTest(worker, { clock });
+  await settle();
+  localRoles.set(member);
+  await settle();
+  localControlPlane.set(controlPlane);
+  await settle();
+  expect(calls).not.toContain('stop');
+  expect(calls).toContain('start');
 });
 
 test('keys are handed over until none is missing, and the unit goes with the control plane', async () => {
   const localControlPlane = new EventValue<LocalControlPlane | undefined>();
+  const localRoles = new EventValue<RoleSet | undefined>();
   localControlPlane.set(undefined);
+  localRoles.set(worker);
   const clock = new FakeClock();
   const calls: string[] = [];
   let missing = ['kubernetes-ca.key'];
@@ -25,11 +54,12 @@ test('keys are handed over until none is missing, and the unit goes with the con
     },
     stop: async () => void calls.push('stop'),
   };
-  await using tree = superviseForTest(signerWorker({ reads: { localControlPlane }, driver, clock }), {
+  await using tree = superviseForTest(signerWorker({ reads: { localControlPlane, localRoles }, driver, clock }), {
     clock,
   });
   await settle();
   expect(calls).toEqual(['stop']);
+  localRoles.set(member);
   localControlPlane.set(controlPlane);
   await settle();
   const before = calls.length;
@@ -41,7 +71,7 @@ test('keys are handed over until none is missing, and the unit goes with the con
   await clock.advance(10_000);
   expect(calls.length).toBe(complete);
   expect(tree.records.filter(({ level }) => level === 'error')).toEqual([]);
-  localControlPlane.set(undefined);
+  localRoles.set(worker);
   await settle();
   await clock.advance(60_000);
   expect(calls.at(-1)).toBe('stop');

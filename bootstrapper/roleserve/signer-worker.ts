@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { map, type Readable } from '../../internal/event/index.ts';
+import { combine, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { LocalControlPlane } from './values.ts';
+import type { LocalControlPlane, RoleSet } from './values.ts';
 
 /** Until the keys of Kubernetes are there: they are made after etcd's. */
 const SOON_MS = 1_000;
@@ -16,7 +16,10 @@ export interface SignerDriver {
 }
 
 export interface SignerOptions {
-  readonly reads: { readonly localControlPlane: Readable<LocalControlPlane | undefined> };
+  readonly reads: {
+    readonly localControlPlane: Readable<LocalControlPlane | undefined>;
+    readonly localRoles: Readable<RoleSet | undefined>;
+  };
   readonly driver: SignerDriver;
   readonly clock: Clock;
 }
@@ -24,8 +27,8 @@ export interface SignerOptions {
 /** The signer runs where a control plane does. */
 export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable {
   return launcher({
-    input: map(reads.localControlPlane, (controlPlane) => ({ controlPlane })),
-    plan: ({ controlPlane }, running) => planSigner(controlPlane, running),
+    input: combine({ controlPlane: reads.localControlPlane, roles: reads.localRoles }),
+    plan: planSigner,
     start: async (scope) => {
       await driver.start(scope.signal);
       scope.run('keys', (child) => followKeys(driver, clock, child));
@@ -34,8 +37,19 @@ export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable 
   });
 }
 
-export function planSigner(controlPlane: LocalControlPlane | undefined, running: boolean): Plan<true> {
-  if (controlPlane === undefined) return { kind: 'stop', why: 'no control plane runs here' };
+interface Inputs {
+  readonly controlPlane: LocalControlPlane | undefined;
+  readonly roles: RoleSet | undefined;
+}
+
+/**
+ * Only a role that went stops it: an agent that has just started knows its roles before it has found its control plane
+ * again, and the signer is to outlive that.
+ */
+export function planSigner({ controlPlane, roles }: Inputs, running: boolean): Plan<true> {
+  if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
+  if (!roles.has('ConsensusMember')) return { kind: 'stop', why: 'idle: role absent' };
+  if (controlPlane === undefined) return { kind: 'wait', why: 'the control plane of this node' };
   return running ? { kind: 'keep' } : { kind: 'start', config: true };
 }
 

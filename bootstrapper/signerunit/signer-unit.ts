@@ -33,6 +33,7 @@ export interface SignerUnitPorts {
 /** The signer on this node. `start` may be repeated: it hands over keys that have come or changed, and restarts then only. */
 export class SignerUnit {
   readonly #ports: SignerUnitPorts;
+  #hasUsers = false;
 
   constructor(ports: SignerUnitPorts) {
     this.#ports = ports;
@@ -40,14 +41,8 @@ export class SignerUnit {
 
   /** Answers the names of the keys that are not there yet. */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
-    const { files, commands, units } = this.#ports;
-    for (const [user, what] of [
-      [config.joinserviceUser, 'join service'],
-      [SIGNER_USER, 'signer'],
-    ] as const) {
-      const account = `u ${user} - "${what} (cluster)" /nonexistent`;
-      await commands.run({ argv: ['systemd-sysusers', '--inline', account], timeoutMs: 20_000, signal });
-    }
+    const { files, units } = this.#ports;
+    await this.#makeUsers(config, signal);
     await files.writeAtomic(config.configFile, buildSignerConfig());
     const there = await this.#present(config.keys);
     const watched = [config.configFile, ...Object.values({ ...config.etcd }), ...Object.values(there)];
@@ -66,6 +61,22 @@ export class SignerUnit {
 
   async stop(signal: AbortSignal): Promise<void> {
     await this.#ports.units.stop(SIGNER_UNIT, signal);
+  }
+
+  async #makeUsers({ joinserviceUser }: SignerUnitConfig, signal: AbortSignal): Promise<void> {
+    if (this.#hasUsers) return;
+    for (const [user, what] of [
+      [joinserviceUser, 'join service'],
+      [SIGNER_USER, 'signer'],
+    ] as const) {
+      const account = `u ${user} - "${what} (cluster)" /nonexistent`;
+      await this.#ports.commands.run({
+        argv: ['systemd-sysusers', '--inline', account],
+        timeoutMs: 20_000,
+        signal,
+      });
+    }
+    this.#hasUsers = true;
   }
 
   async #present(keys: Readonly<Record<string, string>>): Promise<Readonly<Record<string, string>>> {
