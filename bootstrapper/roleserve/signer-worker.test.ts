@@ -54,9 +54,12 @@ test('keys are handed over until none is missing, and the unit goes with the con
     },
     stop: async () => void calls.push('stop'),
   };
-  await using tree = superviseForTest(signerWorker({ reads: { localControlPlane, localRoles }, driver, clock }), {
-    clock,
-  });
+  await using tree = superviseForTest(
+    signerWorker({ reads: { localControlPlane, localRoles }, driver, clock }),
+    {
+      clock,
+    },
+  );
   await settle();
   expect(calls).toEqual(['stop']);
   localRoles.set(member);

@@ -16,6 +16,7 @@ const CONTAINER_INTERFACES = /^(lo|cni|flannel|veth|docker|kube|cilium|cali|tunl
 
 export class LinuxMachine implements MachinePort {
   readonly #files: FilePort;
+  #bootId: string | undefined;
 
   constructor(files: FilePort) {
     this.#files = files;
@@ -43,9 +44,12 @@ export class LinuxMachine implements MachinePort {
     return [...byFamily('IPv4'), ...byFamily('IPv6')];
   }
 
+  /** Read once: it can't change while this process lives. */
   async bootId(): Promise<string> {
+    if (this.#bootId !== undefined) return this.#bootId;
     const raw = await this.#files.read('/proc/sys/kernel/random/boot_id', 4096);
     if (raw === undefined) throw new Error('reading the boot id: the kernel offers none');
-    return Buffer.from(raw).toString('utf8').trim();
+    this.#bootId = Buffer.from(raw).toString('utf8').trim();
+    return this.#bootId;
   }
 }
