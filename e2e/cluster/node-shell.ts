@@ -8,20 +8,20 @@ const ETCD_USERS = '/var/lib/cluster/consensus/users';
 /** A shell on one machine of a local cluster, through the CLI as an operator would. */
 export class NodeShell {
   readonly #bench: Bench;
-  readonly #cluster: string;
+  readonly #exec: readonly string[];
 
-  constructor(bench: Bench, cluster: string) {
+  constructor(bench: Bench, cluster: string, node = 'n1') {
     this.#bench = bench;
-    this.#cluster = cluster;
+    this.#exec = ['mini', 'exec', '--name', cluster, node, '--'];
   }
 
   /** stdout of a command that must succeed. */
   async run(...argv: readonly string[]): Promise<string> {
-    return (await this.#bench.must('mini', 'exec', '--name', this.#cluster, 'n1', '--', ...argv)).trim();
+    return (await this.#bench.must(...this.#exec, ...argv)).trim();
   }
 
   async exitCode(...argv: readonly string[]): Promise<number> {
-    return (await this.#bench.cli('mini', 'exec', '--name', this.#cluster, 'n1', '--', ...argv)).code;
+    return (await this.#bench.cli(...this.#exec, ...argv)).code;
   }
 
   kubectl(...args: readonly string[]): Promise<string> {
@@ -43,12 +43,7 @@ export class NodeShell {
       `${folder}/client.key`,
     ];
     return this.#bench.cli(
-      'mini',
-      'exec',
-      '--name',
-      this.#cluster,
-      'n1',
-      '--',
+      ...this.#exec,
       '/opt/cluster/bin/etcdctl',
       '--endpoints',
       'https://127.0.0.1:2379',
