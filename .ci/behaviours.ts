@@ -4,9 +4,10 @@
  * `node .ci/behaviours.ts` writes; with `--check` it fails when the page is not what the tests say, when a title names a
  * row that does not exist, or when a row without a test is not admitted to be open in docs/behaviours.json.
  */
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { escapeCell, publishPage } from './page.ts';
 
 interface Row {
   readonly behaviour: string;
@@ -46,9 +47,9 @@ export function renderPage(
     if (held.length === 0 && row.open === undefined) problems.push(`row ${number} has no test and no "open"`);
     if (held.length > 0 && row.open !== undefined)
       problems.push(`row ${number} is called open and has a test`);
-    const tested = held.map(({ source, title }) => `\`${source}\`: ${escape(title)}`).join('<br>');
+    const tested = held.map(({ source, title }) => `\`${source}\`: ${escapeCell(title)}`).join('<br>');
     const what = row.difference === undefined ? row.behaviour : `${row.behaviour} *Ours: ${row.difference}*`;
-    return `| ${number} | ${escape(what)} | ${tested === '' ? `**open**: ${escape(row.open ?? '')}` : tested} |`;
+    return `| ${number} | ${escapeCell(what)} | ${tested === '' ? `**open**: ${escapeCell(row.open ?? '')}` : tested} |`;
   });
   const open = Object.values(rows).filter(({ open }) => open !== undefined).length;
   const intro = `# Behaviours of a node's life
@@ -63,10 +64,6 @@ ${Object.keys(rows).length} rows, ${open} open.
   return { page: `${intro}${lines.join('\n')}\n`, problems };
 }
 
-function escape(text: string): string {
-  return text.replaceAll('|', '\\|');
-}
-
 function collect(): ReadonlyMap<string, readonly TaggedTest[]> {
   const found = new Map<string, TaggedTest[]>();
   for (const source of globSync(TESTS, { cwd: ROOT }).sort()) {
@@ -79,16 +76,6 @@ function collect(): ReadonlyMap<string, readonly TaggedTest[]> {
 
 if (import.meta.main) {
   const rows = JSON.parse(readFileSync(resolve(ROOT, ROWS), 'utf8')) as Readonly<Record<string, Row>>;
-  const { page, problems } = renderPage(rows, collect());
-  const path = resolve(ROOT, PAGE);
-  const stale = readFileSync(path, { encoding: 'utf8', flag: 'a+' }) !== page;
-  if (stale && process.argv.includes('--check'))
-    problems
-      .concat(`${PAGE} is stale: run \`node .ci/behaviours.ts\``)
-      .forEach((line) => process.stderr.write(`${line}\n`));
-  else {
-    problems.forEach((line) => process.stderr.write(`${line}\n`));
-    if (stale) writeFileSync(path, page);
-  }
-  if (problems.length > 0 || (stale && process.argv.includes('--check'))) process.exitCode = 1;
+  const made = renderPage(rows, collect());
+  publishPage({ root: ROOT, path: PAGE, ...made, command: 'node .ci/behaviours.ts' });
 }

@@ -129,6 +129,12 @@ describe('a policy', () => {
       want: 'policy-malformed',
     },
     {
+      name: 'with one register under its index and its name',
+      given: { ...written, registers: { 4: { expected: PCR }, pcr4: { expected: '00'.repeat(32) } } },
+      want: 'policy-malformed',
+      path: 'registers.pcr4',
+    },
+    {
       name: 'with PCR 24',
       given: { ...written, registers: { 24: { expected: PCR } } },
       want: 'policy-malformed',

@@ -35,9 +35,18 @@ const register = z.strictObject({
 });
 
 const registers = z
-  .record(
-    z.string().transform((name) => (/^\d+$/.test(name) ? `pcr${name}` : name)),
-    register,
+  .record(z.string(), register)
+  .superRefine((all, context) => {
+    for (const name of Object.keys(all))
+      if (name !== registerName(name) && registerName(name) in all)
+        context.addIssue({
+          code: 'custom',
+          path: [registerName(name)],
+          message: 'this register is there twice',
+        });
+  })
+  .transform((all) =>
+    Object.fromEntries(Object.entries(all).map(([name, rule]) => [registerName(name), rule])),
   )
   .superRefine((all, context) => {
     for (const [name, { expected }] of Object.entries(all)) {
@@ -50,6 +59,11 @@ const registers = z
       if (!isRight) context.addIssue({ code: 'custom', path: [name], message });
     }
   });
+
+/** PCRs have an index and a name. */
+function registerName(written: string): string {
+  return /^\d+$/.test(written) ? `pcr${written}` : written;
+}
 
 const machine = z
   .string()
