@@ -1,4 +1,4 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
+import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
@@ -29,10 +29,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     for (const [name, runnable] of Object.entries({ enrolment, ...runnables })) scope.run(name, runnable);
     scope.healthy();
     await options.onReady();
-    await new Promise<void>((resolve) =>
-      scope.signal.addEventListener('abort', () => resolve(), { once: true }),
-    );
-    scope.signal.throwIfAborted();
+    await untilAborted(scope.signal);
   };
   const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });
   tree.of = () => supervision.tree();
@@ -52,9 +49,7 @@ function enrolmentRunnable(enrolment: Enrolment<Membership>, end: (reason: unkno
       scope.signal.throwIfAborted();
       if (error instanceof CodedError && !error.retryable) {
         scope.waiting(`an operator: ${error.message}`);
-        await new Promise<void>((resolve) =>
-          scope.signal.addEventListener('abort', () => resolve(), { once: true }),
-        );
+        await untilAborted(scope.signal);
       } else end(error);
       scope.signal.throwIfAborted();
     }

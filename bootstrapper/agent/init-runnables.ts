@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
@@ -44,7 +45,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     scope.waiting('nothing: there is no init to serve');
     // A machine whose way into a cluster has ended for good has to answer why.
     await when(options.enrolment.status, ({ state }) => state === 'Failed', scope.signal);
-    await listen(options, scope, () => aborted(scope.signal));
+    await listen(options, scope, () => untilAborted(scope.signal));
   };
 
   /** An init under way, a machine that is nobody's yet, or one that has to answer why it can't be enrolled. */
@@ -132,11 +133,4 @@ export function outcomeRunnable(options: OutcomeOptions): Runnable {
     }
     scope.done();
   };
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise<never>((_, reject) => {
-    if (signal.aborted) reject(signal.reason as Error);
-    else signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-  });
 }

@@ -1,4 +1,5 @@
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
@@ -40,8 +41,7 @@ export function evidenceSocketRunnable(
     });
     scope.healthy();
     scope.waiting('questions of the join service');
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-    signal.throwIfAborted();
+    await untilAborted(signal);
   };
 }
 

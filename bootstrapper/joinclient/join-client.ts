@@ -1,4 +1,4 @@
-import { childSignal } from '../../internal/cleanup/index.ts';
+import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -280,10 +280,9 @@ export class JoinClient {
   }
 
   #hurried(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#hurry = resolve;
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#hurry = resolve;
+    return Promise.race([promise, untilAborted(signal)]);
   }
 
   #problem(error: unknown): JoinProblem {

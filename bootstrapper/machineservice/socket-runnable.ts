@@ -1,3 +1,4 @@
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { implement, localUpgrade, RpcServer, type LocalPeer } from '../../internal/rpc/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
@@ -25,11 +26,6 @@ export function agentSocketRunnable(
     await server.listenAt(path);
     scope.healthy();
     scope.waiting('questions of this machine’s administrator');
-    await new Promise<void>((resolve) => {
-      if (signal.aborted) resolve();
-      signal.addEventListener('abort', () => resolve(), { once: true });
-    });
-    await server.close(GRACE_MS);
-    signal.throwIfAborted();
+    await untilAborted(signal).finally(() => server.close(GRACE_MS));
   };
 }

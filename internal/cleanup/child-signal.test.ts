@@ -1,8 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/fake-clock.ts';
-import { untilAborted } from '../testing/until-aborted.ts';
-import { childSignal, TimeoutError, withTimeout } from './index.ts';
+import { childSignal, TimeoutError, untilAborted, withTimeout } from './index.ts';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 
@@ -56,6 +55,22 @@ describe('childSignal()', () => {
       if (round === 1000) expect(listeners(parent.signal)).toBeLessThan(2);
     }
     expect(listeners(parent.signal)).toBe(0);
+  });
+});
+
+describe('untilAborted()', () => {
+  test('rejects with the reason when the signal fires, and keeps no listener', async () => {
+    const stop = new AbortController();
+    const reason = new Error('enough');
+    const waiting = untilAborted(stop.signal);
+    stop.abort(reason);
+    await expect(waiting).rejects.toBe(reason);
+    expect(listeners(stop.signal)).toBe(0);
+  });
+
+  test('of a signal that has fired before rejects at once', async () => {
+    const reason = new Error('enough');
+    await expect(untilAborted(AbortSignal.abort(reason))).rejects.toBe(reason);
   });
 });
 

@@ -22,6 +22,18 @@ export function childSignal(parent: AbortSignal): ChildSignal {
   };
 }
 
+/**
+ * Waits for nothing but the signal and rejects with its reason, at once when it has fired before: a listener that is
+ * added after the event waits for ever.
+ */
+export function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise<never>((_, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
 /** Thrown as the abort reason of `withTimeout`. */
 export class TimeoutError extends Error {
   override readonly name = 'TimeoutError';
@@ -47,11 +59,8 @@ export async function withTimeout<T>(
     () => child.abort(new TimeoutError(`${options.what}: no answer within ${options.ms} ms`)),
     () => undefined,
   );
-  const aborted = new Promise<never>((_, reject) => {
-    child.signal.addEventListener('abort', () => reject(child.signal.reason as Error), { once: true });
-  });
   try {
-    return await Promise.race([work(child.signal), aborted]);
+    return await Promise.race([work(child.signal), untilAborted(child.signal)]);
   } finally {
     timer.abort();
     await timeout;

@@ -1,2 +1,2 @@
 /** Ground: signals and resources that always let go. */
-export { childSignal, TimeoutError, withTimeout, type ChildSignal } from './child-signal.ts';
+export { childSignal, TimeoutError, untilAborted, withTimeout, type ChildSignal } from './child-signal.ts';

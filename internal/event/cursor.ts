@@ -61,7 +61,9 @@ export class Cursor<T> implements Watcher<T> {
       how();
     };
     this.#interrupt = (reason) => settle(() => reject(reason));
-    signal.addEventListener('abort', onAbort, { once: true });
+    // It may have fired since the last wake-up: a view can be woken by a source while another one is still unset.
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
     return promise;
   }
 }

@@ -214,6 +214,17 @@ describe('operators', () => {
     expect(value.waiting).toBe(0);
   });
 
+  test('a view that was woken in vain ends with the signal that fired in the same turn', async () => {
+    const controller = new AbortController();
+    const role = new EventValue<string>();
+    using watcher = combine({ role, curator: new EventValue<string>() }).watch();
+    const waiting = watcher.next(controller.signal);
+    role.set('worker');
+    controller.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+    expect(role.waiting).toBe(0);
+  });
+
   test('when() gives the first value that fits and narrows its type', async () => {
     const value = new EventValue<number | undefined>();
     value.set(undefined);

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { withTimeout } from '../cleanup/index.ts';
+import { untilAborted, withTimeout } from '../cleanup/index.ts';
 import type { Clock } from '../clock/index.ts';
 
 /** The loopback only: metrics tell strangers too much. */
@@ -32,15 +32,12 @@ export async function serveMetrics(
       );
   });
   server.maxConnections = 16;
-  server.listen(options.port, HOST);
-  await once(server, 'listening', { signal });
-  options.onListening?.((server.address() as AddressInfo).port);
   try {
-    return await new Promise<never>((_, reject) => {
-      server.once('error', reject);
-      signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      if (signal.aborted) reject(signal.reason as Error);
-    });
+    server.listen(options.port, HOST);
+    await once(server, 'listening');
+    options.onListening?.((server.address() as AddressInfo).port);
+    const failed = new Promise<never>((_, reject) => server.once('error', reject));
+    return await Promise.race([failed, untilAborted(signal)]);
   } finally {
     server.close();
     server.closeAllConnections();

@@ -25,12 +25,15 @@ import type { Logger } from '../logging/index.ts';
 import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
 import { statusFromError, type Disclosure } from './errors.ts';
+import { FrontDoor, type WaitingRoom } from './front-door.ts';
 import type { Upgrade } from './upgrade.ts';
 
 /** What a handler knows of its call. */
 export interface Call<P> {
   /** Who asked, as the upgrade proved it. A caller can't choose it. */
   readonly peer: P;
+  /** The address that its connection came from. */
+  readonly address: string;
   /** Fires when the caller has gone or the server closes. */
   readonly signal: AbortSignal;
 }
@@ -66,8 +69,10 @@ export interface RpcServerOptions<P> {
   readonly services: readonly [Implementation<P>, ...Implementation<P>[]];
   readonly disclose: Disclosure;
   readonly log: Logger;
-  /** Connections at once, those still proving themselves included. */
+  /** Connections at once, those still proving themselves included; with a `room` those that have proved themselves. */
   readonly maxConnections?: number;
+  /** For ports that strangers reach. Absent: whoever comes first proves itself first, all at once. */
+  readonly room?: WaitingRoom;
   /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
   readonly maxConnectionAgeMs?: number;
 }
@@ -79,7 +84,8 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #net: NetServer;
   readonly #closing = new AbortController();
   readonly #sockets = new Set<Socket>();
-  readonly #peers = new Map<string, P>();
+  readonly #peers = new Map<string, Pick<Call<P>, 'peer' | 'address'>>();
+  readonly #door: FrontDoor;
   readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
 
   constructor(options: RpcServerOptions<P>) {
@@ -104,12 +110,13 @@ export class RpcServer<P> implements AsyncDisposable {
     }
     this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
-    this.#net.maxConnections = options.maxConnections ?? 512;
+    this.#door = new FrontDoor(options, new SystemClock());
+    this.#net.maxConnections = this.#door.maxSockets;
   }
 
   /** Listens on "host" and port (0: any) and answers the port. */
   async listen(host: string, port: number): Promise<number> {
-    this.#net.listen(port, host);
+    this.#net.listen({ port, host, backlog: this.#door.backlog });
     await once(this.#net, 'listening');
     return (this.#net.address() as AddressInfo).port;
   }
@@ -153,11 +160,14 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#sockets.add(socket);
     socket.on('error', () => undefined); // a peer that resets is not our failure; 'close' follows
     socket.once('close', () => this.#sockets.delete(socket));
+    const address = socket.remoteAddress ?? '';
     try {
+      using _place = await this.#door.enter(socket, this.#closing.signal);
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
-      this.#introduce(upgraded.socket, upgraded.peer);
+      this.#door.settle(upgraded.socket, address);
+      this.#introduce(upgraded.socket, { peer: upgraded.peer, address });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
@@ -170,19 +180,19 @@ export class RpcServer<P> implements AsyncDisposable {
    * it twice, towards two addresses of this server, and would be taken for the other. So the socket gets a name of
    * our own that nobody can choose or meet again.
    */
-  #introduce(socket: Socket, peer: P): void {
+  #introduce(socket: Socket, known: Pick<Call<P>, 'peer' | 'address'>): void {
     const name = `connection-${randomUUID()}`;
     Object.defineProperty(socket, 'remoteAddress', { value: name });
     const key = socket.remotePort === undefined ? name : `${name}:${socket.remotePort}`;
-    this.#peers.set(key, peer);
+    this.#peers.set(key, known);
     socket.once('close', () => this.#peers.delete(key));
   }
 
   /** The peer of the connection a call came on, by the name that `#introduce` gave it. */
   #call(call: { getPeer(): string }, signal: AbortSignal): Call<P> {
-    const peer = this.#peers.get(call.getPeer());
-    if (peer === undefined) throw new Error('a call on a connection that proved nothing');
-    return { peer, signal };
+    const known = this.#peers.get(call.getPeer());
+    if (known === undefined) throw new Error('a call on a connection that proved nothing');
+    return { ...known, signal };
   }
 
   #handler(kind: string, handler: unknown): UntypedHandleCall {
@@ -242,7 +252,8 @@ function whileCalled(call: AnyCall, closing: AbortSignal): { readonly signal: Ab
   const onCancelled = (): void => controller.abort(new Error('the caller has gone'));
   const onClosing = (): void => controller.abort(closing.reason);
   call.once('cancelled', onCancelled);
-  closing.addEventListener('abort', onClosing, { once: true });
+  if (closing.aborted) onClosing();
+  else closing.addEventListener('abort', onClosing, { once: true });
   return {
     signal: controller.signal,
     [Symbol.dispose]: () => {
