@@ -15,13 +15,13 @@ import {
   type NamedKey,
   type RunningConsensus,
 } from '../consensus/index.ts';
-import { CURATOR_PORT, CuratorUnit, JOIN_PORT } from '../curatorunit/index.ts';
+import { AUTHORIZE_PORT, CURATOR_PORT, CuratorUnit, JOIN_PORT } from '../curatorunit/index.ts';
 import { ETCD_PIPE, SIGNER_SOCKET } from '../signerunit/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
+import { placeAuthorization, retireControlPlane, type RetirePorts } from '../kubernetes/index.ts';
 import { refuseOtherAddress } from '../preflight/index.ts';
 import type {
   BootstrapData,
@@ -60,6 +60,8 @@ export interface DriverOptions {
   readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
+  /** How long certificates of a control plane live. */
+  readonly certificateMinutes: () => number;
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
   readonly stores: readonly [string, ...string[]];
 }
@@ -142,7 +144,20 @@ export class MachineControlPlane implements ControlPlaneDriver {
       },
     } as const;
     await new CuratorUnit(this.#ports).start(config, signal);
+    const { nodeId, clusterCaPem } = membership;
+    // Before the API server, which waits for the curator.
+    const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
+    await placeAuthorization(this.#ports.files, place);
     return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
+  }
+
+  /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
+  async renewConsensus(signal: AbortSignal): Promise<void> {
+    const [config, membership, before] = [this.#memberConfig(), this.#options.membership(), this.#running];
+    if (config === undefined || membership === undefined || before === undefined) return;
+    this.#running = await this.#consensusPort().renew(config);
+    before[Symbol.dispose]();
+    await this.startCurator(membership, signal);
   }
 
   async checkStop(signal: AbortSignal): Promise<void> {
@@ -193,6 +208,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
       peers,
       etcdBinary: this.#options.etcdBinary,
       stateDir: PLACES.state,
+      validDays: this.#options.certificateMinutes() / MINUTES_PER_DAY,
     };
   }
 
@@ -215,6 +231,8 @@ export class MachineControlPlane implements ControlPlaneDriver {
     return this.#running;
   }
 }
+
+const MINUTES_PER_DAY = 24 * 60;
 
 type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
 

@@ -183,6 +183,7 @@ function workloads(
       writes,
       phases,
       host,
+      nodeId: node.identity.nodeId,
       ownAddress,
       apiServerEtcd,
       madeTheCluster: () => node.job.accepted.peek().set,

@@ -5,6 +5,7 @@
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { CuratorUnitError, curatorUnitErrors, type CuratorUnitErrorCode } from './errors.ts';
 export {
+  AUTHORIZE_PORT,
   CURATOR_PORT,
   JOIN_PORT,
   JOINSERVICE_USER,

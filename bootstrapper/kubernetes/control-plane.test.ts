@@ -24,6 +24,7 @@ const never = new AbortController().signal;
 const settings: KubernetesSettings = {
   version: 'v1.35.4',
   clusterName: 'blue',
+  nodeId: 'node-1',
   nodeName: 'n1',
   nodeAddress: '198.18.0.11',
   podSubnet: '198.19.0.0/17',

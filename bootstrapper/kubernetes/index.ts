@@ -5,6 +5,7 @@
  *
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
+export { placeAuthorization } from './authorization.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
 export { isListening, probeReadyz, type ApiProbe } from './api-probe.ts';
 export {

@@ -70,13 +70,18 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
       extraArgs: [
         { name: 'encryption-provider-config', value: PATHS.encryption },
         { name: 'encryption-provider-config-automatic-reload', value: 'true' },
+        // Removed nodes are refused before Kubernetes' own authorizers (./authorization.ts).
+        { name: 'authorization-config', value: PATHS.authorization },
         // Without it nothing proves that a kubelet is the one that was asked for (logs, exec, metrics).
         { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
         // One token would be enough for a certificate of any node's name: there are none, and none would be taken.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
       ],
-      extraVolumes: [volume('encryption', PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')))],
+      extraVolumes: [
+        volume('encryption', folderOf(PATHS.encryption)),
+        volume('authorization', folderOf(PATHS.authorization)),
+      ],
     },
     controllerManager: {
       extraArgs: [
@@ -91,6 +96,10 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
     },
     scheduler: { extraArgs: [{ name: 'profiling', value: 'false' }] },
   };
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
 }
 
 function volume(name: string, path: string): object {

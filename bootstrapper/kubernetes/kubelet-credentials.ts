@@ -15,15 +15,20 @@ const YEAR_DAYS = 365;
  */
 export async function makeKubeletCredentials(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
-  settings: Pick<KubernetesSettings, 'nodeName' | 'nodeAddress'>,
+  settings: Pick<KubernetesSettings, 'nodeId' | 'nodeName' | 'nodeAddress'>,
 ): Promise<void> {
   const { files, nowMs } = ports;
   const [caPem, caKey] = [await text(files, `${PATHS.pki}/ca.crt`), await text(files, `${PATHS.pki}/ca.key`)];
   const signer = new KeySigner({ caPem, keyPem: new Secret(caKey), nowMs });
   await files.makeDirectory(folderOf(KUBELET_FILES.ca));
   await files.writeAtomic(KUBELET_FILES.ca, caPem, { mode: 0o644 });
-  const { nodeName, nodeAddress } = settings;
-  const whom = { commonName: `system:node:${nodeName}`, organization: 'system:nodes', validDays: YEAR_DAYS };
+  const { nodeId, nodeName, nodeAddress } = settings;
+  const whom = {
+    commonName: `system:node:${nodeName}`,
+    organization: 'system:nodes',
+    userId: nodeId,
+    validDays: YEAR_DAYS,
+  };
   await makePair(files, signer, {
     keyFile: KUBELET_FILES.clientKey,
     certFile: KUBELET_FILES.clientCert,

@@ -3,6 +3,7 @@ export interface KubernetesSettings {
   /** "vMAJOR.MINOR.PATCH" */
   readonly version: string;
   readonly clusterName: string;
+  readonly nodeId: string;
   readonly nodeName: string;
   readonly nodeAddress: string;
   readonly podSubnet: string;
@@ -36,6 +37,7 @@ export const PATHS = {
   adminConf: '/etc/kubernetes/admin.conf',
   superAdminConf: '/etc/kubernetes/super-admin.conf',
   encryption: '/etc/kubernetes/encryption/config.json',
+  authorization: '/etc/kubernetes/authorization/config.json',
   manifests: '/etc/kubernetes/manifests',
 } as const;
 

@@ -48,6 +48,7 @@ export interface KubernetesWorkerOptions {
   readonly writes: { readonly kubernetesStatus: Settable<KubernetesStatus | undefined> };
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
+  readonly nodeId: string;
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
   /** Whether this node made the cluster: it alone may make the keys that all control planes share. */
@@ -69,7 +70,7 @@ function rolesOf({ bootstrap, roles }: Pick<Inputs, 'bootstrap' | 'roles'>): Rol
 export function planKubernetes(
   inputs: Inputs,
   host: HostSettings,
-  ownAddress: () => string,
+  own: { readonly nodeId: string; readonly address: () => string },
 ): Plan<KubernetesStart> {
   const { bootstrap, membership, settings, components } = inputs;
   const roles = rolesOf(inputs);
@@ -83,8 +84,9 @@ export function planKubernetes(
   const kubernetes: KubernetesSettings = {
     version: settings.kubernetesVersion,
     clusterName: settings.clusterName,
+    nodeId: own.nodeId,
     nodeName,
-    nodeAddress: membership?.nodeAddress ?? ownAddress(),
+    nodeAddress: membership?.nodeAddress ?? own.address(),
     podSubnet: settings.podSubnet,
     serviceSubnet: settings.serviceSubnet,
     apiServerSans: settings.apiServerSans,
@@ -99,7 +101,7 @@ export function planKubernetes(
  * made while etcd starts and images are imported. A control plane comes and goes beside a kubelet that stays.
  */
 export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
-  const { reads, host, ownAddress } = options;
+  const { reads, host, nodeId, ownAddress } = options;
   return launcher({
     input: combine({
       bootstrap: reads.bootstrapData,
@@ -108,7 +110,7 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
       roles: reads.localRoles,
       components: reads.localComponents,
     }),
-    plan: (inputs) => planKubernetes(inputs, host, ownAddress),
+    plan: (inputs) => planKubernetes(inputs, host, { nodeId, address: ownAddress }),
     start: (scope, start) => serve(options, scope, start),
     retire: async ({ signal }) => {
       options.writes.kubernetesStatus.set(undefined);

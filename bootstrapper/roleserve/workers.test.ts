@@ -142,7 +142,7 @@ describe('planControlPlane()', () => {
 describe('planKubernetes()', () => {
   const known = { bootstrap: undefined, membership, settings, roles: all, components };
   const plan = (changes: Partial<typeof known> | object) =>
-    planKubernetes({ ...known, ...changes }, host, () => '198.18.0.99');
+    planKubernetes({ ...known, ...changes }, host, { nodeId: 'node-1', address: () => '198.18.0.99' });
 
   test.each([
     {
@@ -411,6 +411,7 @@ async function createKubernetes() {
     writes: values,
     phases,
     host,
+    nodeId: 'node-1',
     ownAddress: () => '198.18.0.11',
     madeTheCluster: () => false,
     apiServerEtcd: etcd,

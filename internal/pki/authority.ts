@@ -17,6 +17,8 @@ import { algorithmOf, pubKeyOf, webPrivateKey, webPublicKey } from './keys.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const CA_YEARS = 10;
+/** k8s.io/apimachinery/pkg/apis/asn1: the subject's attribute that the API server takes for the user's uid. */
+const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
 /** Clocks of two machines may differ by this much. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
@@ -26,6 +28,8 @@ export type Usage = 'server' | 'client';
 export interface LeafSpec {
   readonly commonName: string;
   readonly organization?: string;
+  /** Of a client of the Kubernetes API: its user's uid there. */
+  readonly userId?: string;
   /** SubjectPublicKeyInfo, DER. */
   readonly pubKeyDer: Uint8Array;
   readonly usages: readonly [Usage, ...Usage[]];
@@ -91,6 +95,7 @@ export class KeySigner implements Signer {
     const subject = [
       { CN: [spec.commonName] },
       ...(spec.organization === undefined ? [] : [{ O: [spec.organization] }]),
+      ...(spec.userId === undefined ? [] : [{ [KUBERNETES_UID]: [spec.userId] }]),
     ];
     const certificate = await X509CertificateGenerator.create(
       {

@@ -30,6 +30,8 @@ const shape = z.strictObject({
       signer: z.strictObject({ socket: path, etcdPipe: path }),
     })
     .optional(),
+  /** Whether kubelets are members, for the API server of this node: on the loopback. */
+  authorize: z.strictObject({ port: z.int().min(0).max(65535) }).optional(),
   etcd: z.strictObject({
     /** "host:port", the member beside this curator first. */
     endpoints: z.tuple([z.string().min(1)], z.string().min(1)),

@@ -8,6 +8,7 @@ import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
+import { createMembershipLookup, serveAuthorization } from '../authorize/index.ts';
 import { adminHandlers } from '../admin/index.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
@@ -40,6 +41,7 @@ export async function serve(
     readonly signal: AbortSignal;
     readonly onListening?: (port: number) => void;
     readonly onJoinListening?: (port: number) => void;
+    readonly onAuthorizing?: (port: number) => void;
     /** Where this program tells what it counts, on the loopback; nowhere unless said. */
     readonly metrics?: MetricsPlace;
   },
@@ -49,10 +51,11 @@ export async function serve(
   const identity = await readIdentity(read, config);
   const etcdIdentity = await readIdentity(read, config.etcd);
   const caPem = await read(config.clusterCaFile);
+  const etcdCaPem = await read(config.etcd.caFile);
   using etcd = new EtcdClient({
     endpoints: config.etcd.endpoints,
     identity: etcdIdentity,
-    serverCaPem: await read(config.etcd.caFile),
+    serverCaPem: etcdCaPem,
     clock,
   });
   const certificates = [
@@ -103,6 +106,13 @@ export async function serve(
         ? undefined
         : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),
       join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
+      config.authorize === undefined
+        ? undefined
+        : serveAuthorization(
+            { ...config.authorize, identity, callersCaPem: etcdCaPem, onListening: options.onAuthorizing },
+            { lookup: createMembershipLookup(cluster, clock), log: log.child('authorize') },
+            signal,
+          ),
     ]);
   } finally {
     await server.close(GRACE_MS);

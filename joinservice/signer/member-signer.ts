@@ -155,6 +155,8 @@ function kubeletLeaf(
   return {
     commonName: `system:node:${node.name}`,
     organization: 'system:nodes',
+    // By it the API servers know which machine this is, also when another one has got its name (joinservice/authorize).
+    userId: node.nodeId,
     pubKeyDer,
     usages: [as.usage],
     names: as.names,
