@@ -148,6 +148,10 @@ export class MachineControlPlane implements ControlPlaneDriver {
     // Before the API server, which waits for the curator.
     const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
     await placeAuthorization(this.#ports.files, place);
+    const { nodeId, clusterCaPem } = membership;
+    // Before the API server, which waits for the curator.
+    const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
+    await placeAuthorization(this.#ports.files, place);
     return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
   }
 
