@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
@@ -20,7 +21,7 @@ import type { ClusterDirectory, ControlPlaneNode } from './directory.ts';
 
 const signal = AbortSignal.timeout(30_000);
 const clock = new SystemClock();
-const { log } = createMemoryLogger();
+const { log, records: lines } = createMemoryLogger();
 let folder: string;
 let cluster: TestCluster;
 let own: TestPeer;
@@ -55,7 +56,12 @@ async function startCurator(
       accept: (certificate) => verifyMember(certificate, cluster.trust),
     }),
     services: [
-      implement(Curator, { checkHealth: async () => ({ nodeId: host, epoch: 1n }) } as never),
+      implement(Curator, {
+        checkHealth: async () => {
+          if (over.disowns === true) throw new CodedError(refusals, 'curator-not-member', 'admitting a node');
+          return { nodeId: host, epoch: 1n };
+        },
+      } as never),
       implement(Distribution, {
         fetchBlob: over.fetchBlob ?? (() => Readable.from([])),
         watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
@@ -81,7 +87,12 @@ async function startCurator(
   };
 }
 
+const refusals = {
+  'curator-not-member': { fault: 'operator', exit: 'refused', retryable: false, meaning: '-', fix: '-' },
+} as const;
+
 interface FakeBehaviour {
+  readonly disowns: boolean;
   readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
 }
 
@@ -173,6 +184,18 @@ describe('CuratorClient', () => {
     cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
     const foreign = createClient([a]);
     await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
+  });
+
+  test('says that the node is disowned when a curator has no record of its key, and asks no other (row 59)', async () => {
+    const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
+    const client = createClient([a, b]);
+    await expect(ask(client)).rejects.toMatchObject({
+      code: 'curatorclient-disowned',
+      cause: { code: 'curator-not-member' },
+    });
+    expect(lines.filter(({ level }) => level === 'error')).toMatchObject([
+      { message: 'this node is disowned: the cluster has no record of its key' },
+    ]);
   });
 
   test('asks written addresses when nobody in the directory answers (row 41)', async () => {

@@ -120,7 +120,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
         return await this.#with(target, work, signal);
       } catch (error) {
         if (isAbort(error, signal)) throw error;
-        if (error instanceof RemoteError && !error.retryable) throw error;
+        if (error instanceof RemoteError && !error.retryable) throw this.#finalFrom(error, target);
         if (isDown(error)) this.#failedAtMs.set(keyOf(target), clock.monotonicMs());
         log.info('a curator did not serve to the end', { endpoint: target.endpoint, error });
         last = error;
@@ -175,6 +175,19 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
           : Math.min(pauseMs * PAUSE_GROWTH, LONGEST_PAUSE_MS);
       await clock.sleep(pauseMs, signal);
     }
+  }
+
+  /** A linearizable read is behind each refusal: what one curator says of this node's membership, all of them do. */
+  #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
+    if (error.code !== 'curator-not-member') return error;
+    const disowned = new CuratorClientError('curatorclient-disowned', `asking the curator at ${endpoint}`, {
+      cause: error,
+    });
+    this.#options.log.error('this node is disowned: the cluster has no record of its key', {
+      endpoint,
+      error: disowned,
+    });
+    return disowned;
   }
 
   async #with<T>(

@@ -15,6 +15,14 @@ export const curatorClientErrors = defineErrors({
     meaning: 'A curator left the directory while it was being asked.',
     fix: 'Nothing: the node goes on at another one.',
   },
+  'curatorclient-disowned': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'A curator of this cluster says that this node is disowned: its key is on no record of a member any more. It was removed.',
+    fix: 'If the node is to be a member again: `cluster node reset` on it, then let it join anew, with a new key. Otherwise switch it off.',
+  },
   'curatorclient-other-node': {
     fault: 'peer',
     exit: 'refused',

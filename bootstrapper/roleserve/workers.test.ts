@@ -455,7 +455,7 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });
 
-test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays (rows 16, 28, 35)', async () => {
+test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays (rows 16, 18, 28, 35)', async () => {
   const { values, phases, files, units, worker } = await createKubernetes();
   await using _tree = superviseForTest(worker);
   values.clusterMembership.set(membership);

@@ -57,7 +57,7 @@ async function createCurators(count = 1) {
 }
 
 function as(peer: TestPeer, callSignal = signal) {
-  return { peer: peer.identity, signal: callSignal };
+  return { peer: peer.identity, signal: callSignal, address: '127.0.0.1' };
 }
 
 function idOf(peer: TestPeer): string {

@@ -358,7 +358,7 @@ describe('operators', () => {
     b = new TestMachine(hardwareOf(tpm));
   }, 60_000);
 
-  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said', async () => {
+  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said (row 12)', async () => {
     using session = await b.dial(endpoint);
     const admitted = session.admitted({ hostname: 'B.example.org', facts: [fact('dns', 'pass')] });
     const join = await until(async () => {

@@ -1,0 +1,72 @@
+import type { MemberIdentity } from '../../internal/pki/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  MemoryEtcd,
+  settle,
+  TestCluster,
+  type TestPeer,
+} from '../../internal/testing/index.ts';
+import { Curator } from '../curator/index.ts';
+import type { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+
+/** What a member sees of a curator, without a wire in between. */
+export type CuratorHandlers = Handlers<typeof CuratorContract, MemberIdentity>;
+
+/** One etcd, one cluster with an owner and a control-plane node, and as many curators as a test wants. */
+export class TestCurators implements AsyncDisposable {
+  readonly etcd: MemoryEtcd;
+  readonly clock = new FakeClock();
+  readonly cluster: TestCluster;
+  readonly first: TestPeer;
+  readonly owner: TestPeer;
+  readonly all: readonly Curator[];
+  readonly #stop = new AbortController();
+  readonly #runs: readonly Promise<unknown>[];
+
+  private constructor(parts: Pick<TestCurators, 'etcd' | 'cluster' | 'first' | 'owner'>, count: number) {
+    this.etcd = parts.etcd;
+    this.cluster = parts.cluster;
+    this.first = parts.first;
+    this.owner = parts.owner;
+    const nodeId = nodeIdOf(parts.first);
+    const facts = {
+      certificates: [{ name: 'curator', notAfterMs: 7 }],
+      etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+    };
+    this.all = Array.from(
+      { length: count },
+      () => new Curator({ etcd: this.etcd, nodeId, facts, clock: this.clock, log: createMemoryLogger().log }),
+    );
+    this.#runs = this.all.map((curator) => curator.run(this.#stop.signal).catch((error: unknown) => error));
+  }
+
+  static async create(count = 1, etcd = new MemoryEtcd()): Promise<TestCurators> {
+    const nowMs = new FakeClock().nowMs();
+    const cluster = await TestCluster.create(etcd, () => nowMs);
+    const first = await cluster.addNode('first', { roles: ['ConsensusMember', 'KubernetesController'] });
+    const owner = await cluster.addOperator('owner', 'owner');
+    const curators = new TestCurators({ etcd, cluster, first, owner }, count);
+    await settle();
+    return curators;
+  }
+
+  /** The calls of one of them. */
+  at(index: number): CuratorHandlers {
+    const curator = this.all[index];
+    if (curator === undefined) throw new Error(`there is no curator ${index}`);
+    return curator.service.handlers as unknown as CuratorHandlers;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stop.abort(new Error('the test is over'));
+    await Promise.allSettled(this.#runs);
+  }
+}
+
+/** Of a node. */
+export function nodeIdOf({ identity }: TestPeer): string {
+  if (identity.kind !== 'node') throw new Error(`operator ${identity.name} is no node`);
+  return identity.nodeId;
+}
