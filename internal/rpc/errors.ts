@@ -39,6 +39,13 @@ export const rpcErrors = defineErrors({
     meaning: 'The peer does not serve this call; its version is probably another one.',
     fix: 'Compare the versions of both programs; they may differ by one minor.',
   },
+  'rpc-crowded': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'More wait to be served than may wait, most of them from the same network.',
+    fix: 'Nothing: who is sent away comes again by itself. If it stays so, see in the log where the many come from.',
+  },
   'rpc-failed': {
     fault: 'peer',
     exit: 'internal',

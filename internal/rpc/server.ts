@@ -32,8 +32,8 @@ import type { Upgrade } from './upgrade.ts';
 export interface Call<P> {
   /** Who asked, as the upgrade proved it. A caller can't choose it. */
   readonly peer: P;
-  /** The address that its connection came from. */
-  readonly address: string;
+  /** Where its connection came from; absent for calls that came over none. */
+  readonly address?: string;
   /** Fires when the caller has gone or the server closes. */
   readonly signal: AbortSignal;
 }

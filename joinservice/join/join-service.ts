@@ -4,24 +4,29 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
+import { FairShares, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
 import type { AuditLog } from '../audit/index.ts';
 import type { NodeView } from '../curator/index.ts';
 import { Join } from '../joinproto/gen/join_pb.js';
 import { Admissions } from './admissions.ts';
+import { Budget } from './budget.ts';
 import { ClusterFacts } from './cluster-facts.ts';
+import { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { JoinFeed } from './join-feed.ts';
 import { joinHandlers } from './join-handlers.ts';
 import { MachineIdentifier } from './machine.ts';
 import { MemberKeys } from './member-keys.ts';
+import { runSweep } from './open-requests.ts';
 import { PolicySource } from './policy-source.ts';
 import { readAttestation, type AttestationInForce } from './read-attestation.ts';
-import { Turnstile } from './turnstile.ts';
+import { Refusals } from './refusals.ts';
 import { Tickets, type TicketSigner } from './tickets.ts';
 
-/** Machines that are decided about, or get their certificates, at the same time. */
-const AT_ONCE = 16;
+/** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
+const TURNSTILE = { places: 16, waiting: 4_096 };
+/** Audit entries and requests that strangers can cause on one node. */
+const STRANGERS = { size: 1_200, periodMs: 10 * 60_000 };
 
 export interface JoinServiceOptions {
   /** The cluster's part of etcd. */
@@ -49,16 +54,19 @@ export interface JoinServiceOptions {
  */
 export class JoinService {
   readonly service: Implementation<AttestedPeer>;
-  readonly admissions: Admissions;
+  /** Also for what attested TLS refuses. */
+  readonly refusals: Refusals;
   readonly #policy: PolicySource;
   readonly #feed: JoinFeed;
   readonly #keys: MemberKeys;
   readonly #clusterId: string;
+  readonly #ports: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log'>;
   readonly #attestation = new EventValue<AttestationInForce>();
 
   constructor(options: JoinServiceOptions) {
     const { etcd, audit, clock, log, own } = options;
     this.#clusterId = options.clusterId;
+    this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new MemberKeys({ etcd, log: log.child('keys') });
     this.#policy = new PolicySource({
@@ -70,14 +78,10 @@ export class JoinService {
       },
     });
     const configuration = this.#policy.current;
-    this.admissions = new Admissions({
-      etcd,
-      audit,
-      feed: this.#feed,
-      configuration,
-      clock,
-      nodeId: own.nodeId,
-    });
+    const budget = new Budget({ clock, ...STRANGERS });
+    const { nodeId } = own;
+    const deciding = { etcd, audit, feed: this.#feed, configuration, clock, nodeId };
+    this.refusals = new Refusals({ audit, clock, budget, nodeId });
     const facts = new ClusterFacts({
       etcd,
       clock,
@@ -86,14 +90,15 @@ export class JoinService {
       listNodes: options.listNodes,
     });
     const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock });
-    const tickets = new Tickets({ etcd, admissions: this.admissions, facts, signer: options.signer });
-    const turnstile = new Turnstile(AT_ONCE);
+    const commits = new Commits(deciding);
+    const tickets = new Tickets({ etcd, commits, facts, signer: options.signer });
     const parts = {
       facts,
       identifier,
-      turnstile,
-      admissions: this.admissions,
+      turnstile: new FairShares({ ...TURNSTILE, clock }),
+      admissions: new Admissions({ ...deciding, budget }),
       tickets,
+      refusals: this.refusals,
       feed: this.#feed,
       clock,
       log,
@@ -115,7 +120,13 @@ export class JoinService {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#policy.run(signal), this.#feed.run(signal), this.#keys.run(signal)]);
+    const feed = this.#feed;
+    await Promise.all([
+      this.#policy.run(signal),
+      feed.run(signal),
+      this.#keys.run(signal),
+      runSweep({ ...this.#ports, feed }, signal),
+    ]);
   }
 
   #trust() {

@@ -3,6 +3,7 @@ import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
+import { JoinError } from './errors.ts';
 import type { JoinPolicy } from './policy.ts';
 
 /** The cluster's configuration in force: read as a whole, then swapped in; a bad one changes nothing. */
@@ -69,6 +70,13 @@ export class PolicySource {
       });
     }
   }
+}
+
+/** Throws `join-not-ready` as long as there is none. */
+export function policyInForce(configuration: Readable<ConfigurationInForce>): JoinPolicy {
+  const now = configuration.peek();
+  if (now.set) return now.value.policy;
+  throw new JoinError('join-not-ready', 'deciding about a machine: no configuration is in force');
 }
 
 /** Throws `record-invalid` or `config-invalid`. */

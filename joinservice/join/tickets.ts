@@ -11,8 +11,8 @@ import type {
   TicketSchema,
 } from '../joinproto/gen/join_pb.js';
 import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
-import type { Admissions } from './admissions.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
+import type { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { address, verifyKey } from './hello.ts';
 import { akNameOf } from './machine.ts';
@@ -27,7 +27,7 @@ export interface TicketSigner {
 
 export interface TicketPorts {
   readonly etcd: KeySpace;
-  readonly admissions: Admissions;
+  readonly commits: Commits;
   readonly facts: ClusterFacts;
   readonly signer: TicketSigner;
 }
@@ -50,7 +50,7 @@ export class Tickets {
     const keys = readKeys(request.keys);
     const claimed = await this.#claimedAddress(nodeId, signal);
     await this.#checkAddress(nodeId, claimed, signal);
-    const node = await this.#ports.admissions.commit(nodeId, evidenceOf(peer), signal);
+    const node = await this.#ports.commits.commit(nodeId, evidenceOf(peer), signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
   }
 

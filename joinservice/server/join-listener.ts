@@ -12,12 +12,17 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { RpcServer, type Upgrade } from '../../internal/rpc/index.ts';
 import type { JoinService } from '../join/index.ts';
 
+/** Machines that have proved themselves; most of them wait for a decision. */
 const MAX_CONNECTIONS = 4_096;
 /** A machine that waits for days proves itself anew each hour. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
-/** Joiners arrive by the rack, and behind one address where there is NAT; the agent's evidence socket takes 160 at once. */
-const PENDING = { maxPending: 150, maxPendingPerSource: 48 };
-/** And all of them have to wait for each other: this end has one thread, and a TPM takes a quote at a time. */
+/**
+ * Joiners arrive by the rack. This end has one thread and one TPM, which takes a quote at a time: those that prove
+ * themselves at once are so few that none runs out of time, and the others wait where it costs nothing.
+ */
+const ROOM = { places: 32, waiting: 1_024, waitMs: 40_000 };
+/** The room decides who comes; beyond it nobody is turned away. The agent's evidence socket takes 160 at once. */
+const PENDING = { maxPending: ROOM.places, maxPendingPerSource: ROOM.places };
 const PATIENCE = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
 
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
@@ -45,6 +50,7 @@ export function createJoinServer(parts: {
     disclose: 'code',
     log,
     maxConnections: MAX_CONNECTIONS,
+    room: ROOM,
     maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });
 }
@@ -72,13 +78,14 @@ function tell(
   if (outer?.code !== 'atls-evidence-rejected') return;
   const cause = findCoded(outer.cause);
   const { expected, actual } = cause?.details ?? {};
-  join.admissions
-    .refused(
+  join.refusals
+    .write(
       {
         method: 'Attest',
         subject: `address:${address}`,
         code: cause?.code ?? outer.code,
         detail: { expected, actual },
+        address,
       },
       signal,
     )

@@ -1,0 +1,29 @@
+import { isIPv6 } from 'node:net';
+
+/**
+ * Where a connection comes from, widest first: the network of an organisation, that of a site, and the holder. IPv4: /16,
+ * /24 and the address; IPv6: /32, /48 and /64, which is the least that one holder has (RFC 6177). Names of different
+ * widths are never the same.
+ */
+export type SourcePath = readonly [organisation: string, site: string, holder: string];
+
+/** `address`: as a socket names its peer; attacker-controlled only as far as it can receive there. */
+export function sourcePathOf(address: string): SourcePath {
+  const plain = address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '').replace(/%.*$/, '');
+  if (!isIPv6(plain)) {
+    const parts = plain.split('.');
+    return [`${parts.slice(0, 2).join('.')}/16`, `${parts.slice(0, 3).join('.')}/24`, plain];
+  }
+  const groups = groupsOf(plain);
+  const prefix = (count: number): string => `${groups.slice(0, count).join(':')}/${count * 16}`;
+  return [prefix(2), prefix(3), prefix(4)];
+}
+
+/** The first four of its eight groups, without leading zeros. */
+function groupsOf(address: string): readonly string[] {
+  const [head = '', tail] = address.toLowerCase().split('::');
+  const groups = head === '' ? [] : head.split(':');
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':');
+  while (tail !== undefined && groups.length + rest.length < 8) groups.push('0');
+  return [...groups, ...rest].slice(0, 4).map((group) => group.replace(/^0+(?=.)/, ''));
+}

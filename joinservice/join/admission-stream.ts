@@ -1,0 +1,126 @@
+import type { AttestedPeer } from '../../internal/atls/index.ts';
+import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Call, FairShares } from '../../internal/rpc/index.ts';
+import type { AdmissionRequest } from '../joinproto/gen/join_pb.js';
+import { busyEvent, decidedEvent, queuedEvent, type AdmissionEventInit } from './admission-events.ts';
+import type { Admissions } from './admissions.ts';
+import type { Asking } from './asking.ts';
+import type { ClusterFacts } from './cluster-facts.ts';
+import { JoinError } from './errors.ts';
+import { readHello } from './hello.ts';
+import type { JoinFeed } from './join-feed.ts';
+import { checkOwnKey, type MachineIdentifier } from './machine.ts';
+import { Turns } from './turns.ts';
+
+/** A waiting machine is told so again after this time, so that it knows that somebody is still there. */
+const REMIND_MS = 60_000;
+/** Streams of machines that wait for a decision, at one node. */
+const MAX_WAITING = 2048;
+
+export interface AdmissionStreamParts {
+  readonly facts: ClusterFacts;
+  readonly identifier: MachineIdentifier;
+  readonly admissions: Admissions;
+  readonly feed: JoinFeed;
+  /** Before whatever asks etcd or the signer. */
+  readonly turnstile: FairShares;
+  readonly clock: Clock;
+}
+
+/** One machine's way from its first word to its admission, which may take days. */
+export async function* admissionStream(
+  parts: AdmissionStreamParts,
+  requests: AsyncIterable<AdmissionRequest>,
+  call: Call<AttestedPeer>,
+): AsyncGenerator<AdmissionEventInit> {
+  const { facts, clock, feed, turnstile } = parts;
+  const { peer, signal } = call;
+  yield { event: { case: 'cluster', value: await facts.introduce(peer.session, signal) } };
+  const turns = new Turns(requests, clock);
+  const introduction = readHello(await turns.hello(signal), peer.session, clock.nowMs());
+  const machine = yield* identify(parts, { peer, turns, enrolment: introduction.enrolment, signal });
+  checkOwnKey(machine, introduction.pubKeyDer);
+  const asking = { ...introduction, machine, address: call.address ?? '' };
+  try {
+    if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
+    if (turnstile.waiting > 0)
+      yield queuedEvent(asking, turnstile.waiting + 1, turnstile.estimateMs, clock.nowMs());
+    yield* untilDecided(parts, asking, signal);
+  } catch (error) {
+    if (error instanceof JoinError && error.code === 'join-busy')
+      yield busyEvent(asking, turnstile.estimateMs, clock.nowMs());
+    throw error;
+  }
+}
+
+/** Looks anew whenever there is news: the operator's word, another policy, or a minute. */
+async function* untilDecided(
+  { clock, feed, admissions, turnstile }: AdmissionStreamParts,
+  asking: Asking & { readonly address: string },
+  signal: AbortSignal,
+): AsyncGenerator<AdmissionEventInit> {
+  let told = ''; // why it waits, as it knows
+  for (;;) {
+    using news = feed.next(asking.nodeId); // before looking, so that nothing is missed
+    const considered = await inTurn(turnstile, { address: asking.address, signal }, () =>
+      admissions.consider(asking, signal),
+    );
+    const why = considered.kind === 'admitted' ? 'admitted' : considered.record.code;
+    if (why !== told) yield decidedEvent(asking, considered);
+    if (considered.kind === 'admitted') return;
+    told = (await isNews(news.changed, clock, signal)) ? why : '';
+  }
+}
+
+/** etcd and the signer get as much as they can do in time, and each source its share of it. */
+export async function inTurn<T>(
+  turnstile: FairShares,
+  { address = '', signal }: Pick<Call<AttestedPeer>, 'address' | 'signal'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  using _place = await turnstile.enter(address, signal);
+  return await work();
+}
+
+/** The challenge of the machine's TPM, where its evidence needs one. */
+async function* identify(
+  { identifier }: AdmissionStreamParts,
+  session: {
+    readonly peer: AttestedPeer;
+    readonly turns: Turns;
+    readonly enrolment: Uint8Array;
+    readonly signal: AbortSignal;
+  },
+): AsyncGenerator<AdmissionEventInit, Asking['machine']> {
+  const { peer, turns, enrolment, signal } = session;
+  const asked = Promise.withResolvers<Uint8Array>();
+  const answered = Promise.withResolvers<Uint8Array>();
+  answered.promise.catch(() => undefined); // whoever identifies has it
+  const identified = identifier.identify(peer, enrolment, (challenge) => {
+    asked.resolve(challenge);
+    return answered.promise;
+  });
+  const challenge = await Promise.race([asked.promise, identified.then(() => undefined)]);
+  if (challenge !== undefined) {
+    yield { event: { case: 'challenge', value: { challenge } } };
+    try {
+      answered.resolve(await turns.answer(signal));
+    } catch (error) {
+      answered.reject(error);
+    }
+  }
+  return await identified;
+}
+
+/** false: nothing for a minute. */
+async function isNews(news: Promise<void>, clock: Clock, signal: AbortSignal): Promise<boolean> {
+  const limit = { what: 'waiting for a decision', ms: REMIND_MS, clock, signal };
+  try {
+    await withTimeout(limit, () => news);
+    return true;
+  } catch (error) {
+    if (error instanceof TimeoutError) return false;
+    throw error;
+  }
+}

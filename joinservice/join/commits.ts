@@ -1,0 +1,141 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { absent, put, type KeySpace } from '../../internal/etcd/index.ts';
+import type { Readable } from '../../internal/event/index.ts';
+import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
+import type { AuditLog } from '../audit/index.ts';
+import { describeMachine } from './admission-audit.ts';
+import { akOf, nodeOf } from './admission-record.ts';
+import type { Asking } from './asking.ts';
+import { JoinError } from './errors.ts';
+import type { JoinFeed } from './join-feed.ts';
+import { policyInForce, type ConfigurationInForce } from './policy-source.ts';
+import { decideJoin } from './policy.ts';
+import { readStanding, type StandingNow } from './standing.ts';
+
+const TRIES = 16;
+
+export interface CommitPorts {
+  readonly etcd: KeySpace;
+  readonly audit: AuditLog;
+  readonly feed: JoinFeed;
+  readonly configuration: Readable<ConfigurationInForce>;
+  readonly clock: Clock;
+  /** The node that decides: for the audit. */
+  readonly nodeId: string;
+}
+
+/** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */
+export class Commits {
+  readonly #ports: CommitPorts;
+
+  constructor(ports: CommitPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Makes an admitted machine a member: checks everything again, then one transaction. The same machine that asks again
+   * gets the membership that is there.
+   * @param akName of the evidence of this very session; undefined for evidence without a TPM
+   */
+  async commit(
+    nodeId: string,
+    evidence: { readonly akName: string | undefined; readonly identity: string },
+    signal: AbortSignal,
+  ): Promise<NodeRecord> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const policy = policyInForce(this.#ports.configuration);
+      const nowMs = this.#ports.clock.nowMs();
+      const asking = await this.#admitted(nodeId, evidence, { nowMs, signal });
+      const standing = await readStanding({ ...this.#ports, nowMs }, asking, { policy, signal });
+      const decision = decideJoin(asking, standing, { policy, nowMs });
+      if (decision.kind === 'member') {
+        if (nowMs > (standing.join?.decision?.expiresMs ?? 0))
+          throw new JoinError(
+            'join-ticket-used',
+            `ticketing ${nodeId}: it is node ${decision.node.name} already`,
+          );
+        return decision.node;
+      }
+      if (decision.kind === 'wait')
+        throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${decision.why}`);
+      if (decision.kind === 'refuse')
+        throw new JoinError(decision.code, `ticketing ${nodeId}: ${decision.why}`);
+      const node = nodeOf(asking, decision.grant, nowMs);
+      if (await this.#mint(node, { standing, asking, nowMs }, signal)) return node;
+    }
+    throw new JoinError('join-busy', `ticketing ${nodeId}: ${TRIES} tries were overtaken`);
+  }
+
+  /** The request that was admitted, if this is the machine that was. */
+  async #admitted(
+    nodeId: string,
+    evidence: { readonly akName: string | undefined; readonly identity: string },
+    at: { readonly nowMs: number; readonly signal: AbortSignal },
+  ): Promise<Asking> {
+    const key = records.join.key(nodeId);
+    const entry = await this.#ports.etcd.get(key, { signal: at.signal });
+    const join = entry === undefined ? undefined : records.join.decode(key, entry.value);
+    if (join === undefined || join.state === 'pending')
+      throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${join?.state ?? 'no request'}`);
+    const { machine, claimed, pubKey } = join;
+    const isSame =
+      machine.akName === undefined
+        ? machine.identity === evidence.identity
+        : machine.akName === evidence.akName;
+    if (!isSame)
+      throw new JoinError('join-identity-changed', `ticketing ${nodeId}: admitted was ${machine.identity}`);
+    if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < at.nowMs)
+      throw new JoinError('join-admission-expired', `ticketing ${nodeId}`);
+    // Its clock was judged when it asked; by now it is this session that counts.
+    return {
+      nodeId,
+      machine,
+      claimed: { ...claimed, clockOffsetMs: 0 },
+      pubKeyDer: Buffer.from(pubKey, 'base64'),
+      facts: [],
+    };
+  }
+
+  async #mint(
+    node: NodeRecord,
+    was: { readonly standing: StandingNow; readonly asking: Asking; readonly nowMs: number },
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { standing, asking, nowMs } = was;
+    const { join } = standing;
+    if (join === undefined) return false;
+    const { nodeId } = node;
+    const [nodeKey, nameKey, identityKey] = [
+      records.node.key(nodeId),
+      nodeNameKey(node.name),
+      records.identity.key(asking.machine.identity),
+    ];
+    const joined: JoinRecord = { ...join, state: 'joined', code: '', message: '', lastSeenMs: nowMs };
+    const result = await this.#ports.audit.commit(
+      {
+        when: [standing.sameJoin, absent(nodeKey), absent(nameKey), absent(identityKey)],
+        then: [
+          put(nodeKey, records.node.encode(node)),
+          put(nameKey, new TextEncoder().encode(nodeId)),
+          put(identityKey, records.identity.encode({ version: 1, nodeId, ...akOf(asking) })),
+          put(records.join.key(nodeId), records.join.encode(joined)),
+        ],
+        facts: {
+          timeMs: nowMs,
+          caller: `joinservice:${this.#ports.nodeId}`,
+          method: 'IssueJoinTicket',
+          subject: nodeId,
+          detail: {
+            verdict: 'joined',
+            ...describeMachine(asking),
+            name: node.name,
+            roles: node.roles,
+            by: node.admission?.decidedBy,
+          },
+        },
+      },
+      signal,
+    );
+    return result.kind === 'committed';
+  }
+}
