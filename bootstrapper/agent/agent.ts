@@ -3,6 +3,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { untilMended } from './mended.ts';
 import { openNode } from './open-node.ts';
 import { createRunnables } from './runnables.ts';
 
@@ -24,7 +25,11 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     tree: () => tree.of(),
     hurry: () => tree.hurry(),
   });
-  const enrolment = enrolmentRunnable(node.enrolment, (reason) => life.abort(reason));
+  const enrolment = enrolmentRunnable(
+    node.enrolment,
+    (error, signal) => untilMended(ports, error, signal),
+    (reason) => life.abort(reason),
+  );
   const root: Runnable = async (scope) => {
     for (const [name, runnable] of Object.entries({ enrolment, ...runnables })) scope.run(name, runnable);
     scope.healthy();
@@ -38,8 +43,15 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   if (!options.signal.aborted && life.signal.aborted) throw life.signal.reason;
 }
 
-/** After Failed(retryable) the agent ends and systemd starts it again; after Failed(final) it stays to answer why. */
-function enrolmentRunnable(enrolment: Enrolment<Membership>, end: (reason: unknown) => void): Runnable {
+/**
+ * After Failed(retryable) the agent ends and systemd starts it again; after Failed(final) it stays to answer why, until
+ * what has made it fail is another.
+ */
+function enrolmentRunnable(
+  enrolment: Enrolment<Membership>,
+  untilMended: (error: CodedError, signal: AbortSignal) => Promise<void>,
+  end: (reason: unknown) => void,
+): Runnable {
   return async (scope: Scope) => {
     scope.healthy();
     await enrolment.run(scope.signal);
@@ -49,8 +61,9 @@ function enrolmentRunnable(enrolment: Enrolment<Membership>, end: (reason: unkno
       scope.signal.throwIfAborted();
       if (error instanceof CodedError && !error.retryable) {
         scope.waiting(`an operator: ${error.message}`);
-        await untilAborted(scope.signal);
-      } else end(error);
+        await untilMended(error, scope.signal);
+      }
+      end(error);
       scope.signal.throwIfAborted();
     }
     scope.done();

@@ -3,7 +3,8 @@ import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
-import { InitJob, type InitRecord } from '../initserver/index.ts';
+import { InitJob, type InitOutcome, type InitRecord } from '../initserver/index.ts';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
@@ -31,7 +32,7 @@ const settings = {
   apiServerSans: [],
   bundleManifest: '',
 };
-const request = { initId: 'one', spec: { clusterId } } as InitRecord;
+const request = { initId: 'one', spec: { clusterId, configuration: '' } } as InitRecord;
 
 /** A machine that nobody told where a cluster is. */
 const nobodyAsked = {
@@ -50,12 +51,14 @@ async function createMachine() {
       work({ say: () => undefined, already: () => undefined }),
   };
   const state = new NodeState(files);
-  const enrol = async () => {
-    const values = new RoleValues();
-    const job = new InitJob(
+  const createJob = (): InitJob =>
+    new InitJob(
       { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },
       PLACES.init,
     );
+  const enrol = async () => {
+    const values = new RoleValues();
+    const job = createJob();
     const handlers = createEnrolmentHandlers({
       ...{ files, lock, job, state, values, joinClient: nobodyAsked, log: createMemoryLogger().log },
       ownAddress: () => '198.18.0.11',
@@ -65,10 +68,20 @@ async function createMachine() {
     const running = enrolment.run(never);
     return { values, job, enrolment, running };
   };
-  const saveMember = async (): Promise<void> => {
+  /** What an init leaves: when it has made the membership, or when it has its result. */
+  const saveMember = async (reached: 'membership' | 'result' = 'result'): Promise<void> => {
+    const job = createJob();
+    await job.accept(request, never);
+    if (reached === 'result') await job.finish({ clusterId, epoch: 1 } as InitOutcome);
     await state.settings.save(settings);
     await state.roles.save(['ConsensusMember']);
     await state.membership.save(membership);
+    await files.makeDirectory(PLACES.etcdData);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      if (reached === 'membership' && !path.startsWith(PLACES.state)) continue;
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'a key');
+    }
   };
   return { files, lock, state, enrol, saveMember };
 }
@@ -81,6 +94,20 @@ describe('enrolment on a machine', () => {
     expect(await enrolment.finished(never)).toEqual(membership);
     expect(values.localRoles.peek()).toEqual({ set: true, value: new Set(['ConsensusMember']) });
     expect(values.clusterSettings.peek()).toEqual({ set: true, value: settings });
+  });
+
+  test('a member whose init has not come to its result resumes without the keys that it makes later', async () => {
+    const machine = await createMachine();
+    await machine.saveMember('membership');
+    expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
+  });
+
+  test('a member that has left the control plane resumes without its keys', async () => {
+    const machine = await createMachine();
+    await machine.saveMember();
+    await machine.state.roles.save(['KubernetesWorker']);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) await machine.files.remove(path);
+    expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
   });
 
   test('an accepted init becomes bootstrap data, also when another life of the agent accepted it', async () => {
@@ -136,6 +163,61 @@ describe('enrolment on a machine', () => {
       },
     },
     {
+      name: 'a membership whose lock is gone',
+      code: 'enrolment-remains',
+      path: PLACES.lock,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(PLACES.lock);
+      },
+    },
+    {
+      name: 'a membership beside a lock of another cluster',
+      code: 'enrolment-remains',
+      path: PLACES.lock,
+      break: async ({ state, saveMember }) => {
+        await saveMember();
+        await state.membership.save({ ...membership, clusterId: 'b'.repeat(32) });
+      },
+    },
+    {
+      name: 'a result of an init whose membership is gone',
+      code: 'enrolment-remains',
+      path: PLACES.membership,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(PLACES.membership);
+      },
+    },
+    {
+      name: 'a membership whose init is gone',
+      code: 'enrolment-remains',
+      path: `${PLACES.init}/request.json`,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(PLACES.init);
+        await files.makeDirectory(PLACES.init);
+      },
+    },
+    ...Object.values(CONTROL_PLANE_KEY_FILES).map((path) => ({
+      name: `etcd data without ${path}`,
+      code: 'enrolment-keys-missing',
+      path,
+      break: async ({ files, saveMember }: Awaited<ReturnType<typeof createMachine>>) => {
+        await saveMember();
+        await files.remove(path);
+      },
+    })),
+    {
+      name: 'a damaged result of an init',
+      code: 'init-journal-damaged',
+      path: `${PLACES.init}/outcome.json`,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.writeAtomic(`${PLACES.init}/outcome.json`, '');
+      },
+    },
+    {
       name: 'a damaged request of an init',
       code: 'init-journal-damaged',
       path: `${PLACES.init}/request.json`,
@@ -146,7 +228,7 @@ describe('enrolment on a machine', () => {
     },
   ];
   test.each(refusals)(
-    'with $name it creates no second cluster, names the file and touches nothing',
+    'with $name it creates no second cluster, names the file and touches nothing (rows 74, 75)',
     async ({ code, path, break: breakIt }) => {
       const machine = await createMachine();
       await breakIt(machine);

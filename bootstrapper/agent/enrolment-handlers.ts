@@ -11,6 +11,7 @@ import type { ClusterSettings, RoleValues } from '../roleserve/index.ts';
 import type { NodeState } from './node-state.ts';
 import { placeTicket } from './place-ticket.ts';
 import { PLACES } from './places.ts';
+import { findWayOn } from './way-on.ts';
 
 export interface EnrolmentPorts {
   readonly files: FilePort;
@@ -42,8 +43,9 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
   return {
     New: async (signal) => {
       await job.restore();
-      if ((await state.membership.load()) !== undefined) return { to: 'Resuming' };
-      if ((await refuseRemains(ports)) === 'joining') return { to: 'Joining' };
+      const wayOn = await findWayOn(ports);
+      if (wayOn === 'resuming') return { to: 'Resuming' };
+      if (wayOn === 'joining') return { to: 'Joining' };
       granted = await admittedOrInit(ports, signal);
       return { to: granted === undefined ? 'CreatingCluster' : 'Joining' };
     },
@@ -152,32 +154,4 @@ async function takeTicket(
     }
   }
   return joinClient.ticket(at.record, signal);
-}
-
-/** Data of a cluster without the membership that belongs to it: never the start of a second cluster. */
-async function refuseRemains({ files, lock, job, state }: EnrolmentPorts): Promise<'clean' | 'joining'> {
-  const held = await lock.read();
-  if (held?.by === 'join') {
-    const record = await state.join.load();
-    if (record?.clusterId === held.clusterId && record.joinId === held.id) return 'joining';
-    throw boundWithout(PLACES.join, held.clusterId);
-  }
-  const resumable = held?.by === 'init' && job.accepted.peek().set;
-  if (held !== undefined && !resumable) throw boundWithout(`${PLACES.init}/request.json`, held.clusterId);
-  if (held === undefined && (await files.stat(PLACES.etcdData)) !== undefined) {
-    throw new EnrolmentError(
-      'enrolment-remains',
-      `enrolling: ${PLACES.etcdData} is there, but ${PLACES.membership} and ${PLACES.lock} are gone`,
-      { details: { path: PLACES.membership } },
-    );
-  }
-  return 'clean';
-}
-
-function boundWithout(path: string, clusterId: string): EnrolmentError {
-  return new EnrolmentError(
-    'enrolment-remains',
-    `enrolling: ${PLACES.lock} binds this machine to cluster ${clusterId}, but ${path} is gone`,
-    { details: { path, clusterId } },
-  );
 }

@@ -50,6 +50,8 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
 
   /** An init under way, a machine that is nobody's yet, or one that has to answer why it can't be enrolled. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
+    const status = options.enrolment.status.peek();
+    if (status.set && status.value.state === 'Failed') return false; // what is read below may be what is damaged
     const restored = when(job.restored, () => true, signal).then(() => 'restored' as const);
     const failed = options.enrolment.finished(signal).then(
       () => restored,

@@ -23,6 +23,7 @@ import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
 import { withValidCertificates } from './renewal.ts';
+import { refuseLostMachineKey } from './way-on.ts';
 
 /** Room beside the bundle itself: unpacked images, etcd, logs. */
 const HEADROOM_BYTES = 1024 ** 3;
@@ -64,6 +65,7 @@ export async function openNode(
   const { files, streams, clock, log, machine } = ports;
   const { provisioning } = options;
   for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment]) await files.makeDirectory(folder);
+  await refuseLostMachineKey(files);
   const identity = await loadMachineIdentity(files, PLACES);
   log.info('this machine', {
     fingerprint: identity.fingerprint,

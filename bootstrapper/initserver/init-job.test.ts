@@ -125,22 +125,30 @@ describe('InitJob', () => {
     expect(cases).toBeGreaterThanOrEqual(9);
   });
 
-  test.each(['request.json', 'outcome.json', 'acknowledged.json'])(
-    'a damaged %s is named, and nothing is taken up or changed',
-    async (name) => {
-      const files = await createFiles();
-      const job = createJob(files);
-      await job.accept(request, never);
-      await job.finish(outcome);
-      await job.acknowledge('c2ln');
-      await files.writeAtomic(`/init/${name}`, '{"cut');
-      const next = createJob(files);
-      await expect(next.restore()).rejects.toMatchObject({
-        code: 'init-journal-damaged',
-        details: { path: `/init/${name}` },
-      });
-      expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
-      expect(Buffer.from((await files.read(`/init/${name}`, 100)) ?? []).toString()).toBe('{"cut');
-    },
-  );
+  test.each(
+    ['request.json', 'outcome.json', 'acknowledged.json'].flatMap((name) => [
+      { name, how: 'cut', damage: (text: string) => text.slice(0, text.length / 2) },
+      { name, how: 'empty', damage: () => '' },
+      {
+        name,
+        how: 'with one other letter',
+        damage: (text: string) => text.replace(/[a-z](?=[^a-z]+$)/, '~'),
+      },
+    ]),
+  )('a $name that is $how is named, and nothing is taken up or changed', async ({ name, damage }) => {
+    const files = await createFiles();
+    const job = createJob(files);
+    await job.accept(request, never);
+    await job.finish(outcome);
+    await job.acknowledge('c2ln');
+    const damaged = damage(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString());
+    await files.writeAtomic(`/init/${name}`, damaged);
+    const next = createJob(files);
+    await expect(next.restore()).rejects.toMatchObject({
+      code: 'init-journal-damaged',
+      details: { path: `/init/${name}` },
+    });
+    expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);
+    expect(Buffer.from((await files.read(`/init/${name}`, 1e6)) ?? []).toString()).toBe(damaged);
+  });
 });

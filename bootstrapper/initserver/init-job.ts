@@ -1,12 +1,11 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { NodeLock } from '../nodelock/index.ts';
+import { CheckedFile, EnrolmentError } from '../enrolment/index.ts';
 import { NodeLockError } from '../nodelock/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { InitError } from './errors.ts';
 import { digestOfSpec, type InitSpec } from './spec.ts';
-
-const MAX_BYTES = 4 * 1024 * 1024;
 
 /** An accepted request, as it is kept until the owner has acknowledged the result. */
 export interface InitRecord {
@@ -141,19 +140,22 @@ export class InitJob {
   }
 
   async #read<T>(name: string): Promise<T | undefined> {
-    const path = `${this.#folder}/${name}`;
-    const raw = await this.#ports.files.read(path, MAX_BYTES);
-    if (raw === undefined) return undefined;
+    const file = this.#file<T>(name);
     try {
-      return JSON.parse(Buffer.from(raw).toString('utf8')) as T;
+      return await file.load();
     } catch (error) {
-      throw new InitError('init-journal-damaged', `reading ${path}`, { cause: error, details: { path } });
+      if (!(error instanceof EnrolmentError)) throw error;
+      const { path } = file;
+      throw new InitError('init-journal-damaged', 'taking up the init', { cause: error, details: { path } });
     }
   }
 
   async #write(name: string, value: unknown): Promise<void> {
-    await this.#ports.files.makeDirectory(this.#folder);
-    await this.#ports.files.writeAtomic(`${this.#folder}/${name}`, `${JSON.stringify(value)}\n`);
+    await this.#file(name).save(value);
+  }
+
+  #file<T>(name: string): CheckedFile<T> {
+    return new CheckedFile<T>(this.#ports.files, `${this.#folder}/${name}`);
   }
 }
 
