@@ -32,13 +32,16 @@ function guardMethod(method: DescMethod, handler: unknown, door: Door): unknown 
   if (method.methodKind === 'unary' || method.methodKind === 'client_streaming') {
     return async (request: unknown, call: Call<MemberIdentity>) => {
       const caller = await admit(etcd, { identity: call.peer, method, signal: call.signal });
-      return (handler as Single)(request, { peer: caller, signal: call.signal });
+      return (handler as Single)(request, { ...call, peer: caller });
     };
   }
   return async function* (request: unknown, call: Call<MemberIdentity>): AsyncGenerator<unknown> {
     using stay = memberships.stay(call.peer, call.signal);
     const caller = await admit(etcd, { identity: call.peer, method, signal: stay.signal });
-    yield* untilAborted((handler as Many)(request, { peer: caller, signal: stay.signal }), stay.signal);
+    yield* untilAborted(
+      (handler as Many)(request, { ...call, peer: caller, signal: stay.signal }),
+      stay.signal,
+    );
   };
 }
 
