@@ -9,6 +9,19 @@ export interface FuzzTarget {
   readonly codes: readonly string[];
 }
 
+/** A target that is found by its name: what `*.fuzz.ts` beside a parser exports as `targets`. */
+export interface NamedFuzzTarget extends FuzzTarget {
+  /** Of the thing that is read, e.g. `tpm/quote`. */
+  readonly name: string;
+}
+
+export interface FuzzLimits {
+  /** FUZZ_SEED, or a random one, unless given. The same seed gives the same inputs in the same order. */
+  readonly seed?: number;
+  /** FUZZ_SECONDS, or half a second, unless given. */
+  readonly seconds?: number;
+}
+
 export interface FuzzResult {
   readonly seed: number;
   readonly cases: number;
@@ -23,14 +36,14 @@ const MAX_CASE_MS = 10_000;
 const MIN_CASES = 200;
 
 /**
- * Feeds a parser mutated inputs for FUZZ_SECONDS (half a second unless set; minutes on demand), from FUZZ_SEED. Fails on
- * the first that is answered by anything but a value or a coded error of the parser's own, or that takes too long;
- * the message repeats it.
+ * Feeds a parser mutated inputs. Fails on the first that is answered by anything but a value or a coded error of the
+ * parser's own, or that takes too long; the message has seed and input, so that it can be repeated.
  */
-export function fuzz(target: FuzzTarget): FuzzResult {
-  const seed = Number(env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+export function fuzz(target: FuzzTarget, limits: FuzzLimits = {}): FuzzResult {
+  const seed = limits.seed ?? Number(env['FUZZ_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+  const seconds = limits.seconds ?? Number(env['FUZZ_SECONDS'] ?? DEFAULT_SECONDS);
   const next = xorshift(seed);
-  const untilMs = performance.now() + Number(env['FUZZ_SECONDS'] ?? DEFAULT_SECONDS) * 1000;
+  const untilMs = performance.now() + seconds * 1000;
   let [cases, accepted] = [0, 0];
   do {
     const input = mutate(target.seeds, next);

@@ -1,0 +1,71 @@
+import { describe, expect, test } from '@jest/globals';
+import { CodedError, defineErrors } from '../internal/errors/index.ts';
+import { fuzz } from '../internal/testing/fuzz.ts';
+import { loadFuzzTargets } from './fuzz-targets.ts';
+
+const SECONDS = 0.2;
+const targets = await loadFuzzTargets();
+
+describe('every parser of what strangers send', () => {
+  test.each(targets)('$name reads or refuses by code, in time', (target) => {
+    const { refused } = fuzz(target, { seconds: SECONDS });
+    expect(refused).toBeGreaterThan(20);
+  });
+
+  test('accepts at least one of its seeds, so that more than its first check is tried', () => {
+    const deaf = targets.filter(({ seeds, parse }) => !seeds.some((seed) => isAccepted(() => parse(seed))));
+    expect(deaf.map(({ name }) => name)).toEqual([]);
+  });
+
+  test('has a name of its own', () => {
+    expect(new Set(targets.map(({ name }) => name)).size).toBe(targets.length);
+  });
+});
+
+describe('fuzz()', () => {
+  const errors = defineErrors({
+    'sample-refused': {
+      fault: 'peer',
+      exit: 'refused',
+      retryable: false,
+      meaning: 'A sample.',
+      fix: 'None.',
+    },
+  });
+  const seeds = [new Uint8Array(16)];
+
+  test('gives the same inputs for the same seed', () => {
+    const seen = (seed: number): string[] => {
+      const inputs: string[] = [];
+      const parse = (input: Uint8Array): void => void inputs.push(Buffer.from(input).toString('hex'));
+      fuzz({ seeds, parse, codes: [] }, { seed, seconds: 0 });
+      return inputs;
+    };
+    expect(seen(7)).toEqual(seen(7));
+    expect(seen(7)).not.toEqual(seen(8));
+  });
+
+  test('finds a parser that throws something else, and says how to repeat it', () => {
+    const parse = (input: Uint8Array): void => {
+      if (input.length < 16) throw new RangeError('out of bounds');
+    };
+    expect(() => fuzz({ seeds, parse, codes: ['sample-'] }, { seed: 7 })).toThrow(/FUZZ_SEED=7, input /);
+  });
+
+  test('takes a refusal with a code of the parser’s own, and no other', () => {
+    const parse = (): void => {
+      throw new CodedError(errors, 'sample-refused', 'sampling');
+    };
+    expect(fuzz({ seeds, parse, codes: ['sample-'] }, { seconds: 0 })).toMatchObject({ accepted: 0 });
+    expect(() => fuzz({ seeds, parse, codes: ['other-'] }, { seconds: 0 })).toThrow('something else');
+  });
+});
+
+function isAccepted(work: () => unknown): boolean {
+  try {
+    work();
+    return true;
+  } catch {
+    return false;
+  }
+}
