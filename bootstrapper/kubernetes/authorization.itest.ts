@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, request, type Server } from 'node:https';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AddressInfo } from 'node:net';
+import { promisify } from 'node:util';
+import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  nodeLeaf,
+  pubKeyOf,
+} from '../../internal/pki/index.ts';
+import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import { findFreePort, TestEtcd, untilServing } from '../../internal/testing/index.ts';
+import { placeAuthorization } from './authorization.ts';
+import { PATHS } from './settings.ts';
+
+const nowMs = (): number => Date.now();
+const READY_MS = 90_000;
+const POLL_MS = 200;
+
+interface Review {
+  readonly spec: { readonly user: string; readonly uid?: string; readonly groups?: readonly string[] };
+}
+
+let folder: string;
+let etcd: TestEtcd;
+let apiServer: ChildProcess;
+let apiPort: number;
+let kubernetesCa: KeySigner;
+let membership: Server;
+const asked: Review['spec'][] = [];
+const removed = new Set<string>();
+let output = '';
+
+/** A real API server of the bundle on a real etcd, with the configuration that a control plane gets. */
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-authorization-'));
+  etcd = await TestEtcd.create();
+  const member = await etcd.startMember('one');
+  await untilServing(await etcd.connect('root', member.endpoint));
+  kubernetesCa = await authority('kubernetes');
+  const clusterCa = await authority('cluster');
+  const { tls, nodeId } = await nodeIdentity(clusterCa);
+  const client = await etcd.clientFiles('apiserver');
+  const files = {
+    'etcd-ca.crt': client.caPem,
+    'client.crt': client.certPem,
+    'client.key': client.keyPem.reveal(),
+    'ca.crt': kubernetesCa.caPem,
+    'sa.key': createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString(),
+  };
+  for (const [name, text] of Object.entries(files))
+    await writeFile(join(folder, name), text, { mode: 0o600 });
+  membership = await serveMembership(tls, client.caPem);
+  await placeAuthorization(relocated(), {
+    nodeId,
+    clusterCaPem: clusterCa.caPem,
+    port: (membership.address() as AddressInfo).port,
+    client: { certFile: join(folder, 'client.crt'), keyFile: join(folder, 'client.key') },
+  });
+  apiPort = await findFreePort();
+  apiServer = spawn(await extractApiServer(), flags(member.endpoint), { stdio: ['ignore', 'pipe', 'pipe'] });
+  for (const stream of [apiServer.stdout, apiServer.stderr])
+    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
+  await untilReady();
+}, 150_000);
+
+afterAll(async () => {
+  if (apiServer.exitCode === null) {
+    apiServer.kill('SIGKILL');
+    await once(apiServer, 'exit');
+  }
+  membership.close();
+  membership.closeAllConnections();
+  await etcd[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+}, 30_000);
+
+function flags(etcdEndpoint: string): string[] {
+  const at = (name: string): string => join(folder, name);
+  return [
+    `--etcd-servers=https://${etcdEndpoint}`,
+    `--etcd-cafile=${at('etcd-ca.crt')}`,
+    `--etcd-certfile=${at('client.crt')}`,
+    `--etcd-keyfile=${at('client.key')}`,
+    `--client-ca-file=${at('ca.crt')}`,
+    `--authorization-config=${at('config.json')}`,
+    '--bind-address=127.0.0.1',
+    `--secure-port=${apiPort}`,
+    `--cert-dir=${at('serving')}`,
+    '--service-account-issuer=https://kubernetes.default.svc',
+    `--service-account-key-file=${at('sa.key')}`,
+    `--service-account-signing-key-file=${at('sa.key')}`,
+    '--service-cluster-ip-range=10.96.0.0/16',
+  ];
+}
+
+async function authority(commonName: string): Promise<KeySigner> {
+  const keyPem = generateKeyPem();
+  return new KeySigner({
+    caPem: await createAuthorityPem({ commonName, keyPem, nowMs: nowMs() }),
+    keyPem,
+    nowMs,
+  });
+}
+
+async function nodeIdentity(
+  signer: KeySigner,
+): Promise<{ readonly tls: TlsIdentity; readonly nodeId: string }> {
+  const keyPem = generateKeyPem();
+  const leaf = nodeLeaf({ clusterId: 'c0ffee', pubKeyDer: pubKeyOf(keyPem), addresses: ['192.0.2.1'] });
+  return { tls: { keyPem, certPem: await signer.issue(leaf) }, nodeId: leaf.commonName };
+}
+
+/** The files that a control plane has in /etc, in the folder of this test. */
+function relocated(): FilePort {
+  const etc = PATHS.authorization.slice(0, PATHS.authorization.lastIndexOf('/'));
+  const move = (text: string): string => text.replaceAll(etc, folder);
+  const files = new DiskFiles();
+  return Object.assign(Object.create(files) as DiskFiles, {
+    makeDirectory: async () => undefined,
+    writeAtomic: (path: string, text: string) => files.writeAtomic(move(path), move(text)),
+  });
+}
+
+/** Answers as the join service does: only the API server may ask, and no answer ever allows. */
+async function serveMembership(tls: TlsIdentity, callersCaPem: string): Promise<Server> {
+  const server = createServer(
+    {
+      cert: tls.certPem,
+      key: tls.keyPem.reveal(),
+      ca: callersCaPem,
+      requestCert: true,
+      minVersion: 'TLSv1.3',
+    },
+    (incoming, response) => {
+      const parts: Buffer[] = [];
+      incoming.on('data', (part: Buffer) => parts.push(part));
+      incoming.on('end', () => {
+        const { spec } = JSON.parse(Buffer.concat(parts).toString('utf8')) as Review;
+        asked.push(spec);
+        const status = { allowed: false, denied: removed.has(spec.uid ?? ''), reason: 'test' };
+        const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', status };
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(review));
+      });
+    },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+/** The program out of the image of the newest bundle. */
+async function extractApiServer(): Promise<string> {
+  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+  const { stdout } = await promisify(execFile)('ls', [join(cache, 'bundles')]);
+  const name = stdout.trim().split('\n').at(-1);
+  if (name === undefined || name === '') throw new Error(`no bundle in ${cache}`);
+  const { components } = JSON.parse(await readFile(join(cache, 'bundles', name), 'utf8')) as {
+    components: readonly { readonly name: string; readonly sha256: string }[];
+  };
+  const image = components.find((each) => each.name === 'kube-apiserver');
+  if (image === undefined) throw new Error(`bundle ${name} has no kube-apiserver`);
+  const layers = join(folder, 'layers');
+  const script = `mkdir -p "$2" && cd "$2" && tar -xf "$1" && for layer in $(find . -name '*.tar' -o -name '*.tar.gz'); do tar -xf "$layer" usr/local/bin/kube-apiserver 2>/dev/null && rm "$layer"; done; test -x usr/local/bin/kube-apiserver`;
+  await promisify(execFile)('sh', ['-c', script, 'sh', join(cache, 'blobs/sha256', image.sha256), layers]);
+  return join(layers, 'usr/local/bin/kube-apiserver');
+}
+
+async function clientOf(over: {
+  commonName: string;
+  organization: string;
+  userId?: string;
+}): Promise<TlsIdentity> {
+  const keyPem = generateKeyPem();
+  const leaf = { ...over, pubKeyDer: pubKeyOf(keyPem), usages: ['client'], names: [], validDays: 1 } as const;
+  return { keyPem, certPem: await kubernetesCa.issue(leaf) };
+}
+
+const kubelet = (name: string, userId: string): Promise<TlsIdentity> =>
+  clientOf({ commonName: `system:node:${name}`, organization: 'system:nodes', userId });
+
+async function get(path: string, identity?: TlsIdentity): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const credentials = identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() };
+  const options = { host: '127.0.0.1', port: apiPort, path, agent: false, rejectUnauthorized: false };
+  request({ ...options, ...credentials }, (response) => {
+    response.resume();
+    response.on('end', () => resolve(response.statusCode ?? 0));
+  })
+    .on('error', reject)
+    .end();
+  return promise;
+}
+
+async function untilReady(): Promise<void> {
+  const endMs = nowMs() + READY_MS;
+  for (;;) {
+    if (apiServer.exitCode !== null) throw new Error(`the API server has ended: ${output}`);
+    if ((await get('/readyz').catch(() => 0)) === 200) return;
+    if (nowMs() > endMs) throw new Error(`the API server is not ready: ${output}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+test('the API server asks about kubelets, with the id of their node, and about nobody else', async () => {
+  const one = await kubelet('w1', 'node-1');
+  // Its own node is what Kubernetes' node authorizer lets it read: 404, there is none yet.
+  expect(await get('/api/v1/nodes/w1', one)).toBe(404);
+  // And nothing else: membership gives no right.
+  expect(await get('/api/v1/namespaces/kube-system/secrets', one)).toBe(403);
+  expect(asked.at(-1)).toMatchObject({ user: 'system:node:w1', uid: 'node-1' });
+  expect(asked.at(-1)?.groups).toContain('system:nodes');
+  const before = asked.length;
+  const admin = await clientOf({ commonName: 'someone', organization: 'some' });
+  expect(await get('/api/v1/namespaces/kube-system/secrets', admin)).toBe(403);
+  expect(await get('/healthz')).toBe(200);
+  expect(asked).toHaveLength(before);
+}, 30_000);
+
+test('a removed node is refused within ten seconds, whatever it asks; the next one of its name is not', async () => {
+  const [old, anew] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
+  expect(await get('/api/v1/nodes/w2', old)).toBe(404);
+  removed.add('node-old');
+  const removedMs = nowMs();
+  while ((await get('/api/v1/nodes/w2', old)) !== 403) {
+    expect(nowMs() - removedMs).toBeLessThan(10_000);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  // Also what every authenticated user may read otherwise.
+  expect(await get('/version', old)).toBe(403);
+  expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
+}, 30_000);
+
+test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {
+  const one = await kubelet('w3', 'node-3');
+  const { port } = membership.address() as AddressInfo;
+  membership.close();
+  membership.closeAllConnections();
+  await once(membership, 'close');
+  // The API server's word for "could not be decided": to a kubelet that passes, other than 403.
+  expect(await get('/api/v1/nodes/w3', one)).toBe(500);
+  membership.listen(port, '127.0.0.1');
+  await once(membership, 'listening');
+  expect(await get('/api/v1/nodes/w3', one)).toBe(404);
+}, 30_000);
