@@ -1,5 +1,5 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import { CodedError } from '../../internal/errors/index.ts';
+import { findCoded, type CodedError } from '../../internal/errors/index.ts';
 import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
@@ -59,9 +59,10 @@ function enrolmentRunnable(
       await enrolment.finished(scope.signal);
     } catch (error) {
       scope.signal.throwIfAborted();
-      if (error instanceof CodedError && !error.retryable) {
-        scope.waiting(`an operator: ${error.message}`);
-        await untilMended(error, scope.signal);
+      const coded = findCoded(error);
+      if (coded?.retryable === false) {
+        scope.waiting(`an operator: ${coded.message}`);
+        await untilMended(coded, scope.signal);
       }
       end(error);
       scope.signal.throwIfAborted();
