@@ -27,11 +27,11 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
       samples: tree.map(({ path, restarts }) => ({ labels: { path }, value: restarts })),
     },
     {
-      name: 'cluster_certificate_expires_seconds',
+      name: 'cluster_certificate_expiry_seconds',
       help: 'Until the certificate has run out; negative afterwards.',
       kind: 'gauge',
       samples: certificates.map(({ name, notAfterMs }) => ({
-        labels: { name },
+        labels: { certificate: name },
         value: Math.round((notAfterMs - nowMs) / 1000),
       })),
     },

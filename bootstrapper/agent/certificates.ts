@@ -1,18 +1,24 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { consensusLayout, ETCD_USERS } from '../consensus/index.ts';
+import { CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { PLACES } from './places.ts';
 
 const MAX_BYTES = 256 * 1024;
-const KUBECONFIGS = ['admin.conf', 'controller-manager.conf', 'kubelet.conf', 'scheduler.conf'];
+const KUBECONFIGS = ['admin.conf'];
 /** How long a listing holds: dates of certificates are no news, and reading them all is most of what an idle agent does. */
 const FRESH_MS = 60_000;
+const consensus = consensusLayout(PLACES.state);
 const FOLDERS = [
   PLACES.credentials,
-  KUBELET_FILES.ca.slice(0, KUBELET_FILES.ca.lastIndexOf('/')),
+  folderOf(KUBELET_FILES.ca),
   `${PLACES.state}/etcd/pki`,
+  ...[consensus.clientsCa.certFile, consensus.peersCa.certFile].map(folderOf),
+  ...ETCD_USERS.map((name) => consensus.user(name).folder),
+  PLACES.ca,
   PATHS.pki,
+  ...Object.values(CLIENTS).map(({ folder }) => folder),
 ];
 
 export interface CertificateExpiry {
@@ -64,6 +70,10 @@ async function expiryOf(
   } catch {
     return []; // whoever uses it says what is wrong with it
   }
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
 }
 
 function embeddedCertificate(kubeconfig: string): string {

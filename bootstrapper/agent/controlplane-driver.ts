@@ -60,6 +60,8 @@ export interface DriverOptions {
   readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
+  /** How long certificates of a control plane live. */
+  readonly certificateMinutes: () => number;
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
   readonly stores: readonly [string, ...string[]];
 }
@@ -149,6 +151,15 @@ export class MachineControlPlane implements ControlPlaneDriver {
     return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
   }
 
+  /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
+  async renewConsensus(signal: AbortSignal): Promise<void> {
+    const [config, membership, before] = [this.#memberConfig(), this.#options.membership(), this.#running];
+    if (config === undefined || membership === undefined || before === undefined) return;
+    this.#running = await this.#consensusPort().renew(config);
+    before[Symbol.dispose]();
+    await this.startCurator(membership, signal);
+  }
+
   async checkStop(signal: AbortSignal): Promise<void> {
     const config = this.#memberConfig();
     if (config !== undefined) await this.#consensusPort().checkLeave(config, signal);
@@ -197,6 +208,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
       peers,
       etcdBinary: this.#options.etcdBinary,
       stateDir: PLACES.state,
+      validDays: this.#options.certificateMinutes() / MINUTES_PER_DAY,
     };
   }
 
@@ -219,6 +231,8 @@ export class MachineControlPlane implements ControlPlaneDriver {
     return this.#running;
   }
 }
+
+const MINUTES_PER_DAY = 24 * 60;
 
 type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
 

@@ -1,4 +1,5 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
+import { nodeSettingsFrom } from '../../internal/config/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -84,8 +85,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
           details: { path },
         });
       }
-      const membership = await ports.withValidCertificates(known, signal);
       values.clusterSettings.set(settings);
+      const membership = await ports.withValidCertificates(known, signal);
       values.clusterMembership.set(membership);
       values.localRoles.set(new Set(parseRoles(roles)));
       return { to: 'Running', membership };
@@ -96,7 +97,10 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
 /** The same settings that every later node gets from the cluster. */
 export function settingsFromSpec(spec: InitSpec): ClusterSettings {
   const { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest } = spec;
-  return { clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest };
+  return {
+    ...{ clusterName, kubernetesVersion, podSubnet, serviceSubnet, apiServerSans, bundleManifest },
+    ...nodeSettingsFrom(spec.configuration),
+  };
 }
 
 async function acceptedOf(accepted: Readable<InitRecord>, signal: AbortSignal): Promise<InitRecord> {

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto';
+import type { CertificatesConfig } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { KeySigner, nodeLeaf, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -8,7 +9,7 @@ import type { MachineIdentity } from './machine-identity.ts';
 import { PLACES } from './places.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-const KUBELET_DAYS = 365;
+const MINUTES_PER_DAY = 24 * 60;
 
 /** Whether the certificate of a member ran out while its machine was off. One that is not valid yet says that the clock is wrong. */
 export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean {
@@ -23,22 +24,27 @@ export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean 
 export async function renewByOwnAuthority(
   ports: { readonly files: FilePort; readonly nowMs: () => number },
   machine: Pick<MachineIdentity, 'pubKeyDer'>,
-  membership: Membership,
+  at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
 ): Promise<Membership | undefined> {
   const { files } = ports;
+  const { membership, lifetimes } = at;
   const authority = await authorityAt(ports, `${PLACES.ca}/ca`);
   if (authority?.caPem.trim() !== membership.clusterCaPem.trim()) return undefined;
   const { clusterId, nodeAddress } = membership;
-  const leaf = nodeLeaf({ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] });
-  await renewKubelet(files, await authorityAt(ports, `${PATHS.pki}/ca`), membership);
+  const leaf = nodeLeaf({
+    ...{ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] },
+    validDays: lifetimes.nodeMinutes / MINUTES_PER_DAY,
+  });
+  await renewKubelet(files, await authorityAt(ports, `${PATHS.pki}/ca`), at);
   return { ...membership, nodeCertPem: await authority.issue(leaf) };
 }
 
 async function renewKubelet(
   files: FilePort,
   kubernetesCa: KeySigner | undefined,
-  { nodeName, nodeAddress }: Membership,
+  at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
 ): Promise<void> {
+  const { nodeId, nodeName, nodeAddress } = at.membership;
   if (kubernetesCa === undefined) return;
   const names: LeafSpec['names'] = [
     { type: 'dns', value: nodeName },
@@ -51,7 +57,9 @@ async function renewKubelet(
   const whom = {
     commonName: `system:node:${nodeName}`,
     organization: 'system:nodes',
-    validDays: KUBELET_DAYS,
+    // By it the API servers know which machine this is (bootstrapper/kubernetes/authorization.ts).
+    userId: nodeId,
+    validDays: at.lifetimes.kubeletMinutes / MINUTES_PER_DAY,
   };
   for (const [keyFile, certFile, as] of pairs) {
     const key = await text(files, keyFile);

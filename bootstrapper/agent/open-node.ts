@@ -17,6 +17,7 @@ import { RoleValues } from '../roleserve/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
 import { DirectedEndpoints } from './directed-endpoints.ts';
+import { lifetimesOf } from './control-plane-renewal.ts';
 import { createJoinClient } from './join-client.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
@@ -108,7 +109,16 @@ export async function openNode(
     log: log.child('enrolment'),
     withValidCertificates: (membership, resuming) =>
       withValidCertificates(
-        { files, state, values, joinClient, machine: identity, nowMs: () => clock.nowMs(), log },
+        {
+          files,
+          state,
+          values,
+          joinClient,
+          machine: identity,
+          nowMs: () => clock.nowMs(),
+          lifetimes: () => lifetimesOf(values),
+          log,
+        },
         membership,
         resuming,
       ),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import {
   createAuthorityPem,
@@ -7,6 +8,7 @@ import {
   KeySigner,
   nodeLeaf,
   pubKeyOf,
+  renewalTimeOf,
 } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
@@ -15,7 +17,7 @@ import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { renewalTimeOf, type RoleSet } from '../roleserve/index.ts';
+import type { RoleSet } from '../roleserve/index.ts';
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
 import { ticketRenewal, withValidCertificates } from './renewal.ts';
@@ -73,6 +75,7 @@ async function createMember(options: { readonly roles: readonly Role[]; readonly
   const ports = {
     ...{ files, state, values, joinClient, nowMs, log: createMemoryLogger().log },
     machine: { pubKeyDer },
+    lifetimes: () => DEFAULT_CERTIFICATES,
     ownAddress: () => '198.18.0.12',
     madeTheCluster: () => false,
     onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
@@ -132,7 +135,9 @@ describe('a member that comes back', () => {
     const before = new X509Certificate(membership.nodeCertPem);
     expect(certificate.publicKey.equals(before.publicKey)).toBe(true);
     const kubelet = Buffer.from((await files.read(KUBELET_FILES.clientCert, 1e6)) ?? []).toString('utf8');
-    expect(new X509Certificate(kubelet).subject).toBe('CN=system:node:n2\nO=system:nodes');
+    expect(new X509Certificate(kubelet).subject).toBe(
+      'CN=system:node:n2\nO=system:nodes\n1.3.6.1.4.1.57683.2=node-2',
+    );
   });
 });
 

@@ -1,18 +1,15 @@
+import type { CertificatesConfig } from '../../internal/config/index.ts';
 import type { Peeked } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { JOIN_PORT } from '../curatorunit/index.ts';
 import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
-import {
-  certificateTimesOf,
-  type CertificateTimes,
-  type Renewal,
-  type RoleValues,
-} from '../roleserve/index.ts';
+import type { Renewal, RoleValues } from '../roleserve/index.ts';
 import { hasExpired, renewByOwnAuthority } from './expired.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
@@ -77,16 +74,17 @@ export async function withValidCertificates(
   ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
     readonly machine: Pick<MachineIdentity, 'pubKeyDer'>;
     readonly nowMs: () => number;
+    readonly lifetimes: () => CertificatesConfig;
     readonly log: Logger;
   },
   membership: Membership,
   signal: AbortSignal,
 ): Promise<Membership> {
-  const { files, state, machine, nowMs, log } = ports;
+  const { files, state, machine, nowMs, lifetimes, log } = ports;
   if (!hasExpired(membership, nowMs())) return membership;
   log.warn('the certificate of this node ran out while it was off', { nodeName: membership.nodeName });
   const renewed =
-    (await renewByOwnAuthority({ files, nowMs }, machine, membership)) ??
+    (await renewByOwnAuthority({ files, nowMs }, machine, { membership, lifetimes: lifetimes() })) ??
     (await byTicket(ports, membership, signal));
   await writeCredentials(files, renewed);
   await state.membership.save(renewed);

@@ -23,6 +23,7 @@ import {
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { createCertificateLister } from './certificates.ts';
+import { controlPlaneRenewals, lifetimesOf } from './control-plane-renewal.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
@@ -89,7 +90,13 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       reads,
       writes: values,
       clock,
-      renewals: [createTicketRenewal(options, driver)],
+      renewals: [
+        createTicketRenewal(options, driver),
+        ...controlPlaneRenewals({
+          ...{ files, values, driver, nowMs: () => clock.nowMs() },
+          log: options.ports.log.child('renewal'),
+        }),
+      ],
     }),
     ...operatorRunnables(options),
     ownership: ownershipRunnable({
@@ -139,6 +146,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       ownAddress,
       addresses: () => machine.addresses(),
       stores,
+      certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
       membership: () => valueOf(values.clusterMembership.peek()),
       directory: () => valueOf(values.clusterDirectory.peek()),
     },

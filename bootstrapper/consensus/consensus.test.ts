@@ -152,7 +152,7 @@ describe('certificates', () => {
     const ports = { files: memoryFiles(kept), nowMs: () => clock.nowMs() };
     const signer = await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     const ensure = (over: Partial<typeof wish> = {}) =>
-      ensureLeaf(ports, layout.server, { signer, wish: { ...wish, ...over } });
+      ensureLeaf(ports, layout.server, { signer, wish: { ...wish, ...over }, validDays: 365 });
     return { clock, kept, ports, signer, ensure };
   }
 
@@ -188,6 +188,18 @@ describe('certificates', () => {
       details: { path: layout.clientsCa.certFile },
     });
     expect(kept).toEqual(before);
+  });
+
+  test('a leaf of minutes is renewed at two thirds too, for the key it has', async () => {
+    const { clock, kept, ports, signer } = await createPki();
+    const ensure = () => ensureLeaf(ports, layout.server, { signer, wish, validDays: 6 / (24 * 60) });
+    expect(await ensure()).toBe(true);
+    const key = kept.get(layout.server.keyFile);
+    await clock.advance(3.9 * 60_000);
+    expect(await ensure()).toBe(false);
+    await clock.advance(0.2 * 60_000);
+    expect(await ensure()).toBe(true);
+    expect(kept.get(layout.server.keyFile)).toBe(key);
   });
 
   test('a leaf is kept while it is right', async () => {

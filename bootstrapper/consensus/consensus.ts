@@ -38,6 +38,8 @@ export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   readonly etcdBinary: string;
   /** "/var/lib/cluster" */
   readonly stateDir: string;
+  /** Of etcd's certificates; a year unless said, a fraction is fine. */
+  readonly validDays?: number | undefined;
   /** How long etcd may take until it serves; a minute unless said. */
   readonly readyMs?: number;
 }
@@ -96,14 +98,17 @@ export class Consensus {
       admin[Symbol.dispose]();
       throw error;
     }
-    return {
-      admin,
-      endpoint: endpointOf(config),
-      metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
-      apiServer: clientFiles(config, layout, 'apiserver'),
-      curator: clientFiles(config, layout, 'curator'),
-      [Symbol.dispose]: () => admin[Symbol.dispose](),
-    };
+    return runningFrom(admin, config, layout);
+  }
+
+  /**
+   * Makes those of etcd's certificates anew that have little time left. etcd and the API server read theirs for each
+   * connection and go on; this process and the curator have to be given the new ones, so the answer has a new client.
+   */
+  async renew(config: ConsensusConfig): Promise<RunningConsensus> {
+    const layout = consensusLayout(config.stateDir);
+    await preparePki(this.#pki, config, layout);
+    return runningFrom(await connectAsRoot(this.#ports, layout, [endpointOf(config)]), config, layout);
   }
 
   /** A node that joins has etcd's CAs before it is a member; one that is promoted asks for them when it learns of its role. */
@@ -317,6 +322,17 @@ export class Consensus {
     this.#ports.log.info('this node has a new address', { was: own.peerUrls, is: wanted });
     await admin.members.setPeerUrl(own.id, wanted, { signal });
   }
+}
+
+function runningFrom(admin: EtcdClient, config: ConsensusConfig, layout: ConsensusLayout): RunningConsensus {
+  return {
+    admin,
+    endpoint: endpointOf(config),
+    metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
+    apiServer: clientFiles(config, layout, 'apiserver'),
+    curator: clientFiles(config, layout, 'curator'),
+    [Symbol.dispose]: () => admin[Symbol.dispose](),
+  };
 }
 
 interface Serving {

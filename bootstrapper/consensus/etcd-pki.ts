@@ -1,10 +1,12 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import type { FilePort } from '../../internal/file/index.ts';
 import {
+  certificateTimesOf,
   createAuthorityPem,
   generateKeyPem,
   KeySigner,
   pubKeyOf,
+  renewalTimeOf,
   spkiOf,
   type LeafSpec,
 } from '../../internal/pki/index.ts';
@@ -13,10 +15,6 @@ import { ConsensusError } from './errors.ts';
 import type { KeyPairFiles } from './layout.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-const YEAR_DAYS = 365;
-const DAY_MS = 24 * 60 * 60 * 1000;
-/** Renewed when less than a third of its life is left. */
-const RENEW_BEFORE_MS = (YEAR_DAYS / 3) * DAY_MS;
 
 export interface PkiPorts {
   readonly files: FilePort;
@@ -54,32 +52,31 @@ export async function ensureAuthority(
 export type LeafWish = Omit<LeafSpec, 'pubKeyDer' | 'validDays'>;
 
 /**
- * Loads a key and its certificate, or makes both anew: when one is missing, they don't belong together (a crash
- * between the two writes), the certificate is of another CA, does not say what it should, or has little time left.
- * @returns whether it was made anew
+ * Loads a key and its certificate, or makes what is not right: a key that is missing or none, a certificate that is
+ * missing, for another key (a crash between the two writes), of another CA, that does not say what it should, or that
+ * has little time left. A key that is right stays, so that a renewal is one rename and etcd, which reads both files for
+ * each handshake, never sees a torn pair.
+ * @returns whether anything was made anew
  */
 export async function ensureLeaf(
   ports: PkiPorts,
   at: KeyPairFiles,
-  options: { readonly signer: KeySigner; readonly wish: LeafWish },
+  options: { readonly signer: KeySigner; readonly wish: LeafWish; readonly validDays: number },
 ): Promise<boolean> {
   const { files } = ports;
   const [keyBytes, certBytes] = [
     await files.read(at.keyFile, MAX_PEM_BYTES),
     await files.read(at.certFile, MAX_PEM_BYTES),
   ];
-  if (keyBytes !== undefined && certBytes !== undefined) {
-    const keyPem = new Secret(textOf(keyBytes));
-    if (isPair(textOf(certBytes), keyPem) && isUsable(textOf(certBytes), options, ports.nowMs()))
-      return false;
+  const found = keyBytes === undefined ? undefined : keyFrom(textOf(keyBytes));
+  if (found !== undefined && certBytes !== undefined) {
+    const certPem = textOf(certBytes);
+    if (isPair(certPem, found) && isUsable(certPem, options, ports.nowMs())) return false;
   }
-  const keyPem = generateKeyPem();
-  const certPem = await options.signer.issue({
-    ...options.wish,
-    pubKeyDer: pubKeyOf(keyPem),
-    validDays: YEAR_DAYS,
-  });
-  await files.writeAtomic(at.keyFile, keyPem.reveal());
+  const keyPem = found ?? generateKeyPem();
+  const { signer, wish, validDays } = options;
+  const certPem = await signer.issue({ ...wish, pubKeyDer: pubKeyOf(keyPem), validDays });
+  if (found === undefined) await files.writeAtomic(at.keyFile, keyPem.reveal());
   await files.writeAtomic(at.certFile, certPem, { mode: 0o644 });
   return true;
 }
@@ -107,8 +104,19 @@ function isUsable(
     named &&
     certificate.subject.split('\n').includes(`CN=${options.wish.commonName}`) &&
     Date.parse(certificate.validFrom) <= nowMs &&
-    Date.parse(certificate.validTo) - nowMs > RENEW_BEFORE_MS
+    renewalTimeOf(certificateTimesOf(certPem)) > nowMs
   );
+}
+
+/** undefined: what is there is no key that certificates can be made for. */
+function keyFrom(text: string): Secret<string> | undefined {
+  try {
+    const keyPem = new Secret(text);
+    pubKeyOf(keyPem);
+    return keyPem;
+  } catch {
+    return undefined; // garbage is replaced
+  }
 }
 
 /** false also for what is no certificate or no key at all. */

@@ -18,4 +18,5 @@ export {
 export { Consensus, type ConsensusConfig, type ConsensusPorts, type RunningConsensus } from './consensus.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
 export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, type ListenPorts, type Origin } from './etcd-unit.ts';
-export { consensusLayout, type EtcdClientFiles } from './layout.ts';
+export { consensusLayout, ETCD_USERS, type EtcdClientFiles } from './layout.ts';
+export { certificateFiles } from './prepare-pki.ts';

@@ -2,16 +2,21 @@ import { inspectDisk, mayCreateAuthorities } from './disk-state.ts';
 import { ensureAuthority, ensureLeaf, type PkiPorts } from './etcd-pki.ts';
 import { ETCD_USERS, type ConsensusLayout } from './layout.ts';
 
+const YEAR_DAYS = 365;
+
 export interface PkiConfig {
   readonly nodeId: string;
   readonly address: string;
   readonly creates: boolean;
   readonly peers: readonly string[];
+  /** Of each certificate; a year unless said, a fraction is fine. */
+  readonly validDays?: number | undefined;
 }
 
 /** Every key and certificate that etcd and its users here need: what is missing, or has little time left, is made. */
 export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
   const { files } = ports;
+  const { validDays = YEAR_DAYS } = config;
   const mayCreate = mayCreateAuthorities(await inspectDisk(files, layout), {
     layout,
     creates: config.creates,
@@ -30,13 +35,13 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
     { type: 'dns', value: 'localhost' },
   ] as const;
   const server = { commonName: config.nodeId, usages: ['server'], names } as const;
-  await ensureLeaf(ports, layout.server, { signer: clients, wish: server });
+  await ensureLeaf(ports, layout.server, { signer: clients, wish: server, validDays });
   const peer = {
     commonName: config.nodeId,
     usages: ['server', 'client'],
     names: names.slice(0, 1),
   } as const;
-  await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer });
+  await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer, validDays });
   await files.writeAtomic(layout.trustedClientsCa, clients.caPem, { mode: 0o644 });
   await files.writeAtomic(layout.trustedPeersCa, peers.caPem, { mode: 0o644 });
   for (const name of ETCD_USERS) {
@@ -44,6 +49,12 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
     await files.makeDirectory(user.folder);
     await files.writeAtomic(user.caFile, clients.caPem, { mode: 0o644 });
     const wish = { commonName: name, usages: ['client'], names: [] } as const;
-    await ensureLeaf(ports, user, { signer: clients, wish });
+    await ensureLeaf(ports, user, { signer: clients, wish, validDays });
   }
+}
+
+/** The certificates that `preparePki` looks after. */
+export function certificateFiles(layout: ConsensusLayout): readonly string[] {
+  const users = ETCD_USERS.map((name) => layout.user(name).certFile);
+  return [layout.server.certFile, layout.peer.certFile, ...users];
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   FakeClock,
@@ -31,6 +32,8 @@ const settings: KubernetesSettings = {
   serviceSubnet: '198.19.128.0/20',
   apiServerSans: ['api.example.test', '192.0.2.7'],
   runsWorkloads: true,
+  apiEndpoint: undefined,
+  certificates: DEFAULT_CERTIFICATES,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const etcd: EtcdClientFiles = {
@@ -96,9 +99,7 @@ async function runAll(controlPlane: ControlPlane, progress = silent): Promise<vo
   await controlPlane.storeSettings(progress, never);
 }
 
-const MAKES_KUBECONFIGS = ['admin', 'super-admin', 'controller-manager', 'scheduler'].map(
-  (name) => `kubeconfig ${name}`,
-);
+const MAKES_KUBECONFIGS = ['admin', 'super-admin'].map((name) => `kubeconfig ${name}`);
 
 describe('ControlPlane', () => {
   test('runs kubeadm’s phases in order, never those that make tokens, and leaves no super-admin.conf', async () => {
@@ -127,7 +128,12 @@ describe('ControlPlane', () => {
       Buffer.from((await bed.files.read(path, 65_536)) ?? []).toString('utf8');
     const client = new X509Certificate(await read(KUBELET_FILES.clientCert));
     const serving = new X509Certificate(await read(KUBELET_FILES.servingCert));
-    expect(client.subject.split('\n')).toEqual(['CN=system:node:n1', 'O=system:nodes']);
+    // By the last the API servers know which machine it is (./authorization.ts).
+    expect(client.subject.split('\n')).toEqual([
+      'CN=system:node:n1',
+      'O=system:nodes',
+      '1.3.6.1.4.1.57683.2=node-1',
+    ]);
     expect([client.keyUsage, serving.keyUsage]).toEqual([['1.3.6.1.5.5.7.3.2'], ['1.3.6.1.5.5.7.3.1']]);
     expect([serving.checkHost('n1'), serving.checkIP(settings.nodeAddress)]).not.toContain(undefined);
     expect(serving.publicKey.equals(client.publicKey)).toBe(false);

@@ -2,8 +2,10 @@ import { randomBytes } from 'node:crypto';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
+import { placeClientCredentials } from './client-credentials.ts';
 import { Kubelet, type KubeletPorts } from './kubelet.ts';
 import { makeKubeletCredentials } from './kubelet-credentials.ts';
+import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
@@ -40,7 +42,12 @@ export class ControlPlane {
     const { files, kubeadm, marks, clock } = this.#ports;
     const { creates, settings } = this.#options;
     await this.#kubelet.writeConfiguration();
+    const credentials = { files, nowMs: () => clock.nowMs() };
     if (await marks.isSet('pki', this.#inputs())) {
+      await placeClientCredentials(credentials, settings);
+      // A node that was off for long: before anything is started that would be refused with what ran out.
+      const renewed = await renewOwnCertificates(credentials, settings.certificates);
+      if (renewed.length > 0) progress.say(`renewed ${renewed.join(', ')}`);
       await this.#kubelet.placeCredentials();
       return progress.already();
     }
@@ -48,11 +55,11 @@ export class ControlPlane {
     else await this.#waitForKeys(progress, signal);
     progress.say('making certificates');
     await kubeadm.initPhase(['certs', 'all'], signal);
-    if (creates) await makeKubeletCredentials({ files, nowMs: () => clock.nowMs() }, settings);
+    if (creates) await makeKubeletCredentials(credentials, settings);
+    await placeClientCredentials(credentials, settings);
     await this.#kubelet.placeCredentials();
     progress.say('making kubeconfig files');
-    for (const name of ['admin', 'super-admin', 'controller-manager', 'scheduler'])
-      await kubeadm.initPhase(['kubeconfig', name], signal);
+    for (const name of ['admin', 'super-admin']) await kubeadm.initPhase(['kubeconfig', name], signal);
     await marks.set('pki', this.#inputs());
   }
 
@@ -92,7 +99,9 @@ export class ControlPlane {
   }
 
   #inputs(): unknown {
-    return [this.#options.settings, this.#options.etcd];
+    // How long certificates live is no reason to make the others anew.
+    const { certificates: _, ...settings } = this.#options.settings;
+    return [settings, this.#options.etcd];
   }
 
   async #makeEncryptionKey(): Promise<void> {

@@ -27,7 +27,8 @@ export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './e
 export { Kubelet, type KubeletPorts } from './kubelet.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';
-export { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
+export { CLIENTS, CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
+export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { startContainerRuntime } from './runtime.ts';
 export {

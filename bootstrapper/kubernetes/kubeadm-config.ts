@@ -1,11 +1,5 @@
-import { KUBELET_FILES } from './material.ts';
-import {
-  API_PORT,
-  LOCAL_API_ENDPOINT,
-  PATHS,
-  type EtcdClientFiles,
-  type KubernetesSettings,
-} from './settings.ts';
+import { CLIENTS, KUBELET_FILES } from './material.ts';
+import { API_PORT, apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 
 /**
  * The configuration kubeadm reads (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1).
@@ -49,7 +43,8 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
     kubernetesVersion: settings.version,
     // Making RSA keys would take longer than everything else in the phase.
     encryptionAlgorithm: 'ECDSA-P256',
-    controlPlaneEndpoint: LOCAL_API_ENDPOINT,
+    controlPlaneEndpoint: apiEndpointOf(settings),
+    certificateValidityPeriod: `${settings.certificates.controlPlaneMinutes}m`,
     networking: { podSubnet: settings.podSubnet, serviceSubnet: settings.serviceSubnet },
     etcd: {
       external: {
@@ -66,6 +61,7 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
         settings.nodeName,
         settings.nodeAddress,
         ...settings.apiServerSans,
+        ...(settings.apiEndpoint === undefined ? [] : [hostOf(settings.apiEndpoint)]),
       ],
       extraArgs: [
         { name: 'encryption-provider-config', value: PATHS.encryption },
@@ -93,13 +89,22 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
         { name: 'kube-api-qps', value: '100' },
         { name: 'kube-api-burst', value: '200' },
       ],
+      extraVolumes: [volume('client-certificate', CLIENTS['controller-manager'].folder)],
     },
-    scheduler: { extraArgs: [{ name: 'profiling', value: 'false' }] },
+    scheduler: {
+      extraArgs: [{ name: 'profiling', value: 'false' }],
+      extraVolumes: [volume('client-certificate', CLIENTS.scheduler.folder)],
+    },
   };
 }
 
 function folderOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'));
+}
+
+/** Of "host:port", IPv6 without its brackets: as a certificate names it. */
+function hostOf(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }
 
 function volume(name: string, path: string): object {

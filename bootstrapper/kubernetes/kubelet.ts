@@ -41,7 +41,7 @@ export class Kubelet {
 
   /** Puts in place what the kubelet proves itself with. */
   placeCredentials(): Promise<void> {
-    return placeKubeletCredentials(this.#ports.files);
+    return placeKubeletCredentials(this.#ports.files, this.#settings);
   }
 
   /** A kubelet that runs with this configuration is left alone. */

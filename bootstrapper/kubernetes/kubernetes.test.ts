@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { importImages, installBinaries, installPath } from './components.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
@@ -18,6 +19,8 @@ const settings: KubernetesSettings = {
   serviceSubnet: '198.19.128.0/20',
   apiServerSans: ['api.example.test', '192.0.2.7'],
   runsWorkloads: true,
+  apiEndpoint: undefined,
+  certificates: DEFAULT_CERTIFICATES,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const etcd: EtcdClientFiles = {
@@ -44,6 +47,21 @@ describe('buildKubeadmConfig()', () => {
   test('puts the node, loopback and every custom name into the certificate of the API server', () => {
     expect(documents().get('ClusterConfiguration')?.['apiServer']).toMatchObject({
       certSANs: ['127.0.0.1', 'localhost', 'n1', '198.18.0.11', 'api.example.test', '192.0.2.7'],
+    });
+  });
+
+  test('points the cluster at an operator’s own balancer, whose name the API server’s certificate has', () => {
+    const own = documents({ apiEndpoint: '[2001:db8::6]:443' }).get('ClusterConfiguration');
+    expect(own).toMatchObject({ controlPlaneEndpoint: '[2001:db8::6]:443' });
+    expect((own?.['apiServer'] as { certSANs: string[] }).certSANs).toContain('2001:db8::6');
+  });
+
+  test('says how long certificates live, and shows the controller manager and scheduler the folders of theirs', () => {
+    const certificates = { nodeMinutes: 2, kubeletMinutes: 3, controlPlaneMinutes: 6 };
+    expect(documents({ certificates }).get('ClusterConfiguration')).toMatchObject({
+      certificateValidityPeriod: '6m',
+      controllerManager: { extraVolumes: [{ mountPath: '/etc/kubernetes/controller-manager' }] },
+      scheduler: { extraVolumes: [{ mountPath: '/etc/kubernetes/scheduler' }] },
     });
   });
 

@@ -16,6 +16,20 @@ export const KUBELET_FILES = {
 } as const;
 
 /**
+ * What the controller manager and the scheduler prove themselves with. Folders of their own, which their static pods
+ * see whole: a file that is replaced would stay the old one in a container that was given the file alone.
+ */
+export const CLIENTS = {
+  'controller-manager': client('controller-manager', 'system:kube-controller-manager'),
+  scheduler: client('scheduler', 'system:kube-scheduler'),
+} as const;
+
+function client(name: string, user: string) {
+  const folder = `/etc/kubernetes/${name}`;
+  return { user, folder, key: `${folder}/client.key`, cert: `${folder}/client.crt`, conf: `${folder}.conf` };
+}
+
+/**
  * The keys that all control-plane nodes share, by the name they have in `Ticket.control_plane_keys`, and where each lies
  * on a node. Whoever joins with the role, or gets it later, has all of them in place before etcd is started. Values are
  * text: PEM, and JSON for `encryption.json`.

@@ -4,6 +4,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { KubernetesError } from './errors.ts';
 import type { Marks } from './marks.ts';
+import { CLIENTS } from './material.ts';
 import { API_PORT, PATHS } from './settings.ts';
 
 const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
@@ -12,8 +13,7 @@ const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'
 /** What only a control plane may have besides its certificates. */
 const CONTROL_PLANE_FILES = [
   PATHS.superAdminConf,
-  '/etc/kubernetes/controller-manager.conf',
-  '/etc/kubernetes/scheduler.conf',
+  ...Object.values(CLIENTS).flatMap(({ conf, key, cert }) => [conf, key, cert]),
   PATHS.encryption,
   PATHS.adminConf,
 ];

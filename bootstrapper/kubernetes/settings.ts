@@ -1,3 +1,5 @@
+import type { CertificatesConfig } from '../../internal/config/index.ts';
+
 /** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
 export interface KubernetesSettings {
   /** "vMAJOR.MINOR.PATCH" */
@@ -12,6 +14,9 @@ export interface KubernetesSettings {
   readonly apiServerSans: readonly string[];
   /** Whether ordinary workloads may run beside the control plane. */
   readonly runsWorkloads: boolean;
+  /** "host:port" of the operator's own balancer of the API servers; undefined: the node-local one. */
+  readonly apiEndpoint: string | undefined;
+  readonly certificates: CertificatesConfig;
   readonly host: HostSettings;
 }
 
@@ -44,6 +49,11 @@ export const PATHS = {
 /** The API endpoint inside the cluster: the node-local balancer, so that no node depends on one address. */
 export const LOCAL_API_ENDPOINT = '127.0.0.1:6445';
 export const API_PORT = 6443;
+
+/** Where this node finds an API server. */
+export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
+  return apiEndpoint ?? LOCAL_API_ENDPOINT;
+}
 
 /** What the API server uses of etcd: its local member, as the user that may only touch the registry. */
 export interface EtcdClientFiles {

@@ -140,7 +140,25 @@ test('directoryFromWire() says who serves what', () => {
   ).toEqual([{ nodeId: 'node-1', host: '198.51.100.1', curator: false, apiServer: false }]);
 });
 
+const settings = {
+  ...{ clusterName: 'blue', kubernetesVersion: 'v1.35.4', podSubnet: '', serviceSubnet: '' },
+  ...{ apiServerSans: [], bundleManifest: '' },
+};
+
 describe('the balancer worker', () => {
+  test('runs none where the API servers are behind an operator’s own, and stops one that runs', async () => {
+    const values = new RoleValues();
+    const files = new MemoryFiles();
+    const units = new FakeUnits();
+    units.active.add('cluster-apilb.service');
+    await using tree = superviseForTest(balancerWorker({ reads: values, ports: { files, units } }));
+    values.clusterSettings.set({ ...settings, apiEndpoint: 'api.example.test:6443' });
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(units.active.has('cluster-apilb.service')).toBe(false);
+    expect(tree.at('root').note).toBe('idle: the API servers are behind api.example.test:6443');
+  });
+
   const config = async (files: MemoryFiles): Promise<unknown> =>
     JSON.parse(
       Buffer.from((await files.read('/etc/cluster-apilb/config.json', 4096)) ?? []).toString('utf8'),
@@ -154,6 +172,7 @@ describe('the balancer worker', () => {
     await using _tree = superviseForTest(balancerWorker({ reads: values, ports: { files, units } }));
     await settle();
     expect(await files.read('/etc/cluster-apilb/config.json', 4096)).toBeUndefined();
+    values.clusterSettings.set(settings);
     values.clusterMembership.set(membership);
     await settle();
     expect(await config(files)).toEqual({

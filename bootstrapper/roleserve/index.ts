@@ -32,10 +32,7 @@ export {
   type RoleSet,
 } from './values.ts';
 export {
-  certificateTimesOf,
-  renewalTimeOf,
   renewalWorker,
-  type CertificateTimes,
   type Renewal,
   type RenewalOptions,
 } from './renewal-worker.ts';

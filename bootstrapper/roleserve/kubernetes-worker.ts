@@ -1,3 +1,4 @@
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { combine, follow, when, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
@@ -90,6 +91,8 @@ export function planKubernetes(
     podSubnet: settings.podSubnet,
     serviceSubnet: settings.serviceSubnet,
     apiServerSans: settings.apiServerSans,
+    apiEndpoint: settings.apiEndpoint,
+    certificates: settings.certificates ?? DEFAULT_CERTIFICATES,
     runsWorkloads: roles.has('KubernetesWorker'),
     host,
   };

@@ -1,10 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
+import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { RoleSet } from './values.ts';
-import { renewalTimeOf, renewalWorker, type CertificateTimes } from './renewal-worker.ts';
+import { renewalWorker } from './renewal-worker.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 const membership = { nodeId: 'node-1' } as Membership;

@@ -1,8 +1,7 @@
-import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { map, type Readable, type Settable } from '../../internal/event/index.ts';
-import { CLOCK_TOLERANCE_MS } from '../../internal/pki/index.ts';
+import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
@@ -12,13 +11,6 @@ import type { RoleSet } from './values.ts';
 const LOOK_MS = 10 * 60_000;
 /** Between two of a kind, so that a certificate that is due at once does not make a busy loop. */
 const SHORTEST_MS = 1_000;
-
-/** A certificate's time, as far as renewal cares; wall clock. */
-export interface CertificateTimes {
-  /** When it was made: certificates are back-dated by the clock tolerance. */
-  readonly madeMs: number;
-  readonly notAfterMs: number;
-}
 
 /** Certificates that are renewed together, and how. */
 export interface Renewal {
@@ -40,18 +32,6 @@ export interface RenewalOptions {
   /** One after the other, never two at a time. */
   readonly renewals: readonly Renewal[];
   readonly clock: Clock;
-}
-
-/** A certificate's validity as renewal takes it: signers back-date by the tolerance for clocks. Pure. */
-export function certificateTimesOf(certPem: string): CertificateTimes {
-  const { validFrom, validTo } = new X509Certificate(certPem);
-  const notAfterMs = Date.parse(validTo);
-  return { madeMs: Math.min(Date.parse(validFrom) + CLOCK_TOLERANCE_MS, notAfterMs), notAfterMs };
-}
-
-/** When a certificate is renewed: at two thirds of its life, so that a third is left for what goes wrong. Pure. */
-export function renewalTimeOf({ madeMs, notAfterMs }: CertificateTimes): number {
-  return madeMs + Math.floor(((notAfterMs - madeMs) * 2) / 3);
 }
 
 /** Renews what this node proves itself with, for as long as it is a member. */

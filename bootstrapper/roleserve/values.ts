@@ -1,3 +1,4 @@
+import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
@@ -42,6 +43,10 @@ export interface ClusterSettings {
   readonly serviceSubnet: string;
   readonly apiServerSans: readonly string[];
   readonly bundleManifest: string;
+  /** "host:port" of the operator's own balancer of the API servers; none: each node has its own. */
+  readonly apiEndpoint?: string | undefined;
+  /** Lifetimes of certificates; their defaults unless there. */
+  readonly certificates?: CertificatesConfig | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { encodeManifest, type Component } from '../../internal/bundle/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
 import {
   createMemoryLogger,
   FakeClock,
@@ -11,6 +12,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import {
+  CLIENTS,
   CONTROL_PLANE_KEY_FILES,
   Kubeadm,
   KUBELET_FILES,
@@ -95,6 +97,21 @@ const membership: Membership = {
   epoch: 1,
   directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
 };
+const kubernetesCaKey = generateKeyPem();
+const kubernetesCaPem = await createAuthorityPem({
+  commonName: 'kubernetes',
+  keyPem: kubernetesCaKey,
+  nowMs: Date.now(),
+});
+const signer = new KeySigner({
+  caPem: kubernetesCaPem,
+  keyPem: kubernetesCaKey,
+  nowMs: () => Date.now(),
+});
+const clientCertPem = await signer.issue({
+  ...{ commonName: 'system:client', usages: ['client'], names: [], validDays: 9 },
+  pubKeyDer: pubKeyOf(kubernetesCaKey),
+});
 const components: LocalComponents = { kubernetesVersion: 'v1.35.4', controlPlane: true, images: 'imported' };
 const all: RoleSet = new Set(['ConsensusMember', 'KubernetesController', 'KubernetesWorker']);
 const none: RoleSet = new Set();
@@ -396,6 +413,14 @@ async function placeKeys(files: MemoryFiles): Promise<void> {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
     await files.writeAtomic(path, path);
   }
+  // Made before: what has to be signed would not be there after `settle`.
+  for (const { folder, key, cert } of Object.values(CLIENTS)) {
+    await files.makeDirectory(folder);
+    await files.writeAtomic(key, kubernetesCaKey.reveal());
+    await files.writeAtomic(cert, clientCertPem);
+  }
+  await files.writeAtomic(CONTROL_PLANE_KEY_FILES['kubernetes-ca.crt'], kubernetesCaPem);
+  await files.writeAtomic(CONTROL_PLANE_KEY_FILES['kubernetes-ca.key'], kubernetesCaKey.reveal());
 }
 
 async function createKubernetes() {

@@ -20,6 +20,11 @@ export const certificatesSchema = z.strictObject({
   kubeletMinutes: minutes
     .default(DEFAULTS.kubeletCertificateMinutes)
     .describe('The kubelet’s client and serving certificates; a year unless said.'),
+  controlPlaneMinutes: minutes
+    .default(DEFAULTS.controlPlaneCertificateMinutes)
+    .describe(
+      'The certificates of etcd, the API server and its clients; a year unless said. Set when the cluster is made. Kubernetes’ clients notice new ones within five minutes, so that less than 15 means connections that are refused once and opened again.',
+    ),
 });
 
 export type CertificatesConfig = z.output<typeof certificatesSchema>;

@@ -15,6 +15,7 @@ export {
 } from './cluster-config.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom } from './endpoint.ts';
+export { DEFAULT_CERTIFICATES, nodeSettingsFrom, type NodeSettings } from './node-settings.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export type { Problem } from './located.ts';

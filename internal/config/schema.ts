@@ -3,6 +3,7 @@ import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { DEFAULTS } from './defaults.ts';
 import { endpointFrom, isHost } from './endpoint.ts';
+import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
@@ -74,6 +75,7 @@ export const clusterConfigSchema = z
           .max(48)
           .default([])
           .describe('DNS names and addresses under which people reach the Kubernetes API.'),
+        endpoint: apiEndpointSchema.optional(),
       })
       .prefault({}),
     firstNode: z

@@ -22,3 +22,5 @@ export {
   type MemberTrust,
 } from './member.ts';
 export { createRequest, verifyRequest } from './request.ts';
+export { reissueCertificate } from './reissue.ts';
+export { certificateTimesOf, renewalTimeOf, type CertificateTimes } from './validity.ts';

@@ -30,6 +30,16 @@ export const settingsShape = z.strictObject({
   apiServerSans: z.array(z.string()),
   /** The manifest's exact text: its hash is what components are checked against. */
   bundleManifest: z.string(),
+  /** "host:port" of the operator's own balancer of the API servers. */
+  apiEndpoint: z.string().min(1).optional(),
+  /** How long certificates live, as the cluster was made. */
+  certificates: z
+    .strictObject({
+      nodeMinutes: z.int().positive(),
+      kubeletMinutes: z.int().positive(),
+      controlPlaneMinutes: z.int().positive(),
+    })
+    .optional(),
 });
 
 /** Whose cluster this is: the owner's signature over `ownershipStatement` (internal/crypto). */

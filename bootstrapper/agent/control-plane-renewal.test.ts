@@ -1,0 +1,92 @@
+import { describe, expect, test } from '@jest/globals';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  pubKeyOf,
+  renewalTimeOf,
+} from '../../internal/pki/index.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { consensusLayout } from '../consensus/index.ts';
+import { PATHS } from '../kubernetes/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { controlPlaneRenewals, lifetimesOf } from './control-plane-renewal.ts';
+import { PLACES } from './places.ts';
+
+const never = new AbortController().signal;
+const DAY_MS = 24 * 3600 * 1000;
+const settings = {
+  ...{ clusterName: 'blue', kubernetesVersion: 'v1.35.4', podSubnet: '', serviceSubnet: '' },
+  ...{ apiServerSans: [], bundleManifest: '' },
+};
+
+async function createNode() {
+  const [files, clock, values] = [new MemoryFiles(), new FakeClock(), new RoleValues()];
+  const keyPem = generateKeyPem();
+  const nowMs = () => clock.nowMs();
+  const caPem = await createAuthorityPem({ commonName: 'ca', keyPem, nowMs: nowMs() });
+  const signer = new KeySigner({ caPem, keyPem, nowMs });
+  const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 90 } as const;
+  const certPem = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
+  const layout = consensusLayout(PLACES.state);
+  const etcd = [layout.server, layout.peer, layout.user('root')].map(({ certFile }) => certFile);
+  for (const path of [...etcd, `${PATHS.pki}/apiserver.crt`]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.writeAtomic(path, certPem);
+  }
+  await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
+  await files.writeAtomic(`${PATHS.pki}/ca.key`, keyPem.reveal());
+  const done: string[] = [];
+  const driver = { renewConsensus: () => Promise.resolve(void done.push('etcd')) };
+  const log = createMemoryLogger().log;
+  const [etcdRenewal, kubernetes] = controlPlaneRenewals({ files, nowMs, log, values, driver });
+  if (etcdRenewal === undefined || kubernetes === undefined) throw new Error('two renewals');
+  return { clock, values, done, etcdRenewal, kubernetes };
+}
+
+const running = {
+  apiServerEtcd: { endpoint: '', caFile: '', certFile: '', keyFile: '' },
+  curatorEndpoint: '',
+};
+
+describe('controlPlaneRenewals()', () => {
+  test('are not due before etcd serves: who starts it looks after them', async () => {
+    const { etcdRenewal, kubernetes } = await createNode();
+    expect([await etcdRenewal.times(), await kubernetes.times()]).toEqual([[], []]);
+  });
+
+  test('say when each of etcd’s and of Kubernetes’ own certificates is due', async () => {
+    const { values, clock, etcdRenewal, kubernetes } = await createNode();
+    values.localControlPlane.set(running);
+    const dueIn = (await etcdRenewal.times()).map((times) => renewalTimeOf(times) - clock.nowMs());
+    expect(dueIn).toEqual([60 * DAY_MS, 60 * DAY_MS, 60 * DAY_MS]);
+    expect(await kubernetes.times()).toHaveLength(1);
+  });
+
+  test('etcd’s are renewed by the driver, which hands them to those who hold one', async () => {
+    const { values, done, etcdRenewal } = await createNode();
+    values.localControlPlane.set(running);
+    expect(await etcdRenewal.renew(never)).toBeUndefined();
+    expect(done).toEqual(['etcd']);
+  });
+
+  test('Kubernetes’ live as long as the cluster’s settings say', async () => {
+    const { values, clock, kubernetes } = await createNode();
+    const certificates = { ...DEFAULT_CERTIFICATES, controlPlaneMinutes: 30 * 24 * 60 };
+    values.localControlPlane.set(running);
+    values.clusterSettings.set({ ...settings, certificates });
+    await clock.advance(61 * DAY_MS);
+    await kubernetes.renew(never);
+    const [times] = await kubernetes.times();
+    expect((times?.notAfterMs ?? 0) - clock.nowMs()).toBe(30 * DAY_MS);
+  });
+});
+
+test('lifetimesOf() has the defaults where the cluster says nothing', () => {
+  const values = new RoleValues();
+  expect(lifetimesOf(values)).toEqual(DEFAULT_CERTIFICATES);
+  values.clusterSettings.set(settings);
+  expect(lifetimesOf(values)).toEqual(DEFAULT_CERTIFICATES);
+});

@@ -1,0 +1,65 @@
+import { DEFAULT_CERTIFICATES, type CertificatesConfig } from '../../internal/config/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
+import { certificateFiles, consensusLayout } from '../consensus/index.ts';
+import { ownCertificateTimes, renewOwnCertificates } from '../kubernetes/index.ts';
+import type { Renewal, RoleValues } from '../roleserve/index.ts';
+import { PLACES } from './places.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+
+export interface ControlPlaneRenewalPorts {
+  readonly files: FilePort;
+  readonly nowMs: () => number;
+  readonly log: Logger;
+  readonly values: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
+  readonly driver: { renewConsensus(signal: AbortSignal): Promise<void> };
+}
+
+/** How long certificates live, as the cluster was made. */
+export function lifetimesOf({ clusterSettings }: Pick<RoleValues, 'clusterSettings'>): CertificatesConfig {
+  const now = clusterSettings.peek();
+  return (now.set ? now.value?.certificates : undefined) ?? DEFAULT_CERTIFICATES;
+}
+
+/**
+ * What a control plane signs for itself: etcd's certificates, then those of the API server and of its clients. Only
+ * while its etcd serves: before that they are looked after by those who start it.
+ */
+export function controlPlaneRenewals(ports: ControlPlaneRenewalPorts): readonly Renewal[] {
+  const { files, nowMs, log, values, driver } = ports;
+  const serves = (): boolean => {
+    const now = values.localControlPlane.peek();
+    return now.set && now.value !== undefined;
+  };
+  return [
+    {
+      name: 'etcd',
+      times: async () => (serves() ? etcdTimes(files) : []),
+      renew: async (signal) => {
+        await driver.renewConsensus(signal);
+        return undefined;
+      },
+    },
+    {
+      name: 'Kubernetes control plane',
+      times: async () => (serves() ? ownCertificateTimes(files) : []),
+      renew: async () => {
+        const renewed = await renewOwnCertificates({ files, nowMs }, lifetimesOf(values));
+        log.info('certificates of the control plane were renewed', { renewed });
+        return undefined;
+      },
+    },
+  ];
+}
+
+async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
+  const found = await Promise.all(
+    certificateFiles(consensusLayout(PLACES.state)).map(async (path) => {
+      const bytes = await files.read(path, MAX_PEM_BYTES);
+      return bytes === undefined ? [] : [certificateTimesOf(Buffer.from(bytes).toString('utf8'))];
+    }),
+  );
+  return found.flat();
+}

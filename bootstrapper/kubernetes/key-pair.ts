@@ -1,0 +1,82 @@
+import { X509Certificate } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import { generateKeyPem, KeySigner, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { KubernetesError } from './errors.ts';
+import { PATHS } from './settings.ts';
+
+const MAX_BYTES = 64 * 1024;
+
+export interface CredentialPorts {
+  readonly files: FilePort;
+  readonly nowMs: () => number;
+}
+
+/** One of the two CAs that kubeadm made on this node, or that came with the role. */
+export async function authorityOf(
+  { files, nowMs }: CredentialPorts,
+  name: 'ca' | 'front-proxy-ca',
+): Promise<KeySigner> {
+  const [caPem, key] = [
+    await readText(files, `${PATHS.pki}/${name}.crt`),
+    await readText(files, `${PATHS.pki}/${name}.key`),
+  ];
+  return new KeySigner({ caPem, keyPem: new Secret(key), nowMs });
+}
+
+/** The key is on disk before the certificate: a crash between the two makes the certificate of the same key. */
+export async function makePair(
+  files: FilePort,
+  signer: KeySigner,
+  pair: {
+    readonly keyFile: string;
+    readonly certFile: string;
+    readonly leaf: Omit<LeafSpec, 'pubKeyDer'>;
+  },
+): Promise<void> {
+  await files.createExclusive(pair.keyFile, generateKeyPem().reveal());
+  const pubKeyDer = pubKeyOf(new Secret(await readText(files, pair.keyFile)));
+  const found = await files.read(pair.certFile, MAX_BYTES);
+  if (found !== undefined && isIssuedTo(Buffer.from(found).toString('utf8'), pubKeyDer, signer.caPem)) return;
+  const certPem = await signer.issue({ ...pair.leaf, pubKeyDer });
+  await files.writeAtomic(pair.certFile, certPem, { mode: 0o644 });
+}
+
+/** @throws KubernetesError `kubernetes-credentials-missing` */
+export async function readText(files: FilePort, path: string): Promise<string> {
+  const bytes = await files.read(path, MAX_BYTES);
+  if (bytes === undefined)
+    throw new KubernetesError('kubernetes-credentials-missing', `reading ${path}: it is not there`, {
+      details: { path },
+    });
+  return Buffer.from(bytes).toString('utf8');
+}
+
+/** A kubeconfig that names files, so that a renewed certificate is taken without a restart. */
+export function kubeconfigOfFiles(of: {
+  readonly server: string;
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}): string {
+  const name = 'cluster';
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server: of.server, 'certificate-authority': of.caFile } }],
+    users: [{ name: 'node', user: { 'client-certificate': of.certFile, 'client-key': of.keyFile } }],
+    contexts: [{ name, context: { cluster: name, user: 'node' } }],
+    'current-context': name,
+  };
+  return `${JSON.stringify(config, undefined, 2)}\n`;
+}
+
+function isIssuedTo(certPem: string, pubKeyDer: Uint8Array, caPem: string): boolean {
+  try {
+    const certificate = new X509Certificate(certPem);
+    const spki = certificate.publicKey.export({ type: 'spki', format: 'der' });
+    return certificate.verify(new X509Certificate(caPem).publicKey) && Buffer.compare(spki, pubKeyDer) === 0;
+  } catch {
+    return false; // garbage is replaced
+  }
+}

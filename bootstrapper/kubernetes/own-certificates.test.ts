@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { placeClientCredentials } from './client-credentials.ts';
+import { CLIENTS } from './material.ts';
+import { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
+import { PATHS } from './settings.ts';
+
+const DAY_MS = 24 * 3600 * 1000;
+const YEAR = { controlPlaneMinutes: 365 * 24 * 60 };
+
+/** A control plane's disk as kubeadm leaves it, and a year's certificates of two CAs. */
+async function createDisk() {
+  const files = new MemoryFiles();
+  const clock = new FakeClock();
+  const nowMs = () => clock.nowMs();
+  await files.makeDirectory(PATHS.pki);
+  const signers: Record<string, KeySigner> = {};
+  for (const name of ['ca', 'front-proxy-ca']) {
+    const keyPem = generateKeyPem();
+    const caPem = await createAuthorityPem({ commonName: name, keyPem, nowMs: nowMs() });
+    await files.writeAtomic(`${PATHS.pki}/${name}.crt`, caPem);
+    await files.writeAtomic(`${PATHS.pki}/${name}.key`, keyPem.reveal());
+    signers[name] = new KeySigner({ caPem, keyPem, nowMs });
+  }
+  const issue = async (ca: string, commonName: string): Promise<string> =>
+    (await signers[ca]?.issue({
+      ...{ commonName, usages: ['client'], names: [], validDays: 365 },
+      pubKeyDer: pubKeyOf(generateKeyPem()),
+    })) ?? '';
+  for (const name of ['apiserver', 'apiserver-kubelet-client'])
+    await files.writeAtomic(`${PATHS.pki}/${name}.crt`, await issue('ca', name));
+  await files.writeAtomic(`${PATHS.pki}/front-proxy-client.crt`, await issue('front-proxy-ca', 'front'));
+  const admin = Buffer.from(await issue('ca', 'kubernetes-admin')).toString('base64');
+  await files.writeAtomic(
+    PATHS.adminConf,
+    `users:\n- user:\n    client-certificate-data: ${admin}\n    client-key-data: c2VjcmV0\n`,
+  );
+  const ports = { files, nowMs };
+  await placeClientCredentials(ports, { nodeAddress: '198.18.0.11', certificates: DEFAULT_CERTIFICATES });
+  const text = async (path: string): Promise<string> =>
+    Buffer.from((await files.read(path, 65_536)) ?? []).toString('utf8');
+  return { files, clock, ports, text };
+}
+
+describe('renewOwnCertificates()', () => {
+  test('leaves alone what has more than a third of its life left', async () => {
+    const { clock, ports } = await createDisk();
+    await clock.advance(243 * DAY_MS);
+    expect(await renewOwnCertificates(ports, YEAR)).toEqual([]);
+  });
+
+  test('renews every one at two thirds, each by its own CA and for the key it has, and then none', async () => {
+    const { clock, ports, text } = await createDisk();
+    const before = new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`));
+    await clock.advance(244 * DAY_MS);
+    expect(await renewOwnCertificates(ports, YEAR)).toHaveLength(6);
+    const after = new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`));
+    expect(after.publicKey.equals(before.publicKey)).toBe(true);
+    expect(Date.parse(after.validTo) - clock.nowMs()).toBe(365 * DAY_MS);
+    const front = new X509Certificate(await text(`${PATHS.pki}/front-proxy-client.crt`));
+    expect(front.issuer).toBe('CN=front-proxy-ca');
+    expect(await renewOwnCertificates(ports, YEAR)).toEqual([]);
+  });
+
+  test('renews what ran out long ago, and keeps the key beside it in a kubeconfig', async () => {
+    const { clock, ports, text } = await createDisk();
+    await clock.advance(400 * DAY_MS);
+    expect(await renewOwnCertificates(ports, YEAR)).toContain(PATHS.adminConf);
+    const config = await text(PATHS.adminConf);
+    expect(config).toContain('client-key-data: c2VjcmV0');
+    const data = /client-certificate-data: (\S+)/.exec(config)?.[1] ?? '';
+    const certificate = new X509Certificate(Buffer.from(data, 'base64').toString('utf8'));
+    expect(certificate.subject).toBe('CN=kubernetes-admin');
+    expect(Date.parse(certificate.validTo)).toBeGreaterThan(clock.nowMs());
+  });
+
+  test('says the times of what is there, and nothing of what is none', async () => {
+    const { files } = await createDisk();
+    expect(await ownCertificateTimes(files)).toHaveLength(6);
+    await files.writeAtomic(`${PATHS.pki}/apiserver.crt`, 'no certificate');
+    await files.remove(PATHS.adminConf);
+    expect(await ownCertificateTimes(files)).toHaveLength(4);
+    expect(await ownCertificateTimes(new MemoryFiles())).toEqual([]);
+  });
+});
+
+describe('placeClientCredentials()', () => {
+  test('names files in what the controller manager and the scheduler read, and keeps what is there', async () => {
+    const { clock, ports, text } = await createDisk();
+    const { conf, cert, key, user } = CLIENTS.scheduler;
+    const before = [await text(conf), await text(cert), await text(key)];
+    expect(new X509Certificate(before[1] ?? '').subject).toBe(`CN=${user}`);
+    expect(JSON.parse(before[0] ?? '')).toMatchObject({
+      clusters: [{ cluster: { server: 'https://198.18.0.11:6443' } }],
+      users: [{ user: { 'client-certificate': cert, 'client-key': key } }],
+    });
+    await clock.advance(DAY_MS);
+    await placeClientCredentials(ports, { nodeAddress: '198.18.0.11', certificates: DEFAULT_CERTIFICATES });
+    expect([await text(conf), await text(cert), await text(key)]).toEqual(before);
+  });
+});

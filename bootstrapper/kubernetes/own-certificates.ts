@@ -1,0 +1,87 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  certificateTimesOf,
+  reissueCertificate,
+  renewalTimeOf,
+  type CertificateTimes,
+} from '../../internal/pki/index.ts';
+import { authorityOf, type CredentialPorts } from './key-pair.ts';
+import { CLIENTS } from './material.ts';
+import { PATHS } from './settings.ts';
+
+const MAX_BYTES = 256 * 1024;
+const MINUTES_PER_DAY = 24 * 60;
+const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
+
+/** A certificate of this node's Kubernetes control plane that this node itself signs. */
+export interface OwnCertificate {
+  readonly path: string;
+  readonly authority: 'ca' | 'front-proxy-ca';
+  /** Alone in its file, or inside a kubeconfig beside its key. */
+  readonly form: 'pem' | 'kubeconfig';
+}
+
+/** All of them. None of their consumers needs a restart: docs/certificates.md says how each notices. */
+export const OWN_CERTIFICATES: readonly OwnCertificate[] = [
+  { path: `${PATHS.pki}/apiserver.crt`, authority: 'ca', form: 'pem' },
+  { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, authority: 'ca', form: 'pem' },
+  { path: `${PATHS.pki}/front-proxy-client.crt`, authority: 'front-proxy-ca', form: 'pem' },
+  { path: CLIENTS['controller-manager'].cert, authority: 'ca', form: 'pem' },
+  { path: CLIENTS.scheduler.cert, authority: 'ca', form: 'pem' },
+  { path: PATHS.adminConf, authority: 'ca', form: 'kubeconfig' },
+];
+
+/** The times of those that are there. What can't be read is left out: who uses it says what is wrong with it. */
+export async function ownCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
+  const found = await Promise.all(OWN_CERTIFICATES.map((own) => timesOf(files, own)));
+  return found.filter((times) => times !== undefined);
+}
+
+/**
+ * Issues those that are due once more for the keys they have, each with one rename: whoever reads meanwhile has the old
+ * one or the new one, and a crash anywhere leaves certificates that fit their keys. Answers the paths of those.
+ */
+export async function renewOwnCertificates(
+  ports: CredentialPorts,
+  { controlPlaneMinutes }: { readonly controlPlaneMinutes: number },
+): Promise<readonly string[]> {
+  const { files, nowMs } = ports;
+  const renewed: string[] = [];
+  for (const own of OWN_CERTIFICATES) {
+    const times = await timesOf(files, own);
+    if (times === undefined || renewalTimeOf(times) > nowMs()) continue;
+    const text = await read(files, own.path);
+    const signer = await authorityOf(ports, own.authority);
+    const certPem = await reissueCertificate(
+      certificateIn(text, own.form),
+      signer,
+      controlPlaneMinutes / MINUTES_PER_DAY,
+    );
+    const data = Buffer.from(certPem, 'utf8').toString('base64');
+    const isPem = own.form === 'pem';
+    await files.writeAtomic(
+      own.path,
+      isPem ? certPem : text.replace(EMBEDDED, `$1${data}`),
+      isPem ? { mode: 0o644 } : {},
+    );
+    renewed.push(own.path);
+  }
+  return renewed;
+}
+
+async function timesOf(files: FilePort, own: OwnCertificate): Promise<CertificateTimes | undefined> {
+  try {
+    return certificateTimesOf(certificateIn(await read(files, own.path), own.form));
+  } catch {
+    return undefined; // not there, or none
+  }
+}
+
+function certificateIn(text: string, form: OwnCertificate['form']): string {
+  if (form === 'pem') return text;
+  return Buffer.from(EMBEDDED.exec(text)?.[2] ?? '', 'base64').toString('utf8');
+}
+
+async function read(files: FilePort, path: string): Promise<string> {
+  return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');
+}

@@ -1,0 +1,16 @@
+import { z } from 'zod';
+import { endpointFrom } from './endpoint.ts';
+
+const LOOPBACK = /^(127\.[0-9.]+|localhost|\[::1\]):/i;
+
+/** `apiServer.endpoint` of `cluster.yaml`: an operator's own virtual address or load balancer of the API servers. */
+export const apiEndpointSchema = z
+  .string()
+  // No default port: it is written into the configuration of every node.
+  .refine(
+    (text) => endpointFrom(text, 0) === text && !LOOPBACK.test(text),
+    'an address that every node reaches, with its port, like “api.example.org:6443”',
+  )
+  .describe(
+    'Your own virtual address or load balancer of the API servers, “host:port”. Nodes and kubeconfigs use it, and no node-local balancer runs. Set when the cluster is made; it must pass connections on to the first machine (port 6443) while that is initialized.',
+  );

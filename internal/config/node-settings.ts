@@ -1,0 +1,26 @@
+import { z } from 'zod';
+import { apiEndpointSchema } from './api-endpoint.ts';
+import { certificatesSchema, type CertificatesConfig } from './certificates-schema.ts';
+
+/** What of the operators' document every node works with beside what an init names by itself. */
+export interface NodeSettings {
+  /** "host:port" of the operator's own balancer of the API servers; none: each node has its own. */
+  readonly apiEndpoint?: string;
+  readonly certificates: CertificatesConfig;
+}
+
+/** Whatever else there is has been checked by who wrote it, and by who reads it. */
+const schema = z.looseObject({
+  apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
+  certificates: certificatesSchema.prefault({}),
+});
+
+/** Of the document as an init carries it, JSON; "" has the defaults. @throws ZodError, SyntaxError */
+export function nodeSettingsFrom(document: string): NodeSettings {
+  const { apiServer, certificates } = schema.parse(document === '' ? {} : JSON.parse(document));
+  const endpoint = apiServer?.endpoint;
+  return { certificates, ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }) };
+}
+
+/** Lifetimes where nothing is said. */
+export const DEFAULT_CERTIFICATES: CertificatesConfig = certificatesSchema.parse({});
