@@ -89,7 +89,7 @@ async function firstProblem(client: JoinClient): Promise<string> {
 }
 
 describe('JoinClient', () => {
-  test('is let in and takes a ticket for its own keys over the same session', async () => {
+  test('is let in and takes a ticket for its own keys over a session that shows the lock', async () => {
     const { client, nodeId } = createMachine();
     using granted = await client.admit(life.signal);
     expect(granted.record).toEqual({
@@ -105,7 +105,7 @@ describe('JoinClient', () => {
       roles: ['KubernetesWorker'],
       controlPlaneKeys: undefined,
     });
-    expect(cluster.said).toEqual(['introduce', 'hello', 'join ticket']);
+    expect(cluster.said).toEqual(['introduce', 'hello', 'introduce', 'join ticket']);
   });
 
   test('opens the keys of a control plane, and no role gets them without one', async () => {

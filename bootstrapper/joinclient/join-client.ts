@@ -109,8 +109,8 @@ export class JoinClient {
     return this.#ask(
       { boundTo: record.clusterId, known: record.endpoints },
       async (session, roundSignal) => {
-        using granted = await this.#admitOver(session, roundSignal);
-        return await granted.commit(roundSignal);
+        using _granted = await this.#admitOver(session, roundSignal);
+        return await this.#commitOver(session, roundSignal);
       },
       signal,
     );
@@ -157,13 +157,21 @@ export class JoinClient {
       this.#status.set({ kind: 'admitted', clusterId, nodeName, roles });
       return {
         record: { clusterId, joinId, endpoints: [session.endpoint] },
-        commit: (commitSignal) => this.#commitOver(session, commitSignal),
+        commit: (commitSignal) => this.#commitAfterLock(session, commitSignal),
         [Symbol.dispose]: () => session[Symbol.dispose](),
       };
     } catch (error) {
       session[Symbol.dispose]();
       throw error;
     }
+  }
+
+  /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
+  async #commitAfterLock(admitted: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+    admitted[Symbol.dispose]();
+    const trust = { ownerKeys: this.#options.ownerKeys, boundTo: admitted.cluster.clusterId };
+    using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
+    return await this.#commitOver(session, signal);
   }
 
   async #commitOver(session: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {

@@ -56,6 +56,11 @@ export const joinErrors = defineErrors({
     'The machine enrols another attestation key than the one that signed its evidence, or evidence of another kind.',
     'Do not trust this machine; see what answers at its address.',
   ),
+  'join-not-locked': passing(
+    'The machine asks for certificates, and its lock register does not show that it is bound to this cluster.',
+    'Restart its agent, which shows the lock before anything else; if it stays so, reset the machine and let it join anew.',
+    'peer',
+  ),
   'join-identity-unproved': passing(
     'The policy admits proved machines only, and nobody vouches for the hardware of this one: no manufacturer that is trusted, no inventory.',
     'Add the manufacturer’s root or the machine’s identity to the configuration, or let an operator decide (`join.policy: approve`).',

@@ -1,5 +1,10 @@
 import type { AttestedPeer, Rules } from '../../internal/atls/index.ts';
-import { withLock } from '../../internal/attestation/index.ts';
+import {
+  AttestationError,
+  checkRegisters,
+  machineIdentityText,
+  withLock,
+} from '../../internal/attestation/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -91,7 +96,13 @@ export class JoinService {
     });
     const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock });
     const commits = new Commits(deciding);
-    const tickets = new Tickets({ etcd, commits, facts, signer: options.signer });
+    const tickets = new Tickets({
+      etcd,
+      commits,
+      facts,
+      signer: options.signer,
+      checkLocked: (peer) => this.#checkLocked(peer),
+    });
     const parts = {
       facts,
       identifier,
@@ -112,6 +123,21 @@ export class JoinService {
     // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
     const locked = withLock(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
     return { policy: locked, collateral: { tpm: { attestationKeys: this.#keys.known } } };
+  }
+
+  /** Whoever gets certificates shows the lock; before its admission a machine may show that it is nobody's. */
+  #checkLocked({ measurements, machineIdentity }: AttestedPeer): void {
+    const { policy, lockPcr } = this.#inForce();
+    try {
+      checkRegisters(
+        measurements,
+        withLock(policy, lockPcr, { shows: 'locked', clusterId: this.#clusterId }),
+        [],
+      );
+    } catch (cause) {
+      if (!(cause instanceof AttestationError)) throw cause;
+      throw new JoinError('join-not-locked', `ticketing ${machineIdentityText(machineIdentity)}`, { cause });
+    }
   }
 
   /** Unset until the first usable configuration. */

@@ -30,6 +30,8 @@ export interface TicketPorts {
   readonly commits: Commits;
   readonly facts: ClusterFacts;
   readonly signer: TicketSigner;
+  /** Throws unless the evidence of this session shows that its machine is bound to this cluster. */
+  readonly checkLocked: (peer: AttestedPeer) => void;
 }
 
 type Ticket = MessageInitShape<typeof TicketSchema>;
@@ -50,6 +52,7 @@ export class Tickets {
     const keys = readKeys(request.keys);
     const claimed = await this.#claimedAddress(nodeId, signal);
     await this.#checkAddress(nodeId, claimed, signal);
+    this.#ports.checkLocked(peer);
     const node = await this.#ports.commits.commit(nodeId, evidenceOf(peer), signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
   }
@@ -61,6 +64,7 @@ export class Tickets {
     const claimed = address(request.address);
     const node = await this.#member(nodeId, signal);
     checkMachine(node, peer);
+    this.#ports.checkLocked(peer);
     await this.#checkAddress(nodeId, claimed, signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
   }

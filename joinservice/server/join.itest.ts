@@ -596,6 +596,21 @@ describe('operators', () => {
       await expectRefused(() => used.ticket(), { code: 'join-ticket-used' });
     });
 
+    test('a ticket or certificates for a machine that does not show its lock', async () => {
+      const f = new TestMachine(hardwareOf((await machine('f')).tpm));
+      using session = await f.dial(endpoint);
+      const admitted = session.admitted();
+      await until(async () => space.get(records.join.key(f.nodeId), { signal: never }));
+      await approve(f.nodeId, 'f');
+      await admitted;
+      await expectRefused(() => session.ticketHere(), { code: 'join-not-locked' });
+      expect((await session.ticket()).nodeName).toBe('f');
+      names = await nodeNames();
+      await expectRefused(() => session.rejoin(), { code: 'join-not-locked' });
+      using locked = await f.dial(endpoint);
+      expect((await locked.rejoin()).nodeName).toBe('f');
+    });
+
     test('keys that the machine did not sign, and no key at all', async () => {
       using session = await b.dial(endpoint);
       const keys = await b.ticketKeys('node-of-somebody-else');

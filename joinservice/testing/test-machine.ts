@@ -2,7 +2,7 @@ import { createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node
 import type { Socket } from 'node:net';
 import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import type { Issuer } from '../../internal/attestation/index.ts';
+import { DEFAULT_LOCK_PCR, lockDigest, type Issuer } from '../../internal/attestation/index.ts';
 import {
   answerChallenge,
   decodeChallenge,
@@ -14,7 +14,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
 import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
-import type { Tpm } from '../../internal/tpm/index.ts';
+import { extendPcr, readPcrs, type Tpm } from '../../internal/tpm/index.ts';
 import {
   Join,
   type AdmissionEvent,
@@ -47,6 +47,8 @@ export interface TestHardware {
   readonly issuer: Issuer;
   readonly enrolment: () => Promise<Uint8Array>;
   readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
+  /** Shows from now on that the machine is bound to a cluster. */
+  readonly lock: (clusterId: string) => Promise<void>;
 }
 
 const never = new AbortController().signal;
@@ -57,6 +59,14 @@ export function hardwareOf(tpm: Tpm): TestHardware {
     issuer: createTpmIssuer({ tpm, pcrs: QUOTED }),
     enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
     answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
+    lock: (clusterId) =>
+      tpm.use(never, async (connection, signal) => {
+        const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;
+        const before = (await readPcrs(connection, selection, signal)).get(DEFAULT_LOCK_PCR);
+        if (before?.some((byte) => byte !== 0) === true) return;
+        const digest = lockDigest(clusterId);
+        await extendPcr(connection, { pcr: DEFAULT_LOCK_PCR, hash: 'sha256', digest }, signal);
+      }),
   };
 }
 
@@ -105,7 +115,7 @@ export class TestMachine {
     };
     const channel = new RpcChannel({ endpoint, upgrade: noting });
     channel.grpc.getChannel().getConnectivityState(true); // connects now, not with the first call
-    return new TestSession(this, this.#hardware, { channel, peer: connected.promise });
+    return new TestSession(this, this.#hardware, { endpoint, channel, peer: connected.promise });
   }
 
   sign(statement: Uint8Array): Uint8Array {
@@ -136,12 +146,18 @@ export class TestSession implements Disposable {
   readonly #machine: TestMachine;
   readonly #hardware: TestHardware;
   readonly #channel: RpcChannel<AttestedPeer>;
+  readonly #endpoint: string;
 
   constructor(
     machine: TestMachine,
     hardware: TestHardware,
-    connection: { readonly channel: RpcChannel<AttestedPeer>; readonly peer: Promise<AttestedPeer> },
+    connection: {
+      readonly endpoint: string;
+      readonly channel: RpcChannel<AttestedPeer>;
+      readonly peer: Promise<AttestedPeer>;
+    },
   ) {
+    this.#endpoint = connection.endpoint;
     this.#machine = machine;
     this.#hardware = hardware;
     this.#channel = connection.channel;
@@ -187,7 +203,15 @@ export class TestSession implements Disposable {
     throw new Error('the stream ended without an admission');
   }
 
-  async ticket(joinId = this.#machine.nodeId): Promise<Ticket> {
+  /** The commit, over a session of its own that shows the lock. */
+  async ticket(joinId?: string): Promise<Ticket> {
+    await this.#hardware.lock(await this.#clusterId());
+    using session = await this.#machine.dial(this.#endpoint);
+    return await session.ticketHere(joinId);
+  }
+
+  /** The commit over this very session, whatever its evidence shows. */
+  async ticketHere(joinId = this.#machine.nodeId): Promise<Ticket> {
     const keys = await this.#machine.ticketKeys();
     return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });
   }
@@ -195,6 +219,12 @@ export class TestSession implements Disposable {
   async rejoin(address = '127.0.0.1'): Promise<Ticket> {
     const keys = await this.#machine.ticketKeys();
     return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
+  }
+
+  async #clusterId(): Promise<string> {
+    for await (const { event } of this.client.requestAdmission(new Outgoing(), { signal: never }))
+      if (event.case === 'cluster') return event.value.clusterId;
+    throw new Error('the stream ended without an introduction');
   }
 
   async #hello(hello: TestHello, hardware: TestHardware): Promise<Message> {
