@@ -160,6 +160,11 @@ export class MachineControlPlane implements ControlPlaneDriver {
     await this.startCurator(membership, signal);
   }
 
+  async repairMembers(signal: AbortSignal): Promise<void> {
+    const { nodeId } = this.#options.machine;
+    await this.#consensusPort().repair({ nodeId, ports: ETCD_PORTS, stateDir: PLACES.state }, signal);
+  }
+
   async checkStop(signal: AbortSignal): Promise<void> {
     const config = this.#memberConfig();
     if (config !== undefined) await this.#consensusPort().checkLeave(config, signal);

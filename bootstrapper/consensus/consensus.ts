@@ -10,6 +10,7 @@ import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './etcd-pki.ts';
 import { inspectDisk } from './disk-state.ts';
 import { preparePki } from './prepare-pki.ts';
+import { repairMembers } from './repair.ts';
 import { ETCD_UNIT, urlOf, type EtcdSettings } from './etcd-unit.ts';
 import { consensusLayout, type ConsensusLayout, type EtcdClientFiles } from './layout.ts';
 import {
@@ -121,6 +122,16 @@ export class Consensus {
       onWait?.(`the keys that control planes share: ${missing.join(', ')}`, undefined);
       await clock.sleep(KEYS_POLL_MS, signal);
     }
+  }
+
+  /** Takes members of lost nodes out, once they are struck off the records; until the signal fires. With a client of its own. */
+  async repair(
+    config: Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, log } = this.#ports;
+    using admin = await connectAsRoot(this.#ports, consensusLayout(config.stateDir), [endpointOf(config)]);
+    await repairMembers({ admin, clock, log }, config.nodeId, signal);
   }
 
   /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
@@ -346,7 +357,7 @@ function selfOf({ nodeId, address, ports }: ConsensusConfig): Self {
   return { nodeId, peerUrl: urlOf(address, ports.peer) };
 }
 
-function endpointOf(config: ConsensusConfig): string {
+function endpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
   return `127.0.0.1:${config.ports.client}`;
 }
 

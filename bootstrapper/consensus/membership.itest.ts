@@ -3,9 +3,9 @@ import { cp, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { Namespace, put, type EtcdClient } from '../../internal/etcd/index.ts';
+import { Namespace, put, remove, type EtcdClient } from '../../internal/etcd/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import {
   createMemoryLogger,
   findEtcdBinary,
@@ -15,6 +15,7 @@ import {
 import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout } from './layout.ts';
+import { struckMembers } from './repair.ts';
 import { holdSlot } from './slot.ts';
 
 const signal = new AbortController().signal;
@@ -190,6 +191,57 @@ describe('later control-plane nodes', () => {
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
   }, 60_000);
 });
+
+describe('a control plane that is lost', () => {
+  test('is taken out of etcd by another one as soon as its node is struck off, and not before', async () => {
+    const nodes = await createNodes(3);
+    const [first, second, third] = nodes;
+    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const one = await first.start();
+    await shareKeys(first, second);
+    const two = await second.start();
+    await shareKeys(first, third);
+    await third.start();
+    const space = new Namespace(one.admin, CLUSTER_PREFIX);
+    for (const { config } of nodes) await putNode(space, config.nodeId, 'UP');
+    const life = new AbortController();
+    const repairs = [first, second].map((node) => node.consensus().repair(node.config, life.signal));
+    await third.units.kill(ETCD_UNIT);
+    // Whatever is said of others, or of a node that is only switched off, takes nobody out.
+    await putNode(space, 'node-4', 'UP');
+    await space.commit({ when: [], then: [remove(recordKey('node-4'))] }, { signal });
+    await write(two.admin, '/registry/meanwhile');
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2', 'node-3']);
+    await putNode(space, 'node-3', 'DECOMMISSIONED');
+    await space.commit({ when: [], then: [remove(recordKey('node-3'))] }, { signal });
+    while ((await votersOf(one.admin)).length === 3) await clock.sleep(100, signal);
+    expect(await votersOf(two.admin)).toEqual(['node-1', 'node-2']);
+    life.abort(new Error('the test is over'));
+    await Promise.allSettled(repairs);
+  }, 90_000);
+
+  test.each([
+    { name: 'no record', nodes: [], want: ['a'] },
+    {
+      name: 'a record that says decommissioned',
+      nodes: [{ nodeId: 'a', state: 'DECOMMISSIONED' }],
+      want: ['a'],
+    },
+    { name: 'a record of a member', nodes: [{ nodeId: 'a', state: 'UP' }], want: [] },
+  ] as const)('struckMembers() of a member with $name', ({ nodes, want }) => {
+    const member = { id: 1n, name: 'a', peerUrls: [], clientUrls: [], isLearner: false };
+    const joining = { ...member, id: 2n, name: '' };
+    expect(struckMembers([member, joining], nodes).map(({ name }) => name)).toEqual(want);
+  });
+});
+
+const recordKey = (nodeId: string): string => records.node.key(nodeId);
+
+async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISSIONED'): Promise<void> {
+  const facts = { nodeId, name: nodeId, pubKey: 'AA==', state, labels: {}, createdMs: 1 };
+  const value = records.node.encode({ version: 1, roles: ['ConsensusMember'], ...facts });
+  await etcd.commit({ when: [], then: [put(recordKey(nodeId), value)] }, { signal });
+}
 
 describe('leaving', () => {
   test('out of the members first, then the data and every key; back in again (row 66)', async () => {

@@ -92,6 +92,11 @@ async function serve(
   const serving = membership;
   const controlPlane = await phases.run('curator', () => driver.startCurator(serving, signal));
   writes.localControlPlane.set(controlPlane);
+  scope.run('repair', async (repair) => {
+    repair.healthy();
+    repair.waiting('control planes that are struck off');
+    await driver.repairMembers(repair.signal);
+  });
 }
 
 /** etcd, the cluster's first record, and the curator. Every step may be repeated; each is durable when it resolves. */
@@ -107,6 +112,8 @@ export interface ControlPlaneDriver {
     signal: AbortSignal,
   ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }>;
   startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane>;
+  /** Takes etcd's members of lost nodes out, once they are struck off; until the signal fires. */
+  repairMembers(signal: AbortSignal): Promise<void>;
   /** Throws while the cluster could not do without this node's control plane. */
   checkStop(signal: AbortSignal): Promise<void>;
   /** The role has gone: nothing of the control plane stays running. Fine when nothing runs. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { encodeManifest, type Component } from '../../internal/bundle/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
 import {
@@ -256,6 +257,10 @@ class FakeDriver implements ControlPlaneDriver {
 
   startCurator(): Promise<{ apiServerEtcd: EtcdClientFiles; curatorEndpoint: string }> {
     return Promise.resolve({ apiServerEtcd: etcd, curatorEndpoint: '198.18.0.11:9091' });
+  }
+
+  repairMembers(signal: AbortSignal): Promise<void> {
+    return untilAborted(signal);
   }
 
   checkStop(): Promise<void> {
