@@ -32,8 +32,9 @@ export interface Counted extends AsyncDisposable {
 export async function countUp(kubeconfigFile: string, hosts: readonly string[]): Promise<Counted> {
   const api = await connect(kubeconfigFile, hosts);
   const path = '/api/v1/namespaces/default/configmaps';
-  const created = { metadata: { name: 'counter' }, data: { count: '0' } };
-  await api('POST', path, created);
+  await api('GET', `${path}/counter`).catch(() =>
+    api('POST', path, { metadata: { name: 'counter' }, data: { count: '0' } }),
+  );
   const stop = new AbortController();
   let acknowledged = 0;
   let refused = 0;
