@@ -1,3 +1,4 @@
+import { nodeSettingsFrom } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { KeySigner, operatorLeaf, verifyRequest, type Signer } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -24,6 +25,8 @@ export async function buildInitOutcome(
     keyPem: new Secret(await readPem(files, `${PATHS.pki}/ca.key`)),
     nowMs,
   });
+  const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
+  const own = [`${membership.nodeAddress}:${API_PORT}`];
   const adminKey = await verifyRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
   const ownerKey = await verifyRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
   const admin = {
@@ -44,7 +47,7 @@ export async function buildInitOutcome(
     ),
     kubernetesCaPem,
     kubernetesAdminCertPem: await kubernetesCa.issue(admin),
-    apiEndpoints: [`${membership.nodeAddress}:${API_PORT}`],
+    apiEndpoints: apiEndpoint === undefined ? own : [apiEndpoint, ...own],
     curatorEndpoints: [`${membership.nodeAddress}:${CURATOR_PORT}`],
     epoch: membership.epoch,
   };

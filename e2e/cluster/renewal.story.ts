@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { ApiWatch, JoiningCluster, servedUntil, withLifetimes } from './joining.ts';
+import { eventually } from './node-shell.ts';
+
+/** Renewed after four minutes; what is not ends what uses it two minutes later. */
+const MINUTES = 6;
+const YEAR_MS = 365 * 24 * 3600 * 1000;
+const MACHINES = ['n1', 'n2'];
+
+interface Shown {
+  readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+}
+
+await test('every certificate of a cluster is renewed while it works', async (story) => {
+  await using bench = await createBench();
+  const cluster = new JoiningCluster(bench, 'renewal');
+  await cluster.machines({ controlPlanes: 1, workers: 1 }, withLifetimes(MINUTES));
+  await cluster.up();
+  const addresses = await Promise.all(MACHINES.map((machine) => cluster.address(machine)));
+  const [first = '', second = ''] = addresses;
+  const listeners = [
+    ['etcd', first, 2379],
+    ['the API server', first, 6443],
+    ['the kubelet of n1', first, 10250],
+    ['the kubelet of n2', second, 10250],
+    ['the curator', first, 9091],
+  ] as const;
+
+  /** Name → when it runs out, without those that live for years. */
+  const certificatesOf = async (machine: string): Promise<ReadonlyMap<string, number>> => {
+    const { certificates } = await cluster.ask<Shown>('node', 'show', machine);
+    return new Map(
+      certificates
+        .filter(({ notAfterMs }) => notAfterMs < Date.now() + YEAR_MS)
+        .map(({ name, notAfterMs }) => [`${machine} ${name}`, notAfterMs] as const),
+    );
+  };
+  const all = async (): Promise<ReadonlyMap<string, number>> =>
+    new Map((await Promise.all(MACHINES.map(certificatesOf))).flatMap((each) => [...each]));
+  const pids = async (): Promise<readonly string[]> =>
+    Promise.all([
+      cluster.pidOf('n1', 'cluster-etcd.service'),
+      cluster.run('n1', 'pgrep', '-x', 'kube-apiserver'),
+      cluster.pidOf('n1', 'kubelet.service'),
+      cluster.pidOf('n2', 'kubelet.service'),
+    ]);
+
+  const before = await all();
+  const [pidsBefore, servedBefore] = [
+    await pids(),
+    await Promise.all(listeners.map(([, host, port]) => servedUntil(host, port))),
+  ];
+
+  await story.test('the status names each with its end, and so do metrics', async () => {
+    const files = [...before.keys()].map((name) => name.split('/').slice(-2).join('/'));
+    for (const file of [
+      'pki/apiserver.crt',
+      'pki/apiserver-kubelet-client.crt',
+      'pki/front-proxy-client.crt',
+      'controller-manager/client.crt',
+      'scheduler/client.crt',
+      'kubernetes/admin.conf',
+      'pki/server.crt',
+      'pki/peer.crt',
+      'apiserver/client.crt',
+      'curator/client.crt',
+      'signer/client.crt',
+      'root/client.crt',
+      'credentials/node.crt',
+      'kubernetes/kubelet-client.crt',
+      'kubernetes/kubelet-serving.crt',
+    ])
+      assert.ok(files.includes(file), `${file} is not among ${files.join(', ')}`);
+    assert.equal(files.filter((file) => file === 'kubernetes/kubelet-serving.crt').length, 2);
+    const metrics = await bench.must('--workspace', await cluster.workspace(), 'node', 'metrics', 'n1');
+    assert.match(
+      metrics,
+      /cluster_certificate_expiry_seconds\{certificate="\/etc\/kubernetes\/pki\/apiserver\.crt"\} \d+/,
+    );
+  });
+
+  await story.test(`each is renewed at two thirds of its ${MINUTES} minutes`, async () => {
+    await using api = new ApiWatch(first);
+    await eventually(
+      'every certificate is a new one',
+      MINUTES * 60 + 60,
+      async () => {
+        const now = await all();
+        return [...before].filter(([name, endMs]) => (now.get(name) ?? 0) <= endMs).map(([name]) => name);
+      },
+      (old) => old.length === 0,
+    );
+    assert.ok(api.longestPauseMs < 10_000, `the API paused for ${api.longestPauseMs} ms`);
+  });
+
+  await story.test('and served, by the same processes', async () => {
+    for (const [index, [what, host, port]] of listeners.entries())
+      await eventually(
+        `${what} shows a new certificate`,
+        90,
+        () => servedUntil(host, port),
+        (until) => until > (servedBefore[index] ?? 0),
+      );
+    assert.deepEqual(await pids(), pidsBefore);
+  });
+
+  await story.test('when all of the first ones have run out, everything works', async () => {
+    const lastMs = Math.max(...before.values());
+    await eventually(
+      'the last of the first ones runs out',
+      MINUTES * 60,
+      () => Promise.resolve(Date.now()),
+      (now) => now > lastMs + 1000,
+    );
+    await cluster.allReady(MACHINES, 60);
+    // A namespace gets its account from the controller manager, a pod its node from the scheduler.
+    await cluster.sh('n1', 'kubectl create namespace later');
+    await eventually(
+      'the controller manager works',
+      120,
+      () => cluster.try('n1', 'kubectl', '-n', 'later', 'get', 'serviceaccount', 'default'),
+      ({ code }) => code === 0,
+    );
+    await cluster.sh('n1', 'kubectl -n later run later --image=registry.k8s.io/pause:3.10.1');
+    await eventually(
+      'scheduler and kubelet work',
+      120,
+      () => cluster.sh('n1', 'kubectl -n later get pod later -o jsonpath="{.spec.nodeName} {.status.phase}"'),
+      (now) => /^n\d Running$/.test(now),
+    );
+    // The API server asks the kubelet with its client certificate.
+    const { code, stderr } = await cluster.try('n1', 'kubectl', '-n', 'later', 'logs', 'later');
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(await pids(), pidsBefore);
+    const { healthy } = await cluster.ask<{ healthy: boolean }>('status');
+    assert.equal(healthy, true);
+  });
+});
