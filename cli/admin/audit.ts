@@ -1,9 +1,9 @@
 import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import type { AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { ClusterError, lookAtWorkspace, printable } from '../cluster/index.ts';
+import { printable, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
-import { readOwnerKey } from '../workspace/index.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ShownEntry } from './audit-log.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
@@ -108,13 +108,11 @@ async function readVerified(context: CommandContext) {
 }
 
 async function openCheckpoints(context: CommandContext): Promise<{ readonly checkpoints: Checkpoints }> {
-  const { layout, state } = await lookAtWorkspace(context);
-  const result = state.value.init?.result;
-  if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
-  const { keyPem, pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
-  const place = { workspace: layout.root, clusterId: result.clusterId };
-  const owner = { keyPem, pubKey: new Uint8Array(Buffer.from(pubKeyBase64, 'base64')) };
+  const { keyPem, clusterId, folder } = await readMember(context);
+  const place = { workspace: folder, clusterId };
+  const pubKey = ed25519PubKeyFrom(keyPem);
+  if (pubKey === undefined) throw new Error('reading the key of an operator: it is no Ed25519 key'); // its reader checked
+  const owner = { keyPem, pubKey };
   return { checkpoints: new Checkpoints(context.ports.files, place, owner) };
 }
 

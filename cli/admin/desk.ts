@@ -4,22 +4,21 @@ import { KubeClient } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import {
   askCurator,
-  lookAtWorkspace,
   readAccess,
   type AskOptions,
   type CuratorClient,
   type CuratorServices,
 } from '../cluster/index.ts';
+import { layoutOf } from '../workspace/index.ts';
 
-/** Asks a curator as the owner of this workspace. */
+/** Asks a curator as the owner of this workspace, or as the operator of an identity. */
 export async function ask<T>(
   context: CommandContext,
   question: (curator: CuratorClient, call: AskOptions, of: CuratorServices) => Promise<T>,
   /** One curator, to know what this one says. */
   at?: string,
 ): Promise<T> {
-  const { layout, state } = await lookAtWorkspace(context);
-  return askCurator(context, { layout, state, ...(at === undefined ? {} : { only: [at] }) }, question);
+  return askCurator(context, at === undefined ? {} : { only: [at] }, question);
 }
 
 /** A node by its name or id. @throws RemoteError `curator-node-unknown` */
@@ -34,7 +33,7 @@ export async function withKubernetes<T>(
   context: CommandContext,
   work: (client: KubeClient) => Promise<T>,
 ): Promise<T> {
-  const { layout } = await lookAtWorkspace(context);
+  const layout = layoutOf(context.paths.workspace);
   using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
   return await work(client);
 }

@@ -1,6 +1,6 @@
 /**
  * Running a cluster: machines that want in, nodes and their whole lives, who administers, and what was decided. Each use
- * case asks a curator as the owner of the workspace; what concerns pods goes through the Kubernetes API.
+ * case asks a curator as the owner of the workspace or as the operator of an identity; what concerns pods goes through the Kubernetes API.
  */
 export { runAuditExport, runAuditList, runAuditVerify, type AuditFilter } from './audit.ts';
 export { runCloudInit, type CloudInitOptions } from './cloud-init.ts';
@@ -13,6 +13,7 @@ export { runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';
 export { runRemove, type RemoveOptions } from './node-remove.ts';
 export { runNodeShow } from './node-show.ts';
+export { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
 export { runOperatorAdd, runOperatorList, runOperatorRemove, type OperatorOptions } from './operators.ts';
 export { parseRoleWords, type RoleWord } from './roles.ts';
 export { parseLabelChanges } from './roles.ts';

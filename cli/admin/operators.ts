@@ -1,7 +1,8 @@
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable, readMember } from '../cluster/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
+import { renderGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
 
@@ -36,11 +37,11 @@ export interface OperatorOptions {
   readonly role: string;
   /** PEM file of a certificate request: the key stays with whoever made it. */
   readonly request: string;
-  /** Where the certificate is written; standard output unless said. */
+  /** Where the grant is written; standard output unless said. */
   readonly out: string | undefined;
 }
 
-/** `cluster operator add`. */
+/** `cluster operator add`: writes down who may what, and answers with everything the operator needs beside the own key. */
 export async function runOperatorAdd(
   context: CommandContext,
   name: string,
@@ -51,19 +52,37 @@ export async function runOperatorAdd(
   if (raw === undefined)
     throw new AdminError('manage-flag-invalid', `reading ${options.request}: there is no such file`);
   const certificateRequest = derOf(Buffer.from(raw).toString('utf8'), options.request);
-  const answer = await ask(context, (_, call, of) =>
-    of(Admission).putOperator(
+  const { clusterId } = await readMember(context);
+  const { answer, curatorEndpoints } = await ask(context, async (curator, call, of) => {
+    const made = await of(Admission).putOperator(
       { name, role: options.role, certificateRequest, mutation: newMutation() },
       call,
-    ),
-  );
+    );
+    const { directory } = await curator.getClusterInfo({}, call);
+    return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
+  });
   const { certificatePem, clusterCaPem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
-  if (options.out !== undefined) await files.writeAtomic(options.out, certificatePem, { mode: 0o644 });
-  context.host.result({ name, role: options.role, fingerprint, certificatePem, clusterCaPem }, () =>
+  const grant = renderGrant({
+    version: 1,
+    name,
+    role: options.role,
+    clusterId,
+    clusterCaPem,
+    certificatePem,
+    curatorEndpoints,
+  });
+  if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
+  const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
+  context.host.result(data, () =>
     options.out === undefined
-      ? printable(certificatePem).trimEnd()
-      : `${name} is ${options.role}; the certificate is in ${options.out}.\n  key  ${fingerprint}`,
+      ? grant.trimEnd()
+      : [
+          `${name} is ${options.role}.`,
+          `  key    ${fingerprint}`,
+          `  grant  ${options.out}`,
+          `Nothing in the grant is secret. ${name} takes it with: cluster operator accept ${options.out}`,
+        ].join('\n'),
   );
 }
 
@@ -76,7 +95,7 @@ export async function runOperatorRemove(context: CommandContext, name: string): 
   );
 }
 
-/** A PEM request → DER. @throws AdminError `admin-flag-invalid` */
+/** A PEM request → DER. @throws AdminError `manage-flag-invalid` */
 export function derOf(pem: string, path: string): Uint8Array {
   const from = pem.indexOf(BEGIN);
   const to = pem.indexOf(END);
@@ -84,7 +103,7 @@ export function derOf(pem: string, path: string): Uint8Array {
   if (body === '' || !/^[A-Za-z0-9+/]+={0,2}$/.test(body))
     throw new AdminError(
       'manage-flag-invalid',
-      `reading ${path}: a PEM certificate request is needed (openssl req -new -newkey ed25519 -nodes -keyout key.pem -subj /CN=NAME)`,
+      `reading ${path}: a PEM certificate request is needed; cluster operator key NAME makes one`,
     );
   return new Uint8Array(Buffer.from(body, 'base64'));
 }

@@ -23,6 +23,8 @@ export interface CommandPaths {
   readonly config: string;
   /** `--workspace`, or the current folder: one cluster's configuration, state and keys. */
   readonly workspace: string;
+  /** `--identity`: who asks the cluster; else whoever the workspace is of. */
+  readonly identity?: string | undefined;
 }
 
 /** All a command gets. It touches nothing else: no `process`, no streams, no clock of its own. */

@@ -4,6 +4,7 @@ import type { HostFlags } from '../host/index.ts';
 /** Flags that every command takes, before or after its name. */
 export interface GlobalFlags extends HostFlags {
   readonly workspace: string | undefined;
+  readonly identity: string | undefined;
 }
 
 /** What can be known of a command line before any command is loaded. */
@@ -27,6 +28,7 @@ export function glanceAt(args: readonly string[]): Glance {
     allowNegative: true,
     options: {
       workspace: { type: 'string', short: 'w' },
+      identity: { type: 'string' },
       output: { type: 'string', short: 'o' },
       input: { type: 'boolean' },
       verbose: { type: 'boolean', short: 'v' },
@@ -40,6 +42,7 @@ export function glanceAt(args: readonly string[]): Glance {
     version: values['version'] === true,
     flags: {
       workspace: typeof values['workspace'] === 'string' ? values['workspace'] : undefined,
+      identity: typeof values['identity'] === 'string' ? values['identity'] : undefined,
       output: values['output'] === 'json' ? 'json' : 'human',
       input: values['input'] !== false,
       verbose: values['verbose'] === true,

@@ -7,8 +7,9 @@ export function pathsFrom(options: {
   readonly home: string;
   readonly cwd: string;
   readonly workspace: string | undefined;
+  readonly identity: string | undefined;
 }): CommandPaths {
-  const { env, home, cwd, workspace } = options;
+  const { env, home, cwd, workspace, identity } = options;
   const xdg = (name: string, fallback: string): string => {
     const value = env[name] ?? '';
     return join(value.startsWith('/') ? value : join(home, fallback), 'cluster');
@@ -18,5 +19,6 @@ export function pathsFrom(options: {
     data: xdg('XDG_DATA_HOME', '.local/share'),
     config: xdg('XDG_CONFIG_HOME', '.config'),
     workspace: resolve(cwd, workspace ?? '.'),
+    identity: identity === undefined ? undefined : resolve(cwd, identity),
   };
 }

@@ -19,6 +19,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .description('Turns Linux machines into an attested Kubernetes cluster.')
     .version(options.version, '--version', 'print the version')
     .addOption(new Option('-w, --workspace <dir>', 'folder of the cluster’s files').default('.'))
+    .option('--identity <file>', 'ask the cluster as the operator of this file (`cluster operator key`)')
     .addOption(
       new Option('-o, --output <format>', 'how to answer').choices(['human', 'json']).default('human'),
     )

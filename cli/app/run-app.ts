@@ -53,7 +53,7 @@ async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Pro
       const context = {
         host,
         ports: await options.createPorts(),
-        paths: pathsFrom({ ...options, workspace: glance.flags.workspace }),
+        paths: pathsFrom({ ...options, ...glance.flags }),
         env: options.env,
         signal: options.signal,
       };

@@ -10,9 +10,9 @@ import {
   type Client,
 } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { readOwnerKey, type StateFile, type WorkspaceLayout } from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
 import { readKnownCurators } from './known-curators.ts';
+import { readMember } from './member.ts';
 
 const ANSWER_MS = 10_000;
 
@@ -28,37 +28,27 @@ export interface AskOptions {
 }
 
 /**
- * Asks the first curator that answers: every one of them serves every call. Our proof is the owner certificate, theirs a
- * node certificate of this cluster.
- * @throws ClusterError `cluster-not-initialized`, `cluster-curator-unreachable`
+ * Asks the first curator that answers: every one of them serves every call. Our proof is an operator's certificate, theirs
+ * a node certificate of this cluster.
+ * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`
  */
 export async function askCurator<T>(
   context: CommandContext,
-  from: {
-    readonly layout: WorkspaceLayout;
-    readonly state: StateFile;
-    /** These and no others, to know what each of them says. */
-    readonly only?: readonly string[];
-  },
+  /** These and no others, to know what each of them says. */
+  from: { readonly only?: readonly string[] },
   ask: (curator: CuratorClient, options: AskOptions, services: CuratorServices) => Promise<T>,
 ): Promise<T> {
-  const result = from.state.value.init?.result;
-  if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${from.layout.root}: no init has finished`);
-  const { keyPem } = await readOwnerKey(context.ports.files, from.layout);
-  const trust = {
-    caPem: result.clusterCaPem,
-    clusterId: result.clusterId,
-    nowMs: () => context.ports.clock.nowMs(),
-  };
-  const known = await readKnownCurators(context.ports.files, from.layout);
-  const endpoints = from.only ?? [...new Set([...known, ...result.curatorEndpoints])];
+  const member = await readMember(context);
+  const { clusterId, clusterCaPem: caPem, certPem, keyPem } = member;
+  const trust = { caPem, clusterId, nowMs: () => context.ports.clock.nowMs() };
+  const known = await readKnownCurators(context.ports.files, member.curatorsPath);
+  const endpoints = from.only ?? [...new Set([...known, ...member.curatorEndpoints])];
   let last: unknown;
   for (const endpoint of endpoints) {
     using channel = new RpcChannel({
       endpoint,
       upgrade: tlsClientUpgrade({
-        identity: { certPem: result.ownerCertPem, keyPem },
+        identity: { certPem, keyPem },
         accept: (certificate: X509Certificate) => verifyNode(certificate, trust),
       }),
     });

@@ -8,6 +8,13 @@ export const clusterErrors = defineErrors({
     meaning: 'It was not said which machine is to become the first node.',
     fix: 'Name its address: `cluster init --node ADDRESS`, or `firstNode.endpoint` in cluster.yaml.',
   },
+  'cluster-identity-not-granted': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'This identity has a key, but no owner of a cluster has said yes to it.',
+    fix: 'Give the request (`cluster operator key NAME` writes it) to an owner, who runs `cluster operator add`; take what comes back with `cluster operator accept FILE`.',
+  },
   'cluster-no-fingerprint': {
     fault: 'operator',
     exit: 'usage',

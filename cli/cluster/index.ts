@@ -4,6 +4,7 @@ export type { GenerateOptions } from './config.ts';
 export { askCurator, type AskOptions, type CuratorClient, type CuratorServices } from './curator-session.ts';
 export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts';
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init.ts';
+export { identityPathOf, readMember, type ClusterMember } from './member.ts';
 export { readAccess } from './keep-result.ts';
 export { runKubeconfig } from './kubeconfig.ts';
 export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';

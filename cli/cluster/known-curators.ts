@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { WorkspaceLayout } from '../workspace/index.ts';
 
 const MAX_BYTES = 64 * 1024;
 const MAX_ENDPOINTS = 64;
@@ -12,9 +11,9 @@ const shape = z.strictObject({
 /** Where curators were last seen: the first node may be gone, and those of the init with it. */
 export async function readKnownCurators(
   files: Pick<FilePort, 'read'>,
-  layout: WorkspaceLayout,
+  path: string,
 ): Promise<readonly string[]> {
-  const bytes = await files.read(layout.curators, MAX_BYTES);
+  const bytes = await files.read(path, MAX_BYTES);
   if (bytes === undefined) return [];
   try {
     return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8'))).endpoints;
@@ -26,11 +25,11 @@ export async function readKnownCurators(
 /** Keeps what a curator said of the others. Nothing is kept when it named none. */
 export async function keepKnownCurators(
   files: Pick<FilePort, 'writeAtomic'>,
-  layout: WorkspaceLayout,
+  path: string,
   directory: readonly { readonly curatorEndpoint: string }[],
 ): Promise<void> {
   const endpoints = directory.map(({ curatorEndpoint }) => curatorEndpoint).filter((each) => each !== '');
   const parsed = shape.safeParse({ version: 1, endpoints });
   if (!parsed.success || endpoints.length === 0) return;
-  await files.writeAtomic(layout.curators, `${JSON.stringify(parsed.data)}\n`, { mode: 0o600 });
+  await files.writeAtomic(path, `${JSON.stringify(parsed.data)}\n`, { mode: 0o600 });
 }

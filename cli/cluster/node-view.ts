@@ -16,6 +16,8 @@ export interface NodeView {
   readonly kubernetesVersion: string;
   readonly createdMs: number;
   readonly lastError: string | undefined;
+  /** The certificate that runs out first, as far as the node says. */
+  readonly expiry: { readonly certificate: string; readonly notAfterMs: number } | undefined;
   /** Last errors of what runs on it. */
   readonly troubles: readonly string[];
 }
@@ -57,8 +59,16 @@ export function nodeViewFrom(node: Node): NodeView {
     kubernetesVersion: printable(status?.kubernetesVersion ?? ''),
     createdMs: Number(node.createdMs),
     lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
+    expiry: firstExpiry(node),
     troubles,
   };
+}
+
+function firstExpiry({ status }: Node): NodeView['expiry'] {
+  const [first] = (status?.certificates ?? [])
+    .map(({ name, notAfterMs }) => ({ certificate: printable(name), notAfterMs: Number(notAfterMs) }))
+    .sort((a, b) => a.notAfterMs - b.notAfterMs);
+  return first;
 }
 
 /** kubectl's manners: name first, age last, one row per object. `ready` is what the kubelet says, where it was asked. */
@@ -70,7 +80,7 @@ export function renderNodes(
   const header = ['NAME', 'ROLES', 'STATE', 'HEALTH'];
   if (ready !== undefined) header.push('KUBELET');
   header.push('ADDRESS', 'VERSION');
-  if (wide) header.push('AGENT', 'ID', 'LAST ERROR');
+  if (wide) header.push('EXPIRES', 'AGENT', 'ID', 'LAST ERROR');
   const rows = nodes.map((node) => [
     node.name,
     node.roles.join(',') || NONE,
@@ -79,10 +89,15 @@ export function renderNodes(
     ...(ready === undefined ? [] : [kubeletText(ready.get(node.name))]),
     node.address || NONE,
     node.kubernetesVersion || NONE,
-    ...(wide ? [node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
+    ...(wide ? [expiryText(node, nowMs), node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
     formatAge(nowMs - node.createdMs),
   ]);
   return formatTable([...header, 'AGE'], rows);
+}
+
+function expiryText({ expiry }: NodeView, nowMs: number): string {
+  if (expiry === undefined) return NONE;
+  return expiry.notAfterMs > nowMs ? formatAge(expiry.notAfterMs - nowMs) : 'run out';
 }
 
 function kubeletText(ready: boolean | undefined): string {

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator, NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { renderKubeconfig } from '../../internal/kube/index.ts';
@@ -32,7 +33,15 @@ const node = {
   roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_WORKER],
   health: NodeHealth.HEALTHY,
   createdMs: 0n,
-  status: { address: '192.0.2.1', kubernetesVersion: 'v1.35.4', agentVersion: '0.1.0' },
+  status: {
+    address: '192.0.2.1',
+    kubernetesVersion: 'v1.35.4',
+    agentVersion: '0.1.0',
+    certificates: [
+      { name: 'kubelet', notAfterMs: 9n },
+      { name: 'node', notAfterMs: 1n },
+    ],
+  },
 };
 
 const unused = () => Promise.reject(new Error('not part of this test'));
@@ -43,6 +52,7 @@ async function* unusedStream(): AsyncGenerator<never> {
 const handlers: Handlers<typeof Curator, string> = {
   checkHealth: unused,
   getClusterInfo: async () => ({
+    clusterName: 'prod',
     createdMs: 0n,
     etcd: {
       dbSizeBytes: 1024n,
@@ -65,6 +75,9 @@ const handlers: Handlers<typeof Curator, string> = {
   updateConfiguration: unused,
   getInitResult: unused,
 };
+
+const admissionUnused = Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused]));
+const admission = { listJoins: async () => ({ joins: [{ joinId: 'a' }, { joinId: 'b' }] }) };
 
 function contextOf(files: MemoryFiles): CommandContext & { readonly host: RecordingHost } {
   return {
@@ -94,7 +107,10 @@ async function startCurator(signer: KeySigner): Promise<string> {
       identity: { certPem, keyPem },
       accept: (shown) => verifyMember(shown, trust).kind,
     }),
-    services: [implement(Curator, handlers)],
+    services: [
+      implement(Curator, handlers),
+      implement(Admission, { ...admissionUnused, ...admission } as never),
+    ],
     disclose: 'chain',
     log: createMemoryLogger().log,
   });
@@ -154,7 +170,9 @@ describe('runNodeList()', () => {
     });
     const [record] = context.host.records;
     const table = record?.kind === 'result' ? record.text.split('\n') : [];
-    expect(table[0]).toMatch(/^NAME +ROLES +STATE +HEALTH +ADDRESS +VERSION +AGENT +ID +LAST ERROR +AGE$/);
+    expect(table[0]).toMatch(
+      /^NAME +ROLES +STATE +HEALTH +ADDRESS +VERSION +EXPIRES +AGENT +ID +LAST ERROR +AGE$/,
+    );
     expect(table[1]).toMatch(/^n1 /);
   });
 
@@ -188,10 +206,21 @@ test('runStatus() shows what can be had, says what can not and ends as unhealthy
     healthy: false,
     curator: {
       ok: true,
-      value: { etcd: { members: 1, learners: 1, quotaBytes: 4096 }, nodes: [{ name: 'n1' }] },
+      value: {
+        etcd: { members: 1, learners: 1, quotaBytes: 4096 },
+        quorum: { voters: 1, needed: 1, healthy: 1, spare: 0 },
+        pendingJoins: 2,
+        nodes: [{ name: 'n1', expiry: { certificate: 'node', notAfterMs: 1 } }],
+      },
     },
     kubernetes: { ok: false, error: expect.stringContaining('ECONNREFUSED') },
   });
+  const text = context.host.records
+    .flatMap((record) => (record.kind === 'result' ? [record.text] : []))
+    .join();
+  expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
+  expect(text).toContain('joins       2 machines to be decided about');
+  expect(text).toContain('! certificate node of n1 has run out');
 });
 
 describe('runKubeconfig()', () => {

@@ -1,35 +1,25 @@
-import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { describeError, type ExitName } from '../../internal/errors/index.ts';
+import { Admission, JoinState } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { CodedError, describeError, type ExitName } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes, listPods, readinessOf } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { formatBytes, formatDuration } from '../host/index.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
+import { layoutOf, StateFile } from '../workspace/index.ts';
 import { askCurator } from './curator-session.ts';
-import { ClusterError } from './errors.ts';
 import { keepKnownCurators } from './known-curators.ts';
 import { readAccess } from './keep-result.ts';
-import { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
-import { lookAtWorkspace } from './open-workspace.ts';
-
-/** A part of the picture: what it says, or why it could not be had. */
-type Part<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: string };
-
-interface CuratorPart {
-  readonly createdMs: number;
-  readonly etcd: {
-    readonly dbSizeBytes: number;
-    readonly quotaBytes: number;
-    readonly hasLeader: boolean;
-    readonly members: number;
-    readonly learners: number;
-  };
-  readonly nodes: readonly NodeView[];
-}
-
-interface KubernetesPart {
-  readonly server: string;
-  readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
-  readonly pods: { readonly total: number; readonly notReady: readonly string[] };
-}
+import { readMember, type ClusterMember } from './member.ts';
+import { nodeViewFrom, renderNodes } from './node-view.ts';
+import { printable } from './printable.ts';
+import {
+  etcdFrom,
+  quorumFrom,
+  renderCurator,
+  renderKubernetes,
+  troublesOf,
+  type CuratorPart,
+  type KubernetesPart,
+  type Part,
+} from './status-view.ts';
 
 export interface StatusOptions {
   readonly wide: boolean;
@@ -37,30 +27,29 @@ export interface StatusOptions {
 
 /** `cluster status`: what is where, since when, in which state. Answers `unhealthy` when a part is not as it should be. */
 export async function runStatus(context: CommandContext, options: StatusOptions): Promise<ExitName> {
-  const { config, layout, state } = await lookAtWorkspace(context);
-  const { init, charts } = state.value;
-  if (init?.result === undefined) {
-    const stage =
-      init === undefined ? 'no init was begun' : `init ${init.id} on ${init.endpoint} has not finished`;
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: ${stage}`);
-  }
-  const [curator, kubernetes] = await Promise.all([
-    part(context, () => readCurator(context, { layout, state })),
-    part(context, () => readKubernetes(context, layout)),
+  const member = await readMember(context);
+  const [curator, kubernetes, charts] = await Promise.all([
+    part(context, () => readCurator(context, member)),
+    part(context, () => readKubernetes(context)),
+    installedCharts(context, member),
   ]);
-  const healthy = curator.ok && kubernetes.ok && troubles(curator.value, kubernetes.value).length === 0;
-  const { clusterId } = init.result;
-  const data = { name: config.name, clusterId, healthy, curator, kubernetes, charts: Object.keys(charts) };
-  context.host.result(data, () =>
+  const nowMs = context.ports.clock.nowMs();
+  // An operator may have no way into Kubernetes; the owner has.
+  const isKubernetesDue = kubernetes.ok || member.kind === 'owner';
+  const troubles = curator.ok
+    ? troublesOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)
+    : [];
+  const healthy = curator.ok && kubernetes.ok === isKubernetesDue && troubles.length === 0;
+  const { clusterId } = member;
+  const name = curator.ok ? curator.value.name : member.name;
+  context.host.result({ name, clusterId, healthy, curator, kubernetes, charts }, () =>
     [
-      `Cluster ${config.name}  ${clusterId}`,
-      ...renderCurator(curator, context.ports.clock.nowMs()),
-      ...renderKubernetes(kubernetes),
-      `charts      ${Object.keys(charts).join(', ') || 'none'}`,
-      ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, context, options)] : []),
-      ...(curator.ok && kubernetes.ok
-        ? troubles(curator.value, kubernetes.value).map((text) => `! ${text}`)
-        : []),
+      `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
+      ...renderCurator(curator, nowMs),
+      ...(isKubernetesDue ? renderKubernetes(kubernetes) : []),
+      ...(charts === undefined ? [] : [`charts      ${charts.join(', ') || 'none'}`]),
+      ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
+      ...troubles.map((text) => `! ${text}`),
     ].join('\n'),
   );
   return healthy ? 'ok' : 'unhealthy';
@@ -68,10 +57,10 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
-  const { layout, state } = await lookAtWorkspace(context);
-  const nodes = await askCurator(context, { layout, state }, async (curator, call) => {
+  const { curatorsPath } = await readMember(context);
+  const nodes = await askCurator(context, {}, async (curator, call) => {
     const [list, info] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
-    await keepKnownCurators(context.ports.files, layout, info.directory);
+    await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
     return list.nodes;
   });
   const views = nodes.map(nodeViewFrom);
@@ -85,36 +74,50 @@ async function part<T>(context: CommandContext, read: () => Promise<T>): Promise
     return { ok: true, value: await read() };
   } catch (error) {
     context.signal.throwIfAborted();
-    return { ok: false, error: describeError(error) };
+    return { ok: false, error: describeError(error), codes: codesOf(error) };
   }
 }
 
-type Looked = Pick<Awaited<ReturnType<typeof lookAtWorkspace>>, 'layout' | 'state'>;
+/** The codes of an error and of what caused it. */
+function codesOf(error: unknown): readonly string[] {
+  if (!(error instanceof Error)) return [];
+  const own = error instanceof CodedError ? [String(error.code)] : [];
+  return [...own, ...codesOf(error.cause)];
+}
 
-async function readCurator(context: CommandContext, from: Looked): Promise<CuratorPart> {
-  return askCurator(context, from, async (curator, call) => {
-    const [info, { nodes }] = await Promise.all([
+async function readCurator(context: CommandContext, { curatorsPath }: ClusterMember): Promise<CuratorPart> {
+  return askCurator(context, {}, async (curator, call, of) => {
+    const [info, { nodes }, { joins }] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),
+      of(Admission).listJoins({ states: [JoinState.PENDING] }, call),
     ]);
-    await keepKnownCurators(context.ports.files, from.layout, info.directory);
-    return { createdMs: Number(info.createdMs), etcd: etcdFrom(info), nodes: nodes.map(nodeViewFrom) };
+    await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
+    const [views, etcd] = [nodes.map(nodeViewFrom), etcdFrom(info)];
+    return {
+      name: printable(info.clusterName),
+      createdMs: Number(info.createdMs),
+      etcd,
+      quorum: quorumFrom(etcd, views),
+      pendingJoins: joins.length,
+      nodes: views,
+    };
   });
 }
 
-function etcdFrom({ etcd }: GetClusterInfoResponse): CuratorPart['etcd'] {
-  const members = etcd?.members ?? [];
-  return {
-    dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
-    quotaBytes: Number(etcd?.quotaBytes ?? 0n),
-    hasLeader: etcd?.hasLeader ?? false,
-    members: members.filter(({ isLearner }) => !isLearner).length,
-    learners: members.filter(({ isLearner }) => isLearner).length,
-  };
+/** What this program installed, where it was this workspace that did. */
+async function installedCharts(
+  { paths, ports }: CommandContext,
+  { kind }: ClusterMember,
+): Promise<readonly string[] | undefined> {
+  if (kind === 'operator') return undefined;
+  const layout = layoutOf(paths.workspace);
+  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  return Object.keys(value.charts);
 }
 
-async function readKubernetes(context: CommandContext, layout: Looked['layout']): Promise<KubernetesPart> {
-  const access = await readAccess(context.ports.files, layout);
+async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
+  const access = await readAccess(context.ports.files, layoutOf(context.paths.workspace));
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
   const [nodes, pods] = await Promise.all([listNodes(client, signal), listPods(client, { signal })]);
@@ -133,48 +136,11 @@ async function readKubernetes(context: CommandContext, layout: Looked['layout'])
   };
 }
 
-/** Each with the name of what it is about. */
-function troubles(curator: CuratorPart, kubernetes: KubernetesPart): readonly string[] {
-  const { etcd, nodes } = curator;
-  return [
-    ...(etcd.hasLeader ? [] : ['etcd has no leader']),
-    ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
-      ? ['etcd has used more than 80 % of its quota']
-      : []),
-    ...nodes
-      .filter(({ health }) => health !== 'healthy')
-      .map(({ name, health }) => `node ${name} is ${health}`),
-    ...nodes.flatMap(({ name, lastError }) =>
-      lastError === undefined ? [] : [`node ${name}: ${lastError}`],
-    ),
-    ...kubernetes.nodes.filter(({ ready }) => !ready).map(({ name, why }) => `kubelet of ${name}: ${why}`),
-    ...kubernetes.pods.notReady.map((name) => `pod ${name} is not ready`),
-  ];
-}
-
-function renderCurator(curator: Part<CuratorPart>, nowMs: number): readonly string[] {
-  if (!curator.ok) return [`curator     not reached: ${curator.error}`];
-  const { etcd, createdMs } = curator.value;
-  const learners = etcd.learners === 0 ? '' : ` and ${etcd.learners} learning`;
-  const quota = `${formatBytes(etcd.dbSizeBytes)} of ${formatBytes(etcd.quotaBytes)}`;
-  return [
-    `created     ${formatDuration(nowMs - createdMs)} ago`,
-    `etcd        ${etcd.members} member${etcd.members === 1 ? '' : 's'}${learners}, ${etcd.hasLeader ? 'has a leader' : 'no leader'}, ${quota}`,
-  ];
-}
-
-function renderKubernetes(kubernetes: Part<KubernetesPart>): readonly string[] {
-  if (!kubernetes.ok) return [`kubernetes  not reached: ${kubernetes.error}`];
-  const { server, pods } = kubernetes.value;
-  return [`kubernetes  ${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
-}
-
 function renderNodeTable(
   curator: CuratorPart,
   kubernetes: Part<KubernetesPart>,
-  context: CommandContext,
-  options: StatusOptions,
+  options: StatusOptions & { readonly nowMs: number },
 ): string {
   const ready = new Map(kubernetes.ok ? kubernetes.value.nodes.map((node) => [node.name, node.ready]) : []);
-  return renderNodes(curator.nodes, { nowMs: context.ports.clock.nowMs(), wide: options.wide, ready });
+  return renderNodes(curator.nodes, { ...options, ready });
 }

@@ -16,20 +16,24 @@ export function register(program: Command, action: ActionBinder): void {
     .command('ls')
     .description('all of them with their keys')
     .action(action<object>(async (context) => (await import('../admin/index.ts')).runOperatorList(context)));
+  registerOwn(operator, action);
   operator
     .command('add')
-    .description('let somebody in, or change the role or key of one; prints the certificate')
+    .description('let somebody in, or change the role or key of one; prints the grant')
     .argument('<name>')
     .addOption(
       new Option('--role <role>', 'viewer looks, operator steers, owner also decides who does')
         .choices(['viewer', 'operator', 'owner'])
         .makeOptionMandatory(),
     )
-    .requiredOption('--request <file>', 'PEM certificate request; the key stays with whoever made it')
-    .option('--out <file>', 'write the certificate there')
+    .requiredOption(
+      '--request <file>',
+      'what `cluster operator key` wrote; the key stays with whoever made it',
+    )
+    .option('--out <file>', 'write the grant there: what `cluster operator accept` takes; no secret is in it')
     .addHelpText(
       'after',
-      '\nExample:\n  openssl req -new -newkey ed25519 -nodes -keyout ann.key -subj /CN=ann -out ann.csr\n  cluster operator add ann --role operator --request ann.csr --out ann.crt',
+      '\nExample:\n  cluster operator add ann --role operator --request ann.csr --out ann.grant',
     )
     .action(
       action<AddFlags>(async (context, { role, request, out }, name = '') =>
@@ -43,6 +47,33 @@ export function register(program: Command, action: ActionBinder): void {
     .action(
       action<object>(async (context, _flags, name = '') =>
         (await import('../admin/index.ts')).runOperatorRemove(context, name),
+      ),
+    );
+}
+
+/** What operators do at their own workstation. */
+function registerOwn(operator: Command, action: ActionBinder): void {
+  operator
+    .command('key')
+    .description('make yourself a key, and the request that an owner answers')
+    .argument('<name>')
+    .option('--request <file>', 'write the request there; NAME.csr in the workspace unless said')
+    .addHelpText(
+      'after',
+      '\nExample, on your own workstation:\n  cluster operator key ann\n  cluster operator accept ann.grant     with what the owner sent back',
+    )
+    .action(
+      action<{ readonly request?: string }>(async (context, { request }, name = '') =>
+        (await import('../admin/index.ts')).runOperatorKey(context, name, { request }),
+      ),
+    );
+  operator
+    .command('accept')
+    .description('take what an owner answered into your identity')
+    .argument('<grant>', 'the file that `cluster operator add` wrote')
+    .action(
+      action<object>(async (context, _flags, grant = '') =>
+        (await import('../admin/index.ts')).runOperatorAccept(context, grant),
       ),
     );
 }

@@ -93,17 +93,16 @@ class ShownMachine {
 
 /** While control planes come and go an answer may fail; the next look has it. */
 async function look(context: CommandContext): Promise<SeenCluster> {
-  const { layout, state } = await lookAtWorkspace(context);
-  const from = { layout, state };
+  const { layout } = await lookAtWorkspace(context);
   const [nodes, joins, kubeNodes] = await Promise.all([
     orNone(
       context,
-      async () => (await askCurator(context, from, (curator, call) => curator.listNodes({}, call))).nodes,
+      async () => (await askCurator(context, {}, (curator, call) => curator.listNodes({}, call))).nodes,
     ),
     orNone(
       context,
       async (): Promise<readonly Join[]> =>
-        (await askCurator(context, from, (_, call, of) => of(Admission).listJoins({}, call))).joins,
+        (await askCurator(context, {}, (_, call, of) => of(Admission).listJoins({}, call))).joins,
     ),
     orNone(context, async () => {
       using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
@@ -123,9 +122,8 @@ async function orNone<T>(context: CommandContext, ask: () => Promise<readonly T[
 }
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
-  const { layout, state } = await lookAtWorkspace(context);
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
-  await askCurator(context, { layout, state }, (_, call, of) =>
+  await askCurator(context, {}, (_, call, of) =>
     of(Admission).decideJoin(
       {
         join: joinId,

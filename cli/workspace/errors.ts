@@ -30,6 +30,13 @@ export const workspaceErrors = defineErrors({
     meaning: 'A secret of the workspace can be read by other users of this machine.',
     fix: 'Run chmod 600 on the file named in the message, and think about who may have read it.',
   },
+  'workspace-identity-invalid': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'An operator’s identity, or the grant that completes it, is not what it should be.',
+    fix: 'Make an identity with `cluster operator key NAME`, have an owner answer with `cluster operator add`, take the answer with `cluster operator accept`.',
+  },
   'workspace-state-invalid': {
     fault: 'operator',
     exit: 'precondition',

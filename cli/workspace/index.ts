@@ -6,12 +6,22 @@
  *     master-secret.json  what all secrets are derived from          made once
  *     state.json          what this program did and got              replaced whole, under the lock
  *     kubeconfig          how kubectl gets in                        from the result of init
+ *     identity.json       who an operator is that is not the owner   made once, completed by an owner's grant
  *
  * Every write is whole or not at all, and their order is chosen so that what a crash leaves behind says where to go on.
  */
 export { readConfig } from './config-file.ts';
 export { createWorkspace, type CreatedWorkspace } from './create-workspace.ts';
 export { WorkspaceError, workspaceErrors, type WorkspaceErrorCode } from './errors.ts';
+export {
+  createIdentity,
+  parseGrant,
+  readIdentity,
+  renderGrant,
+  saveGrant,
+  type OperatorGrant,
+  type OperatorIdentity,
+} from './identity.ts';
 export { readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
 export { lockWorkspace, type LockOptions } from './lock.ts';

@@ -5,9 +5,8 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
+import { readSecretFile } from './secret-file.ts';
 
-const MAX_KEY_BYTES = 16 * 1024;
-const OTHERS = 0o077;
 const SECRET_BYTES = 32;
 
 const bytes32 = z.base64().refine((text) => Buffer.from(text, 'base64').length === SECRET_BYTES, '32 bytes');
@@ -45,16 +44,6 @@ export async function readMasterSecret(files: FilePort, layout: WorkspaceLayout)
   if (!parsed.success) throw invalid(layout.masterSecret, 'no master secret of version 1');
   const decode = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
   return { key: new Secret(decode(parsed.data.key)), salt: decode(parsed.data.salt) };
-}
-
-async function readSecretFile(files: FilePort, path: string): Promise<string> {
-  const raw = await files.read(path, MAX_KEY_BYTES);
-  if (raw === undefined) throw new WorkspaceError('workspace-missing', `reading ${path}: it does not exist`);
-  const mode = (await files.stat(path))?.mode ?? 0;
-  if ((mode & OTHERS) !== 0) {
-    throw new WorkspaceError('workspace-key-mode', `reading ${path}: its mode is 0${mode.toString(8)}`);
-  }
-  return Buffer.from(raw).toString('utf8');
 }
 
 function jsonFrom(text: string): unknown {

@@ -14,6 +14,8 @@ export interface WorkspaceLayout {
   readonly kubeconfig: string;
   /** Where curators were last seen; proves nothing, and may be lost. */
   readonly curators: string;
+  /** An operator's own key and certificate, where the workspace is not the owner's. 0600. */
+  readonly identity: string;
   readonly lock: string;
 }
 
@@ -26,6 +28,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
     curators: join(root, 'curators.json'),
+    identity: join(root, 'identity.json'),
     lock: join(root, '.lock'),
   };
 }

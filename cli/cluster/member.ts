@@ -1,0 +1,82 @@
+import { basename, dirname, join } from 'node:path';
+import type { Secret } from '../../internal/secret/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { PROGRAM_VERSION } from '../app/version.ts';
+import { layoutOf, readConfig, readIdentity, readOwnerKey, StateFile } from '../workspace/index.ts';
+import { ClusterError } from './errors.ts';
+
+/** Who this program is to the cluster: the owner whose workspace it is, or an operator with an own identity. */
+export interface ClusterMember {
+  readonly kind: 'owner' | 'operator';
+  /** Of the cluster, as far as it is known here. */
+  readonly name: string;
+  /** Ed25519. */
+  readonly keyPem: Secret<string>;
+  readonly certPem: string;
+  readonly clusterId: string;
+  readonly clusterCaPem: string;
+  /** Where curators were when the certificate was given. */
+  readonly curatorEndpoints: readonly string[];
+  /** Where those are kept that were seen since. */
+  readonly curatorsPath: string;
+  /** Folder for what is kept about the cluster. */
+  readonly folder: string;
+}
+
+/**
+ * `--identity`, else `identity.json` of the workspace, else the owner of the workspace.
+ * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
+ */
+export async function readMember(context: CommandContext): Promise<ClusterMember> {
+  const path = await identityPathOf(context);
+  return path === undefined ? ownerOf(context) : operatorOf(context, path);
+}
+
+/** The identity file that counts; undefined where the workspace's owner asks. */
+export async function identityPathOf({ paths, ports }: CommandContext): Promise<string | undefined> {
+  if (paths.identity !== undefined) return paths.identity;
+  const { identity } = layoutOf(paths.workspace);
+  return (await ports.files.stat(identity)) === undefined ? undefined : identity;
+}
+
+async function operatorOf({ ports }: CommandContext, path: string): Promise<ClusterMember> {
+  const { keyPem, grant, name: operator } = await readIdentity(ports.files, path);
+  if (grant === undefined)
+    throw new ClusterError('cluster-identity-not-granted', `asking as ${operator} (${path})`);
+  const { certificatePem: certPem, clusterId, clusterCaPem, curatorEndpoints } = grant;
+  const folder = dirname(path);
+  const curatorsPath = join(folder, `${basename(path, '.json')}.curators.json`);
+  return {
+    kind: 'operator',
+    name: '',
+    keyPem,
+    certPem,
+    clusterId,
+    clusterCaPem,
+    curatorEndpoints,
+    curatorsPath,
+    folder,
+  };
+}
+
+async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember> {
+  const layout = layoutOf(paths.workspace);
+  const { name } = await readConfig(ports.files, layout); // a folder without one is no workspace
+  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  const result = value.init?.result;
+  if (result === undefined)
+    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { keyPem } = await readOwnerKey(ports.files, layout);
+  const { ownerCertPem: certPem, clusterId, clusterCaPem, curatorEndpoints } = result;
+  return {
+    kind: 'owner',
+    name,
+    keyPem,
+    certPem,
+    clusterId,
+    clusterCaPem,
+    curatorEndpoints,
+    curatorsPath: layout.curators,
+    folder: layout.root,
+  };
+}

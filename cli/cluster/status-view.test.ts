@@ -1,0 +1,78 @@
+import { describe, expect, test } from '@jest/globals';
+import type { NodeView } from './node-view.ts';
+import { quorumFrom, renderCurator, troublesOf, type CuratorPart } from './status-view.ts';
+
+const NOW = 1_000_000_000;
+
+function node(name: string, over: Partial<NodeView> = {}): NodeView {
+  return {
+    id: name,
+    name,
+    roles: ['consensus'],
+    state: 'up',
+    health: 'healthy',
+    address: '',
+    agentVersion: '',
+    kubernetesVersion: '',
+    createdMs: 0,
+    lastError: undefined,
+    expiry: undefined,
+    troubles: [],
+    ...over,
+  };
+}
+
+function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart {
+  const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, members, learners: 0 };
+  return { name: 'c', createdMs: 0, etcd, quorum: quorumFrom(etcd, nodes), pendingJoins: 0, nodes };
+}
+
+const line = (part: CuratorPart, begin: string): string | undefined =>
+  renderCurator({ ok: true, value: part }, NOW).find((each) => each.startsWith(begin));
+
+describe('the quorum', () => {
+  test.each([
+    { voters: 1, silent: 0, want: '1 of 1 voter needed, 1 healthy: none may be lost', hangs: false },
+    { voters: 3, silent: 0, want: '2 of 3 voters needed, 3 healthy: 1 may be lost', hangs: false },
+    { voters: 3, silent: 1, want: '2 of 3 voters needed, 2 healthy: none may be lost', hangs: true },
+    { voters: 3, silent: 2, want: '2 of 3 voters needed, 1 healthy: too few', hangs: true },
+    { voters: 5, silent: 1, want: '3 of 5 voters needed, 4 healthy: 1 may be lost', hangs: false },
+  ])('of $voters voters with $silent silent is told as “$want”', ({ voters, silent, want, hangs }) => {
+    const nodes = Array.from({ length: voters }, (_, i) =>
+      node(`n${i}`, { health: i < silent ? 'silent' : 'healthy' }),
+    );
+    const part = partOf(nodes);
+    expect(line(part, 'quorum')).toBe(`quorum      ${want}`);
+    expect(troublesOf(part, undefined, NOW).some((each) => each.startsWith('quorum hangs'))).toBe(hangs);
+  });
+
+  test('that is lost is said first and plainly, and a curator that is away is something else', () => {
+    const lost = renderCurator(
+      { ok: false, error: 'why', codes: ['cluster-curator-unreachable', 'etcd-unavailable'] },
+      NOW,
+    );
+    expect(lost[0]).toMatch(/^quorum {6}LOST/);
+    const away = renderCurator({ ok: false, error: 'why', codes: ['cluster-curator-unreachable'] }, NOW);
+    expect(away).toEqual(['curator     not reached: why']);
+  });
+});
+
+test('the certificate that runs out first is named; one that has run out is a trouble', () => {
+  const hour = 3_600_000;
+  const nodes = [
+    node('n1', { expiry: { certificate: 'node', notAfterMs: NOW + 5 * hour } }),
+    node('n2', { expiry: { certificate: 'kubelet', notAfterMs: NOW + 2 * hour } }),
+  ];
+  expect(line(partOf(nodes), 'expiry')).toMatch(/^expiry {6}kubelet of n2 first, in 2/);
+  expect(troublesOf(partOf(nodes), undefined, NOW)).toEqual([]);
+  expect(troublesOf(partOf(nodes), undefined, NOW + 3 * hour)).toEqual([
+    'certificate kubelet of n2 has run out',
+  ]);
+});
+
+test('a database that nears its quota is a trouble before it is full', () => {
+  const part = partOf([node('n1')]);
+  const full = { ...part, etcd: { ...part.etcd, dbSizeBytes: 81 } };
+  expect(troublesOf(part, undefined, NOW)).toEqual([]);
+  expect(troublesOf(full, undefined, NOW)).toEqual(['etcd has used more than 80 % of its quota']);
+});

@@ -1,0 +1,149 @@
+import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { formatBytes, formatDuration } from '../host/index.ts';
+import type { NodeView } from './node-view.ts';
+
+/** A part of the picture: what it says, or why it could not be had. */
+export type Part<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
+
+export interface EtcdPart {
+  readonly dbSizeBytes: number;
+  readonly quotaBytes: number;
+  readonly hasLeader: boolean;
+  readonly members: number;
+  readonly learners: number;
+}
+
+/** How many voters there are, must agree, are well, and may still be lost. */
+export interface QuorumPart {
+  readonly voters: number;
+  readonly needed: number;
+  readonly healthy: number;
+  readonly spare: number;
+}
+
+export interface CuratorPart {
+  readonly name: string;
+  readonly createdMs: number;
+  readonly etcd: EtcdPart;
+  readonly quorum: QuorumPart;
+  /** undefined where the caller may not know. */
+  readonly pendingJoins: number | undefined;
+  readonly nodes: readonly NodeView[];
+}
+
+export interface KubernetesPart {
+  readonly server: string;
+  readonly nodes: readonly { readonly name: string; readonly ready: boolean; readonly why: string }[];
+  readonly pods: { readonly total: number; readonly notReady: readonly string[] };
+}
+
+export function etcdFrom({ etcd }: GetClusterInfoResponse): EtcdPart {
+  const members = etcd?.members ?? [];
+  return {
+    dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
+    quotaBytes: Number(etcd?.quotaBytes ?? 0n),
+    hasLeader: etcd?.hasLeader ?? false,
+    members: members.filter(({ isLearner }) => !isLearner).length,
+    learners: members.filter(({ isLearner }) => isLearner).length,
+  };
+}
+
+/** A voter is as well as its node: etcd itself does not say of others whether they answer. */
+export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]): QuorumPart {
+  const voters = etcd.members;
+  const needed = Math.floor(voters / 2) + 1;
+  const well = nodes.filter(
+    ({ roles, health }) => roles.includes('consensus') && health === 'healthy',
+  ).length;
+  const healthy = Math.min(well, voters);
+  return { voters, needed, healthy, spare: Math.max(0, healthy - needed) };
+}
+
+/** Each with the name of what it is about. */
+export function troublesOf(
+  curator: CuratorPart,
+  kubernetes: KubernetesPart | undefined,
+  nowMs: number,
+): readonly string[] {
+  const { etcd, nodes, quorum } = curator;
+  return [
+    ...(etcd.hasLeader ? [] : ['etcd has no leader: nothing can be decided until enough voters are back']),
+    ...(quorum.healthy < quorum.voters && quorum.spare === 0
+      ? [
+          `quorum hangs on each of the ${quorum.healthy} voters left: with one more lost, nothing can be decided`,
+        ]
+      : []),
+    ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
+      ? ['etcd has used more than 80 % of its quota']
+      : []),
+    ...nodes
+      .filter(({ health }) => health !== 'healthy')
+      .map(({ name, health }) => `node ${name} is ${health}`),
+    ...nodes.flatMap(({ name, lastError }) =>
+      lastError === undefined ? [] : [`node ${name}: ${lastError}`],
+    ),
+    ...nodes.flatMap(({ name, expiry }) =>
+      expiry === undefined || expiry.notAfterMs > nowMs
+        ? []
+        : [`certificate ${expiry.certificate} of ${name} has run out`],
+    ),
+    ...(kubernetes?.nodes ?? [])
+      .filter(({ ready }) => !ready)
+      .map(({ name, why }) => `kubelet of ${name}: ${why}`),
+    ...(kubernetes?.pods.notReady ?? []).map((name) => `pod ${name} is not ready`),
+  ];
+}
+
+export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readonly string[] {
+  if (!curator.ok)
+    return [
+      ...(isQuorumLost(curator.codes)
+        ? ['quorum      LOST: curators answer, but too few etcd voters do. Bring control-plane nodes back.']
+        : []),
+      `curator     not reached: ${curator.error}`,
+    ];
+  const { etcd, createdMs, quorum, pendingJoins = 0 } = curator.value;
+  const learners = etcd.learners === 0 ? '' : ` and ${etcd.learners} learning`;
+  const quota = `${formatBytes(etcd.dbSizeBytes)} of ${formatBytes(etcd.quotaBytes)}`;
+  return [
+    `created     ${formatDuration(nowMs - createdMs)} ago`,
+    `etcd        ${counted(etcd.members, 'member')}${learners}, ${etcd.hasLeader ? 'has a leader' : 'no leader'}, ${quota}`,
+    `quorum      ${quorum.needed} of ${counted(quorum.voters, 'voter')} needed, ${quorum.healthy} healthy: ${spareText(quorum)}`,
+    ...(pendingJoins === 0
+      ? []
+      : [`joins       ${counted(pendingJoins, 'machine')} to be decided about: cluster node ls --joins`]),
+    ...expiryLine(curator.value.nodes, nowMs),
+  ];
+}
+
+export function renderKubernetes(kubernetes: Part<KubernetesPart>): readonly string[] {
+  if (!kubernetes.ok) return [`kubernetes  not reached: ${kubernetes.error}`];
+  const { server, pods } = kubernetes.value;
+  return [`kubernetes  ${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
+}
+
+/** A curator that answers with its etcd's silence has lost the majority, not its way. */
+export function isQuorumLost(codes: readonly string[]): boolean {
+  return codes.some((code) => code.startsWith('etcd-'));
+}
+
+function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly string[] {
+  const [first] = nodes
+    .flatMap(({ name, expiry }) => (expiry === undefined ? [] : [{ name, ...expiry }]))
+    .sort((a, b) => a.notAfterMs - b.notAfterMs);
+  if (first === undefined) return [];
+  const left = first.notAfterMs - nowMs;
+  const when = left > 0 ? `in ${formatDuration(left)}` : 'has run out';
+  return [`expiry      ${first.certificate} of ${first.name} first, ${when}`];
+}
+
+function spareText({ healthy, needed, spare }: QuorumPart): string {
+  if (healthy < needed) return 'too few';
+  return spare === 0 ? 'none may be lost' : `${spare} may be lost`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? '' : 's'}`;
+}
