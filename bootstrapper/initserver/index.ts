@@ -8,5 +8,10 @@ export { InitError, initErrors, type InitErrorCode } from './errors.ts';
 export { wireResult } from './event-stream.ts';
 export { createInitServer } from './init-server.ts';
 export { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
-export { type BlobUploads, type InitServicePorts, type OwnerPeer } from './init-service.ts';
+export {
+  createInitHandlers,
+  type BlobUploads,
+  type InitServicePorts,
+  type OwnerPeer,
+} from './init-service.ts';
 export { type InitSpec } from './spec.ts';

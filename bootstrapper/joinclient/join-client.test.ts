@@ -9,7 +9,7 @@ import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { joinUpgrades } from './cluster-evidence.ts';
 import { KnownEndpoints } from './discovery.ts';
-import { createMachineKeys, FAKE_KEYS, FakeCluster } from './fake-cluster.ts';
+import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/fake-cluster.ts';
 import { JoinClient } from './join-client.ts';
 import type { JoinStatus } from './status.ts';
 import { ensureTicketKeys } from './ticket-keys.ts';

@@ -1,14 +1,10 @@
 import { generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
-import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import {
-  MachineKeyIssuer,
-  MachineKeyValidator,
-  verifyKeyProof,
-} from '../../internal/attestation/machinekey/index.ts';
-import { encodeManifest } from '../../internal/bundle/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
-import { joinServerStatement, ownershipStatement, seal } from '../../internal/crypto/index.ts';
+import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../atls/index.ts';
+import { JOIN_CONTEXT } from '../atls/remote/index.ts';
+import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../attestation/machinekey/index.ts';
+import { encodeManifest } from '../bundle/index.ts';
+import type { Clock } from '../clock/index.ts';
+import { joinServerStatement, ownershipStatement, seal } from '../crypto/index.ts';
 import {
   createAuthorityPem,
   generateKeyPem,
@@ -18,10 +14,10 @@ import {
   pubKeyOf,
   spkiOf,
   verifyRequest,
-} from '../../internal/pki/index.ts';
-import { implement, RpcServer, type Handlers } from '../../internal/rpc/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+} from '../pki/index.ts';
+import { implement, RpcServer, type Handlers } from '../rpc/index.ts';
+import { Secret } from '../secret/index.ts';
+import { createMemoryLogger } from './memory-logger.ts';
 import { Join, type KeyProof, type TicketKeys } from '../../joinservice/joinproto/gen/join_pb.js';
 
 type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
