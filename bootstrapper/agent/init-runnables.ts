@@ -118,7 +118,8 @@ export function outcomeRunnable(options: OutcomeOptions): Runnable {
     scope.waiting('an init');
     const record = await when(job.accepted, () => true, scope.signal);
     scope.waiting('the membership of this node');
-    const membership = await enrolment.finished(scope.signal);
+    // A failure is the enrolment's to tell; there is no result then.
+    const { membership } = await when(enrolment.status, (status) => status.state === 'Running', scope.signal);
     scope.waiting('Kubernetes to serve');
     await when(kubernetesStatus, (status) => status !== undefined, scope.signal);
     const finished = job.outcome.peek();
