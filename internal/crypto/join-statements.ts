@@ -27,12 +27,20 @@ export function ticketKeysStatement(keys: {
     keys.kubeletClientCsr,
     keys.kubeletServingCsr,
     keys.sealingPublicKey,
-  ].flatMap((part) => {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(part.length);
-    return [length, part];
-  });
+  ].flatMap(withLength);
   return Buffer.concat([Buffer.from('cluster/join/keys/v1\0', 'utf8'), ...parts]);
+}
+
+/**
+ * What an owner signs to have a certificate for the Kubernetes API. Label, then cluster id and certificate request, each
+ * with its length (u32 big endian) before it.
+ */
+export function kubeconfigStatement(asked: {
+  readonly clusterId: string;
+  readonly certificateRequest: Uint8Array;
+}): Uint8Array {
+  const parts = [Buffer.from(asked.clusterId, 'utf8'), asked.certificateRequest].flatMap(withLength);
+  return Buffer.concat([Buffer.from('cluster/kubeconfig/v1\0', 'utf8'), ...parts]);
 }
 
 /**
@@ -47,6 +55,12 @@ export function isSignedBy(pubKeyDer: Uint8Array, signed: Uint8Array, signature:
   } catch {
     return false; // no key at all
   }
+}
+
+function withLength(part: Uint8Array): readonly Uint8Array[] {
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(part.length);
+  return [length, part];
 }
 
 function statement(label: string, session: Uint8Array): Uint8Array {

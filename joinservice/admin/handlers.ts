@@ -3,10 +3,18 @@ import type { Caller } from '../curator/index.ts';
 import type { Admission } from '../curatorproto/gen/admission_pb.js';
 import { auditHandlers } from './audit-handlers.ts';
 import { joinAdminHandlers } from './join-handlers.ts';
+import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
 import { operatorHandlers, type OperatorAdminParts } from './operator-handlers.ts';
 
-export type AdminParts = OperatorAdminParts;
+export type AdminParts = Omit<OperatorAdminParts, 'signer'> & {
+  readonly signer: OperatorAdminParts['signer'] & KubeconfigSigner;
+};
 
 export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Caller> {
-  return { ...joinAdminHandlers(parts), ...auditHandlers(parts), ...operatorHandlers(parts) };
+  return {
+    ...joinAdminHandlers(parts),
+    ...auditHandlers(parts),
+    ...operatorHandlers(parts),
+    ...kubeconfigHandlers(parts),
+  };
 }

@@ -40,6 +40,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Admission.GetTrace': people,
   'Admission.ListOperators': people,
   'Admission.PutOperator': owners,
+  'Admission.IssueKubeconfig': owners,
   'Admission.DeleteOperator': owners,
   'Distribution.FetchBlob': everybody,
   'Distribution.WatchDirectory': everybody,

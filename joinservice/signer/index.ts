@@ -12,5 +12,6 @@
 export { parseSignerConfig, type SignerConfig } from './config.ts';
 export { SignerError, signerErrors, type SignerErrorCode } from './errors.ts';
 export { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
+export { signKubeconfig, type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
 export { MemberSigner, type MemberCredentials, type MemberRequest } from './member-signer.ts';
 export { serveSigner, signerHandlers, type SignerPorts } from './serve.ts';

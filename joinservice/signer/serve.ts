@@ -14,6 +14,7 @@ import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
 import type { SignerConfig } from './config.ts';
 import { SignerError } from './errors.ts';
+import { signKubeconfig } from './kubeconfig-signer.ts';
 import { KeyRing } from './key-ring.ts';
 import { MemberSigner } from './member-signer.ts';
 
@@ -43,13 +44,14 @@ export async function serveSigner(
     serverCaPem: await readText(files, caFile),
     clock,
   });
-  const signer = new MemberSigner({
+  const reads = {
     etcd: new Namespace(etcd, CLUSTER_PREFIX),
     keys: new KeyRing({ files, folder: config.keys, nowMs: () => clock.nowMs() }),
-  });
+  };
+  const signer = new MemberSigner(reads);
   await using server = new RpcServer<LocalPeer>({
     upgrade: localUpgrade,
-    services: [implement(Signer, signerHandlers(signer, log))],
+    services: [implement(Signer, { ...signerHandlers(signer, log), ...kubeconfigHandler(reads, log) })],
     disclose: 'chain',
     log: log.child('rpc'),
   });
@@ -65,7 +67,10 @@ export async function serveSigner(
 }
 
 /** The contract on one side, the one who decides on the other. Each signature is a line in the log. */
-export function signerHandlers(signer: MemberSigner, log: Logger): Handlers<typeof Signer, LocalPeer> {
+export function signerHandlers(
+  signer: MemberSigner,
+  log: Logger,
+): Omit<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
   return {
     signMember: async (request, { signal }) => {
       const signed = await signer.signMember(request, signal);
@@ -87,6 +92,21 @@ export function signerHandlers(signer: MemberSigner, log: Logger): Handlers<type
       const certificatePem = await signer.signOperator(certificateRequest, signal);
       log.info('signed for an operator');
       return { certificatePem };
+    },
+  };
+}
+
+function kubeconfigHandler(
+  reads: Parameters<typeof signKubeconfig>[0],
+  log: Logger,
+): Pick<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
+  return {
+    signKubeconfig: async (request, { signal }) => {
+      const { certificateRequest, operatorPublicKey: operatorPubKeyDer, signature } = request;
+      const asked = { certificateRequest, operatorPubKeyDer, signature };
+      const { certPem, kubernetesCaPem } = await signKubeconfig(reads, asked, signal);
+      log.info('signed for a kubeconfig');
+      return { certificatePem: certPem, kubernetesCaPem };
     },
   };
 }

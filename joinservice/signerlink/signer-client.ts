@@ -5,7 +5,12 @@ import {
   type Client,
   type LocalPeer,
 } from '../../internal/rpc/index.ts';
-import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
+import type {
+  KubeconfigCredentials,
+  KubeconfigRequest,
+  MemberCredentials,
+  MemberRequest,
+} from '../signer/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
 
 const SIGN_MS = 10_000;
@@ -42,5 +47,14 @@ export class SignerClient implements Disposable {
       { signal, timeoutMs: SIGN_MS },
     );
     return certificatePem;
+  }
+
+  async signKubeconfig(request: KubeconfigRequest, signal: AbortSignal): Promise<KubeconfigCredentials> {
+    const { certificateRequest, operatorPubKeyDer: operatorPublicKey, signature } = request;
+    const { certificatePem, kubernetesCaPem } = await this.#client.signKubeconfig(
+      { certificateRequest, operatorPublicKey, signature },
+      { signal, timeoutMs: SIGN_MS },
+    );
+    return { certPem: certificatePem, kubernetesCaPem };
   }
 }

@@ -734,6 +734,64 @@ export declare type DeleteOperatorResponse = Message<"cluster.curator.v1.DeleteO
 export declare const DeleteOperatorResponseSchema: GenMessage<DeleteOperatorResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.IssueKubeconfigRequest
+ */
+export declare type IssueKubeconfigRequest = Message<"cluster.curator.v1.IssueKubeconfigRequest"> & {
+  /**
+   * PKCS#10, DER: the key that gets the certificate; nothing else of it counts.
+   *
+   * @generated from field: bytes certificate_request = 1;
+   */
+  certificateRequest: Uint8Array;
+
+  /**
+   * The caller's own, SubjectPublicKeyInfo, DER.
+   *
+   * @generated from field: bytes operator_public_key = 2;
+   */
+  operatorPublicKey: Uint8Array;
+
+  /**
+   * The caller's key over `kubeconfigStatement` (internal/crypto).
+   *
+   * @generated from field: bytes signature = 3;
+   */
+  signature: Uint8Array;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 4;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.IssueKubeconfigRequest.
+ * Use `create(IssueKubeconfigRequestSchema)` to create a new message.
+ */
+export declare const IssueKubeconfigRequestSchema: GenMessage<IssueKubeconfigRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.IssueKubeconfigResponse
+ */
+export declare type IssueKubeconfigResponse = Message<"cluster.curator.v1.IssueKubeconfigResponse"> & {
+  /**
+   * @generated from field: string certificate_pem = 1;
+   */
+  certificatePem: string;
+
+  /**
+   * @generated from field: string kubernetes_ca_pem = 2;
+   */
+  kubernetesCaPem: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.IssueKubeconfigResponse.
+ * Use `create(IssueKubeconfigResponseSchema)` to create a new message.
+ */
+export declare const IssueKubeconfigResponseSchema: GenMessage<IssueKubeconfigResponse>;
+
+/**
  * @generated from enum cluster.curator.v1.JoinState
  */
 export enum JoinState {
@@ -835,6 +893,16 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof PutOperatorRequestSchema;
     output: typeof PutOperatorResponseSchema;
+  },
+  /**
+   * A client certificate of the Kubernetes API for the calling owner, whose key never comes here.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.IssueKubeconfig
+   */
+  issueKubeconfig: {
+    methodKind: "unary";
+    input: typeof IssueKubeconfigRequestSchema;
+    output: typeof IssueKubeconfigResponseSchema;
   },
   /**
    * From now on the key is unknown. The last owner stays.

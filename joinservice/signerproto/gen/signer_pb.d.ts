@@ -162,6 +162,59 @@ export declare type SignOperatorResponse = Message<"cluster.signer.v1.SignOperat
 export declare const SignOperatorResponseSchema: GenMessage<SignOperatorResponse>;
 
 /**
+ * @generated from message cluster.signer.v1.SignKubeconfigRequest
+ */
+export declare type SignKubeconfigRequest = Message<"cluster.signer.v1.SignKubeconfigRequest"> & {
+  /**
+   * PKCS#10, DER.
+   *
+   * @generated from field: bytes certificate_request = 1;
+   */
+  certificateRequest: Uint8Array;
+
+  /**
+   * The owner's, SubjectPublicKeyInfo, DER.
+   *
+   * @generated from field: bytes operator_public_key = 2;
+   */
+  operatorPublicKey: Uint8Array;
+
+  /**
+   * The owner's key over `kubeconfigStatement` (internal/crypto).
+   *
+   * @generated from field: bytes signature = 3;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.signer.v1.SignKubeconfigRequest.
+ * Use `create(SignKubeconfigRequestSchema)` to create a new message.
+ */
+export declare const SignKubeconfigRequestSchema: GenMessage<SignKubeconfigRequest>;
+
+/**
+ * @generated from message cluster.signer.v1.SignKubeconfigResponse
+ */
+export declare type SignKubeconfigResponse = Message<"cluster.signer.v1.SignKubeconfigResponse"> & {
+  /**
+   * @generated from field: string certificate_pem = 1;
+   */
+  certificatePem: string;
+
+  /**
+   * @generated from field: string kubernetes_ca_pem = 2;
+   */
+  kubernetesCaPem: string;
+};
+
+/**
+ * Describes the message cluster.signer.v1.SignKubeconfigResponse.
+ * Use `create(SignKubeconfigResponseSchema)` to create a new message.
+ */
+export declare const SignKubeconfigResponseSchema: GenMessage<SignKubeconfigResponse>;
+
+/**
  * @generated from service cluster.signer.v1.Signer
  */
 export declare const Signer: GenService<{
@@ -184,6 +237,16 @@ export declare const Signer: GenService<{
     methodKind: "unary";
     input: typeof SignOperatorRequestSchema;
     output: typeof SignOperatorResponseSchema;
+  },
+  /**
+   * A client certificate of the Kubernetes API for a key that an owner on record has signed for.
+   *
+   * @generated from rpc cluster.signer.v1.Signer.SignKubeconfig
+   */
+  signKubeconfig: {
+    methodKind: "unary";
+    input: typeof SignKubeconfigRequestSchema;
+    output: typeof SignKubeconfigResponseSchema;
   },
 }>;
 

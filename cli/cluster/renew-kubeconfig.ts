@@ -1,0 +1,70 @@
+import { createPrivateKey, createPublicKey, randomUUID, X509Certificate } from 'node:crypto';
+import { kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import { accessFromKubeconfig, renderKubeconfig, type KubeAccess } from '../../internal/kube/index.ts';
+import { createRequest, generateKeyPem, spkiOf } from '../../internal/pki/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { readOwnerKey } from '../workspace/index.ts';
+import { askCurator } from './curator-session.ts';
+import { ClusterError } from './errors.ts';
+import { lookAtWorkspace } from './open-workspace.ts';
+
+const MAX_KUBECONFIG_BYTES = 1024 * 1024;
+
+/**
+ * A kubeconfig with a new key, made here, and a certificate that a curator had signed because the owner's key asks for it.
+ * The old one stays until the new one is there, also where it has run out or is gone.
+ */
+export async function renewKubeconfig(context: CommandContext): Promise<void> {
+  const { layout, config, state } = await lookAtWorkspace(context);
+  const { files } = context.ports;
+  const result = state.value.init?.result;
+  if (result === undefined)
+    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { keyPem: ownerKeyPem } = await readOwnerKey(files, layout);
+  const keyPem = generateKeyPem();
+  const certificateRequest = await createRequest(keyPem, 'kubernetes-admin');
+  const { clusterId } = result;
+  const asked = {
+    certificateRequest,
+    operatorPublicKey: spkiOf(createPublicKey(createPrivateKey(ownerKeyPem.reveal()))),
+    signature: signEd25519(ownerKeyPem, kubeconfigStatement({ clusterId, certificateRequest })),
+    mutation: { idempotencyKey: randomUUID() },
+  };
+  const { certificatePem } = await askCurator(context, {}, (_, call, of) =>
+    of(Admission).issueKubeconfig(asked, call),
+  );
+  // The CA that came with the init: an answer can't bring another one.
+  const { kubernetesCaPem: caPem } = result;
+  checkCertificate(certificatePem, { caPem, keyPem });
+  const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
+  const server =
+    raw === undefined
+      ? `https://${result.apiEndpoints[0] ?? ''}`
+      : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), layout.kubeconfig).server;
+  const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
+  await files.writeAtomic(layout.kubeconfig, renderKubeconfig(config.name, access), { mode: 0o600 });
+  const { validTo } = new X509Certificate(certificatePem);
+  context.host.say('kubeconfig-renewed', `${layout.kubeconfig} is good until ${validTo}.`, {
+    path: layout.kubeconfig,
+    notAfterMs: Date.parse(validTo),
+  });
+}
+
+/** @throws ClusterError `cluster-result-invalid` */
+export function checkCertificate(
+  certPem: string,
+  by: { readonly caPem: string; readonly keyPem: Secret<string> },
+): void {
+  const invalid = (why: string): ClusterError =>
+    new ClusterError('cluster-result-invalid', `checking the certificate of the kubeconfig: ${why}`);
+  let certificate;
+  try {
+    certificate = new X509Certificate(certPem);
+  } catch {
+    throw invalid('it can not be read');
+  }
+  if (!certificate.verify(new X509Certificate(by.caPem).publicKey)) throw invalid('another CA signed it');
+  if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal()))) throw invalid('for another key');
+}

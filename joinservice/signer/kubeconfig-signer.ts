@@ -1,0 +1,64 @@
+import { isSignedBy, kubeconfigStatement } from '../../internal/crypto/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
+import { CLUSTER_KEY, records } from '../../internal/records/index.ts';
+import { SignerError } from './errors.ts';
+import type { KeyRing } from './key-ring.ts';
+
+const VALID_DAYS = 365;
+/** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
+const ADMIN_GROUP = 'kubeadm:cluster-admins';
+
+/** What an owner asks to have signed for kubectl; the join service's word until it has been verified. */
+export interface KubeconfigRequest {
+  /** PKCS#10, DER. */
+  readonly certificateRequest: Uint8Array;
+  /** The owner's, SubjectPublicKeyInfo, DER: Ed25519. */
+  readonly operatorPubKeyDer: Uint8Array;
+  /** Of `kubeconfigStatement`, by the owner's key. */
+  readonly signature: Uint8Array;
+}
+
+export interface KubeconfigCredentials {
+  readonly certPem: string;
+  readonly kubernetesCaPem: string;
+}
+
+/**
+ * A client certificate of the Kubernetes API for a key that an owner on record has signed for: whoever took over the join
+ * service could ask for nothing but what an owner asked for.
+ */
+export async function signKubeconfig(
+  ports: { readonly etcd: KeySpace; readonly keys: KeyRing },
+  request: KubeconfigRequest,
+  signal: AbortSignal,
+): Promise<KubeconfigCredentials> {
+  const { certificateRequest, operatorPubKeyDer, signature } = request;
+  const key = records.operator.key(fingerprintOfKey(operatorPubKeyDer));
+  const [entry, cluster] = [
+    await ports.etcd.get(key, { signal }),
+    await ports.etcd.get(CLUSTER_KEY, { signal }),
+  ];
+  if (entry === undefined || cluster === undefined)
+    throw new SignerError('signer-not-on-record', `looking for ${key}: no such record`);
+  const { name, role } = records.operator.decode(key, entry.value);
+  if (role !== 'owner') throw new SignerError('signer-not-on-record', `signing for ${name}: no owner`);
+  const { clusterId } = records.cluster.decode(CLUSTER_KEY, cluster.value);
+  if (!isSignedBy(operatorPubKeyDer, kubeconfigStatement({ clusterId, certificateRequest }), signature))
+    throw new SignerError(
+      'signer-request-invalid',
+      `signing for ${name}: the owner's key did not ask for it`,
+    );
+  const pubKeyDer = await verifyRequest(certificateRequest).catch((error: unknown) => {
+    throw new SignerError('signer-request-invalid', `signing for ${name}: its certificate request`, {
+      cause: error,
+    });
+  });
+  const authority = await ports.keys.authority('kubernetes-ca');
+  const certPem = await authority.issue({
+    ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays: VALID_DAYS },
+    usages: ['client'],
+    names: [],
+  });
+  return { certPem, kubernetesCaPem: authority.caPem };
+}
