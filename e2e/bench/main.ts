@@ -11,6 +11,7 @@ import { runNodeBench } from './node.ts';
 import { parseReport, withTables } from './report.ts';
 import { formatResults, isWithin, type BenchReport, type BenchResult, type SuiteReport } from './result.ts';
 import { runStartBench } from './start.ts';
+import { runWorkerBench } from './worker.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const KEPT = join(ROOT, 'docs/bench.json');
@@ -24,6 +25,7 @@ const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<re
   attestation: runAttestationBench,
   join: runJoinBench,
   node: runNodeBench,
+  worker: runWorkerBench,
 };
 
 const HELP = `Compares what was built last with plain alternatives, in turns within one run.
@@ -37,8 +39,9 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   attestation  verifying evidence against Go's verifiers
   join         500 machines that join at once, at the built join service with a real etcd
   node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
+  worker       a worker, ticket to Ready, against kubeadm join by hand; five at once; needs root and the bundle
 
-  --rounds N   rounds of \`node\` (3)
+  --rounds N   rounds of \`node\` and \`worker\` (3)
   --keep       also into docs/bench.json and the README
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BundleManifest } from '../../../internal/bundle/index.ts';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
 import type { LocalNode } from '../../../internal/machines/index.ts';
-import { BIN, filesFor, imagesOf, KUBEADM_CONFIG, programsOf } from './configuration.ts';
+import { BIN, filesFor, imagesOf, joinConfig, KUBEADM_CONFIG, programsOf } from './configuration.ts';
 
 const POD_SUBNET = '198.19.0.0/17';
 const SERVICE_SUBNET = '198.19.128.0/17';
@@ -12,6 +12,8 @@ const NODE_PORT = 30080;
 const SEED = '/var/lib/cluster-seed/blobs/sha256';
 const STAGE_MS = 300_000;
 const POLL_MS = 250;
+/** cgroup v1 */
+const IGNORED = '--ignore-preflight-errors=SystemVerification';
 
 /** How long each stage of a cluster by hand took, in ms. */
 export interface HandTimes {
@@ -52,6 +54,28 @@ export async function makeClusterByHand(hand: ByHand, hooks: ByHandHooks): Promi
   return { programsMs, imagesMs, kubeadmMs, answerMs };
 }
 
+/** What a worker by hand cost before its join, in ms, and when the join began, ms since the epoch. */
+export interface HandJoin {
+  readonly programsMs: number;
+  readonly imagesMs: number;
+  readonly joinedFromMs: number;
+}
+
+/** One more machine for a cluster made by hand, as a worker: programs, the images of a node, `kubeadm join`. */
+export async function joinByHand(hand: ByHand, controlPlane: LocalNode): Promise<HandJoin> {
+  const programsMs = await timed(() => installPrograms(hand));
+  const imagesMs = await timed(() => importImages(hand, 'node'));
+  const { stdout } = await controlPlane.exec(
+    ['sh', '-c', `KUBECONFIG=/etc/kubernetes/admin.conf ${BIN}/kubeadm token create --print-join-command`],
+    { timeoutMs: STAGE_MS, signal: hand.signal },
+  );
+  const joinedFromMs = Date.now();
+  const config = joinConfig(stdout, { address: hand.node.address, nodeName: hand.node.name });
+  const write = `install -D -m 600 /dev/stdin ${KUBEADM_CONFIG} <<'END'\n${config}END`;
+  await inNode(hand.node, `${write}\n${BIN}/kubeadm join --config ${KUBEADM_CONFIG} ${IGNORED}`, hand.signal);
+  return { programsMs, imagesMs, joinedFromMs };
+}
+
 async function installPrograms({ node, manifest, signal }: ByHand): Promise<void> {
   const pauseImage = manifest.components.find(({ name }) => name === 'pause')?.references?.[0] ?? '';
   const files = filesFor({
@@ -76,16 +100,15 @@ async function installPrograms({ node, manifest, signal }: ByHand): Promise<void
   await inNode(node, script.join('\n'), signal);
 }
 
-async function importImages({ node, manifest, signal }: ByHand): Promise<void> {
-  const imports = imagesOf(manifest).map(
+async function importImages({ node, manifest, signal }: ByHand, scope?: 'node'): Promise<void> {
+  const imports = imagesOf(manifest, scope).map(
     (sha256) => `${BIN}/ctr --namespace k8s.io images import ${SEED}/${sha256}`,
   );
   await inNode(node, ['set -e', ...imports].join('\n'), signal);
 }
 
 async function kubeadmInit({ node, signal }: ByHand): Promise<void> {
-  const ignored = '--ignore-preflight-errors=SystemVerification'; // cgroup v1
-  await inNode(node, `${BIN}/kubeadm init --config ${KUBEADM_CONFIG} ${ignored}`, signal);
+  await inNode(node, `${BIN}/kubeadm init --config ${KUBEADM_CONFIG} ${IGNORED}`, signal);
 }
 
 async function installCharts(hand: ByHand): Promise<void> {

@@ -37,9 +37,11 @@ export function programsOf({ components }: BundleManifest): readonly Placed[] {
     .map(({ name, sha256 }) => ({ sha256, path: `${CNI_PLUGINS.includes(name) ? CNI_BIN : BIN}/${name}` }));
 }
 
-/** Hashes of all images of the bundle, that of the stacked etcd included. */
-export function imagesOf({ components }: BundleManifest): readonly string[] {
-  return components.filter(({ kind }) => kind === 'image').map(({ sha256 }) => sha256);
+/** Hashes of all images of the bundle, that of the stacked etcd included; with a scope only of those. */
+export function imagesOf({ components }: BundleManifest, wanted?: 'node'): readonly string[] {
+  return components
+    .filter(({ kind, scope }) => kind === 'image' && (wanted === undefined || scope === wanted))
+    .map(({ sha256 }) => sha256);
 }
 
 /** Files by path. */
@@ -124,5 +126,24 @@ apiVersion: kubeproxy.config.k8s.io/v1alpha1
 kind: KubeProxyConfiguration
 mode: iptables
 conntrack: {maxPerCore: 0, min: 0}
+`;
+}
+
+/** What `kubeadm token create --print-join-command` prints, as a configuration for a worker at this address. */
+export function joinConfig(
+  command: string,
+  worker: { readonly address: string; readonly nodeName: string },
+): string {
+  const found = /kubeadm join (\S+) --token (\S+) --discovery-token-ca-cert-hash (\S+)/.exec(command);
+  if (found === null) throw new Error(`kubeadm printed no join command: ${command}`);
+  const [, endpoint, token, hash] = found;
+  return `apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery: {bootstrapToken: {apiServerEndpoint: "${endpoint}", token: "${token}", caCertHashes: ["${hash}"]}}
+nodeRegistration:
+  name: ${worker.nodeName}
+  criSocket: unix:///run/containerd/containerd.sock
+  imagePullPolicy: IfNotPresent
+  kubeletExtraArgs: [{name: node-ip, value: ${worker.address}}]
 `;
 }

@@ -1,0 +1,102 @@
+import { spawn } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { createInterface } from 'node:readline';
+import {
+  DEFAULT_KUBERNETES_VERSION,
+  parseManifest,
+  type BundleManifest,
+} from '../../internal/bundle/index.ts';
+import { ensureAgentLayer, ensureRootfs, type LocalCluster } from '../../internal/machines/index.ts';
+import { createBench, type Bench } from '../machines/bench.ts';
+import type { ByHand } from './byhand/by-hand.ts';
+
+/** The program as it is shipped: `npm run build` first. */
+const PROGRAM = join(import.meta.dirname, '../../dist/cluster/main.mjs');
+const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+
+/** What rounds of ours and of the hand's stand on: the same bundle, root file system and agent. All in it goes with it. */
+export class Ground implements AsyncDisposable {
+  readonly bench: Bench;
+  readonly #manifest: BundleManifest;
+  readonly #layers: readonly string[];
+
+  private constructor(bench: Bench, manifest: BundleManifest, layers: readonly string[]) {
+    this.bench = bench;
+    this.#manifest = manifest;
+    this.#layers = layers;
+  }
+
+  static async open(): Promise<Ground> {
+    const bench = await createBench();
+    const { machines, signal } = bench;
+    const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+    const name = `kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-${architecture}`;
+    const manifest = parseManifest(await readFile(join(CACHE, 'bundles', `${name}.json`)));
+    const rootfs = await ensureRootfs(machines, {
+      folder: join(CACHE, 'rootfs'),
+      onProgress: () => undefined,
+      signal,
+    });
+    const layer = await ensureAgentLayer(machines, {
+      folder: join(CACHE, 'layers'),
+      rootfs,
+      packagePath: bench.agent,
+      signal,
+    });
+    return new Ground(bench, manifest, [layer, rootfs]);
+  }
+
+  /** A machine that is switched on and obeys nobody: for a cluster by hand. */
+  async startByHand(cluster: LocalCluster, name: string): Promise<ByHand> {
+    const { folder, signal } = this.bench;
+    const node = await cluster.addNode({
+      name,
+      layers: this.#layers,
+      ownerKeys: [Buffer.alloc(32, 1).toString('base64')],
+      seedFolder: join(CACHE, 'blobs'),
+    });
+    await node.start(signal);
+    const blobs = join(CACHE, 'blobs/sha256');
+    return { node, manifest: this.#manifest, blobs, folder, searchPath: env['PATH'] ?? '', signal };
+  }
+
+  /** The shipped program to its end, which must be a good one. */
+  async cli(args: readonly string[], onRecord: (record: CliRecord) => void = () => undefined): Promise<void> {
+    const child = spawn(execPath, [PROGRAM, '--output', 'json', ...args], {
+      env: {
+        PATH: env['PATH'],
+        HOME: homedir(),
+        XDG_DATA_HOME: join(this.bench.folder, 'data'),
+        XDG_CACHE_HOME: join(CACHE, '..'),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = new Promise<number>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', (code) => resolve(code ?? -1));
+    });
+    let failure = '';
+    for await (const line of createInterface({ input: child.stdout })) {
+      const record = JSON.parse(line) as CliRecord;
+      if (record.type === 'error') failure = line;
+      onRecord(record);
+    }
+    const code = await ended;
+    if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${failure}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.bench[Symbol.asyncDispose]();
+  }
+}
+
+/** A line of `--output json`. */
+export interface CliRecord {
+  readonly time: string;
+  readonly type: string;
+  readonly code?: string;
+  readonly durationMs?: number;
+}

@@ -1,0 +1,109 @@
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  createCluster,
+  destroyCluster,
+  findCluster,
+  type LocalCluster,
+  type LocalNode,
+} from '../../internal/machines/index.ts';
+import { BIN } from './byhand/configuration.ts';
+import { joinByHand, makeClusterByHand } from './byhand/by-hand.ts';
+import { Ground } from './ground.ts';
+
+const OURS = 'bench-ours';
+const THEIRS = 'bench-hand';
+const READY_MS = 300_000;
+
+/** How long each stage of a worker by hand took, in ms. */
+export interface HandWorkerTimes {
+  readonly programsMs: number;
+  readonly imagesMs: number;
+  /** From the start of `kubeadm join` until the API server says Ready. */
+  readonly untilReadyMs: number;
+}
+
+/** A control plane of ours and one by hand, each with its network, to which workers are added. */
+export class WorkerRounds implements AsyncDisposable {
+  readonly #ground: Ground;
+  readonly #hand: { readonly cluster: LocalCluster; readonly controlPlane: LocalNode };
+  #ourWorkers = 0;
+  #theirWorkers = 0;
+
+  private constructor(
+    ground: Ground,
+    hand: { readonly cluster: LocalCluster; readonly controlPlane: LocalNode },
+  ) {
+    this.#ground = ground;
+    this.#hand = hand;
+  }
+
+  static async open(): Promise<WorkerRounds> {
+    const ground = await Ground.open();
+    const { machines, root, signal } = ground.bench;
+    try {
+      const cluster = await createCluster(machines, { root, name: THEIRS, signal });
+      const hand = await ground.startByHand(cluster, 'n1');
+      await makeClusterByHand(hand, { onApiReady: () => Promise.resolve() });
+      await ground.cli(['mini', 'up', '--name', OURS, '--control-planes', '1']);
+      return new WorkerRounds(ground, { cluster, controlPlane: hand.node });
+    } catch (error) {
+      await ground[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async theirs(): Promise<HandWorkerTimes> {
+    const { cluster, controlPlane } = this.#hand;
+    const name = `n${++this.#theirWorkers + 1}`;
+    const hand = await this.#ground.startByHand(cluster, name);
+    const ready = this.#readyAt(controlPlane, name, 'KUBECONFIG=/etc/kubernetes/admin.conf');
+    const [{ programsMs, imagesMs, joinedFromMs }, readyMs] = await Promise.all([
+      joinByHand(hand, controlPlane),
+      ready,
+    ]);
+    return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs };
+  }
+
+  async removeTheirs(): Promise<void> {
+    const { machines, root, signal } = this.#ground.bench;
+    await destroyCluster(machines, { root, name: THEIRS, signal });
+  }
+
+  /** So many machines in the same moment: from the first one's ticket on its disk until all are Ready, in ms. */
+  async ours(count: number): Promise<number> {
+    const { machines, root } = this.#ground.bench;
+    const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
+    this.#ourWorkers += count;
+    const find = async (name: string): Promise<LocalNode> => {
+      const cluster = await findCluster(machines, { root, name: OURS });
+      if (cluster === undefined) throw new Error(`there is no cluster ${OURS}`);
+      return cluster.node(name);
+    };
+    const first = await find('n1');
+    const up = ['mini', 'up', '--name', OURS, '--control-planes', '1', '--workers', String(this.#ourWorkers)];
+    const [, ...readyMs] = await Promise.all([
+      this.#ground.cli(up),
+      ...names.map((name) => this.#readyAt(first, name)),
+    ]);
+    const tickets = names.map(async (name) => {
+      const { data } = (await find(name)).paths;
+      return (await stat(join(data, 'cluster/credentials/node.crt'))).mtimeMs;
+    });
+    return Math.max(...readyMs) - Math.min(...(await Promise.all(tickets)));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#ground[Symbol.asyncDispose]();
+  }
+
+  /** When a node that may not exist yet is Ready, as its control plane sees it; ms since the epoch. */
+  async #readyAt(controlPlane: LocalNode, name: string, environment = ''): Promise<number> {
+    const kubectl = `${environment} ${BIN}/kubectl`;
+    const script = `until ${kubectl} get node ${name} > /dev/null 2>&1; do sleep 0.2; done
+      ${kubectl} wait --for=condition=Ready node/${name} --timeout=${READY_MS / 1000}s > /dev/null; date +%s%3N`;
+    const { signal } = this.#ground.bench;
+    const { stdout } = await controlPlane.exec(['sh', '-c', script], { timeoutMs: READY_MS * 2, signal });
+    return Number(stdout);
+  }
+}
