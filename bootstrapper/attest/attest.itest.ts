@@ -11,6 +11,7 @@ import {
   type Verdict,
 } from '../../internal/attestation/index.ts';
 import { Activations, verifyEndorsement } from '../../internal/attestation/enrol/index.ts';
+import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import { verifyKeyProof } from '../../internal/attestation/machinekey/index.ts';
 import {
   createValidators,
@@ -23,7 +24,7 @@ import { DiskFiles, KernelFiles } from '../../internal/file/index.ts';
 import { fingerprintOfKey, pubKeyOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
-import type { Tpm } from '../../internal/tpm/index.ts';
+import { LOCK_COUNTER, undefineNv, type Tpm } from '../../internal/tpm/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { createMachineEvidence, type MachineEvidence } from './machine-evidence.ts';
 import { TpmLockRegister } from './tpm-lock-register.ts';
@@ -51,6 +52,12 @@ afterEach(async () => {
 
 async function switchOn(): Promise<void> {
   chip = await factory.start({ copy: 'machine' });
+  tpm = chip.open();
+}
+
+/** With the state it was switched off with; registers start at zero. */
+async function switchBackOn(): Promise<void> {
+  chip = await factory.start({ again: 'machine' });
   tpm = chip.open();
 }
 
@@ -132,6 +139,34 @@ describe('the evidence of a machine with a TPM', () => {
     tpm = chip.open();
     await rm(join(folder, 'ak-secret'));
     await judge(boot().evidence, { shows: 'locked', clusterId });
+  });
+
+  test('counts its locks where no disk can take it back, and certifies the count in each quote', async () => {
+    const { evidence, lock } = boot();
+    const before = lockCounterOf(await judge(evidence, { shows: 'boot-baseline' })) ?? 0n;
+    await lock.acquire({ clusterId, by: 'init', id: 'one' });
+    const first = lockCounterOf(await judge(evidence, { shows: 'locked', clusterId }));
+    expect(first).toBeGreaterThan(before);
+    await switchOff();
+    await switchBackOn();
+    expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);
+    // Wiped, and locked anew to the very same cluster: the register says the same, the counter does not.
+    await rm(join(folder, 'lock.json'));
+    await switchOff();
+    await switchBackOn();
+    const again = boot();
+    await again.lock.acquire({ clusterId, by: 'join', id: 'two' });
+    const second = lockCounterOf(await judge(again.evidence, { shows: 'locked', clusterId }));
+    expect(second).toBeGreaterThan(first ?? 0n);
+    // Whoever has the owner hierarchy can take the counter away; what comes back is higher.
+    await tpm.use(signal, (connection, task) => undefineNv(connection, LOCK_COUNTER.index, task));
+    await rm(join(folder, 'lock.json'));
+    await switchOff();
+    await switchBackOn();
+    const third = boot();
+    await third.lock.acquire({ clusterId, by: 'join', id: 'three' });
+    const counted = lockCounterOf(await judge(third.evidence, { shows: 'locked', clusterId }));
+    expect(counted).toBeGreaterThan(second ?? 0n);
   });
 
   test('is not to be had from a copy of its disk with another TPM’s key', async () => {

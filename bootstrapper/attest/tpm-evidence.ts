@@ -44,7 +44,10 @@ export class TpmEvidence implements Issuer {
     if (this.#opened !== undefined) return this.#opened;
     const opening = this.#openSecret(signal).then((attestationKeySecret) => {
       const machine = { tpm: this.#tpm, attestationKeySecret };
-      return { issuer: createTpmIssuer({ ...machine, pcrs: QUOTED_PCRS, ...this.#eventLog() }), machine };
+      return {
+        issuer: createTpmIssuer({ ...machine, pcrs: QUOTED_PCRS, lockCounter: true, ...this.#eventLog() }),
+        machine,
+      };
     });
     this.#opened = opening;
     opening.catch(() => {

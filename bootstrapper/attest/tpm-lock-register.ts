@@ -1,12 +1,24 @@
 import { lockDigest } from '../../internal/attestation/index.ts';
-import { extendPcr, readPcrs, TpmError, type Tpm } from '../../internal/tpm/index.ts';
-import type { LockRegister } from '../nodelock/index.ts';
+import {
+  extendPcr,
+  incrementLockCounter,
+  readLockCounter,
+  readPcrs,
+  startLockCounter,
+  TpmError,
+  type Tpm,
+} from '../../internal/tpm/index.ts';
+import type { LockCounter, LockRegister } from '../nodelock/index.ts';
 
-/** The PCR (SHA-256 bank) that carries the node lock. The TPM's own time limits bound each call. */
+/** The PCR (SHA-256 bank) that carries the node lock, with the NV counter that counts locks. The TPM's own time limits bound each call. */
 export class TpmLockRegister implements LockRegister {
   readonly #tpm: Tpm;
   readonly #pcr: number;
   readonly #signal: AbortSignal;
+  readonly counter: LockCounter = {
+    start: () => this.#startCounter(),
+    increment: () => this.#tpm.use(this.#signal, incrementLockCounter),
+  };
 
   /** `signal`: the life of the agent. A lock that is being taken is not called off with the connection that asked. */
   constructor(options: { readonly tpm: Tpm; readonly pcr: number; readonly signal: AbortSignal }) {
@@ -22,6 +34,19 @@ export class TpmLockRegister implements LockRegister {
       if (value === undefined) throw new TpmError('tpm-malformed', `reading PCR ${this.#pcr}: no value`);
       return value;
     });
+  }
+
+  /** Where somebody has set a password on the owner hierarchy there is no counter, and evidence says so. */
+  async #startCounter(): Promise<bigint | undefined> {
+    try {
+      return await this.#tpm.use(this.#signal, async (connection, signal) => {
+        await startLockCounter(connection, signal);
+        return readLockCounter(connection, signal);
+      });
+    } catch (error) {
+      if (error instanceof TpmError && error.code === 'tpm-auth-failed') return undefined;
+      throw error;
+    }
   }
 
   extend(clusterId: string): Promise<void> {

@@ -4,6 +4,7 @@ export {
   NodeLock,
   type LockClaim,
   type LockRecord,
+  type LockCounter,
   type LockRegister,
   type NodeLockOptions,
 } from './node-lock.ts';

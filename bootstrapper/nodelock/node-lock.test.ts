@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { lockedValue } from '../../internal/attestation/index.ts';
 import { createHash } from 'node:crypto';
-import { NodeLock, type LockClaim, type LockRegister } from './node-lock.ts';
+import { NodeLock, type LockClaim, type LockCounter, type LockRegister } from './node-lock.ts';
 
 let folder: string;
 beforeEach(async () => void (folder = await mkdtemp(join(tmpdir(), 'nodelock-'))));
@@ -18,6 +18,27 @@ const createLock = (register?: LockRegister): NodeLock =>
     nowMs: () => 7,
     ...(register === undefined ? {} : { register }),
   });
+
+/** An NV counter: starts above what any counter of its TPM ever had. */
+class FakeCounter implements LockCounter {
+  value: bigint | undefined;
+  isThere = true;
+  highest = 4n;
+
+  start(): Promise<bigint | undefined> {
+    if (this.isThere) this.value ??= ++this.highest;
+    return Promise.resolve(this.value);
+  }
+
+  increment(): Promise<void> {
+    this.value = ++this.highest;
+    return Promise.resolve();
+  }
+
+  undefine(): void {
+    this.value = undefined;
+  }
+}
 
 /** A PCR: zero at power-on, and each extension is remembered. */
 class FakeRegister implements LockRegister {
@@ -34,6 +55,8 @@ class FakeRegister implements LockRegister {
     this.value = Buffer.from(lockedValue(this.value, clusterId));
     return Promise.resolve();
   }
+
+  readonly counter = new FakeCounter();
 
   powerCycle(): void {
     this.value = Buffer.alloc(32);
@@ -78,6 +101,10 @@ describe('NodeLock', () => {
     { name: 'a cut file', text: '{"version":1,"clus' },
     { name: 'another version', text: JSON.stringify({ version: 2, ...init, lockedAtMs: 1 }) },
     { name: 'no cluster id', text: JSON.stringify({ version: 1, ...init, clusterId: '', lockedAtMs: 1 }) },
+    {
+      name: 'a counter that is none',
+      text: JSON.stringify({ version: 1, ...init, lockedAtMs: 1, counterBaseline: 5 }),
+    },
     { name: 'null', text: 'null' },
   ];
   test.each(damages)('treats $name as damaged, never as unlocked, and leaves it alone', async ({ text }) => {
@@ -136,6 +163,60 @@ describe('NodeLock', () => {
       register.failure = new Error('no TPM');
       await expect(createLock(register).acquire(init)).rejects.toThrow('no TPM');
       expect(await createLock().read()).toBeUndefined();
+    });
+
+    test('counts each lock once, however often it is asked, restarted and switched off', async () => {
+      await createLock(register).acquire(init);
+      expect(register.counter.value).toBe(6n);
+      for (let boot = 0; boot < 3; boot++) {
+        register.powerCycle();
+        await createLock(register).acquire(init);
+      }
+      expect(register.counter.value).toBe(6n);
+    });
+
+    test('counts after a crash before it could, and not again after one behind it', async () => {
+      const { counter } = register;
+      const counting = counter.increment.bind(counter);
+      counter.increment = () => Promise.reject(new Error('killed'));
+      await expect(createLock(register).acquire(init)).rejects.toThrow('killed');
+      expect(register.extensions).toBe(0);
+      counter.increment = counting;
+      const extending = register.extend.bind(register);
+      register.extend = () => Promise.reject(new Error('killed again'));
+      await expect(createLock(register).mirror()).rejects.toThrow('killed again');
+      register.extend = extending;
+      await createLock(register).mirror();
+      expect(counter.value).toBe(6n);
+      expect(register.value).toEqual(locked);
+    });
+
+    test('a machine that was wiped and locked again, or whose disk was put back, has counted on', async () => {
+      await createLock(register).acquire(init);
+      const disk = await readFile(join(folder, 'lock.json'));
+      await rm(join(folder, 'lock.json'));
+      register.powerCycle();
+      await createLock(register).acquire(ticket);
+      expect(register.counter.value).toBe(7n);
+      await writeFile(join(folder, 'lock.json'), disk);
+      register.powerCycle();
+      await createLock(register).mirror();
+      expect(register.counter.value).toBe(7n);
+    });
+
+    test('a counter that somebody undefined comes back higher', async () => {
+      await createLock(register).acquire(init);
+      register.counter.undefine();
+      register.powerCycle();
+      await createLock(register).mirror();
+      expect(register.counter.value).toBe(7n);
+    });
+
+    test('locks also where nothing can be counted', async () => {
+      register.counter.isThere = false;
+      const record = await createLock(register).acquire(init);
+      expect(record).not.toHaveProperty('counterBaseline');
+      expect(register.value).toEqual(locked);
     });
 
     test('extends nothing for a ticket that lost', async () => {

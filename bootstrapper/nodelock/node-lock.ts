@@ -19,12 +19,22 @@ export interface LockRecord extends LockClaim {
   readonly lockedAtMs: number;
   /** What the lock register held before, in hex; absent on a machine without one. */
   readonly registerBaseline?: string;
+  /** What the lock counter held before, in decimal; absent on a machine that can't count. */
+  readonly counterBaseline?: string;
+}
+
+/** Goes up by one with each lock of this machine and never back, whatever happens to its disk. */
+export interface LockCounter {
+  /** Its value, once it counts; undefined where the machine has none. Idempotent. */
+  start(): Promise<bigint | undefined>;
+  increment(): Promise<void>;
 }
 
 /** The register in which verifiers see the lock: 32 bytes that can be extended and not set. */
 export interface LockRegister {
   read(): Promise<Uint8Array>;
   extend(clusterId: string): Promise<void>;
+  readonly counter?: LockCounter;
 }
 
 export interface NodeLockOptions {
@@ -39,7 +49,7 @@ export interface NodeLockOptions {
  * The one-way lock of a machine: unlocked → locked, no way back. Created exclusively and synced, so that of an init and
  * a join in the same instant exactly one wins, and a restart finds the winner.
  *
- * The register follows the file: baseline read → file created → register extended. A crash in between, and each reboot
+ * Register and counter follow the file: both read → file created → counted → register extended. A crash in between, and each reboot
  * (which resets the register), is made good by `mirror`; it must have succeeded before anything is quoted.
  */
 export class NodeLock {
@@ -85,11 +95,13 @@ export class NodeLock {
   async #create(claim: LockClaim): Promise<LockRecord> {
     const { files, path, nowMs, register } = this.#options;
     const baseline = await register?.read();
+    const counted = await register?.counter?.start();
     const record: LockRecord = {
       version: VERSION,
       ...claim,
       lockedAtMs: nowMs(),
       ...(baseline === undefined ? {} : { registerBaseline: hexOf(baseline) }),
+      ...(counted === undefined ? {} : { counterBaseline: counted.toString() }),
     };
     if (await files.createExclusive(path, `${JSON.stringify(record)}\n`)) return record;
     const held = await this.read();
@@ -106,10 +118,17 @@ export class NodeLock {
     const before = await register.read();
     if (Buffer.compare(before, locked) === 0) return;
     if (Buffer.compare(before, baseline) !== 0) throw foreign(before, [baseline, locked]);
+    await count(register, record); // before the register shows it: nobody sees a lock that was not counted
     await register.extend(record.clusterId);
     const after = await register.read();
     if (Buffer.compare(after, locked) !== 0) throw foreign(after, [locked]);
   }
+}
+
+/** Once per lock: a counter that is past its baseline has been counted up for it. */
+async function count({ counter }: LockRegister, { counterBaseline }: LockRecord): Promise<void> {
+  if (counter === undefined || counterBaseline === undefined) return;
+  if ((await counter.start()) === BigInt(counterBaseline)) await counter.increment();
 }
 
 function foreign(actual: Uint8Array, expected: readonly Uint8Array[]): NodeLockError {
@@ -138,14 +157,20 @@ function parseLockRecord(raw: Uint8Array, path: string): LockRecord {
     throw damaged('no JSON', error);
   }
   if (typeof value !== 'object' || value === null) throw damaged('no object');
-  const { version, clusterId, by, id, lockedAtMs, registerBaseline } = value;
+  const { version, clusterId, by, id, lockedAtMs, registerBaseline, counterBaseline } = value;
   if (version !== VERSION) throw damaged(`version ${String(version)}, expected ${VERSION}`);
   if (typeof clusterId !== 'string' || !/^[0-9a-f]{32}$/.test(clusterId)) throw damaged('no cluster id');
   if (by !== 'init' && by !== 'join') throw damaged('neither init nor join');
   if (typeof id !== 'string' || id === '' || typeof lockedAtMs !== 'number')
     throw damaged('no id or no time');
+  if (counterBaseline !== undefined && !isCount(counterBaseline)) throw damaged('no value of a counter');
   if (registerBaseline === undefined) return { version, clusterId, by, id, lockedAtMs };
   if (typeof registerBaseline !== 'string' || !/^[0-9a-f]{64}$/.test(registerBaseline))
     throw damaged('no register value');
-  return { version, clusterId, by, id, lockedAtMs, registerBaseline };
+  const counted = counterBaseline === undefined ? {} : { counterBaseline };
+  return { version, clusterId, by, id, lockedAtMs, registerBaseline, ...counted };
+}
+
+function isCount(value: unknown): value is string {
+  return typeof value === 'string' && /^\d{1,20}$/.test(value);
 }

@@ -15,8 +15,8 @@ export interface SwtpmFactory extends AsyncDisposable {
   /** PEM of the root and of the issuing CA. */
   readonly rootPem: string;
   readonly issuerPem: string;
-  /** Starts the TPM from the factory's state, or from a copy: a cloned machine. */
-  start(options?: { readonly copy?: string }): Promise<Swtpm>;
+  /** Starts the TPM from the factory's state, from a copy (a cloned machine), or a copy once more as it was left. */
+  start(options?: { readonly copy?: string; readonly again?: string }): Promise<Swtpm>;
 }
 
 /** A running software TPM at a unix socket. */
@@ -39,7 +39,8 @@ export async function createSwtpmFactory(): Promise<SwtpmFactory> {
   return {
     rootPem: await read('swtpm-localca-rootca-cert.pem'),
     issuerPem: await read('issuercert.pem'),
-    start: async ({ copy } = {}) => {
+    start: async ({ copy, again } = {}) => {
+      if (again !== undefined) return startSwtpm(join(folder, again));
       const used = copy === undefined ? state : join(folder, copy);
       if (copy !== undefined) await cp(state, used, { recursive: true });
       return startSwtpm(used);

@@ -2,11 +2,17 @@ import {
   canonicalSignature,
   encodeSignature,
   leafHash,
+  LOCK_COUNTER,
+  lockCounterExtraData,
   nameOf,
+  nvNameOf,
   parsePublic,
   parseSignature,
   quoteExtraData,
   rootFromProof,
+  WireWriter,
+  type NvPublic,
+  type SignedAttest,
 } from '../tpm/index.ts';
 import { encodeTpmEvidence } from '../attestation/tpm/index.ts';
 import {
@@ -32,7 +38,23 @@ export interface ForgedEvidence {
   readonly alterAttest?: (attest: Uint8Array) => Uint8Array;
   readonly alterSignature?: (signature: Uint8Array) => Uint8Array;
   readonly eventLog?: Uint8Array;
+  /** A certificate of the lock counter beside the quote, each part free to be wrong. */
+  readonly lockCounter?: ForgedCounter;
   readonly proof?: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
+}
+
+/** A certificate of the lock counter that is right unless told otherwise. */
+export interface ForgedCounter {
+  readonly value?: bigint;
+  readonly index?: NvPublic;
+  readonly offset?: number;
+  readonly contents?: Uint8Array;
+  readonly statement?: Partial<Statement>;
+  readonly by?: SoftKey;
+  /** Whether the quote says that a certificate goes with it. */
+  readonly isAnnounced?: boolean;
+  /** Left out, whatever the quote says. */
+  readonly isMissing?: boolean;
 }
 
 const LONE = { size: 1, index: 0, path: [] };
@@ -45,14 +67,22 @@ export function forgeEvidence(forged: ForgedEvidence): Uint8Array {
   const attachment = forged.eventLog ?? new Uint8Array();
   const proof = forged.proof ?? LONE;
   const root = rootFromProof(leafHash(forged.binding), proof);
+  const hasLockCounter = forged.lockCounter?.isAnnounced ?? forged.lockCounter !== undefined;
+  const extraData = quoteExtraData({ root, size: proof.size, attachment, hasLockCounter });
   const attest = encodeStatement(key, {
-    extraData: quoteExtraData(root, proof.size, attachment),
+    extraData,
     body: quoteBody({ hash: 'sha256', pcrs: [...values.keys()] }, values),
     ...forged.statement,
   });
   const shown = forged.alterAttest?.(attest) ?? attest;
   const canonical = encodeSignature(canonicalSignature(parseSignature(signStatement(key, attest)), 'p256'));
+  const { lockCounter } = forged;
+  const counter =
+    lockCounter === undefined || lockCounter.isMissing === true
+      ? {}
+      : { lockCounter: certifyCounter(key, extraData, lockCounter) };
   return encodeTpmEvidence({
+    ...counter,
     attestationKey: forged.publicArea ?? key.publicArea,
     attest: shown,
     signature: forged.alterSignature?.(canonical) ?? canonical,
@@ -60,6 +90,20 @@ export function forgeEvidence(forged: ForgedEvidence): Uint8Array {
     attachment,
     ...proof,
   });
+}
+
+function certifyCounter(key: SoftKey, quoted: Uint8Array, forged: ForgedCounter): SignedAttest {
+  const { value = 1n, index = LOCK_COUNTER, offset = 0, by = key } = forged;
+  const contents = forged.contents ?? new WireWriter().u64(value).finish();
+  const body = new WireWriter().sized(nvNameOf(index)).u16(offset).sized(contents).finish();
+  const attest = encodeStatement(by, {
+    type: 0x8014,
+    extraData: lockCounterExtraData(quoted),
+    body,
+    ...forged.statement,
+  });
+  const signature = encodeSignature(canonicalSignature(parseSignature(signStatement(by, attest)), 'p256'));
+  return { attest, signature };
 }
 
 /** Hex of the key's TPM Name, as endorsements list it. */

@@ -19,7 +19,12 @@ function setUp(quoteMs?: number) {
 /** Whether a quote is bound to this data. */
 function isFor(quote: BatchedQuote, data: Uint8Array): boolean {
   const root = rootFromProof(leafHash(data), quote);
-  const expected = quoteExtraData(root, quote.size, quote.attachment);
+  const expected = quoteExtraData({
+    root,
+    size: quote.size,
+    attachment: quote.attachment,
+    hasLockCounter: false,
+  });
   return Buffer.compare(expected, parseQuoteAttest(quote.attest).extraData) === 0;
 }
 

@@ -1,11 +1,12 @@
 import type { Secret } from '../secret/index.ts';
 import { digestOf } from './algorithms.ts';
 import { readPcrs } from './commands/pcr.ts';
-import { quote } from './commands/quote.ts';
+import { quote, type SignedAttest } from './commands/quote.ts';
 import type { LoadedKey } from './commands/keys.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
 import { createAttestationKey } from './keys.ts';
+import { certifyLockCounter, isCounting } from './lock-counter.ts';
 import { leafHash, MAX_LEAVES, merkleTree, type MerkleProof } from './merkle.ts';
 import { parseQuoteAttest } from './structures/attest.ts';
 import { pcrDigest, type PcrSelection } from './structures/pcr-selection.ts';
@@ -18,6 +19,8 @@ export interface BatchQuoterOptions {
   readonly pcrs: readonly number[];
   /** See `createAttestationKey`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
+  /** Certifies the lock counter beside each quote, once it has counted. */
+  readonly lockCounter?: boolean;
   /** Bytes that travel beside the quote and that it covers by their hash: the event log. Asked for each quote. */
   readonly attachment?: (signal: AbortSignal) => Promise<Uint8Array>;
 }
@@ -29,15 +32,29 @@ export interface BatchedQuote extends MerkleProof {
   readonly signature: Uint8Array;
   readonly pcrValues: ReadonlyMap<number, Uint8Array>;
   readonly attachment: Uint8Array;
+  /** The lock counter, certified for this very quote; absent where it has never counted. */
+  readonly lockCounter?: SignedAttest;
 }
 
 const MAX_TRIES = 3;
 const DOMAIN = Buffer.from('cluster tpm quote v1\0', 'ascii');
+const DOMAIN_WITH_COUNTER = Buffer.from('cluster tpm quote with lock counter v1\0', 'ascii');
+
+/** What is signed beside the PCRs. */
+export interface QuotedContext {
+  readonly root: Uint8Array;
+  /** Leaves of the tree. */
+  readonly size: number;
+  readonly attachment: Uint8Array;
+  /** Whether a certificate of the lock counter goes with the quote: nobody can take it away on the road. */
+  readonly hasLockCounter: boolean;
+}
 
 /** What a quote signs as extraData: the root with the size of its tree, and the hash of the attachment. */
-export function quoteExtraData(root: Uint8Array, size: number, attachment: Uint8Array): Uint8Array {
+export function quoteExtraData({ root, size, attachment, hasLockCounter }: QuotedContext): Uint8Array {
+  const domain = hasLockCounter ? DOMAIN_WITH_COUNTER : DOMAIN;
   const sizeBytes = new WireWriter().u32(size).finish();
-  return digestOf('sha256', DOMAIN, sizeBytes, root, digestOf('sha256', attachment));
+  return digestOf('sha256', domain, sizeBytes, root, digestOf('sha256', attachment));
 }
 
 /**
@@ -97,15 +114,20 @@ export class BatchQuoter {
   async #serve(connection: TpmConnection, batch: readonly Waiter[], signal: AbortSignal): Promise<void> {
     const { root, paths } = merkleTree(batch.map((waiter) => waiter.leaf));
     const attachment = (await this.#options.attachment?.(signal)) ?? new Uint8Array();
-    const extraData = quoteExtraData(root, batch.length, attachment);
-    const signed = await this.#sign(connection, extraData, signal);
+    const hasLockCounter = this.#options.lockCounter === true && (await isCounting(connection, signal));
+    const extraData = quoteExtraData({ root, size: batch.length, attachment, hasLockCounter });
+    const signed = await this.#sign(connection, { extraData, hasLockCounter }, signal);
     batch.forEach((waiter, index) => {
       waiter.resolve({ ...signed, attachment, index, size: batch.length, path: paths[index] ?? [] });
     });
   }
 
   /** PCRs are read beside the quote; when one moved in between, both are made again. */
-  async #sign(connection: TpmConnection, extraData: Uint8Array, signal: AbortSignal) {
+  async #sign(
+    connection: TpmConnection,
+    { extraData, hasLockCounter }: { readonly extraData: Uint8Array; readonly hasLockCounter: boolean },
+    signal: AbortSignal,
+  ) {
     const key = await this.#attestationKey(connection, signal);
     const selection: PcrSelection = { hash: 'sha256', pcrs: this.#options.pcrs };
     for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
@@ -114,7 +136,10 @@ export class BatchQuoter {
       const { pcrDigest: quoted } = parseQuoteAttest(attest);
       if (Buffer.compare(quoted, pcrDigest(pcrValues, 'sha256')) !== 0) continue;
       const canonical = encodeSignature(canonicalSignature(parseSignature(signature), 'p256'));
-      return { attestationKey: key.publicArea.bytes, attest, signature: canonical, pcrValues };
+      const made = { attestationKey: key.publicArea.bytes, attest, signature: canonical, pcrValues };
+      if (!hasLockCounter) return made;
+      const options = { key, quoteExtraData: extraData };
+      return { ...made, lockCounter: await certifyLockCounter(connection, options, signal) };
     }
     throw new TpmError('tpm-pcrs-moving', `quoting PCRs ${this.#options.pcrs.join(',')}`);
   }

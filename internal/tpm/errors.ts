@@ -51,6 +51,13 @@ export const tpmErrors = defineErrors({
     meaning: 'The TPM refused the authorization value of a key, an index or a hierarchy.',
     fix: 'See that the hierarchies have empty passwords, as an agent that owns the machine expects, and that the key is the one this agent made.',
   },
+  'tpm-nv-foreign': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The NV index of the lock counter is defined as something else.',
+    fix: 'See who uses the index in the message; if nobody does, undefine it (`tpm2_nvundefine`) and try again.',
+  },
   'tpm-policy-failed': {
     fault: 'system',
     exit: 'refused',

@@ -10,7 +10,13 @@
  * trust; that is `internal/attestation`.
  */
 export { CURVES, digestOf, hashSizeBytes, type CurveName, type HashName } from './algorithms.ts';
-export { BatchQuoter, quoteExtraData, type BatchedQuote, type BatchQuoterOptions } from './batch-quoter.ts';
+export {
+  BatchQuoter,
+  quoteExtraData,
+  type BatchedQuote,
+  type BatchQuoterOptions,
+  type QuotedContext,
+} from './batch-quoter.ts';
 export { password, type Authorization } from './command.ts';
 export {
   activateCredential,
@@ -45,6 +51,13 @@ export {
   type EndorsementKey,
   type EndorsementKeyKind,
 } from './keys.ts';
+export {
+  incrementLockCounter,
+  LOCK_COUNTER,
+  lockCounterExtraData,
+  readLockCounter,
+  startLockCounter,
+} from './lock-counter.ts';
 export {
   leafHash,
   MAX_LEAVES,

@@ -73,6 +73,10 @@ export const quoteErrors = defineErrors({
     'The evidence has no firmware event log, or one with no room in it, and the policy asks for one.',
     'See that the kernel shows /sys/kernel/security/tpm0/binary_bios_measurements.',
   ),
+  'quote-lock-counter': refusal(
+    'The certificate of the lock counter is not by the key of the quote, for this quote, or over the lock counter.',
+    ALTERED,
+  ),
   'quote-nv-index': refusal('The certified NV index is another one, or was defined differently.', ALTERED),
   'quote-nv-range': refusal('The certificate is over another part of the NV index than asked for.', ALTERED),
 });

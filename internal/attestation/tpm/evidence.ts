@@ -5,13 +5,14 @@ import {
   WireReader,
   WireWriter,
   type BatchedQuote,
+  type SignedAttest,
 } from '../../tpm/index.ts';
 import { decodeDocument, encodeDocument } from '../document.ts';
 import { AttestationError } from '../errors.ts';
 import { quoteErrors } from './errors.ts';
 
 /**
- * The evidence document of a TPM: `decodeDocument`'s frame with the magic `CTPM` and exactly six parts.
+ * The evidence document of a TPM: `decodeDocument`'s frame with the magic `CTPM` and six parts, or eight.
  *
  *   1 attestation key   TPMT_PUBLIC                        checked by its Name
  *   2 statement         TPMS_ATTEST of type quote          signed
@@ -19,12 +20,17 @@ import { quoteErrors } from './errors.ts';
  *   4 PCR values        (index u8 | length u8 = 32 | value)…   checked by the digest in 2
  *   5 Merkle proof      size u32 | index u32 | sibling[32]…    leads to the extraData in 2
  *   6 event log         as the firmware wrote it, or empty     its hash is in the extraData in 2
+ *   7 counter statement TPMS_ATTEST of type NV             signed; the lock counter, certified for the quote in 2
+ *   8 counter signature TPMT_SIGNATURE, canonical          verified
  *
+ * 7 and 8 are there when the machine's lock counter has counted; the extraData in 2 says whether they belong.
  * No byte is left that could be changed without a refusal. All numbers are big-endian.
  */
 export interface TpmEvidence extends QuoteParts {
   readonly proof: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
   readonly eventLog: Uint8Array;
+  /** Certificate of the lock counter; absent for a machine that was never locked, or can't count. */
+  readonly lockCounter?: SignedAttest;
 }
 
 /** A quote with what it is about, as any TPM tool gives it. */
@@ -38,11 +44,11 @@ export interface QuoteParts {
 
 const FORMAT = {
   magic: 'CTPM',
-  maxParts: 6,
+  maxParts: 8,
   catalogue: quoteErrors,
   malformed: 'quote-document-malformed',
 } as const;
-const PARTS = 6;
+const PARTS = '6 or 8';
 const VALUE_BYTES = 32;
 
 export function encodeTpmEvidence(quote: BatchedQuote): Uint8Array {
@@ -57,14 +63,16 @@ export function encodeTpmEvidence(quote: BatchedQuote): Uint8Array {
     values.finish(),
     proof.finish(),
     quote.attachment,
+    ...(quote.lockCounter === undefined ? [] : [quote.lockCounter.attest, quote.lockCounter.signature]),
   ]);
 }
 
 /** Takes a document apart. Throws `quote-document-malformed`, `quote-pcr-values` or `quote-proof-malformed`. */
 export function decodeTpmEvidence(bytes: Uint8Array): TpmEvidence {
   const parts = decodeDocument(bytes, FORMAT);
-  const [attestationKey, attest, signature, values, proof, eventLog] = parts;
-  if (!attestationKey || !attest || !signature || !values || !proof || !eventLog) {
+  const [attestationKey, attest, signature, values, proof, eventLog, counter, counterSignature] = parts;
+  const isHalf = (counter === undefined) !== (counterSignature === undefined);
+  if (!attestationKey || !attest || !signature || !values || !proof || !eventLog || isHalf) {
     throw refuse('quote-document-malformed', `${PARTS} parts`, `${parts.length}`);
   }
   return {
@@ -74,6 +82,7 @@ export function decodeTpmEvidence(bytes: Uint8Array): TpmEvidence {
     pcrValues: decodeValues(values),
     proof: decodeProof(proof),
     eventLog,
+    ...(counter && counterSignature && { lockCounter: { attest: counter, signature: counterSignature } }),
   };
 }
 

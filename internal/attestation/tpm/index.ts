@@ -24,5 +24,5 @@ export { verifyCounterCertificate, type NvCertificateOptions } from './nv-certif
 export { AttestationKeyCache, type ParsedKey } from './key-cache.ts';
 export { verifyQuote, type GenuineQuote, type QuoteOptions } from './quote.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './rules.ts';
-export { clockOfVerdict, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
+export { clockOfVerdict, lockCounterOf, tpmClaims, tpmMeasurements, TpmValidator } from './validator.ts';
 export { verifyTpmEvidence, type TpmVerifyOptions, type VerifiedTpmEvidence } from './verify.ts';

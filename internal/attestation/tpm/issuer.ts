@@ -17,16 +17,19 @@ export interface TpmIssuerOptions {
   readonly pcrs: readonly number[];
   /** Binds the AK to who knows it; see `createAttestationKey`. */
   readonly attestationKeySecret?: Secret<Uint8Array>;
+  /** Certifies the lock counter beside each quote, once it has counted. */
+  readonly lockCounter?: boolean;
   /** The firmware's event log; evidence has none where a machine has no firmware that writes one. */
   readonly eventLog?: { readonly files: FilePort; readonly path: string };
 }
 
 /** Makes TPM evidence on the machine. Callers who ask while the TPM works share the next quote. */
 export function createTpmIssuer(options: TpmIssuerOptions): Issuer {
-  const { tpm, pcrs, attestationKeySecret, eventLog } = options;
+  const { tpm, pcrs, lockCounter = false, attestationKeySecret, eventLog } = options;
   const quoter = new BatchQuoter({
     tpm,
     pcrs,
+    lockCounter,
     ...(attestationKeySecret === undefined ? {} : { attestationKeySecret }),
     ...(eventLog === undefined ? {} : { attachment: () => readEventLog(eventLog.files, eventLog.path) }),
   });

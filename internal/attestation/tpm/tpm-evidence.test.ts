@@ -95,6 +95,7 @@ describe('evidence recorded from a TPM', () => {
       'pcr-digest',
       'key-unknown',
       'binding',
+      'lock-counter',
       'pcr-missing',
       'clock-backward',
       'clock-unsafe',

@@ -48,7 +48,7 @@ export function tpmMeasurements(values: ReadonlyMap<number, Uint8Array>): Readon
 
 /** Signed facts. `quoteId` is the one to remember a quote by: the signature has a twin, what it signs has not. */
 export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
-  const { key, clock, statement, proof, quoteId, eventCount } = verified;
+  const { key, clock, statement, proof, quoteId, eventCount, lockCounter } = verified;
   return {
     attestationKey: key.nameHex,
     scheme: `${key.scheme.algorithm}-${key.scheme.hash}`,
@@ -60,6 +60,7 @@ export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
     restartCount: clock.restartCount,
     safe: clock.safe,
     ...(eventCount === undefined ? {} : { events: eventCount }),
+    ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }),
   };
 }
 
@@ -69,6 +70,15 @@ export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | 
   if (typeof clockMs !== 'string' || typeof safe !== 'boolean') return undefined;
   if (typeof resetCount !== 'number' || typeof restartCount !== 'number') return undefined;
   return { clockMs: BigInt(clockMs), resetCount, restartCount, safe };
+}
+
+/**
+ * How often the machine was locked, from the claims of a verdict, also where a processor vouches for the TPM; undefined for
+ * evidence that does not say. More than the cluster has on record: it was locked again since, so it was wiped and put back.
+ */
+export function lockCounterOf({ claims }: Pick<Verdict, 'claims'>): bigint | undefined {
+  const counted = claims['lockCounter'] ?? claims['tpm.lockCounter'];
+  return typeof counted === 'string' ? BigInt(counted) : undefined;
 }
 
 /** What this evidence does not show, for the operator. */

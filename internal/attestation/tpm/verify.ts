@@ -1,9 +1,17 @@
 import { createHash } from 'node:crypto';
-import { leafHash, quoteExtraData, rootFromProof, TpmError, type ClockInfo } from '../../tpm/index.ts';
+import {
+  leafHash,
+  LOCK_COUNTER,
+  lockCounterExtraData,
+  quoteExtraData,
+  rootFromProof,
+  TpmError,
+  type ClockInfo,
+} from '../../tpm/index.ts';
 import { checkSizes } from '../appraise.ts';
 import { equalBytes, toHex } from '../bytes.ts';
 import { CheckList } from '../check-list.ts';
-import { AppraisalError } from '../errors.ts';
+import { AppraisalError, AttestationError } from '../errors.ts';
 import type { Policy } from '../rules.ts';
 import type { MachineIdentity } from '../verdict.ts';
 import type { KeyParser } from './attestation-key.ts';
@@ -11,6 +19,7 @@ import { checkClock } from './clock.ts';
 import { quoteErrors, type QuoteErrorCode } from './errors.ts';
 import { decodeTpmEvidence, type TpmEvidence } from './evidence.ts';
 import { judgeEventLog } from './log.ts';
+import { verifyCounterCertificate } from './nv-certificate.ts';
 import { verifyQuote, type GenuineQuote } from './quote.ts';
 import { RESETTABLE_PCRS, type KnownAttestationKey, type TpmEndorsements, type TpmRules } from './rules.ts';
 
@@ -30,6 +39,8 @@ export interface VerifiedTpmEvidence extends GenuineQuote {
   readonly proof: TpmEvidence['proof'];
   /** Events of the firmware's log; undefined when there was none. */
   readonly eventCount: number | undefined;
+  /** How often this machine was locked, as its TPM certified it for this quote; undefined when it does not say. */
+  readonly lockCounter: bigint | undefined;
   readonly checks: CheckList<QuoteErrorCode>;
 }
 
@@ -51,6 +62,7 @@ export function verifyTpmEvidence(
   const quote = verifyQuote(document, checks, { qualifiedNameHex: known?.qualifiedName, parseKey });
   const machineIdentity = identify(quote.key.nameHex, known, rules, checks);
   checkBound(document, binding, quote, checks);
+  const lockCounter = verifyLockCounter(document, quote, checks);
   const missing = rules.requiredPcrs.filter((pcr) => !quote.pcrValues.has(pcr));
   checks.require('quote-pcr-missing', missing.length === 0, {
     expected: rules.requiredPcrs.join(','),
@@ -60,7 +72,16 @@ export function verifyTpmEvidence(
   checkClock(clock, { lastSeen: known?.lastSeen, requireSafe: rules.requireSafeClock }, checks);
   const eventCount = judgeEventLog(document.eventLog, quote.pcrValues, { rules, checks });
   const quoteId = createHash('sha256').update(document.attest).digest('hex');
-  return { ...quote, machineIdentity, clock, quoteId, proof: document.proof, eventCount, checks };
+  return {
+    ...quote,
+    machineIdentity,
+    clock,
+    quoteId,
+    proof: document.proof,
+    eventCount,
+    lockCounter,
+    checks,
+  };
 }
 
 /** Rules that would let everything pass are no rules. */
@@ -109,17 +130,46 @@ function identify(
 
 /** From the binding over leaf and path to the root, which with the log's hash is what the TPM signed as extraData. */
 function checkBound(
-  { proof, eventLog }: TpmEvidence,
+  { proof, eventLog, lockCounter }: TpmEvidence,
   binding: Uint8Array,
   { statement }: GenuineQuote,
   checks: CheckList<QuoteErrorCode>,
 ): void {
   const root = rootOf(binding, proof, checks);
-  const expected = quoteExtraData(root, proof.size, eventLog);
+  const expected = quoteExtraData({
+    root,
+    size: proof.size,
+    attachment: eventLog,
+    hasLockCounter: lockCounter !== undefined,
+  });
   checks.require('quote-binding', equalBytes(expected, statement.extraData), {
     expected: toHex(expected),
     actual: toHex(statement.extraData),
   });
+}
+
+/** By the same key, for this very quote: the certificate of another one is a value of another time. */
+function verifyLockCounter(
+  { attestationKey, lockCounter }: TpmEvidence,
+  { statement }: GenuineQuote,
+  checks: CheckList<QuoteErrorCode>,
+): bigint | undefined {
+  if (lockCounter === undefined) {
+    checks.skip('quote-lock-counter', { actual: 'none' });
+    return undefined;
+  }
+  try {
+    const value = verifyCounterCertificate(lockCounter, {
+      attestationKey,
+      extraData: lockCounterExtraData(statement.extraData),
+      index: LOCK_COUNTER,
+    });
+    checks.require('quote-lock-counter', true, { actual: value.toString() });
+    return value;
+  } catch (cause) {
+    if (!(cause instanceof AttestationError)) throw cause;
+    throw checks.refusal('quote-lock-counter', { problem: cause.message }, { cause });
+  }
 }
 
 function rootOf(

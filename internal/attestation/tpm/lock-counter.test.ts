@@ -1,0 +1,112 @@
+import { describe, expect, test } from '@jest/globals';
+import { COUNTER_ATTRIBUTES, LOCK_COUNTER, lockCounterExtraData } from '../../tpm/index.ts';
+import { createSoftKey } from '../../testing/fake-tpm.ts';
+import { forgeEvidence, nameHexOf, type ForgedCounter } from '../../testing/tpm-evidence.ts';
+import type { ValidationContext, Verdict } from '../verdict.ts';
+import { decodeTpmEvidence, encodeTpmEvidence } from './evidence.ts';
+import { lockCounterOf, TpmValidator } from './validator.ts';
+
+const key = createSoftKey();
+const binding = new Uint8Array(64).fill(3);
+const context: ValidationContext = {
+  nowMs: 0,
+  policy: {
+    version: 'test-1',
+    registers: new Map(),
+    machines: 'any',
+    tpm: {
+      attestationKeys: 'enrolled',
+      requiredPcrs: [0],
+      loggedPcrs: [],
+      requireSafeClock: false,
+      eventLog: 'optional',
+    },
+  },
+  collateral: { tpm: { attestationKeys: new Map([[nameHexOf(key), {}]]) } },
+};
+
+const forge = (lockCounter?: ForgedCounter): Uint8Array =>
+  forgeEvidence({ binding, key, ...(lockCounter === undefined ? {} : { lockCounter }) });
+const judge = (evidence: Uint8Array, to = binding): Promise<Verdict> =>
+  new TpmValidator().validate(evidence, to, context);
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+describe('the certified lock counter', () => {
+  test('is a claim of the verdict', async () => {
+    const verdict = await judge(forge({ value: 7n }));
+    expect(lockCounterOf(verdict)).toBe(7n);
+    expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'pass', actual: '7' });
+  });
+
+  test('that a machine does not have is said to be skipped', async () => {
+    const verdict = await judge(forge());
+    expect(lockCounterOf(verdict)).toBeUndefined();
+    expect(verdict.checks).toContainEqual({ name: 'lock-counter', outcome: 'skipped', actual: 'none' });
+  });
+
+  test('is found also where a processor vouches for the TPM', () => {
+    expect(lockCounterOf({ claims: { 'tpm.lockCounter': '9' } })).toBe(9n);
+  });
+
+  const otherQuote = lockCounterExtraData(new Uint8Array(32));
+  const hostile: readonly { name: string; counter: ForgedCounter; code: string }[] = [
+    {
+      name: 'for another quote',
+      counter: { statement: { extraData: otherQuote } },
+      code: 'quote-lock-counter',
+    },
+    { name: 'by another key', counter: { by: createSoftKey() }, code: 'quote-lock-counter' },
+    {
+      name: 'over another index',
+      counter: { index: { ...LOCK_COUNTER, index: 0x01800001 } },
+      code: 'quote-lock-counter',
+    },
+    {
+      name: 'over an index that never counted',
+      counter: { index: { ...LOCK_COUNTER, attributes: COUNTER_ATTRIBUTES } },
+      code: 'quote-lock-counter',
+    },
+    {
+      name: 'over an ordinary index that can be written',
+      counter: { index: { ...LOCK_COUNTER, attributes: LOCK_COUNTER.attributes & ~(1 << 4) } },
+      code: 'quote-lock-counter',
+    },
+    { name: 'over half a counter', counter: { contents: new Uint8Array(4) }, code: 'quote-lock-counter' },
+    { name: 'over another part', counter: { offset: 1 }, code: 'quote-lock-counter' },
+    { name: 'that is a quote', counter: { statement: { type: 0x8018 } }, code: 'quote-lock-counter' },
+    { name: 'that the quote says is not there', counter: { isAnnounced: false }, code: 'quote-binding' },
+    { name: 'that was taken out on the way', counter: { isMissing: true }, code: 'quote-binding' },
+  ];
+  test.each(hostile)('$name is refused', async ({ counter, code }) => {
+    await expect(judge(forge(counter))).rejects.toThrow(coded(code));
+  });
+
+  test('of another session is refused, though both are of this machine', async () => {
+    const [mine, other] = [forge({}), forgeEvidence({ binding: new Uint8Array(64), key, lockCounter: {} })];
+    const { proof, eventLog, ...parts } = decodeTpmEvidence(mine);
+    const { lockCounter } = decodeTpmEvidence(other);
+    if (lockCounter === undefined) throw new Error('no certificate');
+    const mixed = encodeTpmEvidence({ ...parts, ...proof, attachment: eventLog, lockCounter });
+    await expect(judge(mixed)).rejects.toThrow(coded('quote-lock-counter'));
+  });
+
+  test('half of it is no document', async () => {
+    const whole = forge({});
+    const size = decodeTpmEvidence(whole).lockCounter?.signature.length ?? 0;
+    const half = whole.slice(0, whole.length - size - 4);
+    half[5] = 7;
+    await expect(judge(half)).rejects.toThrow(coded('quote-document-malformed'));
+  });
+
+  test('every byte of it counts', async () => {
+    const whole = forge({});
+    const { attest, signature } = decodeTpmEvidence(whole).lockCounter ?? {};
+    const bytes = (attest?.length ?? 0) + (signature?.length ?? 0) + 8;
+    for (let at = whole.length - bytes; at < whole.length; at++) {
+      const changed = whole.slice();
+      changed[at] = (changed[at] ?? 0) ^ (1 << (at % 8));
+      await expect(judge(changed)).rejects.toThrow(coded(expect.stringMatching(/^quote-/) as never));
+    }
+    expect(bytes).toBeGreaterThan(200);
+  });
+});
