@@ -5,6 +5,7 @@ import type { Enrolment, Membership } from '../enrolment/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { untilMended } from './mended.ts';
 import { openNode } from './open-node.ts';
+import { carryOutWaitingReset, resetRunnable } from './reset.ts';
 import { createRunnables } from './runnables.ts';
 
 const GRACE_MS = 10_000;
@@ -16,6 +17,8 @@ const GRACE_MS = 10_000;
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
   const { log, clock, random } = ports;
   using life = childSignal(options.signal);
+  const outcome = await carryOutWaitingReset(ports, options.provisioning, life.signal);
+  if (outcome === 'restarting') return await untilAborted(life.signal);
   const node = await openNode(ports, options, life.signal);
   const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
   const runnables = createRunnables({
@@ -30,8 +33,10 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     (error, signal) => untilMended(ports, error, signal),
     (reason) => life.abort(reason),
   );
+  const reset = resetRunnable({ orders: node.resetOrders, clock }, (reason) => life.abort(reason));
   const root: Runnable = async (scope) => {
-    for (const [name, runnable] of Object.entries({ enrolment, ...runnables })) scope.run(name, runnable);
+    const all = { enrolment, reset, ...runnables };
+    for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
     scope.healthy();
     await options.onReady();
     await untilAborted(scope.signal);

@@ -13,6 +13,7 @@ import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { runPreflight } from '../preflight/index.ts';
+import { ResetOrders } from '../reset/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
@@ -50,6 +51,8 @@ export interface OpenNode {
   /** Whether this machine is a member, or bound to a cluster by a ticket. */
   readonly isSpokenFor: () => Promise<boolean>;
   readonly directed: DirectedEndpoints;
+  /** The owner's orders to become a fresh machine. */
+  readonly resetOrders: ResetOrders;
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
@@ -134,6 +137,7 @@ export async function openNode(
     ...owners,
     joinClient,
     directed,
+    resetOrders: new ResetOrders({ files, places: PLACES, ownerKeys, nodeId: identity.nodeId }),
     isSpokenFor: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,

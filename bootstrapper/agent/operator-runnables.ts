@@ -13,7 +13,7 @@ export const METRICS_PORTS = { agent: 9095, joinservice: 9096, etcd: ETCD_PORTS.
 
 export interface OperatorRunnablesOptions {
   readonly ports: AgentPorts;
-  readonly node: Pick<OpenNode, 'values' | 'curators' | 'evidence'>;
+  readonly node: Pick<OpenNode, 'values' | 'curators' | 'evidence' | 'resetOrders'>;
   readonly version: string;
   readonly tree: () => TreeSnapshot;
 }
@@ -59,7 +59,7 @@ function taskPorts(
   { clusterId, nodeId }: Membership,
   metrics: TaskPorts['metrics'],
 ): TaskPorts {
-  const { evidence } = node;
+  const { evidence, resetOrders } = node;
   return {
     ring: ports.ring,
     commands: ports.commands,
@@ -67,6 +67,7 @@ function taskPorts(
       variant: evidence.variant,
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
+    reset: (order) => resetOrders.accept(clusterId, order),
     metrics,
   };
 }

@@ -21,6 +21,7 @@ export const PLACES = {
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
+  resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
   ca: `${STATE}/ca`,
   etcdData: `${STATE}/etcd/data/member`,

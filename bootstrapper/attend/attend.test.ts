@@ -9,7 +9,7 @@ import {
   type AttendResponse,
   type NodeStreams,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { attend, LogRing, type TaskPorts } from './index.ts';
+import { attend, AttendError, LogRing, type TaskPorts } from './index.ts';
 import { packBytes, packLines } from './parcels.ts';
 import { readUnitLogs } from './unit-logs.ts';
 
@@ -149,6 +149,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     ring,
     commands: new FakeJournal([]),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
+    reset: async () => undefined,
     metrics: async () => 'up 1\n',
     ...overrides,
   };
@@ -169,6 +170,27 @@ const data = (saying: { value: Record<string, unknown> } | undefined): string =>
   Buffer.from((saying?.value['data'] as Uint8Array | undefined) ?? []).toString();
 
 describe('attend()', () => {
+  test("hands the owner's order on, and tells why it was refused", async () => {
+    const signatures: Uint8Array[] = [];
+    const reset: TaskPorts['reset'] = async ({ signature }) => {
+      signatures.push(signature);
+      if (signatures.length > 1) throw new AttendError('attend-task-unknown', 'no');
+    };
+    const { order, orders, until, ended } = setUp({ reset });
+    const value = { ownerPubKey: new Uint8Array(32), signature: new Uint8Array(64).fill(5) };
+    for (const task of [1n, 2n])
+      order({ case: 'task', value: { task, credit: 1, what: { case: 'reset', value } } });
+    const [, ...answers] = await until(3);
+    expect(answers.map((answer) => answer.case)).toEqual(['done', 'done']);
+    expect(answers.map((answer) => answer.value)).toEqual([
+      { task: 1n },
+      { task: 2n, error: expect.objectContaining({ code: 'attend-task-unknown' }) as unknown },
+    ]);
+    expect(signatures[0]).toEqual(value.signature);
+    orders.close();
+    await ended;
+  });
+
   test('introduces itself, is taken in, answers, and ends with its curator', async () => {
     const { order, orders, until, ended, states } = setUp();
     order({ case: 'idle', value: {} });

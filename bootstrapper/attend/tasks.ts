@@ -13,6 +13,11 @@ export interface TaskPorts {
     readonly variant: string;
     make(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
   };
+  /** Takes the owner's order to become a fresh machine; on disk when it resolves, and refused by a throw. */
+  readonly reset: (order: {
+    readonly ownerPubKey: Uint8Array;
+    readonly signature: Uint8Array;
+  }) => Promise<void>;
   /** The metrics of every program on this node that answers. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
@@ -35,6 +40,9 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
     }
     case 'metrics':
       yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
+      return;
+    case 'reset':
+      await ports.reset(task.what.value);
       return;
     case undefined:
       throw new AttendError('attend-task-unknown', `answering task ${task.task}`);

@@ -17,6 +17,6 @@ export {
 } from './bootstrap-cluster.ts';
 export { Consensus, type ConsensusConfig, type ConsensusPorts, type RunningConsensus } from './consensus.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
-export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, type ListenPorts, type Origin } from './etcd-unit.ts';
+export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, ETCD_UNIT, type ListenPorts, type Origin } from './etcd-unit.ts';
 export { consensusLayout, ETCD_USERS, type EtcdClientFiles } from './layout.ts';
 export { certificateFiles } from './prepare-pki.ts';

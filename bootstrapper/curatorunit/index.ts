@@ -8,6 +8,7 @@ export {
   AUTHORIZE_PORT,
   CURATOR_PORT,
   JOIN_PORT,
+  JOINSERVICE_UNIT,
   JOINSERVICE_USER,
   type JoinserviceFiles,
   type JoinserviceSettings,

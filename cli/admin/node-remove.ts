@@ -70,19 +70,34 @@ export async function runRemove(
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...(node.roles.includes(NodeRole.CONSENSUS_MEMBER)
-        ? [
-            '',
-            'It held keys of the control plane. They are wiped from its disk when it leaves in order; a copy that somebody',
-            'made before, and the keys of a machine that was lost, are not revoked by this.',
-          ]
-        : []),
+      ...(node.roles.includes(NodeRole.CONSENSUS_MEMBER) ? ['', ...notRevoked(options)] : []),
     ].join('\n'),
   );
 }
 
+/** What no record can take back: keys that this node had, by what somebody could do with a copy of each. */
+const SHARED_KEYS = [
+  ['etcd clients CA', "read and write all of etcd as its root, past every control plane's API"],
+  ['etcd peers CA', 'speak to members of etcd as one of them'],
+  ['Kubernetes CA', 'be any user of Kubernetes, system:masters too'],
+  ['front proxy CA', 'be an aggregated API for the API servers'],
+  ['service account key', 'make tokens of any service account'],
+  ['encryption key', 'read secrets in a copy of etcd'],
+  ['cluster CA', 'show a certificate of the cluster; without a key on record every curator refuses it'],
+] as const;
+
+function notRevoked({ isLost }: RemoveOptions): readonly string[] {
+  return [
+    isLost
+      ? 'It held keys that all control planes share, and they are not wiped from its disk. Not proved, and not revoked by this:'
+      : 'It held keys that all control planes share. They were wiped from its disk; a copy that somebody made before is not revoked:',
+    ...SHARED_KEYS.map(([key, harm]) => `  ${key.padEnd(20)}${harm}`),
+    ...(isLost ? ['Unless the disk is destroyed, rotate them: until then whoever has it can do so.'] : []),
+  ];
+}
+
 /** In the order that harms nobody: pods, then roles, so that etcd loses a member that leaves by itself. */
-async function takeOut(
+export async function takeOut(
   context: CommandContext,
   node: Node,
   votersAfter: number,
@@ -97,7 +112,7 @@ async function takeOut(
     await awaitVoters(context, name, votersAfter);
 }
 
-async function strike(context: CommandContext, { name, nodeId, state }: Node): Promise<void> {
+export async function strike(context: CommandContext, { name, nodeId, state }: Node): Promise<void> {
   await context.host.step('node-strike', `Striking ${name} off the records`, async () => {
     if (state !== NodeState.DECOMMISSIONED)
       await ask(context, (curator, call) =>
@@ -108,7 +123,7 @@ async function strike(context: CommandContext, { name, nodeId, state }: Node): P
   });
 }
 
-async function awaitProofs(context: CommandContext, node: Node): Promise<readonly RemovalProof[]> {
+export async function awaitProofs(context: CommandContext, node: Node): Promise<readonly RemovalProof[]> {
   const { clock } = context.ports;
   return context.host.step('node-proofs', `Asking whether ${node.name} is gone`, async (progress) => {
     const deadlineMs = clock.monotonicMs() + PROOF_MS;

@@ -14,6 +14,10 @@ interface RoleFlags extends DrainFlags {
   readonly dryRun?: true;
 }
 
+interface ResetFlags extends DrainFlags {
+  readonly dryRun?: true;
+}
+
 interface RemoveFlags extends DrainFlags {
   readonly dryRun?: true;
   readonly lost?: true;
@@ -78,6 +82,19 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
       (await import('../admin/index.ts')).runRemove(context, name, {
         dryRun: flags.dryRun === true,
         isLost: flags.lost === true,
+        drain: drainFrom(flags),
+      }),
+    ),
+  );
+  withDrainFlags(
+    verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
+      '--dry-run',
+      'say what would happen and do nothing',
+    ),
+  ).action(
+    action<ResetFlags>(async (context, flags, name = '') =>
+      (await import('../admin/index.ts')).runReset(context, name, {
+        dryRun: flags.dryRun === true,
         drain: drainFrom(flags),
       }),
     ),

@@ -48,6 +48,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'NodeStreams.StreamLogs': people,
   'NodeStreams.GetEvidence': people,
   'NodeStreams.GetMetrics': people,
+  'NodeStreams.ResetNode': owners,
 };
 
 const SERVICES: readonly DescService[] = [Curator, Admission, Distribution, NodeStreams];

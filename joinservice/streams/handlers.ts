@@ -11,6 +11,9 @@ const ARRIVAL_MS = 5_000;
 /** A quote of a slow TPM, or of a busy one. */
 const EVIDENCE_MS = 45_000;
 const METRICS_MS = 15_000;
+const RESET_MS = 15_000;
+const KEY_BYTES = 32;
+const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
 const MAX_EVIDENCE_BYTES = 128 * 1024;
@@ -54,6 +57,14 @@ export function streamHandlers(parts: StreamParts): Handlers<typeof NodeStreams,
       const [head = new Uint8Array(), ...rest] = await collect(attendance, what, limits);
       const variant = Buffer.from(head).toString('utf8');
       return { nodeId: attendance.nodeId, variant, evidence: concat(rest) };
+    },
+    resetNode: async ({ node, order }, { signal }) => {
+      if (order?.ownerPubKey.length !== KEY_BYTES || order.signature.length !== SIGNATURE_BYTES)
+        return refuse('order', 'it is no key with a signature');
+      const attendance = await attendanceOf(parts, node, signal);
+      const limits = { maxBytes: 0, timeoutMs: RESET_MS, clock, signal };
+      await collect(attendance, { case: 'reset', value: order }, limits);
+      return {};
     },
     getMetrics: async ({ node }, { signal }) => {
       const attendance = await attendanceOf(parts, node, signal);

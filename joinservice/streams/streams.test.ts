@@ -159,6 +159,27 @@ describe('a question to a node', () => {
     expect([nodeId, variant, text(evidence as Uint8Array)]).toEqual(['id-1', 'tpm', 'evidence']);
   });
 
+  test("the owner's order reaches the node, and is answered when the node has it on disk", async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const order = { ownerPubKey: new Uint8Array(32).fill(1), signature: new Uint8Array(64).fill(2) };
+    const answer = setup.handlers.resetNode({ node: 'n1', order } as never, setup.asOperator);
+    expect(await node.next()).toMatchObject({
+      case: 'task',
+      value: { what: { case: 'reset', value: order } },
+    });
+    node.done(1n);
+    expect(await answer).toEqual({});
+    for (const odd of [
+      undefined,
+      { ...order, signature: new Uint8Array(1) },
+      { ...order, ownerPubKey: new Uint8Array(31) },
+    ])
+      await expect(
+        setup.handlers.resetNode({ node: 'n1', order: odd } as never, setup.asOperator),
+      ).rejects.toEqual(coded('streams-request-invalid'));
+  });
+
   test("the node's own refusal is told with its code", async () => {
     const setup = setUp();
     const node = await attend(setup);

@@ -204,6 +204,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: MetricsTask;
     case: "metrics";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.ResetTask reset = 6;
+     */
+    value: ResetTask;
+    case: "reset";
   } | { case: undefined; value?: undefined };
 };
 
@@ -362,6 +368,32 @@ export declare type MetricsTask = Message<"cluster.curator.v1.MetricsTask"> & {
 export declare const MetricsTaskSchema: GenMessage<MetricsTask>;
 
 /**
+ * The node verifies the signature by itself: over `resetStatement` (internal/crypto), by an owner key that it was
+ * provisioned with.
+ *
+ * @generated from message cluster.curator.v1.ResetTask
+ */
+export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
+  /**
+   * Raw Ed25519.
+   *
+   * @generated from field: bytes owner_pub_key = 1;
+   */
+  ownerPubKey: Uint8Array;
+
+  /**
+   * @generated from field: bytes signature = 2;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ResetTask.
+ * Use `create(ResetTaskSchema)` to create a new message.
+ */
+export declare const ResetTaskSchema: GenMessage<ResetTask>;
+
+/**
  * @generated from message cluster.curator.v1.StreamLogsRequest
  */
 export declare type StreamLogsRequest = Message<"cluster.curator.v1.StreamLogsRequest"> & {
@@ -465,6 +497,41 @@ export declare type GetEvidenceResponse = Message<"cluster.curator.v1.GetEvidenc
 export declare const GetEvidenceResponseSchema: GenMessage<GetEvidenceResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.ResetNodeRequest
+ */
+export declare type ResetNodeRequest = Message<"cluster.curator.v1.ResetNodeRequest"> & {
+  /**
+   * The node's id or its name.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.ResetTask order = 2;
+   */
+  order?: ResetTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ResetNodeRequest.
+ * Use `create(ResetNodeRequestSchema)` to create a new message.
+ */
+export declare const ResetNodeRequestSchema: GenMessage<ResetNodeRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ResetNodeResponse
+ */
+export declare type ResetNodeResponse = Message<"cluster.curator.v1.ResetNodeResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.ResetNodeResponse.
+ * Use `create(ResetNodeResponseSchema)` to create a new message.
+ */
+export declare const ResetNodeResponseSchema: GenMessage<ResetNodeResponse>;
+
+/**
  * @generated from message cluster.curator.v1.GetMetricsRequest
  */
 export declare type GetMetricsRequest = Message<"cluster.curator.v1.GetMetricsRequest"> & {
@@ -533,6 +600,17 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof GetEvidenceRequestSchema;
     output: typeof GetEvidenceResponseSchema;
+  },
+  /**
+   * Hands the owner's signed order to become a fresh machine to the node. Answered when the order is on the node's disk:
+   * it ends its agent then, and carries the order out before anything else when it starts.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.ResetNode
+   */
+  resetNode: {
+    methodKind: "unary";
+    input: typeof ResetNodeRequestSchema;
+    output: typeof ResetNodeResponseSchema;
   },
   /**
    * Metrics of the programs on the node, in Prometheus' text format.

@@ -1,0 +1,66 @@
+import { when } from '../../internal/event/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import { ETCD_UNIT } from '../consensus/index.ts';
+import { JOINSERVICE_UNIT } from '../curatorunit/index.ts';
+import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from '../kubernetes/index.ts';
+import { carryOutReset, ResetError, type ResetOrders } from '../reset/index.ts';
+import { SIGNER_UNIT } from '../signerunit/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
+import { PLACES } from './places.ts';
+
+/** For the answer to reach the owner: the stream it goes over ends with the agent. */
+const ANSWER_MS = 1_000;
+/** What the workloads of a node leave outside the agent's state. */
+const FOLDERS = [
+  '/etc/kubernetes',
+  '/var/lib/kubelet',
+  '/run/containerd',
+  '/var/lib/containerd',
+  '/var/lib/cni',
+  '/run/flannel',
+  '/etc/cni/net.d',
+  '/etc/cluster-apilb',
+  '/etc/cluster/joinservice.json',
+  '/var/log/pods',
+  '/var/log/containers',
+];
+const LINKS = ['cni0', 'flannel.1'];
+
+/** An order that waits on this machine's disk; what comes of it, see bootstrapper/reset. */
+export async function carryOutWaitingReset(
+  ports: Pick<AgentPorts, 'files' | 'commands' | 'units' | 'log' | 'machine'>,
+  provisioning: Pick<Provisioning, 'tpm'>,
+  signal: AbortSignal,
+): ReturnType<typeof carryOutReset> {
+  const { files, commands, units, log, machine } = ports;
+  return carryOutReset(
+    { files, commands, units, log: log.child('reset') },
+    {
+      places: PLACES,
+      unitsToStop: [KUBELET_UNIT, APILB_UNIT, JOINSERVICE_UNIT, SIGNER_UNIT, ETCD_UNIT],
+      runtimeUnit: CONTAINERD_UNIT,
+      foldersToRemove: FOLDERS,
+      linksToRemove: LINKS,
+      hasLockRegister: provisioning.tpm.kind !== 'none',
+      bootId: await machine.bootId(),
+      signal,
+    },
+  );
+}
+
+/** Ends the agent when its owner has ordered a reset: systemd starts it again, and it begins with that. */
+export function resetRunnable(
+  { orders, clock }: { readonly orders: Pick<ResetOrders, 'ordered'>; readonly clock: AgentPorts['clock'] },
+  end: (reason: unknown) => void,
+): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting("an owner's order to be fresh");
+    await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
+    scope.waiting('the owner to have the answer');
+    await clock.sleep(ANSWER_MS, scope.signal);
+    end(new ResetError('reset-begun', 'ending the agent'));
+    scope.signal.throwIfAborted();
+  };
+}

@@ -1,0 +1,181 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  ed25519PubKeyFrom,
+  generateEd25519Key,
+  resetStatement,
+  signEd25519,
+} from '../../internal/crypto/index.ts';
+import type { AppendPort, FilePort } from '../../internal/file/index.ts';
+import {
+  createMemoryLogger,
+  FakeCommands,
+  FakeUnits,
+  FaultyFiles,
+  MemoryFiles,
+  SimulatedCrash,
+} from '../../internal/testing/index.ts';
+import { carryOutReset, mountsBelow, type ResetOptions } from './carry-out-reset.ts';
+import { ResetOrders, type ResetPlaces } from './reset-orders.ts';
+
+const never = new AbortController().signal;
+const STATE = '/var/lib/cluster';
+const places: ResetPlaces = {
+  state: STATE,
+  resetOrder: `${STATE}/reset/order.json`,
+  machineKey: `${STATE}/machine/key.pem`,
+  fingerprint: `${STATE}/machine/fingerprint`,
+  store: `${STATE}/store`,
+};
+const options: ResetOptions = {
+  places,
+  unitsToStop: ['kubelet.service', 'cluster-etcd.service'],
+  runtimeUnit: 'cluster-containerd.service',
+  foldersToRemove: ['/etc/kubernetes', '/var/lib/kubelet'],
+  linksToRemove: ['cni0'],
+  hasLockRegister: false,
+  bootId: 'boot-1',
+  signal: never,
+};
+const SECRETS = [
+  `${STATE}/consensus/clients/ca.key`,
+  `${STATE}/etcd/data/member/wal`,
+  `${STATE}/ca/ca.key`,
+  `${STATE}/membership/membership.json`,
+  `${STATE}/enrolment/lock.json`,
+  `${STATE}/init/events.jsonl`,
+  '/etc/kubernetes/pki/ca.key',
+  '/var/lib/kubelet/pods/token',
+  places.fingerprint,
+  places.machineKey,
+];
+const KEPT = [
+  `${STATE}/store/blobs/sha256/a`,
+  `${STATE}/machine/attestation-key.sealed`,
+  '/etc/cluster/provisioning.json',
+];
+
+const owner = generateEd25519Key();
+const raw = (key: typeof owner): Uint8Array => ed25519PubKeyFrom(key) ?? new Uint8Array();
+const orderFor = (nodeId: string, key = owner, clusterId = 'c') => ({
+  ownerPubKey: raw(key),
+  signature: signEd25519(key, resetStatement({ clusterId, nodeId })),
+});
+
+async function createMachine() {
+  const files = new MemoryFiles();
+  for (const path of [...SECRETS, ...KEPT, '/proc/self/mountinfo']) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.writeAtomic(path, path.startsWith('/proc') ? MOUNTS : path);
+  }
+  const units = new FakeUnits();
+  for (const unit of [...options.unitsToStop, 'kubepods.slice', options.runtimeUnit]) units.active.add(unit);
+  const commands = new FakeCommands();
+  const { log } = createMemoryLogger();
+  const orders = new ResetOrders({ files, places, ownerKeys: [raw(owner)], nodeId: 'node-1' });
+  const there = async (paths: readonly string[]): Promise<readonly string[]> => {
+    const stats = await Promise.all(paths.map((path) => files.stat(path)));
+    return paths.filter((_, index) => stats[index] !== undefined);
+  };
+  const carryOut = (over: Partial<ResetOptions> = {}, disk: FilePort & AppendPort = files) =>
+    carryOutReset({ files: disk, commands, units, log }, { ...options, ...over });
+  return { files, units, commands, orders, there, carryOut };
+}
+
+const MOUNTS = [
+  '22 1 8:1 / / rw - ext4 /dev/sda1 rw',
+  '40 22 0:40 / /var/lib/kubelet/pods/a/volumes/token rw - tmpfs tmpfs rw',
+  '41 40 0:41 / /var/lib/kubelet/pods/a/volumes/token/deep\\040one rw - tmpfs tmpfs rw',
+  '42 22 0:42 / /var/lib/kubeletes rw - tmpfs tmpfs rw',
+].join('\n');
+
+describe('an order', () => {
+  test('of the owner is on disk before it is answered, and ends the agent', async () => {
+    const { orders, there } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+    expect(orders.ordered.peek()).toEqual({ set: true, value: true });
+    await orders.accept('c', orderFor('node-1')); // once more: the answer was lost
+  });
+
+  const stranger = generateEd25519Key();
+  test.each([
+    { name: 'a stranger', order: orderFor('node-1', stranger) },
+    {
+      name: 'a stranger with the owner’s name on it',
+      order: { ...orderFor('node-1', stranger), ownerPubKey: raw(owner) },
+    },
+    { name: 'the owner, for another machine', order: orderFor('node-2') },
+    { name: 'the owner, for another cluster', order: orderFor('node-1', owner, 'd') },
+    { name: 'nobody', order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array() } },
+  ])('of $name is refused, and nothing is touched', async ({ order }) => {
+    const { orders, there, carryOut } = await createMachine();
+    await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-ordered' });
+    expect(orders.ordered.peek()).toEqual({ set: true, value: false });
+    expect(await carryOut()).toBe('none');
+    expect(await there(SECRETS)).toEqual(SECRETS);
+  });
+});
+
+describe('carryOutReset()', () => {
+  test('stops all, unmounts, and leaves nothing that a life of this machine has made', async () => {
+    const { orders, units, commands, there, carryOut } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    expect(await carryOut()).toBe('fresh');
+    expect([...units.active]).toEqual([]);
+    expect(units.moves.at(-1)).toBe('stop cluster-containerd.service');
+    expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
+    expect(await there(KEPT)).toEqual(KEPT);
+    expect(commands.runs).toContainEqual(['umount', '--lazy', '/var/lib/kubelet/pods/a/volumes/token']);
+    expect(commands.runs.some((argv) => argv.includes('reboot'))).toBe(false);
+    expect(await carryOut()).toBe('none');
+  });
+
+  test('goes on from a crash at every change of the disk', async () => {
+    let crashes = 0;
+    for (const fault of ['crash-before', 'crash-after'] as const) {
+      for (let point = 0; ; point++) {
+        const { files, orders, there, carryOut } = await createMachine();
+        await orders.accept('c', orderFor('node-1'));
+        const disk = new FaultyFiles(files, { point, fault });
+        const ended = await carryOut({}, disk).catch((error: unknown) => error);
+        if (ended === 'fresh') break;
+        expect(ended).toBeInstanceOf(SimulatedCrash);
+        crashes++;
+        // Until it is complete, the next start must know of the order.
+        const again = await carryOut();
+        if (again === 'none') expect(await there(SECRETS)).toEqual([]);
+        expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
+      }
+    }
+    expect(crashes).toBeGreaterThan(20);
+  });
+
+  test('a machine whose register shows the lock is fresh after it was started anew, and not before', async () => {
+    const { orders, commands, there, carryOut } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    for (let starts = 0; starts < 2; starts++) {
+      expect(await carryOut({ hasLockRegister: true })).toBe('restarting');
+      expect(commands.runs.at(-1)).toEqual(['systemctl', 'reboot']);
+      expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+    }
+    expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
+    expect(await there([places.resetOrder, `${places.resetOrder}.wiped`])).toEqual([]);
+  });
+
+  test('a workload that will not stop keeps the order for the next start', async () => {
+    const { files, orders, there } = await createMachine();
+    await orders.accept('c', orderFor('node-1'));
+    const units = { stop: () => Promise.reject(new Error('busy')) };
+    const ports = { files, commands: new FakeCommands(), units, log: createMemoryLogger().log };
+    await expect(carryOutReset(ports, options)).rejects.toThrow('busy');
+    expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
+  });
+});
+
+test('mountsBelow() names the deepest first, and nothing beside the folders', () => {
+  expect(mountsBelow(MOUNTS, ['/var/lib/kubelet'])).toEqual([
+    '/var/lib/kubelet/pods/a/volumes/token/deep one',
+    '/var/lib/kubelet/pods/a/volumes/token',
+  ]);
+  expect(mountsBelow('', ['/'])).toEqual([]);
+});

@@ -1,0 +1,92 @@
+import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { resetStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { ClusterError, lookAtWorkspace } from '../cluster/index.ts';
+import { formatTable } from '../host/index.ts';
+import { readOwnerKey } from '../workspace/index.ts';
+import { ask, nodeNamed } from './desk.ts';
+import type { DrainOptions } from './drain.ts';
+import { AdminError } from './errors.ts';
+import { awaitProofs, strike, takeOut } from './node-remove.ts';
+import { describeQuorum } from './role-plan.ts';
+import { planNow } from './set-role.ts';
+
+const ORDER_MS = 30_000;
+
+export interface ResetOptions {
+  readonly dryRun: boolean;
+  readonly drain: DrainOptions;
+}
+
+/**
+ * `cluster node reset`: the node leaves in order, gets the owner's signed order, and is struck off. The machine makes
+ * itself fresh and may ask to join again, as a new node.
+ */
+export async function runReset(context: CommandContext, name: string, options: ResetOptions): Promise<void> {
+  const node = await nodeNamed(context, name);
+  const plan = await planNow(context, node, []);
+  const refusals = [
+    ...(node.state === NodeState.UP ? plan.refusals : [`${node.name} is no member that is UP`]),
+    ...(node.health === NodeHealth.HEALTHY
+      ? []
+      : [
+          'it is not healthy and could take no order; a machine that is gone is taken out by `cluster node remove --lost`',
+        ]),
+  ];
+  if (refusals.length > 0)
+    throw new AdminError('manage-guard', `resetting node ${node.name}: ${[...new Set(refusals)].join('; ')}`);
+  if (options.dryRun) {
+    const steps = [
+      ...plan.steps,
+      "hand it the owner's order: it stops everything and deletes its state, key and lock",
+      'strike it off: every curator and API server refuses what it was',
+    ];
+    context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
+      [
+        `Node ${node.name} would be reset; nothing was done.`,
+        ...steps.map((step, index) => `  ${index + 1}. ${step}`),
+        `  quorum  ${describeQuorum(plan)}`,
+      ].join('\n'),
+    );
+    return;
+  }
+  await takeOut(context, node, plan.voters.after, { ...options, isLost: false });
+  await order(context, node);
+  await strike(context, node);
+  const proofs = await awaitProofs(context, node);
+  context.host.result({ node: node.name, nodeId: node.nodeId, proofs }, () =>
+    [
+      `Node ${node.name} is out of the cluster; its machine makes itself fresh and may join again as a new node.`,
+      formatTable(
+        ['CHECKED', 'RESULT'],
+        proofs.map(({ what, actual }) => [what, actual]),
+      ),
+      ...(node.roles.includes(NodeRole.CONSENSUS_MEMBER)
+        ? [
+            '',
+            'Its keys of the control plane are wiped; a copy that somebody made before is not revoked by this.',
+          ]
+        : []),
+    ].join('\n'),
+  );
+}
+
+/** Signed for this node of this cluster, by the owner of this workspace. */
+async function order(context: CommandContext, { name, nodeId }: Node): Promise<void> {
+  const { layout, state } = await lookAtWorkspace(context);
+  const result = state.value.init?.result;
+  if (result === undefined)
+    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { keyPem, pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
+  const signature = signEd25519(keyPem, resetStatement({ clusterId: result.clusterId, nodeId }));
+  const ownerPubKey = Buffer.from(pubKeyBase64, 'base64');
+  await context.host.step('node-order', `Ordering ${name} to be fresh`, () =>
+    ask(context, (_, { signal }, of) =>
+      of(NodeStreams).resetNode(
+        { node: nodeId, order: { ownerPubKey, signature } },
+        { signal, timeoutMs: ORDER_MS },
+      ),
+    ),
+  );
+}
