@@ -13,16 +13,28 @@ interface Resident {
   readonly cpuLimitPercent?: number;
 }
 
-/** What stays running on a control-plane node and is ours. */
-const RESIDENTS: readonly Resident[] = [
+const ON_EVERY_NODE: readonly Resident[] = [
   { name: 'agent', unit: 'bootstrapper', memoryLimitMb: 48, cpuLimitPercent: 0.2 },
-  { name: 'joinservice', unit: 'cluster-joinservice', memoryLimitMb: 80 },
   { name: 'API balancer', unit: 'cluster-apilb' },
 ];
+/** What stays running and is ours. */
+const RESIDENTS = {
+  'control-plane node': [
+    ...ON_EVERY_NODE,
+    { name: 'joinservice', unit: 'cluster-joinservice', memoryLimitMb: 80 },
+    { name: 'signer', unit: 'cluster-signer' },
+  ],
+  worker: ON_EVERY_NODE,
+} as const satisfies Record<string, readonly Resident[]>;
 
-/** The resident programs of a first node that has nothing to do: memory of their own and CPU time over a minute. */
-export async function measureIdle(node: LocalNode, signal: AbortSignal): Promise<readonly BenchResult[]> {
-  const script = `for unit in ${RESIDENTS.map(({ unit }) => unit).join(' ')}; do
+/** The resident programs of a node that has nothing to do: memory of their own and CPU time over a minute. */
+export async function measureIdle(
+  node: LocalNode,
+  signal: AbortSignal,
+  kind: keyof typeof RESIDENTS = 'control-plane node',
+): Promise<readonly BenchResult[]> {
+  const residents: readonly Resident[] = RESIDENTS[kind];
+  const script = `for unit in ${residents.map(({ unit }) => unit).join(' ')}; do
     pid=$(systemctl show --property MainPID --value $unit)
     echo "$unit $pid $(sed -n 's/^RssAnon:[^0-9]*\\([0-9]*\\) kB$/\\1/p' /proc/$pid/status) $(cut -d' ' -f14-17 /proc/$pid/stat)"
   done`;
@@ -35,8 +47,8 @@ export async function measureIdle(node: LocalNode, signal: AbortSignal): Promise
   const before = await look();
   await wait(IDLE_SECONDS);
   const after = await look();
-  return RESIDENTS.flatMap((resident) =>
-    resultsOf(resident, before.get(resident.unit), after.get(resident.unit)),
+  return residents.flatMap((resident) =>
+    resultsOf(resident, kind, before.get(resident.unit), after.get(resident.unit)),
   );
 }
 
@@ -63,6 +75,7 @@ export function parseReadings(text: string): ReadonlyMap<string, Reading> {
 
 function resultsOf(
   { name, memoryLimitMb, cpuLimitPercent }: Resident,
+  kind: string,
   before: Reading | undefined,
   after: Reading | undefined,
 ): readonly BenchResult[] {
@@ -72,14 +85,14 @@ function resultsOf(
   const seconds = after.cpuSeconds - before.cpuSeconds;
   return [
     {
-      name: `${name}, idle: anonymous memory`,
+      name: `${name}, idle on a ${kind}: anonymous memory`,
       value: after.anonymousBytes / MB,
       unit: 'MB',
       ...(memoryLimitMb === undefined ? {} : { limit: memoryLimitMb }),
-      detail: 'RssAnon on a control-plane node',
+      detail: `RssAnon on a ${kind}`,
     },
     {
-      name: `${name}, idle: CPU`,
+      name: `${name}, idle on a ${kind}: CPU`,
       value: (seconds / IDLE_SECONDS) * 100,
       unit: '%',
       ...(cpuLimitPercent === undefined ? {} : { limit: cpuLimitPercent }),

@@ -72,25 +72,31 @@ export class WorkerRounds implements AsyncDisposable {
 
   /** So many machines in the same moment: from the first one's ticket on its disk until all are Ready, in ms. */
   async ours(count: number): Promise<number> {
-    const { machines, root } = this.#ground.bench;
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
     this.#ourWorkers += count;
-    const find = async (name: string): Promise<LocalNode> => {
-      const cluster = await findCluster(machines, { root, name: OURS });
-      if (cluster === undefined) throw new Error(`there is no cluster ${OURS}`);
-      return cluster.node(name);
-    };
-    const first = await find('n1');
+    const first = await this.find('n1');
     const up = ['mini', 'up', '--name', OURS, '--control-planes', '1', '--workers', String(this.#ourWorkers)];
     const [, ...readyMs] = await Promise.all([
       this.#ground.cli(up),
       ...names.map((name) => this.#readyAt(first, name)),
     ]);
     const tickets = names.map(async (name) => {
-      const { data } = (await find(name)).paths;
+      const { data } = (await this.find(name)).paths;
       return (await stat(join(data, 'cluster/credentials/node.crt'))).mtimeMs;
     });
     return Math.max(...readyMs) - Math.min(...(await Promise.all(tickets)));
+  }
+
+  /** A machine of ours. */
+  async find(name: string): Promise<LocalNode> {
+    const { machines, root } = this.#ground.bench;
+    const cluster = await findCluster(machines, { root, name: OURS });
+    if (cluster === undefined) throw new Error(`there is no cluster ${OURS}`);
+    return cluster.node(name);
+  }
+
+  get signal(): AbortSignal {
+    return this.#ground.bench.signal;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

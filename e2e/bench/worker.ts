@@ -1,3 +1,4 @@
+import { measureIdle } from './idle.ts';
 import { WorkerRounds } from './worker-rounds.ts';
 import { median, ratioOf, type BenchResult } from './result.ts';
 
@@ -6,7 +7,7 @@ const AT_ONCE = 5;
 
 /**
  * A machine that becomes a worker, from its ticket to Ready, against programs, images and `kubeadm join` by hand on an
- * equal machine, in turns; then five machines at once against one.
+ * equal machine, in turns; then five machines at once against one, and what stays running on one.
  */
 export async function runWorkerBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
   await using place = await WorkerRounds.open();
@@ -20,6 +21,7 @@ export async function runWorkerBench(rounds = ROUNDS): Promise<readonly BenchRes
     ours.push(await place.ours(1));
   }
   await place.removeTheirs();
+  const idle = await measureIdle(await place.find('n2'), place.signal, 'worker');
   const many = await place.ours(AT_ONCE);
   return [
     {
@@ -40,6 +42,7 @@ export async function runWorkerBench(rounds = ROUNDS): Promise<readonly BenchRes
       limit: 2.5,
       detail: `${seconds(many)}; one ${seconds(median(ours))}`,
     },
+    ...idle,
   ];
 }
 
