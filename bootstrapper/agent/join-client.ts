@@ -28,6 +28,8 @@ export function createJoinClient(
     readonly directed: DirectedEndpoints;
     readonly ownAddress: () => string;
     readonly version: string;
+    /** Whether the machine is fit to be a member. */
+    readonly checkMachine: () => Promise<void>;
   },
 ): JoinClient {
   const { provisioning, identity, evidence, ownerKeys, ownAddress, version } = options;
@@ -40,6 +42,7 @@ export function createJoinClient(
       clock,
       log: log.child('join'),
       random,
+      checkMachine: options.checkMachine,
       upgrade: joinUpgrades({ issuers: evidence.issuers, attestation, clock }),
       keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
     },

@@ -22,6 +22,14 @@ const refusals = defineErrors({
 });
 const refused = (code: keyof typeof refusals): CodedError => new CodedError(refusals, code, 'deciding');
 
+const unfit = new CodedError(
+  defineErrors({
+    'preflight-swap': { fault: 'operator', exit: 'swap', retryable: true, meaning: 'swap', fix: 'off' },
+  }),
+  'preflight-swap',
+  'checking the machine',
+);
+
 let cluster: FakeCluster;
 let life: AbortController;
 beforeEach(async () => {
@@ -33,7 +41,14 @@ afterEach(async () => {
   await cluster[Symbol.asyncDispose]();
 });
 
-function createMachine(options: { ownerKey?: Uint8Array; endpoints?: string[]; nowMs?: () => number } = {}) {
+function createMachine(
+  options: {
+    ownerKey?: Uint8Array;
+    endpoints?: string[];
+    nowMs?: () => number;
+    checkMachine?: () => Promise<void>;
+  } = {},
+) {
   const keys = createMachineKeys();
   const files = new MemoryFiles();
   const privKey = new Secret(keys.privateKey);
@@ -49,6 +64,7 @@ function createMachine(options: { ownerKey?: Uint8Array; endpoints?: string[]; n
         readEnrolment: () => Promise.resolve(undefined),
         answerChallenge: () => Promise.reject(new Error('no TPM')),
       },
+      checkMachine: options.checkMachine ?? (() => Promise.resolve()),
       upgrade: joinUpgrades({ issuers: [new MachineKeyIssuer({ privKey })], attestation: undefined, clock }),
       keys: () =>
         ensureTicketKeys(files, {
@@ -113,6 +129,24 @@ describe('JoinClient', () => {
     using granted = await createMachine().client.admit(life.signal);
     const { controlPlaneKeys } = await granted.commit(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
+  });
+
+  test('asks nobody while the machine is not fit, says what it lacks, and goes on when it is', async () => {
+    let lacks = 1;
+    const { client } = createMachine({
+      checkMachine: () => (lacks-- > 0 ? Promise.reject(unfit) : Promise.resolve()),
+    });
+    const asking = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('preflight-swap');
+    expect(cluster.said).toEqual([]);
+    using granted = await asking;
+    expect(granted.record.clusterId).toBe(cluster.clusterId);
+  });
+
+  test('a machine that is bound to its cluster is not checked again: what runs there is its own', async () => {
+    const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
+    const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
+    expect((await client.ticket(record, life.signal)).nodeName).toBe('w1');
   });
 
   test('tells nothing to a cluster of another owner and goes on asking', async () => {

@@ -42,6 +42,8 @@ export interface JoinClientPorts extends SessionPorts {
   readonly random: () => number;
   /** Keys to ask with: the same kubelet keys each time. */
   readonly keys: () => Promise<TicketKeyRing>;
+  /** Whether this machine is fit to be a member, before anybody is asked to let it in; rejects with what it lacks. */
+  readonly checkMachine: () => Promise<void>;
 }
 
 export interface JoinClientOptions {
@@ -210,11 +212,14 @@ export class JoinClient {
     for (let lastError: JoinProblem | undefined; ;) {
       using round = childSignal(signal);
       this.#hurry = () => round.abort(new Hurried('somebody knows better'));
-      const at = { endpoint: '', openedMs: Infinity };
+      const at = { endpoint: '', openedMs: Infinity, asked: [] as readonly string[] };
       try {
         const endpoints = await this.#endpoints(target, round.signal);
         if (endpoints.length > 0) {
+          at.asked = endpoints;
           this.#status.set({ kind: 'asking', endpoints, sinceMs, lastError });
+          // Who is bound to a cluster has changed already, and finds its own programs on its ports.
+          if (target.boundTo === undefined) await this.#ports.checkMachine();
           const session = await this.#open(endpoints, target, round.signal);
           at.endpoint = session.endpoint;
           at.openedMs = this.#ports.clock.monotonicMs();
@@ -227,6 +232,8 @@ export class JoinClient {
         if (round.signal.aborted) continue;
         lastError = this.#problem(error);
         const { log, clock } = this.#ports;
+        if (at.asked.length > 0)
+          this.#status.set({ kind: 'asking', endpoints: at.asked, sinceMs, lastError });
         if (at.endpoint !== '' && error instanceof RemoteError && !error.retryable)
           throw new FinalRefusal(at.endpoint, error);
         if (clock.monotonicMs() - at.openedMs > SETTLED_MS) pause.forget();
