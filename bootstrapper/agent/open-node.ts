@@ -77,16 +77,8 @@ export async function openNode(
   const stores: OpenNode['stores'] = [PLACES.store, ...provisioning.seedStores];
   const store = new BlobStore({ files, streams, roots: stores });
   const events = new FileEventStore(files, PLACES.events);
-  const phases = await PhaseLog.open({
-    store: events,
-    clock,
-    log: log.child('phases'),
-  });
-  const { lock, evidence } = openTrust(ports, {
-    provisioning,
-    identity,
-    signal,
-  });
+  const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
+  const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
   const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
   const checks = createMachineChecks(ports, provisioning);
   const preflight = (spec: InitSpec): Promise<void> => checks.forInit(spec);
@@ -112,15 +104,7 @@ export async function openNode(
   const { ownerKeys } = owners;
   const { version } = options;
   const joinClient = createJoinClient(ports, {
-    ...{
-      provisioning,
-      identity,
-      evidence,
-      ownerKeys,
-      directed,
-      ownAddress,
-      version,
-    },
+    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version },
     checkMachine: () => checks.forJoin(),
   });
   const handlers = createEnrolmentHandlers({
@@ -153,22 +137,14 @@ export async function openNode(
     ...owners,
     joinClient,
     directed,
-    resetOrders: new ResetOrders({
-      files,
-      places: PLACES,
-      ownerKeys,
-      nodeId: identity.nodeId,
-    }),
+    resetOrders: new ResetOrders({ files, places: PLACES, ownerKeys, nodeId: identity.nodeId }),
     isSpokenFor: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,
     values,
     phases,
     job,
-    enrolment: new Enrolment<Membership>({
-      handlers,
-      log: log.child('enrolment'),
-    }),
+    enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
     stores,
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
     curators,
@@ -192,19 +168,8 @@ function openTrust(
   const register =
     tpm === undefined || provisioning.tpm.kind === 'none'
       ? {}
-      : {
-          register: new TpmLockRegister({
-            tpm,
-            pcr: provisioning.tpm.lockPcr,
-            signal,
-          }),
-        };
-  const lock = new NodeLock({
-    files,
-    path: PLACES.lock,
-    nowMs: () => clock.nowMs(),
-    ...register,
-  });
+      : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => clock.nowMs(), ...register });
   const evidence = createMachineEvidence({
     provisioning,
     tpm,
@@ -223,10 +188,7 @@ function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNod
   const raw = (base64: string): Uint8Array => Buffer.from(base64, 'base64');
   const named = (base64: string, name: string): NamedKey => {
     const key = Buffer.concat([ED25519_SPKI_PREFIX, raw(base64)]);
-    return {
-      name,
-      pubKeyDer: spkiOf(createPublicKey({ key, format: 'der', type: 'spki' })),
-    };
+    return { name, pubKeyDer: spkiOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
   };
   return {
     ownerKeys: [raw(first), ...more.map(raw)],
