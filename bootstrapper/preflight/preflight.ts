@@ -24,7 +24,7 @@ export function refuseOtherAddress(address: string, addresses: readonly string[]
   const now = addresses.length === 0 ? 'no address' : addresses.join(', ');
   throw new PreflightError(
     'preflight-address-changed',
-    `starting what serves at ${address}: this machine has ${now} now`,
+    `serving at ${address}: this machine has ${now} now`,
     { details: { address, addresses } },
   );
 }
