@@ -17,6 +17,7 @@ import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { NodeView } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { JoinError } from './errors.ts';
+import { SharedRead } from './shared-read.ts';
 
 /** Where a control plane answers. */
 export interface ControlPlane {
@@ -39,9 +40,12 @@ export interface ClusterFactsPorts {
 /** What a machine is told about the cluster: before it says anything, and with its ticket. */
 export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
+  /** Machines come by the rack, and each of them needs all nodes. */
+  readonly #nodes: SharedRead<readonly NodeView[]>;
 
   constructor(ports: ClusterFactsPorts) {
     this.#ports = ports;
+    this.#nodes = new SharedRead({ read: ports.listNodes, clock: ports.clock });
   }
 
   /** The first message of an admission: which cluster this is, in a form that only its own node can give in this session. */
@@ -75,8 +79,9 @@ export class ClusterFacts {
 
   /** Nodes that run a control plane now, this one first; never empty. */
   async controlPlanes(signal: AbortSignal): Promise<readonly [ControlPlane, ...ControlPlane[]]> {
-    const { own, listNodes } = this.#ports;
-    const nodes = await listNodes(signal);
+    const { own } = this.#ports;
+    const nodes = await this.#nodes.get();
+    signal.throwIfAborted();
     const name = nodes.find(({ record }) => record.nodeId === own.nodeId)?.record.name ?? own.nodeId;
     const others = nodes
       .filter(({ record }) => record.nodeId !== own.nodeId && isMemberState(record.state))
@@ -90,7 +95,8 @@ export class ClusterFacts {
 
   /** Who, of the nodes that are alive, names an address as its own. */
   async holderOf(address: string, signal: AbortSignal): Promise<string | undefined> {
-    const nodes = await this.#ports.listNodes(signal);
+    const nodes = await this.#nodes.get();
+    signal.throwIfAborted();
     return nodes.find((view) => view.isBeating && addressOf(view) === address)?.record.nodeId;
   }
 }

@@ -24,6 +24,15 @@ export interface CommitPorts {
   readonly nodeId: string;
 }
 
+/** Which machine the evidence of a commit's own session is of, and how often it was locked. */
+export interface CommitEvidence {
+  /** undefined for evidence without a TPM. */
+  readonly akName: string | undefined;
+  readonly identity: string;
+  /** undefined where nothing counts. */
+  readonly lockCounter: bigint | undefined;
+}
+
 /** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */
 export class Commits {
   readonly #ports: CommitPorts;
@@ -35,13 +44,8 @@ export class Commits {
   /**
    * Makes an admitted machine a member: checks everything again, then one transaction. The same machine that asks again
    * gets the membership that is there.
-   * @param akName of the evidence of this very session; undefined for evidence without a TPM
    */
-  async commit(
-    nodeId: string,
-    evidence: { readonly akName: string | undefined; readonly identity: string },
-    signal: AbortSignal,
-  ): Promise<NodeRecord> {
+  async commit(nodeId: string, evidence: CommitEvidence, signal: AbortSignal): Promise<NodeRecord> {
     for (let tries = 0; tries < TRIES; tries++) {
       const policy = policyInForce(this.#ports.configuration);
       const nowMs = this.#ports.clock.nowMs();
@@ -69,7 +73,7 @@ export class Commits {
   /** The request that was admitted, if this is the machine that was. */
   async #admitted(
     nodeId: string,
-    evidence: { readonly akName: string | undefined; readonly identity: string },
+    evidence: CommitEvidence,
     at: { readonly nowMs: number; readonly signal: AbortSignal },
   ): Promise<Asking> {
     const key = records.join.key(nodeId);
@@ -87,9 +91,10 @@ export class Commits {
     if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < at.nowMs)
       throw new JoinError('join-admission-expired', `ticketing ${nodeId}`);
     // Its clock was judged when it asked; by now it is this session that counts.
+    const { lockCounter } = evidence;
     return {
       nodeId,
-      machine,
+      machine: { ...machine, ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }) },
       claimed: { ...claimed, clockOffsetMs: 0 },
       pubKeyDer: Buffer.from(pubKey, 'base64'),
       facts: [],

@@ -61,6 +61,14 @@ export const joinErrors = defineErrors({
     'Restart its agent, which shows the lock before anything else; if it stays so, reset the machine and let it join anew.',
     'peer',
   ),
+  'join-machine-copied': final(
+    'The TPM of this machine went back in time, or counted more than went by: its state was restored from a copy, or a copy of it runs elsewhere.',
+    'Find out which machine is the real one. Then remove the node (`cluster node delete`), reset the machine and let it join anew; a copied TPM state stays copied, so give it a new one.',
+  ),
+  'join-locked-again': final(
+    'The machine was locked again since it joined: it was wiped and its disk put back, or it belonged to another cluster meanwhile.',
+    'Remove the node (`cluster node delete`), reset the machine and let it join anew.',
+  ),
   'join-identity-unproved': passing(
     'The policy admits proved machines only, and nobody vouches for the hardware of this one: no manufacturer that is trusted, no inventory.',
     'Add the manufacturer’s root or the machine’s identity to the configuration, or let an operator decide (`join.policy: approve`).',

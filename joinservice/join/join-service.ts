@@ -26,6 +26,7 @@ import { runSweep } from './open-requests.ts';
 import { PolicySource } from './policy-source.ts';
 import { readAttestation, type AttestationInForce } from './read-attestation.ts';
 import { Refusals } from './refusals.ts';
+import { Sightings } from './sightings.ts';
 import { Tickets, type TicketSigner } from './tickets.ts';
 
 /** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
@@ -101,6 +102,7 @@ export class JoinService {
       commits,
       facts,
       signer: options.signer,
+      sightings: new Sightings({ etcd, clock }),
       checkLocked: (peer) => this.#checkLocked(peer),
     });
     const parts = {

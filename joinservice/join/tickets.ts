@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { machineIdentityText } from '../../internal/attestation/index.ts';
+import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
@@ -12,10 +13,11 @@ import type {
 } from '../joinproto/gen/join_pb.js';
 import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
-import type { Commits } from './commits.ts';
+import type { CommitEvidence, Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { address, verifyKey } from './hello.ts';
 import { akNameOf } from './machine.ts';
+import type { Sightings } from './sightings.ts';
 
 const MAX_CSR_BYTES = 8192;
 const MAX_SPKI_BYTES = 256;
@@ -30,6 +32,7 @@ export interface TicketPorts {
   readonly commits: Commits;
   readonly facts: ClusterFacts;
   readonly signer: TicketSigner;
+  readonly sightings: Sightings;
   /** Throws unless the evidence of this session shows that its machine is bound to this cluster. */
   readonly checkLocked: (peer: AttestedPeer) => void;
 }
@@ -54,6 +57,7 @@ export class Tickets {
     await this.#checkAddress(nodeId, claimed, signal);
     this.#ports.checkLocked(peer);
     const node = await this.#ports.commits.commit(nodeId, evidenceOf(peer), signal);
+    await this.#checkSame(node, peer, signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
   }
 
@@ -65,8 +69,15 @@ export class Tickets {
     const node = await this.#member(nodeId, signal);
     checkMachine(node, peer);
     this.#ports.checkLocked(peer);
+    await this.#checkSame(node, peer, signal);
     await this.#checkAddress(nodeId, claimed, signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
+  }
+
+  /** The very machine that took its ticket, in the life that it took it in: neither a copy nor put back. */
+  async #checkSame(node: NodeRecord, peer: AttestedPeer, signal: AbortSignal): Promise<void> {
+    checkLockCounter(node, peer);
+    await this.#ports.sightings.note(node, peer, signal);
   }
 
   async #ticket(
@@ -134,11 +145,27 @@ export class Tickets {
 }
 
 /** Which machine the evidence of a session is of. */
-export function evidenceOf(peer: AttestedPeer): {
-  readonly akName: string | undefined;
-  readonly identity: string;
-} {
-  return { akName: akNameOf(peer), identity: machineIdentityText(peer.machineIdentity) };
+export function evidenceOf(peer: AttestedPeer): CommitEvidence {
+  return {
+    akName: akNameOf(peer),
+    identity: machineIdentityText(peer.machineIdentity),
+    lockCounter: lockCounterOf(peer),
+  };
+}
+
+/** Its TPM counts locks: one more than at the commit, and the machine was wiped and bound anew in between. */
+function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
+  const expected = admission?.lockCounter;
+  if (expected === undefined) return;
+  const actual = lockCounterOf(peer)?.toString() ?? 'none';
+  if (actual !== expected)
+    throw new JoinError(
+      'join-locked-again',
+      `ticketing ${nodeId}: lock counter ${actual}, on record ${expected}`,
+      {
+        details: { expected, actual },
+      },
+    );
 }
 
 /** A key is a member's only together with the machine that it was admitted with. */

@@ -49,6 +49,7 @@ export interface MemberCredentials {
 export class MemberSigner {
   readonly #etcd: KeySpace;
   readonly #keys: KeyRing;
+  #knownLifetimes: { readonly modRevision: bigint; readonly lifetimes: CertificatesConfig } | undefined;
 
   /** @param etcd the cluster's records; reading is enough */
   constructor(options: { readonly etcd: KeySpace; readonly keys: KeyRing }) {
@@ -118,13 +119,17 @@ export class MemberSigner {
     }
   }
 
-  /** As the operators' document says. */
+  /** As the operators' document says, which is read once for each time it was written: it may list a thousand machines. */
   async #lifetimes(signal: AbortSignal): Promise<CertificatesConfig> {
     const entry = await this.#etcd.get(CONFIGURATION_KEY, { signal });
     if (entry === undefined) throw notOnRecord(CONFIGURATION_KEY);
-    const { document } = records.configuration.decode(CONFIGURATION_KEY, entry.value);
+    const { modRevision, value } = entry;
+    if (this.#knownLifetimes?.modRevision === modRevision) return this.#knownLifetimes.lifetimes;
+    const { document } = records.configuration.decode(CONFIGURATION_KEY, value);
     const text = Buffer.from(document, 'base64').toString('utf8');
-    return parseClusterConfig(text, CONFIGURATION_KEY).certificates;
+    const lifetimes = parseClusterConfig(text, CONFIGURATION_KEY).certificates;
+    this.#knownLifetimes = { modRevision, lifetimes };
+    return lifetimes;
   }
 
   async #cluster(signal: AbortSignal): Promise<ClusterRecord> {
