@@ -1,47 +1,35 @@
-import { createPublicKey } from "node:crypto";
-import { BlobStore } from "../../internal/bundle/index.ts";
-import type { Provisioning } from "../../internal/config/index.ts";
-import { spkiOf } from "../../internal/pki/index.ts";
-import {
-  createMachineEvidence,
-  createTpm,
-  TpmLockRegister,
-  type MachineEvidence,
-} from "../attest/index.ts";
-import type { NamedKey } from "../consensus/index.ts";
-import { CuratorClient, fetchBlob } from "../curatorclient/index.ts";
-import { CURATOR_PORT } from "../curatorunit/index.ts";
-import { Enrolment, type Membership } from "../enrolment/index.ts";
-import {
-  InitJob,
-  type BlobUploads,
-  type InitSpec,
-} from "../initserver/index.ts";
-import type { JoinClient } from "../joinclient/index.ts";
-import type { ComponentPorts, HostSettings } from "../kubernetes/index.ts";
-import { NodeLock } from "../nodelock/index.ts";
-import { FileEventStore, PhaseLog } from "../phases/index.ts";
-import { ResetOrders } from "../reset/index.ts";
-import { RoleValues } from "../roleserve/index.ts";
-import { untilAddress } from "./address.ts";
-import type { AgentOptions, AgentPorts } from "./agent-ports.ts";
-import { createBlobUploads, createComponentSource } from "./component-store.ts";
-import { DirectedEndpoints } from "./directed-endpoints.ts";
-import { lifetimesOf } from "./control-plane-renewal.ts";
-import { createJoinClient } from "./join-client.ts";
-import { createMachineChecks } from "./machine-checks.ts";
-import { createEnrolmentHandlers } from "./enrolment-handlers.ts";
-import {
-  loadMachineIdentity,
-  type MachineIdentity,
-} from "./machine-identity.ts";
-import { NodeState } from "./node-state.ts";
-import { PLACES } from "./places.ts";
-import { withValidCertificates } from "./renewal.ts";
-import { refuseLostMachineKey } from "./way-on.ts";
+import { createPublicKey } from 'node:crypto';
+import { BlobStore } from '../../internal/bundle/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import { spkiOf } from '../../internal/pki/index.ts';
+import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
+import type { NamedKey } from '../consensus/index.ts';
+import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
+import { CURATOR_PORT } from '../curatorunit/index.ts';
+import { Enrolment, type Membership } from '../enrolment/index.ts';
+import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
+import type { JoinClient } from '../joinclient/index.ts';
+import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { FileEventStore, PhaseLog } from '../phases/index.ts';
+import { ResetOrders } from '../reset/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { untilAddress } from './address.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { createBlobUploads, createComponentSource } from './component-store.ts';
+import { DirectedEndpoints } from './directed-endpoints.ts';
+import { lifetimesOf } from './control-plane-renewal.ts';
+import { createJoinClient } from './join-client.ts';
+import { createMachineChecks } from './machine-checks.ts';
+import { createEnrolmentHandlers } from './enrolment-handlers.ts';
+import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
+import { NodeState } from './node-state.ts';
+import { PLACES } from './places.ts';
+import { withValidCertificates } from './renewal.ts';
+import { refuseLostMachineKey } from './way-on.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
+const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** What this machine is and what it has on disk, opened once per life of the agent. */
 export interface OpenNode {
@@ -67,7 +55,7 @@ export interface OpenNode {
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
-  readonly sources: Pick<ComponentPorts, "install" | "blob" | "bring">;
+  readonly sources: Pick<ComponentPorts, 'install' | 'blob' | 'bring'>;
   /** This node's way to the curators of its cluster. */
   readonly curators: CuratorClient;
 }
@@ -79,48 +67,33 @@ export async function openNode(
 ): Promise<OpenNode> {
   const { files, streams, clock, log, machine } = ports;
   const { provisioning } = options;
-  for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment])
-    await files.makeDirectory(folder);
+  for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment]) await files.makeDirectory(folder);
   await refuseLostMachineKey(files);
   const identity = await loadMachineIdentity(files, PLACES);
-  log.info("this machine", {
+  log.info('this machine', {
     fingerprint: identity.fingerprint,
     nodeId: identity.nodeId,
     version: options.version,
   });
-  const stores: OpenNode["stores"] = [PLACES.store, ...provisioning.seedStores];
+  const stores: OpenNode['stores'] = [PLACES.store, ...provisioning.seedStores];
   const store = new BlobStore({ files, streams, roots: stores });
   const events = new FileEventStore(files, PLACES.events);
-  const phases = await PhaseLog.open({
-    store: events,
-    clock,
-    log: log.child("phases"),
-  });
-  const { lock, evidence } = openTrust(ports, {
-    provisioning,
-    identity,
-    signal,
-  });
-  const addressNow = (): string =>
-    provisioning.address ?? machine.addresses()[0] ?? "127.0.0.1";
+  const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
+  const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
+  const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
   const checks = createMachineChecks(ports, provisioning);
   const preflight = (spec: InitSpec): Promise<void> => checks.forInit(spec);
-  const job = new InitJob(
-    { files, lock, phases, preflight, ownAddress: addressNow },
-    PLACES.init,
-  );
+  const job = new InitJob({ files, lock, phases, preflight, ownAddress: addressNow }, PLACES.init);
   const ownAddress = (): string => {
     const accepted = job.accepted.peek();
-    return (
-      (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow()
-    );
+    return (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow();
   };
   const values = new RoleValues();
   const curators = new CuratorClient({
     reads: values,
     keyPem: identity.keyPem,
     clock,
-    log: log.child("curators"),
+    log: log.child('curators'),
     port: CURATOR_PORT,
     staticHosts: [],
     random: ports.random,
@@ -132,30 +105,21 @@ export async function openNode(
   const { ownerKeys } = owners;
   const { version } = options;
   const joinClient = createJoinClient(ports, {
-    ...{
-      provisioning,
-      identity,
-      evidence,
-      ownerKeys,
-      directed,
-      ownAddress,
-      version,
-    },
+    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version },
     checkMachine: () => checks.forJoin(),
   });
   const handlers = createEnrolmentHandlers({
     ...{ files, lock, job, state, values, ownAddress },
     joinClient: {
       admit: async (asking) => {
-        const hasOne = (): boolean =>
-          provisioning.address !== undefined || machine.addresses().length > 0;
+        const hasOne = (): boolean => provisioning.address !== undefined || machine.addresses().length > 0;
         await untilAddress({ hasOne, clock, log }, asking);
         return joinClient.admit(asking);
       },
       ticket: (record, asking) => joinClient.ticket(record, asking),
       joined: (membership) => joinClient.joined(membership),
     },
-    log: log.child("enrolment"),
+    log: log.child('enrolment'),
     withValidCertificates: (membership, resuming) =>
       withValidCertificates(
         {
@@ -176,42 +140,26 @@ export async function openNode(
     identity,
     evidence,
     host: {
-      restrictOomScoreAdj:
-        provisioning.containerRuntime.restrictOomScoreAdj ?? false,
+      restrictOomScoreAdj: provisioning.containerRuntime.restrictOomScoreAdj ?? false,
       failCgroupV1: provisioning.kubelet.failCgroupV1 ?? true,
     },
     ownAddress,
     ...owners,
     joinClient,
     directed,
-    resetOrders: new ResetOrders({
-      files,
-      places: PLACES,
-      ownerKeys,
-      nodeId: identity.nodeId,
-    }),
+    resetOrders: new ResetOrders({ files, places: PLACES, ownerKeys, nodeId: identity.nodeId }),
     isSpokenFor: async () =>
-      (await state.membership.load()) !== undefined ||
-      (await lock.read())?.by === "join",
+      (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,
     values,
     phases,
     job,
-    enrolment: new Enrolment<Membership>({
-      handlers,
-      log: log.child("enrolment"),
-    }),
+    enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
     stores,
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
     curators,
-    sources: createComponentSource(
-      { store, files, streams, signal },
-      (blob, fetchSignal) =>
-        fetchBlob(
-          { store, curators, clock, log: log.child("fetch") },
-          blob,
-          fetchSignal,
-        ),
+    sources: createComponentSource({ store, files, streams, signal }, (blob, fetchSignal) =>
+      fetchBlob({ store, curators, clock, log: log.child('fetch') }, blob, fetchSignal),
     ),
   };
 }
@@ -228,21 +176,10 @@ function openTrust(
   const { provisioning, identity, signal } = options;
   const tpm = createTpm(provisioning.tpm, clock);
   const register =
-    tpm === undefined || provisioning.tpm.kind === "none"
+    tpm === undefined || provisioning.tpm.kind === 'none'
       ? {}
-      : {
-          register: new TpmLockRegister({
-            tpm,
-            pcr: provisioning.tpm.lockPcr,
-            signal,
-          }),
-        };
-  const lock = new NodeLock({
-    files,
-    path: PLACES.lock,
-    nowMs: () => clock.nowMs(),
-    ...register,
-  });
+      : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
+  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => clock.nowMs(), ...register });
   const evidence = createMachineEvidence({
     provisioning,
     tpm,
@@ -257,22 +194,14 @@ function openTrust(
 }
 
 /** Provisioning has at least one owner key; each is known raw (to compare) and by name (to record). */
-function ownersFrom({
-  ownerKeys: [first, ...more],
-}: Provisioning): Pick<OpenNode, "ownerKeys" | "owners"> {
-  const raw = (base64: string): Uint8Array => Buffer.from(base64, "base64");
+function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNode, 'ownerKeys' | 'owners'> {
+  const raw = (base64: string): Uint8Array => Buffer.from(base64, 'base64');
   const named = (base64: string, name: string): NamedKey => {
     const key = Buffer.concat([ED25519_SPKI_PREFIX, raw(base64)]);
-    return {
-      name,
-      pubKeyDer: spkiOf(createPublicKey({ key, format: "der", type: "spki" })),
-    };
+    return { name, pubKeyDer: spkiOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
   };
   return {
     ownerKeys: [raw(first), ...more.map(raw)],
-    owners: [
-      named(first, "owner"),
-      ...more.map((key, index) => named(key, `owner-${index + 2}`)),
-    ],
+    owners: [named(first, 'owner'), ...more.map((key, index) => named(key, `owner-${index + 2}`))],
   };
 }

@@ -1,29 +1,15 @@
-import type { Peeked } from "../../internal/event/index.ts";
-import type {
-  Runnable,
-  TreeSnapshot,
-} from "../../internal/supervisor/index.ts";
-import { EVIDENCE_SOCKET } from "../../internal/atls/remote/index.ts";
-import { evidenceSocketRunnable } from "../attest/index.ts";
-import { addressRunnable } from "./address.ts";
-import { ownershipRunnable } from "./ownership.ts";
-import { signerDriver } from "./signer-driver.ts";
-import { JOINSERVICE_USER } from "../curatorunit/index.ts";
-import { consensusLayout, ETCD_PORTS } from "../consensus/index.ts";
-import {
-  AGENT_SOCKET,
-  agentSocketRunnable,
-  type MachineServicePorts,
-} from "../machineservice/index.ts";
-import type { InitServicePorts } from "../initserver/index.ts";
-import {
-  isListening,
-  Kubeadm,
-  Marks,
-  PATHS,
-  probeReadyz,
-  type RetirePorts,
-} from "../kubernetes/index.ts";
+import type { Peeked } from '../../internal/event/index.ts';
+import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
+import { evidenceSocketRunnable } from '../attest/index.ts';
+import { addressRunnable } from './address.ts';
+import { ownershipRunnable } from './ownership.ts';
+import { signerDriver } from './signer-driver.ts';
+import { JOINSERVICE_USER } from '../curatorunit/index.ts';
+import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
+import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
+import type { InitServicePorts } from '../initserver/index.ts';
+import { isListening, Kubeadm, Marks, PATHS, probeReadyz, type RetirePorts } from '../kubernetes/index.ts';
 import {
   balancerWorker,
   componentsWorker,
@@ -35,16 +21,16 @@ import {
   roleFetchWorker,
   signerWorker,
   statusPushWorker,
-} from "../roleserve/index.ts";
-import type { AgentPorts } from "./agent-ports.ts";
-import { createCertificateLister } from "./certificates.ts";
-import { controlPlaneRenewals, lifetimesOf } from "./control-plane-renewal.ts";
-import { MachineControlPlane } from "./controlplane-driver.ts";
-import { initServerRunnable, outcomeRunnable } from "./init-runnables.ts";
-import type { OpenNode } from "./open-node.ts";
-import { operatorRunnables } from "./operator-runnables.ts";
-import { PLACES } from "./places.ts";
-import { ticketRenewal } from "./renewal.ts";
+} from '../roleserve/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
+import { createCertificateLister } from './certificates.ts';
+import { controlPlaneRenewals, lifetimesOf } from './control-plane-renewal.ts';
+import { MachineControlPlane } from './controlplane-driver.ts';
+import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
+import type { OpenNode } from './open-node.ts';
+import { operatorRunnables } from './operator-runnables.ts';
+import { PLACES } from './places.ts';
+import { ticketRenewal } from './renewal.ts';
 
 export interface RunnablesOptions {
   readonly ports: AgentPorts;
@@ -56,12 +42,9 @@ export interface RunnablesOptions {
 }
 
 /** Who reads and writes which value is decided here and nowhere else. */
-export function createRunnables(
-  options: RunnablesOptions,
-): Readonly<Record<string, Runnable>> {
+export function createRunnables(options: RunnablesOptions): Readonly<Record<string, Runnable>> {
   const { files, clock, machine } = options.ports;
-  const { identity, state, values, job, enrolment, ownerKeys, curators } =
-    options.node;
+  const { identity, state, values, job, enrolment, ownerKeys, curators } = options.node;
   const { version, tree } = options;
   const reads = values;
   const facts = {
@@ -89,8 +72,7 @@ export function createRunnables(
       kubernetesStatus: values.kubernetesStatus,
       files,
       clock,
-      keepInCluster: (initId, result, signal) =>
-        driver.keepInitResult(initId, result, signal),
+      keepInCluster: (initId, result, signal) => driver.keepInitResult(initId, result, signal),
     }),
     rolefetch: roleFetchWorker({
       reads,
@@ -98,24 +80,11 @@ export function createRunnables(
       curators,
       saveRoles: (roles) => state.roles.save(roles),
     }),
-    agentsocket: agentSocketRunnable(AGENT_SOCKET, {
-      ...machineService(options),
-      files,
-    }),
-    directory: directoryWorker({
-      reads,
-      writes: values,
-      curators,
-      saved: state.directory,
-    }),
+    agentsocket: agentSocketRunnable(AGENT_SOCKET, { ...machineService(options), files }),
+    directory: directoryWorker({ reads, writes: values, curators, saved: state.directory }),
     evidence: evidenceSocketRunnable(
       { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
-      {
-        evidence: options.node.evidence,
-        files,
-        commands: options.ports.commands,
-        clock,
-      },
+      { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
     ),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
     renewal: renewalWorker({
@@ -126,7 +95,7 @@ export function createRunnables(
         createTicketRenewal(options, driver),
         ...controlPlaneRenewals({
           ...{ files, values, driver, nowMs: () => clock.nowMs() },
-          log: options.ports.log.child("renewal"),
+          log: options.ports.log.child('renewal'),
         }),
       ],
     }),
@@ -153,15 +122,11 @@ function ownAddress({ ports, node, hurry }: RunnablesOptions): Runnable {
       const begun = accepted.set ? accepted.value.nodeAddress : undefined;
       return valueOf(values.clusterMembership.peek())?.nodeAddress ?? begun;
     },
-    isInitUnderWay: () =>
-      job.accepted.peek().set && valueOf(job.outcome.peek()) === undefined,
+    isInitUnderWay: () => job.accepted.peek().set && valueOf(job.outcome.peek()) === undefined,
   });
 }
 
-function createTicketRenewal(
-  { ports, node }: RunnablesOptions,
-  driver: MachineControlPlane,
-): Renewal {
+function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineControlPlane): Renewal {
   const { state, values, joinClient, ownAddress, job } = node;
   return ticketRenewal({
     ...{ files: ports.files, state, values, joinClient, ownAddress },
@@ -174,24 +139,12 @@ function createTicketRenewal(
   });
 }
 
-function machineService({
-  ports,
-  node,
-}: RunnablesOptions): MachineServicePorts {
+function machineService({ ports, node }: RunnablesOptions): MachineServicePorts {
   const { enrolment, joinClient, directed, phases, values, identity } = node;
   const { kubernetesStatus, localRoles } = values;
   const { fingerprint, nodeId } = identity;
   return {
-    ...{
-      enrolment,
-      joinClient,
-      directed,
-      phases,
-      kubernetesStatus,
-      localRoles,
-      fingerprint,
-      nodeId,
-    },
+    ...{ enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, fingerprint, nodeId },
     clock: ports.clock,
   };
 }
@@ -200,15 +153,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
   const { files, units, commands, clock, log, machine } = ports;
   const { identity, owners, ownAddress, state, stores, values } = node;
   return new MachineControlPlane(
-    {
-      files,
-      commands,
-      units,
-      clock,
-      log: log.child("consensus"),
-      state,
-      retire: retirePorts(ports),
-    },
+    { files, commands, units, clock, log: log.child('consensus'), state, retire: retirePorts(ports) },
     {
       machine: identity,
       evidence: node.evidence,
@@ -225,14 +170,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
 }
 
 function retirePorts({ files, commands, clock, log }: AgentPorts): RetirePorts {
-  return {
-    files,
-    commands,
-    clock,
-    log: log.child("kubernetes"),
-    marks: new Marks(files),
-    isListening,
-  };
+  return { files, commands, clock, log: log.child('kubernetes'), marks: new Marks(files), isListening };
 }
 
 function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
@@ -249,13 +187,10 @@ function workloads(
   const reads = values;
   const apiServerEtcd = {
     endpoint: `https://127.0.0.1:${ETCD_PORTS.client}`,
-    ...consensusLayout(PLACES.state).user("apiserver"),
+    ...consensusLayout(PLACES.state).user('apiserver'),
   };
-  const kubeadm = new Kubeadm({ commands, log: log.child("kubeadm") });
-  const writes = {
-    ...values,
-    bootstrapSpent: () => values.bootstrapData.set(undefined),
-  };
+  const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
+  const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
   return {
     components: componentsWorker({
       reads,
@@ -265,11 +200,7 @@ function workloads(
       ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
-    signer: signerWorker({
-      reads,
-      driver: signerDriver({ files, commands, units }),
-      clock: ports.clock,
-    }),
+    signer: signerWorker({ reads, driver: signerDriver({ files, commands, units }), clock: ports.clock }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,
@@ -285,12 +216,7 @@ function workloads(
   };
 }
 
-function initService({
-  ports,
-  node,
-  version,
-  hurry,
-}: RunnablesOptions): InitServicePorts {
+function initService({ ports, node, version, hurry }: RunnablesOptions): InitServicePorts {
   const { clock, machine } = ports;
   const { job, phases, uploads, identity, enrolment } = node;
   return {
@@ -305,13 +231,11 @@ function initService({
     hurry,
     enrolmentState: () => {
       const status = enrolment.status.peek();
-      return status.set ? status.value.state : "New";
+      return status.set ? status.value.state : 'New';
     },
     enrolmentFailure: () => {
       const status = enrolment.status.peek();
-      return status.set && status.value.state === "Failed"
-        ? status.value.reason
-        : undefined;
+      return status.set && status.value.state === 'Failed' ? status.value.reason : undefined;
     },
   };
 }
