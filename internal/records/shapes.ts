@@ -65,6 +65,11 @@ const machineShape = z.strictObject({
   profile: z.enum(EVIDENCE_PROFILES),
   /** Name (hex) of the attestation key that belongs to this identity; absent without a TPM. */
   akName: z.string().optional(),
+  /** What its TPM's lock counter certified at the commit, in decimal; absent where it does not count. */
+  lockCounter: z
+    .string()
+    .regex(/^\d{1,20}$/)
+    .optional(),
   /** SHA-256 (hex) over what the verdict of the evidence was. */
   evidenceDigest: hex,
   /** Of the attestation policy that decided. */
@@ -92,6 +97,16 @@ export const identityShape = z.strictObject({
   nodeId: z.string(),
   /** Name (hex) of its attestation key: by it evidence of this machine is known again. */
   akName: z.string().optional(),
+  /** The furthest that its TPM's clock has been seen, and when: a copy can't keep the same one. */
+  sighting: z
+    .strictObject({
+      clockMs: z.string().regex(/^\d{1,20}$/),
+      resetCount: z.int(),
+      restartCount: z.int(),
+      safe: z.boolean(),
+      seenAtMs: z.int(),
+    })
+    .optional(),
 });
 
 export const JOIN_STATES = ['pending', 'approved', 'refused', 'joined'] as const;

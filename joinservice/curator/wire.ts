@@ -54,7 +54,7 @@ export function nodeToWire(view: NodeView): Node {
 }
 
 function admissionOf(admission: NonNullable<NodeRecord['admission']>) {
-  const { akName = '', timeMs, ...rest } = admission;
+  const { akName = '', lockCounter: _, timeMs, ...rest } = admission;
   return { ...rest, akName, timeMs: BigInt(timeMs) };
 }
 

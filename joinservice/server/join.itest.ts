@@ -47,7 +47,7 @@ import {
   type TestMember,
 } from '../../internal/testing/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
-import type { Tpm } from '../../internal/tpm/index.ts';
+import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { Admission, JoinState, type AuditHead } from '../curatorproto/gen/admission_pb.js';
 import { Curator, NodeState } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
@@ -610,6 +610,58 @@ describe('operators', () => {
       using locked = await f.dial(endpoint);
       expect((await locked.rejoin()).nodeName).toBe('f');
     });
+
+    test('certificates for a member that was locked again since: wiped, and its disk put back', async () => {
+      const { tpm: own } = await machine('g');
+      const g = await joined(own, 'g');
+      using before = await g.dial(endpoint);
+      expect((await before.rejoin()).nodeName).toBe('g');
+      await own.use(never, incrementLockCounter);
+      using after = await g.dial(endpoint);
+      await expectRefused(() => after.rejoin(), { code: 'join-locked-again' });
+      await expectRefused(() => after.ticketHere(), { code: 'join-locked-again' });
+    });
+
+    test('certificates for the copy of a member, whose TPM is behind what was seen', async () => {
+      const { tpm: own } = await machine('h');
+      const h = await joined(own, 'h');
+      const { identity } = await admissionOf(h.nodeId);
+      const key = records.identity.key(identity);
+      const seen = records.identity.decode(
+        key,
+        (await space.get(key, { signal: never }))?.value ?? new Uint8Array(),
+      );
+      expect(seen.sighting?.resetCount).toBeGreaterThan(0);
+      // The original has been restarted twice since the copy was made.
+      const sighting = seen.sighting && { ...seen.sighting, resetCount: seen.sighting.resetCount + 2 };
+      await write(key, records.identity.encode({ ...seen, ...(sighting && { sighting }) }));
+      using copy = await h.dial(endpoint);
+      await expectRefused(() => copy.rejoin(), {
+        code: 'join-machine-copied',
+        audit: [identity, 'join-machine-copied'],
+      });
+    });
+
+    /** A member on a TPM of its own. */
+    async function joined(own: Tpm, name: string): Promise<TestMachine> {
+      const made = new TestMachine(hardwareOf(own));
+      using session = await made.dial(endpoint);
+      const admitted = session.admitted();
+      await until(async () => space.get(records.join.key(made.nodeId), { signal: never }));
+      await approve(made.nodeId, name);
+      await admitted;
+      await session.ticket();
+      names = await nodeNames();
+      return made;
+    }
+
+    async function admissionOf(nodeId: string) {
+      const key = records.node.key(nodeId);
+      const entry = await space.get(key, { signal: never });
+      const { admission } = records.node.decode(key, entry?.value ?? new Uint8Array());
+      if (admission === undefined) throw new Error('nothing on record');
+      return admission;
+    }
 
     test('keys that the machine did not sign, and no key at all', async () => {
       using session = await b.dial(endpoint);

@@ -10,11 +10,19 @@ import {
   readEnrolmentRequest,
 } from '../../internal/attestation/enrol/index.ts';
 import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
+import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
 import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
-import { extendPcr, readPcrs, type Tpm } from '../../internal/tpm/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  extendPcr,
+  incrementLockCounter,
+  readPcrs,
+  startLockCounter,
+  type Tpm,
+} from '../../internal/tpm/index.ts';
 import {
   Join,
   type AdmissionEvent,
@@ -48,7 +56,7 @@ export interface TestHardware {
   readonly enrolment: () => Promise<Uint8Array>;
   readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
   /** Shows from now on that the machine is bound to a cluster. */
-  readonly lock: (clusterId: string) => Promise<void>;
+  readonly lock?: (clusterId: string) => Promise<void>;
 }
 
 const never = new AbortController().signal;
@@ -56,7 +64,7 @@ const never = new AbortController().signal;
 /** A machine with a TPM that is really there. */
 export function hardwareOf(tpm: Tpm): TestHardware {
   return {
-    issuer: createTpmIssuer({ tpm, pcrs: QUOTED }),
+    issuer: createTpmIssuer({ tpm, pcrs: QUOTED, lockCounter: true }),
     enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
     answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
     lock: (clusterId) =>
@@ -64,9 +72,21 @@ export function hardwareOf(tpm: Tpm): TestHardware {
         const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;
         const before = (await readPcrs(connection, selection, signal)).get(DEFAULT_LOCK_PCR);
         if (before?.some((byte) => byte !== 0) === true) return;
+        await startLockCounter(connection, signal);
+        await incrementLockCounter(connection, signal);
         const digest = lockDigest(clusterId);
         await extendPcr(connection, { pcr: DEFAULT_LOCK_PCR, hash: 'sha256', digest }, signal);
       }),
+  };
+}
+
+/** A machine that has nothing but its key. */
+export function keyHardwareOf(privKey: KeyObject): TestHardware {
+  return {
+    issuer: new MachineKeyIssuer({ privKey: new Secret(privKey) }),
+    enrolment: () => Promise.resolve(new Uint8Array()),
+    answer: () => Promise.reject(new Error('a machine without a TPM was challenged')),
+    lock: () => Promise.resolve(),
   };
 }
 
@@ -94,7 +114,7 @@ export class TestMachine {
       trust: {
         trust: 'mutual',
         shows: [this.#hardware.issuer],
-        accepts: [new TpmValidator()],
+        accepts: [new TpmValidator(), new MachineKeyValidator({ fingerprints: 'any' })],
         rules: () => ANY_MACHINE,
       },
       context: JOIN_CONTEXT,
@@ -205,7 +225,7 @@ export class TestSession implements Disposable {
 
   /** The commit, over a session of its own that shows the lock. */
   async ticket(joinId?: string): Promise<Ticket> {
-    await this.#hardware.lock(await this.#clusterId());
+    await this.#hardware.lock?.(await this.#clusterId());
     using session = await this.#machine.dial(this.#endpoint);
     return await session.ticketHere(joinId);
   }

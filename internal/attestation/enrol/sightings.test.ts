@@ -58,6 +58,15 @@ describe('compareSightings()', () => {
   });
 });
 
+test('a verifier says how late a session of the same power-on may come, and no later', () => {
+  const last = { ...first, clock: { ...first.clock, clockMs: first.clock.clockMs + 1000n } };
+  expect(compareSightings(last, first).map(({ kind }) => kind)).toEqual(['clock-behind']);
+  expect(compareSightings(last, first, 1000)).toEqual([]);
+  expect(compareSightings(last, first, 999).map(({ kind }) => kind)).toEqual(['clock-behind']);
+  const restarted = { ...last, clock: { ...last.clock, resetCount: last.clock.resetCount + 1 } };
+  expect(compareSightings(restarted, first, 1000).map(({ kind }) => kind)).toEqual(['clock-behind']);
+});
+
 test('nextSighting() keeps the first one as it is', () => {
   expect(nextSighting(undefined, first)).toBe(first);
 });

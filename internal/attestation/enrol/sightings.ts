@@ -34,16 +34,20 @@ const QUEUE_MS = 30_000;
  * Compares a machine's new sighting with the last one of the same endorsement key. A software TPM's state file *is* its
  * identity and a copy of it answers every challenge; two copies can't both keep one clock, and this says so. No finding
  * is no proof of a single machine: it takes two sightings to differ.
+ *
+ * @param slackMs how much later than it was quoted a sighting may come to be compared, and how far the clocks of several
+ * verifiers may be apart
  */
-export function compareSightings(last: Sighting, now: Sighting): readonly Finding[] {
+export function compareSightings(last: Sighting, now: Sighting, slackMs = 0): readonly Finding[] {
   const findings: Finding[] = [];
   if (last.attestationKeyNameHex !== now.attestationKeyNameHex) {
     findings.push(finding('other-key', last.attestationKeyNameHex, now.attestationKeyNameHex));
   }
-  if (!isClockForward(last.clock, now.clock)) {
+  if (!isClockForward(last.clock, now.clock) && !isOvertaken(last.clock, now.clock, slackMs)) {
     findings.push(finding('clock-behind', describe(last.clock), describe(now.clock)));
   }
-  if (isAhead(last, now)) findings.push(finding('clock-ahead', describe(last.clock), describe(now.clock)));
+  if (isAhead(last, now, slackMs))
+    findings.push(finding('clock-ahead', describe(last.clock), describe(now.clock)));
   if (last.nodeKeyId !== now.nodeKeyId && now.seenAtMs - last.seenAtMs < PRESENT_MS) {
     findings.push(finding('two-nodes', last.nodeKeyId, now.nodeKeyId));
   }
@@ -55,11 +59,17 @@ export function nextSighting(last: Sighting | undefined, now: Sighting): Sightin
   return last === undefined || isClockForward(last.clock, now.clock) ? now : last;
 }
 
-function isAhead(last: Sighting, now: Sighting): boolean {
+/** A session of the same power-on that was opened a little earlier and comes a little later. */
+function isOvertaken(last: TpmClock, now: TpmClock, slackMs: number): boolean {
+  const isSamePower = last.resetCount === now.resetCount && last.restartCount === now.restartCount;
+  return isSamePower && Number(last.clockMs - now.clockMs) <= slackMs;
+}
+
+function isAhead(last: Sighting, now: Sighting, slackMs: number): boolean {
   if (last.clock.resetCount !== now.clock.resetCount) return false;
   const elapsedMs = now.seenAtMs - last.seenAtMs;
   const countedMs = Number(now.clock.clockMs - last.clock.clockMs);
-  return countedMs > elapsedMs * CLOCK_TOLERANCE + QUEUE_MS;
+  return countedMs > elapsedMs * CLOCK_TOLERANCE + QUEUE_MS + slackMs;
 }
 
 const MEANING: Readonly<Record<FindingKind, string>> = {

@@ -64,9 +64,11 @@ export function tpmClaims(verified: VerifiedTpmEvidence): Verdict['claims'] {
   };
 }
 
-/** The clock in a TPM verdict, to be kept as `lastSeen` of its key. */
+/** The clock in a verdict with a TPM in it, to be kept as `lastSeen` of its key. */
 export function clockOfVerdict({ claims }: Pick<Verdict, 'claims'>): TpmClock | undefined {
-  const { clockMs, resetCount, restartCount, safe } = claims;
+  const [clockMs, resetCount, restartCount, safe] = ['clockMs', 'resetCount', 'restartCount', 'safe'].map(
+    (name) => claims[name] ?? claims[`tpm.${name}`],
+  );
   if (typeof clockMs !== 'string' || typeof safe !== 'boolean') return undefined;
   if (typeof resetCount !== 'number' || typeof restartCount !== 'number') return undefined;
   return { clockMs: BigInt(clockMs), resetCount, restartCount, safe };
