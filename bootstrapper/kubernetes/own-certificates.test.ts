@@ -77,6 +77,17 @@ describe('renewOwnCertificates()', () => {
     expect(Date.parse(certificate.validTo)).toBeGreaterThan(clock.nowMs());
   });
 
+  test('one that can not be renewed is told and lets no other run out', async () => {
+    const { clock, files, ports, text } = await createDisk();
+    await files.remove(`${PATHS.pki}/front-proxy-ca.key`);
+    await clock.advance(244 * DAY_MS);
+    await expect(renewOwnCertificates(ports, YEAR)).rejects.toMatchObject({
+      code: 'kubernetes-credentials-missing',
+    });
+    const scheduler = new X509Certificate(await text(CLIENTS.scheduler.cert));
+    expect(Date.parse(scheduler.validTo) - clock.nowMs()).toBe(365 * DAY_MS);
+  });
+
   test('says the times of what is there, and nothing of what is none', async () => {
     const { files } = await createDisk();
     expect(await ownCertificateTimes(files)).toHaveLength(6);

@@ -47,26 +47,29 @@ export async function renewOwnCertificates(
 ): Promise<readonly string[]> {
   const { files, nowMs } = ports;
   const renewed: string[] = [];
+  const failures: unknown[] = [];
   for (const own of OWN_CERTIFICATES) {
-    const times = await timesOf(files, own);
-    if (times === undefined || renewalTimeOf(times) > nowMs()) continue;
-    const text = await read(files, own.path);
-    const signer = await authorityOf(ports, own.authority);
-    const certPem = await reissueCertificate(
-      certificateIn(text, own.form),
-      signer,
-      controlPlaneMinutes / MINUTES_PER_DAY,
-    );
-    const data = Buffer.from(certPem, 'utf8').toString('base64');
-    const isPem = own.form === 'pem';
-    await files.writeAtomic(
-      own.path,
-      isPem ? certPem : text.replace(EMBEDDED, `$1${data}`),
-      isPem ? { mode: 0o644 } : {},
-    );
-    renewed.push(own.path);
+    try {
+      const times = await timesOf(files, own);
+      if (times === undefined || renewalTimeOf(times) > nowMs()) continue;
+      await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
+      renewed.push(own.path);
+    } catch (error) {
+      failures.push(error); // one that can't be renewed lets no other run out
+    }
   }
+  if (failures.length > 0) throw failures[0];
   return renewed;
+}
+
+async function renew(ports: CredentialPorts, own: OwnCertificate, validDays: number): Promise<void> {
+  const { files } = ports;
+  const text = await read(files, own.path);
+  const signer = await authorityOf(ports, own.authority);
+  const certPem = await reissueCertificate(certificateIn(text, own.form), signer, validDays);
+  if (own.form === 'pem') return files.writeAtomic(own.path, certPem, { mode: 0o644 });
+  const data = Buffer.from(certPem, 'utf8').toString('base64');
+  await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
 }
 
 async function timesOf(files: FilePort, own: OwnCertificate): Promise<CertificateTimes | undefined> {

@@ -16,12 +16,13 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
     notAfterMs: Number(each.notAfterMs),
   }));
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
+  const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
   context.host.result({ ...view, labels: node.labels, statusMs, runnables, certificates }, () =>
     [
       `Node ${view.name}`,
       ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
       ...(certificates.length === 0 ? [] : ['Certificates']),
-      ...certificates.map((each) => `  ${each.name.padEnd(28)}${expiryText(each.notAfterMs - nowMs)}`),
+      ...certificates.map((each) => `  ${each.name.padEnd(width)}${expiryText(each.notAfterMs - nowMs)}`),
       'Runs',
       ...(runnables.length === 0 ? ['  it has said nothing yet'] : renderTree(runnables, nowMs)),
     ].join('\n'),

@@ -1,5 +1,7 @@
+import 'reflect-metadata';
 import { describe, expect, test } from '@jest/globals';
-import { X509Certificate } from 'node:crypto';
+import { ExtendedKeyUsage, ExtendedKeyUsageExtension, X509CertificateGenerator } from '@peculiar/x509';
+import { webcrypto, X509Certificate } from 'node:crypto';
 import { createAuthorityPem, KeySigner, type LeafSpec } from './authority.ts';
 import { generateKeyPem, pubKeyOf } from './keys.ts';
 import { reissueCertificate } from './reissue.ts';
@@ -70,6 +72,37 @@ describe('reissueCertificate()', () => {
     at.nowMs += 6 * DAY_MS;
     const after = await reissueCertificate(before, signer, 9);
     expect(renewalTimeOf(certificateTimesOf(after))).toBe(NOW + 12 * DAY_MS);
+  });
+
+  test.each([
+    {
+      name: 'takes a subject in kubeadm’s order',
+      subject: 'O=kubeadm:cluster-admins, CN=client',
+      want: 'fine',
+    },
+    { name: 'refuses a subject with more', subject: 'CN=client, OU=more', want: 'with more in its subject' },
+    { name: 'refuses two organizations', subject: 'O=a, O=b, CN=client', want: 'several O' },
+    { name: 'refuses a subject without a name', subject: 'O=a', want: 'without a common name' },
+  ])('$name', async ({ subject, want }) => {
+    const signer = await createSigner({ nowMs: NOW });
+    const keys = await webcrypto.subtle.generateKey({ name: 'ECDSA', namedCurve: 'P-256' }, true, [
+      'sign',
+      'verify',
+    ]);
+    const certificate = await X509CertificateGenerator.createSelfSigned(
+      {
+        name: subject,
+        keys,
+        signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
+        extensions: [new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth])],
+      },
+      webcrypto,
+    );
+    const said = await reissueCertificate(certificate.toString('pem'), signer, 1).then(
+      () => 'fine',
+      (error: unknown) => String(error),
+    );
+    expect(said).toContain(want);
   });
 
   test('refuses what it could not say again', async () => {
