@@ -30,6 +30,30 @@ export const adminErrors = defineErrors({
     meaning: 'The change would harm the cluster; it was not made.',
     fix: 'The message says what must be done first.',
   },
+  'manage-config-base': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'Somebody changed the configuration of the cluster, and nobody knows from which one this file was made. Nothing was changed.',
+    fix: 'Look at it with `cluster config show`, take over what the file lacks, then say so: `cluster config apply --onto REVISION`.',
+  },
+  'manage-config-conflict': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The file and somebody else changed the same places to different things. Nothing was changed; the message names each with its line.',
+    fix: 'Decide for each place and write it into the file, then say which revision that was decided on: `cluster config apply --onto REVISION`.',
+  },
+  'manage-config-fixed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The file changes what a cluster keeps from its init on; the message names each place with its line. Nothing was changed.',
+    fix: 'Undo that part. `join`, `certificates` and `attestation` (but for `lockPcr`) can change; for the rest make a new cluster.',
+  },
   'manage-drain-blocked': {
     fault: 'operator',
     exit: 'precondition',

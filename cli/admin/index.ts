@@ -4,6 +4,7 @@
  */
 export { runAuditExport, runAuditList, runAuditVerify, type AuditFilter } from './audit.ts';
 export { runCloudInit, type CloudInitOptions } from './cloud-init.ts';
+export { runConfigApply, runConfigEdit, runConfigShow, type ApplyOptions } from './configuration.ts';
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { AdminError, adminErrors, type AdminErrorCode } from './errors.ts';
 export { runExplainJoin } from './explain.ts';

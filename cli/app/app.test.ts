@@ -219,7 +219,14 @@ describe('completion', () => {
   test('bash is offered commands, subcommands, choices and flags', async () => {
     const script = (await run(['completion', 'bash'])).host.answered as { script: string };
     expect(complete(script.script, 'cluster', 'in')).toEqual(['init']);
-    expect(complete(script.script, 'cluster', 'config', '')).toEqual(['generate', 'validate', 'schema']);
+    expect(complete(script.script, 'cluster', 'config', '')).toEqual([
+      'generate',
+      'validate',
+      'schema',
+      'show',
+      'apply',
+      'edit',
+    ]);
     expect(complete(script.script, 'cluster', 'completion', 'z')).toEqual(['zsh']);
     expect(complete(script.script, 'cluster', 'init', '--fin')).toEqual(['--fingerprint']);
     expect(complete(script.script, 'cluster', '--work')).toEqual(['--workspace']);

@@ -12,7 +12,7 @@ export interface CommandEntry {
 export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'config',
-    summary: 'make and check the configuration of a cluster',
+    summary: 'make, check and change the configuration of a cluster',
     load: () => import('../commands/config.ts'),
   },
   {

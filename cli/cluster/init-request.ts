@@ -1,7 +1,7 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { createHash, randomUUID } from 'node:crypto';
 import { ClusterSpecSchema, type ClusterSpec } from '../../initproto/gen/init_pb.js';
-import { canonicalJson, type ClusterConfig } from '../../internal/config/index.ts';
+import { canonicalJson, clusterPartOf, type ClusterConfig } from '../../internal/config/index.ts';
 import { deriveKey, type MasterSecret } from '../../internal/crypto/index.ts';
 import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -29,7 +29,7 @@ export function clusterIdFrom(masterSecret: MasterSecret): string {
 /** Everything that decides what is made. The manifest's bytes are part of it: they name every component by hash. */
 export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array): string {
   return createHash('sha256')
-    .update(canonicalJson(specPart(config)))
+    .update(canonicalJson(clusterPartOf(config)))
     .update('\0')
     .update(manifestBytes)
     .digest('hex');
@@ -57,7 +57,7 @@ export async function createInitRequest(options: {
     kubernetesAdminCsr: await createRequest(adminKeyPem, 'kubernetes-admin'),
     ownerCsr: await createRequest(ownerKey.keyPem, 'cluster-owner'),
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
-    configuration: Buffer.from(canonicalJson(specPart(config)), 'utf8'),
+    configuration: Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8'),
   });
   return { initId: randomUUID(), requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
 }
@@ -79,10 +79,4 @@ export function restoredRequest(init: InitState): InitRequest | undefined {
     spec: fromBinary(ClusterSpecSchema, Buffer.from(init.request.specBase64, 'base64')),
     adminKeyPem: new Secret(init.request.adminKeyPem),
   };
-}
-
-/** Where the node is reached and which charts the CLI installs afterwards do not change what the node makes. */
-function specPart(config: ClusterConfig): unknown {
-  const { charts: _charts, firstNode, ...rest } = config;
-  return { ...rest, firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads } };
 }

@@ -1,4 +1,4 @@
-import type { Command } from 'commander';
+import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
 interface GenerateFlags {
@@ -9,9 +9,17 @@ interface GenerateFlags {
   readonly local?: true;
 }
 
-/** `cluster config generate|validate|schema`. */
+interface ApplyFlags {
+  readonly file?: string;
+  readonly dryRun?: true;
+  readonly onto?: bigint;
+}
+
+/** `cluster config …`. */
 export function register(program: Command, action: ActionBinder): void {
-  const config = program.command('config').description('make and check the configuration of a cluster');
+  const config = program
+    .command('config')
+    .description('make, check and change the configuration of a cluster');
   config
     .command('generate')
     .description('make cluster.yaml, the owner key and the master secret; what exists is kept')
@@ -38,4 +46,43 @@ export function register(program: Command, action: ActionBinder): void {
     .action(
       action<object>(async (context) => (await import('../cluster/index.ts')).runConfigSchema(context)),
     );
+  registerInForce(config, action);
+}
+
+/** About the configuration that the cluster itself keeps. */
+function registerInForce(config: Command, action: ActionBinder): void {
+  config
+    .command('show')
+    .description('what is in force in the cluster, who changed it last and when')
+    .action(action<object>(async (context) => (await import('../admin/index.ts')).runConfigShow(context)));
+  config
+    .command('apply')
+    .description('take over what cluster.yaml changed since it was applied last; what others changed stays')
+    .option('--file <file>', 'this file instead of cluster.yaml')
+    .option('--dry-run', 'say what would change')
+    .option('--onto <revision>', 'the file was made from this revision of `cluster config show`', revision)
+    .addHelpText(
+      'after',
+      '\nPlaces that somebody else changed too are named with their lines, and nothing is changed.\nExample: cluster config apply --dry-run',
+    )
+    .action(
+      action<ApplyFlags>(async (context, { file, dryRun, onto }) =>
+        (await import('../admin/index.ts')).runConfigApply(context, { file, dryRun: dryRun === true, onto }),
+      ),
+    );
+  config
+    .command('edit')
+    .description('change what is in force in your editor ($VISUAL, $EDITOR)')
+    .action(
+      action<object>(async (context) => {
+        const { HostProcesses } = await import('../../internal/exec/index.ts');
+        const processes = new HostProcesses({ path: context.env['PATH'] ?? '' });
+        return (await import('../admin/index.ts')).runConfigEdit(context, processes);
+      }),
+    );
+}
+
+function revision(text: string): bigint {
+  if (!/^[0-9]{1,18}$/.test(text)) throw new InvalidArgumentError('A revision is a whole number.');
+  return BigInt(text);
 }

@@ -1,6 +1,14 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
 
 export const configErrors = defineErrors({
+  'config-fixed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The change touches what a cluster keeps from its init on; the message names where. Nothing was changed.',
+    fix: 'Undo that part. `join`, `certificates` and `attestation` (but for `lockPcr`) can change; for the rest make a new cluster.',
+  },
   'config-invalid': {
     fault: 'operator',
     exit: 'usage',

@@ -13,12 +13,27 @@ export {
   parseClusterConfig,
   renderClusterConfig,
 } from './cluster-config.ts';
+export {
+  clusterPartOf,
+  fixedDifferences,
+  parseClusterPart,
+  verifyConfigurationChange,
+} from './cluster-part.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom } from './endpoint.ts';
 export { DEFAULT_CERTIFICATES, nodeSettingsFrom, type NodeSettings } from './node-settings.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
-export type { Problem } from './located.ts';
+export { placeOf, type Problem } from './located.ts';
+export {
+  differencesOf,
+  isSameJson,
+  mergeThreeWay,
+  type Conflict,
+  type Json,
+  type JsonPath,
+  type Merge,
+} from './three-way.ts';
 export {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,

@@ -1,4 +1,4 @@
-import { isMap, isNode, isScalar, LineCounter, parseDocument, type Document } from 'yaml';
+import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
 import type { z } from 'zod';
 
 /** One thing that is wrong in a file, and what would be right. */
@@ -40,6 +40,31 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
     .map(({ offset, ...problem }) => ({ ...problem, ...at(offset) }))
     .sort((a, b) => a.line - b.line || a.column - b.column);
   return { kind: 'invalid', problems };
+}
+
+/** Where a value stands in a file, or its nearest parent that is there; both count from 1. `[name]` is a list's element by its identity. */
+export function placeOf(
+  text: string,
+  path: readonly string[],
+): { readonly line: number; readonly column: number } {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  let node: unknown = document.contents;
+  let offset = 0;
+  for (const segment of path) {
+    const pair = isMap(node)
+      ? node.items.find(({ key }) => isScalar(key) && key.value === segment)
+      : undefined;
+    const element = isSeq(node)
+      ? node.items.find((each) => isMap(each) && `[${String(each.get('identity'))}]` === segment)
+      : undefined;
+    const start = pair?.key ?? element;
+    if (!isNode(start) || !start.range) break;
+    offset = start.range[0];
+    node = pair === undefined ? element : pair.value;
+  }
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 
 /** Aliases can make a small file as large as one likes; yaml counts and stops. */

@@ -544,29 +544,6 @@ describe('watches', () => {
   });
 });
 
-test('updateConfiguration() takes a change made from the newest revision and refuses any other', async () => {
-  const { curator, owner } = await createCurators();
-  const get = () =>
-    curator.getConfiguration(create(CuratorContract.method.getConfiguration.input), as(owner));
-  const update = (text: string, baseRevision: bigint, key: string = crypto.randomUUID()) =>
-    curator.updateConfiguration(
-      create(CuratorContract.method.updateConfiguration.input, {
-        document: new TextEncoder().encode(text),
-        baseRevision,
-        mutation: mutation(key),
-      }),
-      as(owner),
-    );
-  const base = (await get()).revision ?? 0n;
-  const results = await Promise.allSettled([update('two', base), update('three', base)]);
-  expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
-  const now = await get();
-  const first = await update('four', now.revision ?? 0n, 'the-same-key');
-  expect((await get()).revision).toBe(first.revision);
-  expect(await update('four', now.revision ?? 0n, 'the-same-key')).toEqual(first);
-  await expect(update('five', base)).rejects.toEqual(coded('curator-configuration-stale'));
-});
-
 async function* one(message: unknown, staysOpen = false) {
   yield message;
   if (staysOpen) await new Promise(() => undefined);

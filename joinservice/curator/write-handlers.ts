@@ -1,6 +1,7 @@
 import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { verifyConfigurationChange } from '../../internal/config/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import {
   DeleteNodeRequestSchema,
@@ -64,6 +65,11 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
       const revision = await mutations.run(made, async () => {
         const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
         if (entry?.modRevision !== baseRevision) throw staleConfiguration(baseRevision, entry?.modRevision);
+        const before = records.configuration.decode(entry.key, entry.value).document;
+        const paths = verifyConfigurationChange(
+          Buffer.from(before, 'base64').toString('utf8'),
+          Buffer.from(document).toString('utf8'),
+        );
         const record = {
           version: 1 as const,
           document: Buffer.from(document).toString('base64'),
@@ -72,8 +78,8 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
         };
         return {
           when: [unchanged(entry)],
-          then: [put(CONFIGURATION_KEY, records.configuration.encode(record))],
-          detail: { baseRevision: String(baseRevision) },
+          then: paths.length === 0 ? [] : [put(CONFIGURATION_KEY, records.configuration.encode(record))],
+          detail: { baseRevision: String(baseRevision), paths: paths.map((path) => path.join('.')) },
         };
       });
       return { revision };

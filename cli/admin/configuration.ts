@@ -1,0 +1,206 @@
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import {
+  canonicalJson,
+  clusterPartOf,
+  fixedDifferences,
+  MAX_CONFIG_BYTES,
+  mergeThreeWay,
+  parseClusterConfig,
+  parseClusterPart,
+  placeOf,
+  type Conflict,
+  type Json,
+  type JsonPath,
+  type Merge,
+} from '../../internal/config/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import type { ProcessPort } from '../../internal/exec/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { printable, readMember } from '../cluster/index.ts';
+import { layoutOf } from '../workspace/index.ts';
+import { readApplied, saveApplied } from './applied.ts';
+import { ask, newMutation } from './desk.ts';
+import { AdminError } from './errors.ts';
+
+/** Others may change it again and again meanwhile; each time the comparison is made anew. */
+const TRIES = 5;
+const MAX_SHOWN = 60;
+
+interface Current {
+  readonly document: Json;
+  readonly revision: bigint;
+  readonly updatedMs: number;
+  readonly updatedBy: string;
+}
+
+/** A file that somebody wrote, and what in it concerns the cluster. */
+interface Mine {
+  readonly path: string;
+  readonly text: string;
+  readonly document: Json;
+}
+
+/** `cluster config show`: what is in force, who put it there and when. */
+export async function runConfigShow(context: CommandContext): Promise<void> {
+  const current = await readCurrent(context);
+  const { document, revision, updatedMs, updatedBy } = current;
+  context.host.result({ revision, updatedMs, updatedBy, configuration: document }, () =>
+    renderCurrent(current).trimEnd(),
+  );
+}
+
+export interface ApplyOptions {
+  /** cluster.yaml of the workspace unless said. */
+  readonly file: string | undefined;
+  readonly dryRun: boolean;
+  /** The revision that the file was made from, where this workspace has applied nothing yet. */
+  readonly onto: bigint | undefined;
+}
+
+/** `cluster config apply`: takes over what the file changed since it was applied last, and nothing of what others did. */
+export async function runConfigApply(context: CommandContext, options: ApplyOptions): Promise<void> {
+  const mine = await readMine(context, options.file ?? layoutOf(context.paths.workspace).config);
+  const member = await readMember(context);
+  const applied = await readApplied(context.ports.files, member);
+  const done = await applyMerged(context, mine, {
+    dryRun: options.dryRun,
+    baseFor: (current) => {
+      if (options.onto === current.revision) return current.document;
+      if (applied !== undefined) return applied;
+      if (!current.updatedBy.startsWith('operator:')) return current.document; // as the init left it
+      throw new AdminError(
+        'manage-config-base',
+        `applying ${mine.path}: ${printable(current.updatedBy)} changed the configuration, last at revision ${current.revision}`,
+      );
+    },
+  });
+  if (!options.dryRun) await saveApplied(context.ports.files, member, mine.document);
+  report(context, done, options.dryRun);
+}
+
+/** `cluster config edit`: the configuration in force in an editor; taken over when it is closed. */
+export async function runConfigEdit(
+  context: CommandContext,
+  processes: Pick<ProcessPort, 'runAttached'>,
+): Promise<void> {
+  const { ports, env, signal, paths } = context;
+  const start = await readCurrent(context);
+  const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
+  await ports.files.createExclusive(path, renderCurrent(start), { mode: 0o600 }); // or an earlier edit goes on
+  const editor = (env['VISUAL'] ?? env['EDITOR'] ?? 'vi').split(' ').filter((word) => word !== '');
+  const known = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const exit = await processes.runAttached({
+    argv: [editor[0] ?? 'vi', ...editor.slice(1), path],
+    env: Object.fromEntries(known),
+    signal,
+  });
+  if (exit !== 0)
+    throw new AdminError('manage-flag-invalid', `editing ${path}: ${editor.join(' ')} ended with ${exit}`);
+  const mine = await readMine(context, path);
+  const done = await applyMerged(context, mine, { dryRun: false, baseFor: () => start.document });
+  await ports.files.remove(path);
+  report(context, done, false);
+}
+
+interface Applied {
+  readonly revision: bigint;
+  readonly changes: readonly JsonPath[];
+}
+
+async function applyMerged(
+  context: CommandContext,
+  mine: Mine,
+  options: { readonly dryRun: boolean; readonly baseFor: (current: Current) => Json },
+): Promise<Applied> {
+  let base: Json | undefined;
+  for (let tries = 1; ; tries++) {
+    const current = await readCurrent(context);
+    base ??= options.baseFor(current); // what others do from now on is theirs
+    const merge = mergeThreeWay({ base, mine: mine.document, current: current.document });
+    refuse(mine, current, merge);
+    const { changes, merged } = merge;
+    if (options.dryRun || changes.length === 0) return { revision: current.revision, changes };
+    try {
+      const document = Buffer.from(canonicalJson(merged), 'utf8');
+      const request = { document, baseRevision: current.revision, mutation: newMutation() };
+      const { revision } = await ask(context, (curator, call) => curator.updateConfiguration(request, call));
+      return { revision, changes };
+    } catch (error) {
+      const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';
+      if (!isStale || tries === TRIES) throw error;
+    }
+  }
+}
+
+/** Fixed places before conflicts: they can't be resolved by choosing. */
+function refuse(mine: Mine, current: Current, { conflicts, merged }: Merge): void {
+  const fixed = fixedDifferences(current.document, merged);
+  if (fixed.length > 0)
+    throw new AdminError('manage-config-fixed', `applying ${mine.path}:\n${linesOf(mine, fixed, nameOf)}`, {
+      details: { paths: fixed },
+    });
+  if (conflicts.length === 0) return;
+  const shown = conflicts.map((conflict) => `${placeIn(mine, conflict.path)}: ${conflictText(conflict)}`);
+  throw new AdminError(
+    'manage-config-conflict',
+    `applying ${mine.path} to revision ${current.revision} of ${printable(current.updatedBy)}:\n${shown.join('\n')}`,
+    { details: { conflicts, revision: String(current.revision) } },
+  );
+}
+
+function conflictText({ path, base, mine, current }: Conflict): string {
+  return `${nameOf(path)}: here ${short(mine)}, in the cluster ${short(current)}; it was ${short(base)}`;
+}
+
+function linesOf(mine: Mine, paths: readonly JsonPath[], text: (path: JsonPath) => string): string {
+  return paths.map((path) => `${placeIn(mine, path)}: ${text(path)}`).join('\n');
+}
+
+function placeIn({ path, text }: Mine, at: JsonPath): string {
+  const { line, column } = placeOf(text, at);
+  return `${path}:${line}:${column}`;
+}
+
+function nameOf(path: JsonPath): string {
+  return printable(path.join('.')) || 'the whole file';
+}
+
+function short(value: Json | undefined): string {
+  if (value === undefined) return 'absent';
+  const text = JSON.stringify(value);
+  return printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
+}
+
+async function readCurrent(context: CommandContext): Promise<Current> {
+  const answer = await ask(context, (curator, call) => curator.getConfiguration({}, call));
+  const text = Buffer.from(answer.document).toString('utf8');
+  return {
+    document: parseClusterPart(text, 'the configuration of the cluster'),
+    revision: answer.revision,
+    updatedMs: Number(answer.updatedMs),
+    updatedBy: answer.updatedBy,
+  };
+}
+
+async function readMine(context: CommandContext, path: string): Promise<Mine> {
+  const raw = await context.ports.files.read(path, MAX_CONFIG_BYTES);
+  if (raw === undefined)
+    throw new AdminError('manage-flag-invalid', `reading ${path}: there is no such file`);
+  const text = Buffer.from(raw).toString('utf8');
+  return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
+}
+
+function renderCurrent({ document, revision, updatedMs, updatedBy }: Current): string {
+  const when = new Date(updatedMs).toISOString();
+  return `# Revision ${revision}, by ${printable(updatedBy)} at ${when}\n${stringify(document, { lineWidth: 0 })}`;
+}
+
+function report(context: CommandContext, { revision, changes }: Applied, dryRun: boolean): void {
+  const names = changes.map(nameOf);
+  context.host.result({ revision, changes: names, dryRun }, () => {
+    if (names.length === 0) return `Nothing to change: revision ${revision} says the same.`;
+    const head = dryRun ? 'Would change:' : `Revision ${revision} is in force. Changed:`;
+    return [head, ...names.map((name) => `  ${name}`)].join('\n');
+  });
+}

@@ -1,0 +1,126 @@
+import { SystemClock } from '../../internal/clock/index.ts';
+import {
+  createAuthorityPem,
+  fingerprintOfKey,
+  generateKeyPem,
+  KeySigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyOf,
+  verifyMember,
+  verifyRequest,
+  type MemberIdentity,
+} from '../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../internal/rpc/index.ts';
+import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { generateWorkspace, openWorkspace } from '../cluster/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import { readOwnerKey } from '../workspace/index.ts';
+
+const CLUSTER_ID = '00112233445566778899aabbccddeeff';
+
+export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
+
+/** A context at a workstation whose disk is in memory. */
+export function contextOf(files: MemoryFiles, workspace: string, identity?: string) {
+  return {
+    host: new RecordingHost(),
+    ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace, identity },
+    env: {},
+    signal: new AbortController().signal,
+  } satisfies CommandContext;
+}
+
+/** A cluster that signs for every request and remembers who asked. */
+async function createCluster(files: MemoryFiles, calls: FakeCuratorCalls) {
+  const caKey = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: Date.now() });
+  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
+  const asked: MemberIdentity[] = [];
+  const { server, endpoint } = await serve(signer, asked, calls);
+  const owner = contextOf(files, '/owner');
+  await generateWorkspace(owner, { name: 'prod' });
+  await using workspace = await openWorkspace(owner, 'test');
+  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), name: 'owner' });
+  const result = {
+    clusterId: CLUSTER_ID,
+    nodeId: 'node-1',
+    nodeName: 'n1',
+    clusterCaPem: caPem,
+    ownerCertPem: await signer.issue(leaf),
+    kubernetesCaPem: caPem,
+    adminCertPem: '',
+    apiEndpoints: [],
+    curatorEndpoints: [endpoint],
+    epoch: '1',
+  };
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      id: '6b0f3f5e-7d0c-4b0a-9d0e-1f2a3b4c5d6e',
+      endpoint: '127.0.0.1:9000',
+      fingerprint: 'sha256:00',
+      requestHash: '00',
+      startedMs: 1,
+      stage: 'acknowledged',
+      result,
+    },
+  }));
+  return { owner, asked, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+}
+
+async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCuratorCalls) {
+  const keyPem = generateKeyPem();
+  const addresses = ['127.0.0.1'];
+  const certPem = await signer.issue(
+    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses }),
+  );
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
+  let endpoint = '';
+  const unused = () => Promise.reject(new Error('not part of this test'));
+  const admission = {
+    ...Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused])),
+    listOperators: async (_: unknown, { peer }: { peer: MemberIdentity }) => {
+      asked.push(peer);
+      return { operators: [] };
+    },
+    putOperator: async (request: { name: string; role: string; certificateRequest: Uint8Array }) => {
+      const pubKeyDer = await verifyRequest(request.certificateRequest);
+      const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer, name: request.name });
+      return {
+        operator: { name: request.name, role: request.role, fingerprint: fingerprintOfKey(pubKeyDer) },
+        certificatePem: await signer.issue(leaf),
+        clusterCaPem: signer.caPem,
+      };
+    },
+  };
+  const curator = {
+    ...Object.fromEntries(Curator.methods.map(({ localName }) => [localName, unused])),
+    getClusterInfo: async () => ({ directory: [{ curatorEndpoint: endpoint }] }),
+    ...calls,
+  };
+  const server = new RpcServer<MemberIdentity>({
+    upgrade: tlsServerUpgrade({
+      identity: { certPem, keyPem },
+      accept: (shown) => verifyMember(shown, trust),
+    }),
+    services: [implement(Admission, admission as never), implement(Curator, curator as never)],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  endpoint = `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+  return { server, endpoint };
+}
+
+/** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */
+export async function createDesk(calls: FakeCuratorCalls = {}) {
+  const files = new MemoryFiles();
+  for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
+    await files.makeDirectory(folder);
+  return { files, ...(await createCluster(files, calls)) };
+}
