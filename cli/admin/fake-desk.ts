@@ -22,13 +22,15 @@ import { readOwnerKey } from '../workspace/index.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 
+const clock = new SystemClock();
+
 export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
 
 /** A context at a workstation whose disk is in memory. */
 export function contextOf(files: MemoryFiles, workspace: string, identity?: string) {
   return {
     host: new RecordingHost(),
-    ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
+    ports: { files, commands: new FakeCommands(), clock },
     paths: { cache: '/cache', data: '/data', config: '/config', workspace, identity },
     env: {},
     signal: new AbortController().signal,
@@ -38,8 +40,8 @@ export function contextOf(files: MemoryFiles, workspace: string, identity?: stri
 /** A cluster that signs for every request and remembers who asked. */
 async function createCluster(files: MemoryFiles, calls: FakeCuratorCalls) {
   const caKey = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: Date.now() });
-  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
+  const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
+  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
   const asked: MemberIdentity[] = [];
   const { server, endpoint } = await serve(signer, asked, calls);
   const owner = contextOf(files, '/owner');
@@ -80,7 +82,7 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCura
   const certPem = await signer.issue(
     nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses }),
   );
-  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
   let endpoint = '';
   const unused = () => Promise.reject(new Error('not part of this test'));
   const admission = {

@@ -8,8 +8,10 @@ import {
   SetNodeRolesRequestSchema,
   SetNodeStateRequestSchema,
   UpdateConfigurationRequestSchema,
+  type UpdateConfigurationRequest,
   UpdateNodeLabelsRequestSchema,
 } from '../curatorproto/gen/curator_pb.js';
+import type { Call } from '../../internal/rpc/index.ts';
 import { nameOfCaller, type Caller } from './admission.ts';
 import { CuratorError } from './errors.ts';
 import type { GuardedHandlers } from './guard.ts';
@@ -25,7 +27,7 @@ type WriteMethods =
 
 /** Calls that change what the cluster has decided: each one a plan from what was read, and one transaction. */
 export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMethods> {
-  const { etcd, nodes, mutations, clock } = parts;
+  const { nodes, mutations } = parts;
   const nodeNow = async (nodeId: string, signal: AbortSignal) => ({
     node: nodeToWire(await nodes.get(nodeId, signal)),
   });
@@ -58,32 +60,7 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
       );
       return {};
     },
-    updateConfiguration: async (request, call) => {
-      const { document, baseRevision } = request;
-      if (document.length > MAX_CONFIGURATION_BYTES) refuse('document', `${document.length} bytes`);
-      const made = mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call);
-      const revision = await mutations.run(made, async () => {
-        const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
-        if (entry?.modRevision !== baseRevision) throw staleConfiguration(baseRevision, entry?.modRevision);
-        const before = records.configuration.decode(entry.key, entry.value).document;
-        const paths = verifyConfigurationChange(
-          Buffer.from(before, 'base64').toString('utf8'),
-          Buffer.from(document).toString('utf8'),
-        );
-        const record = {
-          version: 1 as const,
-          document: Buffer.from(document).toString('base64'),
-          updatedMs: clock.nowMs(),
-          updatedBy: nameOfCaller(call.peer),
-        };
-        return {
-          when: [unchanged(entry)],
-          then: paths.length === 0 ? [] : [put(CONFIGURATION_KEY, records.configuration.encode(record))],
-          detail: { baseRevision: String(baseRevision), paths: paths.map((path) => path.join('.')) },
-        };
-      });
-      return { revision };
-    },
+    updateConfiguration: (request, call) => updateConfiguration(parts, request, call),
   };
 }
 
@@ -92,6 +69,38 @@ export interface WriteParts {
   readonly nodes: NodeStore;
   readonly mutations: Mutations;
   readonly clock: Clock;
+}
+
+/** Judged as a whole before it is stored: nobody follows a document that can't be. */
+async function updateConfiguration(
+  { etcd, mutations, clock }: WriteParts,
+  request: UpdateConfigurationRequest,
+  call: Call<Caller>,
+): Promise<{ readonly revision: bigint }> {
+  const { document, baseRevision } = request;
+  if (document.length > MAX_CONFIGURATION_BYTES) refuse('document', `${document.length} bytes`);
+  const made = mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call);
+  const revision = await mutations.run(made, async () => {
+    const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
+    if (entry?.modRevision !== baseRevision) throw staleConfiguration(baseRevision, entry?.modRevision);
+    const before = records.configuration.decode(entry.key, entry.value).document;
+    const paths = verifyConfigurationChange(
+      Buffer.from(before, 'base64').toString('utf8'),
+      Buffer.from(document).toString('utf8'),
+    );
+    const record = {
+      version: 1 as const,
+      document: Buffer.from(document).toString('base64'),
+      updatedMs: clock.nowMs(),
+      updatedBy: nameOfCaller(call.peer),
+    };
+    return {
+      when: [unchanged(entry)],
+      then: paths.length === 0 ? [] : [put(CONFIGURATION_KEY, records.configuration.encode(record))],
+      detail: { baseRevision: String(baseRevision), paths: paths.map((path) => path.join('.')) },
+    };
+  });
+  return { revision };
 }
 
 interface MutatingRequest {
