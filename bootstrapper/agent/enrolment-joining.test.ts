@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
+import type { Peeked } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { everyFault } from '../../internal/testing/faulty-files.ts';
@@ -188,6 +189,54 @@ describe('joining', () => {
     await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'init-other-cluster' });
   });
 
+  test('what only a member has is empty until it is one, and on the disk before anybody sees it (rows 7, 43)', async () => {
+    const disk = new MemoryFiles();
+    const admitted = Promise.withResolvers<void>();
+    const cluster = new FakeAdmissions();
+    const { values, enrolment } = await live(disk, (files) => {
+      const client = cluster.joinClient(files);
+      return { ...client, admit: async (signal) => (await admitted.promise, client.admit(signal)) };
+    });
+    const { clusterMembership, clusterSettings, localRoles, localControlPlane } = values;
+    const members = { clusterMembership, clusterSettings, localRoles };
+    const isEmpty = (): boolean[] => Object.values(members).map((each) => valueOf(each) === undefined);
+    expect(isEmpty()).toEqual([true, true, true]);
+    const onDisk = new Map<string, Promise<string>>();
+    using _seen = clusterMembership.subscribe(() => {
+      if (onDisk.size > 0) return; // what counts is the first moment
+      for (const path of [PLACES.membership, `${PLACES.credentials}/node.crt`, KUBELET_FILES.clientCert])
+        onDisk.set(path, textOf(disk, path));
+    });
+    admitted.resolve();
+    const { nodeId, directory } = await enrolment.finished(never);
+    expect(isEmpty()).toEqual([false, false, false]);
+    const stored = JSON.parse((await onDisk.get(PLACES.membership)) ?? '') as { value: Membership };
+    expect(stored.value).toMatchObject({ nodeId, directory });
+    expect(directory.length).toBeGreaterThan(0);
+    expect(await onDisk.get(`${PLACES.credentials}/node.crt`)).toBe(`of ${nodeId}`);
+    expect(await onDisk.get(KUBELET_FILES.clientCert)).toMatch(/^for /);
+    // etcd's client belongs to who runs etcd.
+    expect(valueOf(localControlPlane)).toBeUndefined();
+  });
+
+  test('a member whose agent is killed comes back as the same node and asks nobody to let it in (row 13)', async () => {
+    const disk = new MemoryFiles();
+    const cluster = new FakeAdmissions();
+    const first = await live(disk, (files) => cluster.joinClient(files));
+    const before = await first.enrolment.finished(never);
+    const nobody = {
+      admit: untilAborted,
+      ticket: () => Promise.reject(new Error('asked')),
+      joined: () => undefined,
+    };
+    for (let life = 0; life < 3; life++) {
+      const { enrolment, values } = await live(disk, () => nobody);
+      expect(await enrolment.finished(never)).toEqual(before);
+      expect(valueOf(values.localRoles)).toEqual(new Set(roles));
+    }
+    expect([cluster.asked, [...cluster.members]]).toEqual([1, [before.nodeId]]);
+  });
+
   test('a lock whose admission is gone creates and asks for nothing', async () => {
     const disk = new MemoryFiles();
     await disk.makeDirectory(PLACES.enrolment);
@@ -204,6 +253,11 @@ describe('joining', () => {
     });
   });
 });
+
+function valueOf(value: { peek(): Peeked<unknown> }): unknown {
+  const now = value.peek();
+  return now.set ? now.value : undefined;
+}
 
 async function textOf(files: FilePort, path: string): Promise<string> {
   return Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');

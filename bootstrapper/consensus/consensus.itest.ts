@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
@@ -216,6 +216,19 @@ describe('start()', () => {
     },
     20_000,
   );
+
+  test('gives up an etcd that never serves after the configured time, and says what was waited for (row 9)', async () => {
+    const { start, config } = await createNode();
+    const etcdBinary = join(config.stateDir, 'deaf-etcd');
+    await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
+    const startedMs = performance.now();
+    await expect(start(undefined, { etcdBinary, readyMs: 1_000 })).rejects.toMatchObject({
+      code: 'consensus-not-ready',
+      retryable: true,
+      cause: { code: 'etcd-unavailable' },
+    });
+    expect(performance.now() - startedMs).toBeGreaterThan(1_000);
+  }, 20_000);
 
   test('refuses to start an empty etcd in the place of lost data (row 74)', async () => {
     const { start, layout, units } = await createNode();

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -134,6 +135,24 @@ const ask = (client: CuratorClient): Promise<string> =>
   );
 
 describe('CuratorClient', () => {
+  test('dials nobody, not even a written address, before this node is a member (row 27)', async () => {
+    let dialed = 0;
+    const listener = createServer((socket) => (dialed++, socket.destroy()));
+    await new Promise<void>((resolve) => listener.listen(port, '127.0.0.9', resolve));
+    try {
+      const a = await startCurator('127.0.0.2');
+      const client = createClient([a], ['127.0.0.9']);
+      const membership = values.clusterMembership.peek();
+      values.clusterMembership.set(undefined);
+      await expect(ask(client)).rejects.toMatchObject({ code: 'curatorclient-no-curator' });
+      expect(dialed).toBe(0);
+      values.clusterMembership.set(membership.set ? membership.value : undefined);
+      expect(await ask(client)).toBe('127.0.0.2');
+    } finally {
+      await new Promise((resolve) => listener.close(resolve));
+    }
+  });
+
   test('goes on at the next curator when one is dead, and remembers (rows 39, 40)', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);

@@ -644,13 +644,14 @@ describe('runInit()', () => {
     expect(node.accepted?.spec.bundleManifest).toEqual(before);
   });
 
-  test('does not keep a result whose certificates are for other keys', async () => {
+  test('does not keep a result whose certificates are for other keys, and leaves no file of it behind (row 69)', async () => {
     const { files, node, options } = await start();
     node.failure = { case: 'result', value: { clusterId: 'wrong' } };
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
       code: 'cluster-result-invalid',
     });
     expect((await stateOf(files)).init?.stage).toBe('requested');
+    expect([await files.stat(`${ROOT}/kubeconfig`), node.acknowledged]).toEqual([undefined, []]);
   });
 
   test('says at Ctrl-C what goes on and how to attach again', async () => {

@@ -1,0 +1,82 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import { ownershipStatement } from '../../internal/crypto/index.ts';
+import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { AcknowledgeRequestSchema } from '../../initproto/gen/init_pb.js';
+import { NodeLock } from '../nodelock/index.ts';
+import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
+import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
+
+const never = new AbortController().signal;
+const request = { initId: 'one', spec: { clusterId: 'a'.repeat(32), configuration: '' } } as InitRecord;
+const [clusterCaPem, anotherCaPem] = await Promise.all([createCaPem(), createCaPem()]);
+const outcome = { clusterId: request.spec.clusterId, clusterCaPem, epoch: 1 } as InitOutcome;
+const statement = ownershipStatement({ ...outcome, epoch: 1n });
+
+let files: MemoryFiles;
+let job: InitJob;
+let handlers: ReturnType<typeof createInitHandlers>;
+const owner = generateKeyPairSync('ed25519');
+beforeEach(async () => {
+  files = new MemoryFiles();
+  await files.makeDirectory('/enrolment');
+  const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
+  const phases = {
+    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
+      work({ say: () => undefined, already: () => undefined }),
+  };
+  const ownAddress = () => '198.18.0.11';
+  job = new InitJob({ files, lock, phases, preflight: () => Promise.resolve(), ownAddress }, '/init');
+  await job.accept(request, never);
+  handlers = createInitHandlers({ job, evidence: {} } as InitServicePorts);
+});
+
+function acknowledge(initId: string, signature: Uint8Array): Promise<unknown> {
+  const peer: OwnerPeer = { kind: 'owner', publicKey: owner.publicKey, session: new Uint8Array() };
+  const call = { peer, signal: never } as Parameters<typeof handlers.acknowledge>[1];
+  const message = create(AcknowledgeRequestSchema, { initId, ownershipSignature: signature });
+  return Promise.resolve(handlers.acknowledge(message, call));
+}
+
+function createCaPem(): Promise<string> {
+  return createAuthorityPem({ commonName: 'cluster', keyPem: generateKeyPem(), nowMs: Date.now() });
+}
+
+const signedBy = (key: KeyObject, text = statement): Uint8Array => sign(undefined, text, key);
+
+describe('acknowledge', () => {
+  const stranger = generateKeyPairSync('ed25519').privateKey;
+  const another = ownershipStatement({ ...outcome, clusterCaPem: anotherCaPem, epoch: 1n });
+  test.each([
+    { name: 'by a key that is not the caller’s', signature: () => signedBy(stranger) },
+    { name: 'over another cluster', signature: () => signedBy(owner.privateKey, another) },
+    { name: 'that is none', signature: () => new Uint8Array() },
+  ])('refuses a signature $name and leaves no file behind (row 69)', async ({ signature }) => {
+    await job.finish(outcome);
+    const before = await files.list('/init');
+    await expect(acknowledge('one', signature())).rejects.toMatchObject({ code: 'init-signature' });
+    expect(await files.list('/init')).toEqual(before);
+    expect(job.acknowledged.peek().set).toBe(false);
+  });
+
+  test.each([
+    { name: 'an init that has no result', initId: 'one', isFinished: false },
+    { name: 'another init', initId: 'two', isFinished: true },
+  ])('refuses $name', async ({ initId, isFinished }) => {
+    if (isFinished) await job.finish(outcome);
+    await expect(acknowledge(initId, signedBy(owner.privateKey))).rejects.toMatchObject({
+      code: 'init-no-job',
+    });
+    expect(job.acknowledged.peek().set).toBe(false);
+  });
+
+  test('takes the owner’s signature over this cluster and keeps it', async () => {
+    await job.finish(outcome);
+    const signature = signedBy(owner.privateKey);
+    await acknowledge('one', signature);
+    const kept = job.acknowledged.peek();
+    expect(kept.set && kept.value.ownershipSignatureBase64).toBe(Buffer.from(signature).toString('base64'));
+  });
+});
