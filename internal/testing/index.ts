@@ -6,6 +6,7 @@ export { createTcpPair, type TcpPair } from './tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
 export { untilAborted } from './until-aborted.ts';
 export { findEtcdBinary } from './etcd-binary.ts';
+export { JoinPrograms, type JoinWorld, type Overheard, type ProgramName } from './join-programs.ts';
 export { findFreePort } from './free-port.ts';
 export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';
 export { ProcessUnits } from './process-units.ts';

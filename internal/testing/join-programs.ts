@@ -1,0 +1,279 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
+import { access, rm, writeFile } from 'node:fs/promises';
+import { connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { execPath } from 'node:process';
+import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import { createEvidenceSocketServer, JOIN_CONTEXT } from '../atls/remote/index.ts';
+import { MachineKeyIssuer } from '../attestation/machinekey/index.ts';
+import { SystemClock } from '../clock/index.ts';
+import { DiskFiles } from '../file/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import { Secret } from '../secret/index.ts';
+import { findFreePort } from './free-port.ts';
+import { tapGrpc, type TappedMessage } from './grpc-tap.ts';
+import { createMemoryLogger } from './memory-logger.ts';
+import type { TestCluster } from './test-cluster.ts';
+import type { TestEtcd, TestMember } from './test-etcd.ts';
+
+const ROOT = join(import.meta.dirname, '../../joinservice');
+const STARTS_MS = 10_000;
+const clock = new SystemClock();
+
+export type ProgramName = 'joinservice' | 'signer';
+
+/** What is there before the programs are. */
+export interface JoinWorld {
+  readonly etcd: TestEtcd;
+  readonly member: TestMember;
+  readonly cluster: TestCluster;
+  /** Files that the signer's key ring has beside the two authorities. */
+  readonly keyNames: readonly string[];
+}
+
+/** A message between the programs and etcd, or between the two of them. */
+export interface Overheard extends TappedMessage {
+  /** Whose request it is. */
+  readonly by: ProgramName;
+  readonly to: 'etcd' | 'signer';
+}
+
+/**
+ * Join service and signer as the processes that they are, with a real etcd. Everything that they say to etcd and to each
+ * other passes here, and each can be killed in the middle of it.
+ */
+export class JoinPrograms implements AsyncDisposable {
+  readonly endpoint: string;
+  /** Asked about each message; `false`: it never arrives. */
+  onMessage: (message: Overheard) => boolean = () => true;
+  readonly #folder: string;
+  readonly #running = new Map<ProgramName, ChildProcess>();
+  readonly #open: (() => Promise<unknown>)[] = [];
+  readonly #signed: string[] = [];
+  readonly #port: number;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.#port = port;
+    this.endpoint = `127.0.0.1:${port}`;
+  }
+
+  static async create(folder: string, world: JoinWorld): Promise<JoinPrograms> {
+    const programs = new JoinPrograms(folder, await findFreePort());
+    await programs.#writeFiles(world);
+    await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.start(name)));
+    return programs;
+  }
+
+  /** For which nodes the signer has signed, each time. */
+  get signed(): readonly string[] {
+    return this.#signed;
+  }
+
+  /** SIGKILL: from now on it does nothing. Resolves when it is gone. */
+  async kill(name: ProgramName): Promise<void> {
+    const child = this.#running.get(name);
+    this.#running.delete(name);
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** As systemd would: resolves when it serves. */
+  async start(name: ProgramName): Promise<void> {
+    const socket = this.#at('signer-own.sock');
+    if (name === 'signer') await rm(socket, { force: true });
+    const main = name === 'signer' ? 'signer/main.ts' : 'main.ts';
+    const child = spawn(execPath, [join(ROOT, main), this.#at(`${name}.json`)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    child.stdout.setEncoding('utf8').on('data', (lines: string) => {
+      for (const [, node = ''] of lines.matchAll(/"signed for a node".*?"node":"([^"]+)"/g))
+        this.#signed.push(node);
+    });
+    this.#running.set(name, child);
+    const ended = once(child, 'exit').then(([code]) => {
+      if (this.#running.get(name) === child) throw new Error(`${name} ended by itself: ${String(code)}`);
+    });
+    const serves = until(() => (name === 'signer' ? access(socket) : connectable(this.#port)));
+    await Promise.race([serves, ended]);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const name of [...this.#running.keys()]) await this.kill(name);
+    for (const close of this.#open.reverse()) await close();
+  }
+
+  #at(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  async #writeFiles({ etcd, member, cluster, keyNames }: JoinWorld): Promise<void> {
+    const { privateKey } = generateKeyPairSync('ed25519');
+    const roles = ['ConsensusMember', 'KubernetesController'] as const;
+    const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
+    await this.#showEvidence(privateKey);
+    const { port, files } = await this.#tapEtcd(etcd, member);
+    await this.#tapSigner();
+    const kubernetesKey = generateKeyPem();
+    const nowMs = clock.nowMs();
+    const contents = {
+      ...Object.fromEntries(keyNames.map((name) => [name, `text of ${name}`])),
+      ...files,
+      'node.crt': node.tls.certPem,
+      'node.key': node.tls.keyPem.reveal(),
+      'cluster-ca.crt': cluster.authority.caPem,
+      'cluster-ca.key': cluster.authority.keyPem.reveal(),
+      'kubernetes-ca.crt': await createAuthorityPem({ commonName: 'k', keyPem: kubernetesKey, nowMs }),
+      'kubernetes-ca.key': kubernetesKey.reveal(),
+    };
+    const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
+    const etcdAt = { endpoint: `127.0.0.1:${port}`, metricsUrl: member.metricsUrl };
+    const { joinservice, signer } = await this.#configurations({
+      clusterId: cluster.clusterId,
+      nodeId,
+      etcdAt,
+    });
+    const all = {
+      ...contents,
+      'joinservice.json': JSON.stringify(joinservice),
+      'signer.json': JSON.stringify(signer),
+    };
+    for (const [name, text] of Object.entries(all)) await writeFile(this.#at(name), text, { mode: 0o600 });
+  }
+
+  async #showEvidence(privKey: KeyObject): Promise<void> {
+    const evidence = await createEvidenceSocketServer({
+      path: this.#at('evidence.sock'),
+      context: JOIN_CONTEXT,
+      issuers: [new MachineKeyIssuer({ privKey: new Secret(privKey) })],
+      files: new DiskFiles(),
+      clock,
+      log: createMemoryLogger().log,
+    });
+    this.#open.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
+  }
+
+  async #configurations(of: {
+    readonly clusterId: string;
+    readonly nodeId: string;
+    readonly etcdAt: { readonly endpoint: string; readonly metricsUrl: string };
+  }) {
+    const { clusterId, nodeId, etcdAt } = of;
+    const etcdOf = (name: ProgramName) => ({
+      caFile: this.#at('etcd-ca.crt'),
+      certFile: this.#at(`etcd-${name}.crt`),
+      keyFile: this.#at(`etcd-${name}.key`),
+    });
+    const joinservice = {
+      version: 1,
+      clusterId,
+      nodeId,
+      listen: { host: '127.0.0.1', port: await findFreePort() },
+      clusterCaFile: this.#at('cluster-ca.crt'),
+      certFile: this.#at('node.crt'),
+      keyFile: this.#at('node.key'),
+      stores: [],
+      join: {
+        listen: { host: '127.0.0.1', port: this.#port },
+        address: '127.0.0.1',
+        evidence: { socket: this.#at('evidence.sock'), variant: 'machine-key' },
+        signer: { socket: this.#at('signer.sock'), etcdPipe: this.#at('etcd.sock') },
+      },
+      etcd: {
+        endpoints: [etcdAt.endpoint],
+        ...etcdOf('joinservice'),
+        metricsUrl: etcdAt.metricsUrl,
+      },
+    };
+    const signer = {
+      version: 1,
+      listen: this.#at('signer-own.sock'),
+      keys: this.#folder,
+      etcd: { endpoint: `unix:${this.#at('etcd.sock')}`, ...etcdOf('signer') },
+    };
+    return { joinservice, signer };
+  }
+
+  /** An etcd of a CA of its own, which reads along and asks the real one. */
+  async #tapEtcd(etcd: TestEtcd, member: TestMember) {
+    const keyPem = generateKeyPem();
+    const caPem = await createAuthorityPem({ commonName: 'tap', keyPem, nowMs: clock.nowMs() });
+    const ca = new KeySigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
+    const issue = async (commonName: string, usage: 'server' | 'client') => {
+      const own = generateKeyPem();
+      const names = [
+        { type: 'ip', value: '127.0.0.1' },
+        { type: 'dns', value: 'localhost' },
+      ] as const;
+      const leaf = { commonName, pubKeyDer: pubKeyOf(own), usages: [usage] as const, names, validDays: 1 };
+      return { cert: await ca.issue(leaf), key: own.reveal() };
+    };
+    const own = await issue('tap', 'server');
+    const upstream = await etcd.clientFiles('root');
+    const [host, etcdPort] = member.endpoint.split(':');
+    const options = { ...own, ca: caPem, requestCert: true, ALPNProtocols: ['h2'] };
+    const server = createTlsServer(options, (client: TLSSocket) => {
+      const by = client.getPeerCertificate().subject.CN === 'signer' ? 'signer' : 'joinservice';
+      const real = connectTls({
+        host,
+        port: Number(etcdPort),
+        ca: upstream.caPem,
+        cert: upstream.certPem,
+        key: upstream.keyPem.reveal(),
+        ALPNProtocols: ['h2'],
+      });
+      tapGrpc(client, real, (message) => this.onMessage({ ...message, by, to: 'etcd' }));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    this.#open.push(() => closed(server));
+    const files: Record<string, string> = { 'etcd-ca.crt': caPem };
+    for (const name of ['joinservice', 'signer']) {
+      const client = await issue(name, 'client');
+      files[`etcd-${name}.crt`] = client.cert;
+      files[`etcd-${name}.key`] = client.key;
+    }
+    return { port: (server.address() as { readonly port: number }).port, files };
+  }
+
+  async #tapSigner(): Promise<void> {
+    const server = createServer((client) => {
+      const real = connect({ path: this.#at('signer-own.sock') });
+      tapGrpc(client, real, (message) => this.onMessage({ ...message, by: 'joinservice', to: 'signer' }));
+    });
+    server.listen({ path: this.#at('signer.sock') });
+    await once(server, 'listening');
+    this.#open.push(() => closed(server));
+  }
+}
+
+/** The programs are gone, so nobody keeps a connection. */
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+async function connectable(port: number): Promise<void> {
+  const socket = connect({ host: '127.0.0.1', port });
+  try {
+    await once(socket, 'connect');
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function until(attempt: () => Promise<unknown>): Promise<void> {
+  const deadline = AbortSignal.timeout(STARTS_MS);
+  for (;;) {
+    try {
+      await attempt();
+      return;
+    } catch (error) {
+      if (deadline.aborted) throw error;
+      await clock.sleep(20, deadline);
+    }
+  }
+}

@@ -1,0 +1,306 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import {
+  AUDIT_PREFIX,
+  IDENTITIES_PREFIX,
+  JOINS_PREFIX,
+  NODES_PREFIX,
+  records,
+} from '../../internal/records/index.ts';
+import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { AuditLog } from '../audit/index.ts';
+import { Admissions } from './admissions.ts';
+import type { Asking } from './asking.ts';
+import { Budget } from './budget.ts';
+import { Commits } from './commits.ts';
+import { JoinFeed } from './join-feed.ts';
+import { MAX_OPEN, runSweep } from './open-requests.ts';
+import type { ConfigurationInForce } from './policy-source.ts';
+import type { JoinPolicy } from './policy.ts';
+import { Refusals } from './refusals.ts';
+
+const never = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const MINUTE_MS = 60_000;
+const BUDGET = { size: 1_200, periodMs: 10 * MINUTE_MS };
+
+/** Admission of one node, with its cache running, on an etcd in memory. */
+class Desk implements Disposable {
+  readonly etcd = new MemoryEtcd();
+  readonly clock = new FakeClock();
+  readonly admissions: Admissions;
+  readonly commits: Commits;
+  readonly refusals: Refusals;
+  readonly feed: JoinFeed;
+  readonly #configuration = new EventValue<ConfigurationInForce>();
+  readonly #stop = new AbortController();
+
+  constructor(policy: Partial<JoinPolicy> = {}) {
+    const { log } = createMemoryLogger();
+    const { etcd, clock } = this;
+    const audit = new AuditLog({ etcd });
+    const budget = new Budget({ clock, ...BUDGET });
+    this.feed = new JoinFeed({ etcd, log });
+    const ports = { etcd, audit, feed: this.feed, configuration: this.#configuration, clock, nodeId: 'n' };
+    this.admissions = new Admissions({ ...ports, budget });
+    this.commits = new Commits(ports);
+    this.refusals = new Refusals({ audit, clock, budget, nodeId: 'n' });
+    this.decree(policy);
+    for (const run of [this.feed.run(this.#stop.signal), runSweep({ ...ports, log }, this.#stop.signal)])
+      run.catch(() => undefined);
+  }
+
+  /** From now on another policy is in force. */
+  decree(policy: Partial<JoinPolicy>): void {
+    const whole = { policy: 'approve' as const, inventory: [], version: 'v', ...policy };
+    this.#configuration.set({ policy: whole, revision: 1n } as unknown as ConfigurationInForce);
+  }
+
+  async keys(prefix: string): Promise<readonly string[]> {
+    const { entries } = await this.etcd.list(prefix, { signal: never });
+    return entries.map(({ key }) => key);
+  }
+
+  async members(): Promise<number> {
+    const all = await Promise.all(
+      [NODES_PREFIX, IDENTITIES_PREFIX, 'node-names/'].map((each) => this.keys(each)),
+    );
+    return all.flat().length;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop.abort(new Error('the test is over'));
+  }
+}
+
+let open: Desk | undefined;
+afterEach(() => open?.[Symbol.dispose]());
+
+function deskWith(policy: Partial<JoinPolicy> = {}): Desk {
+  return (open = new Desk(policy));
+}
+
+function machine(index: number, over: Partial<Asking['machine']> = {}, claimed = {}): Asking {
+  const identity = `machine-key:${index.toString(16).padStart(64, '0')}`;
+  return {
+    nodeId: `node-${index}`,
+    pubKeyDer: Buffer.from(`key ${index}`),
+    facts: [],
+    machine: {
+      identity,
+      proof: 'unproved',
+      variant: 'machine-key',
+      profile: 'identity',
+      evidenceDigest: 'd'.repeat(64),
+      policyVersion: 'p',
+      ...over,
+    },
+    claimed: {
+      hostname: `host-${index}`,
+      address: '192.0.2.1',
+      name: '',
+      roles: [],
+      agentVersion: '',
+      clockOffsetMs: 0,
+      ...claimed,
+    },
+  };
+}
+
+const at = (asking: Asking, address = '192.0.2.1') => ({ ...asking, address });
+const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
+
+describe('what strangers can cause to be written', () => {
+  test('10,000 of them, each with a key and address of its own: so many requests, traces and entries, and no more', async () => {
+    const desk = deskWith();
+    for (let i = 0; i < 10_000; i++)
+      await desk.admissions.consider(at(machine(i), addressOf(i)), never).catch(() => undefined);
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+    expect(counts.map(({ length }) => length)).toEqual([MAX_OPEN, MAX_OPEN, MAX_OPEN]);
+    // Whom the operators listed comes in all the same.
+    const known = machine(20_000);
+    const entry = { identity: known.machine.identity, name: 'known', roles: ['worker'] as const, labels: {} };
+    desk.decree({ inventory: [{ ...entry, roles: ['worker'] }] });
+    expect(await desk.admissions.consider(at(known, addressOf(1)), never)).toMatchObject({
+      kind: 'admitted',
+    });
+  }, 60_000);
+
+  test('one address takes its share of it and leaves the rest to others', async () => {
+    const desk = deskWith();
+    const tell = (index: number, address: string) =>
+      desk.admissions.consider(at(machine(index), address), never).then(
+        ({ kind }) => kind,
+        (error: unknown) => (error as { readonly code: string }).code,
+      );
+    const answers: string[] = [];
+    for (let i = 0; i < 400; i++) answers.push(await tell(i, '203.0.113.9'));
+    expect(answers.filter((answer) => answer === 'waiting').length).toBe(300); // a quarter
+    expect(answers.at(-1)).toBe('join-busy');
+    expect(await tell(9_000, '10.0.0.1')).toBe('waiting');
+    await desk.clock.advance(BUDGET.periodMs);
+    expect(await tell(399, '203.0.113.9')).toBe('waiting');
+  });
+
+  test('refusals of one kind are one entry a minute, the next one says how many there were', async () => {
+    const desk = deskWith();
+    const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
+    const refuse = () => desk.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
+    for (let i = 0; i < 10_000; i++) await refuse();
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
+    await desk.clock.advance(MINUTE_MS);
+    await refuse();
+    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    expect(entries.length).toBe(2);
+    expect(
+      records.audit.decode(entries[1]?.key ?? '', entries[1]?.value ?? new Uint8Array()).detail,
+    ).toMatchObject({ code: 'quote-invalid', repeated: 9_999 });
+  });
+
+  test('refusals of 10,000 addresses are as many entries as the budget has, and the next one counts the rest', async () => {
+    const desk = deskWith();
+    const refuse = (i: number) => {
+      const address = addressOf(i);
+      const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
+      return desk.refusals.write({ ...refusal, address }, never);
+    };
+    for (let i = 0; i < 10_000; i++) await refuse(i);
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(BUDGET.size);
+    await desk.clock.advance(BUDGET.periodMs);
+    await refuse(0);
+    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    const last = entries.at(-1);
+    expect(records.audit.decode(last?.key ?? '', last?.value ?? new Uint8Array()).detail).toMatchObject({
+      alsoNotWritten: 10_000 - BUDGET.size,
+    });
+  });
+});
+
+describe('requests that are open', () => {
+  test('one whose machine has gone makes room when all are taken; one that still asks does not', async () => {
+    const desk = deskWith();
+    for (let i = 0; i < MAX_OPEN; i++) await desk.admissions.consider(at(machine(i), addressOf(i)), never);
+    await desk.clock.advance(11 * MINUTE_MS);
+    await expect(desk.admissions.consider(at(machine(5_000), '10.9.9.9'), never)).rejects.toEqual(
+      coded('join-busy'),
+    );
+    for (let i = 1; i < MAX_OPEN; i++) await desk.admissions.consider(at(machine(i), addressOf(i)), never);
+    await desk.clock.advance(20 * MINUTE_MS);
+    expect(await desk.admissions.consider(at(machine(5_000), '10.9.9.9'), never)).toMatchObject({
+      kind: 'waiting',
+    });
+    const joins = await desk.keys(JOINS_PREFIX);
+    expect(joins.length).toBe(MAX_OPEN);
+    expect(joins).not.toContain(`${JOINS_PREFIX}node-0`);
+    expect(await desk.keys('traces/')).not.toContain('traces/node-0');
+  }, 60_000);
+
+  test('those that nobody asks for any more are swept, with their traces; members and living ones stay', async () => {
+    const desk = deskWith();
+    await desk.admissions.consider(at(machine(1)), never);
+    await desk.admissions.consider(at(machine(2)), never);
+    const listed = machine(3);
+    desk.decree({
+      inventory: [{ identity: listed.machine.identity, name: 'listed', roles: ['worker'], labels: {} }],
+    });
+    await desk.admissions.consider(at(listed), never);
+    const { identity } = listed.machine;
+    await desk.commits.commit(listed.nodeId, { akName: undefined, identity, lockCounter: undefined }, never);
+    for (let hour = 0; hour < 25; hour++) {
+      await desk.clock.advance(60 * MINUTE_MS);
+      await desk.admissions.consider(at(machine(2)), never);
+    }
+    await settle();
+    expect(await desk.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
+    expect(await desk.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
+  });
+});
+
+describe('who may join', () => {
+  const proved = { proof: 'endorsed', profile: 'measured' } as const;
+  const worker = (index: number) => ({
+    policy: 'inventory' as const,
+    inventory: [
+      {
+        identity: machine(index).machine.identity,
+        name: `w-${index}`,
+        roles: ['worker' as const],
+        labels: {},
+      },
+    ],
+  });
+  const table = [
+    { name: 'inventory, listed', policy: worker(1), asks: machine(1), want: 'admitted' },
+    { name: 'inventory, not listed', policy: worker(2), asks: machine(1), want: 'join-unknown-machine' },
+    { name: 'approve, nobody has decided', policy: {}, asks: machine(1), want: 'waiting' },
+    {
+      name: 'auto, proved and measured',
+      policy: { policy: 'auto' },
+      asks: machine(1, proved),
+      want: 'admitted',
+    },
+    { name: 'auto, unproved', policy: { policy: 'auto' }, asks: machine(1), want: 'join-identity-unproved' },
+    {
+      name: 'inventory, wants more than it gets',
+      policy: worker(1),
+      asks: machine(1, {}, { roles: ['ConsensusMember'] }),
+      want: 'join-role-denied',
+    },
+  ] as const;
+
+  test.each(table)('at admission: $name: $want (row 58)', async ({ policy, asks, want }) => {
+    const desk = deskWith(policy);
+    const answer = desk.admissions.consider(at(asks), never);
+    if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
+    else expect((await answer).kind).toBe(want);
+  });
+
+  test.each(table)(
+    'at commit, whatever was true at admission: $name: $want (row 58)',
+    async ({ policy, asks, want }) => {
+      const desk = deskWith(worker(1));
+      const admitted = machine(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
+      await desk.admissions.consider(at(admitted), never);
+      if (want === 'join-role-denied') {
+        const key = records.join.key(asks.nodeId);
+        const entry = await desk.etcd.get(key, { signal: never });
+        const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+        const then = {
+          kind: 'put',
+          key,
+          value: records.join.encode({ ...record, claimed: asks.claimed }),
+        } as const;
+        desk.etcd.commitNow({ when: [], then: [then] });
+      }
+      desk.decree(policy);
+      const { identity } = asks.machine;
+      const committed = desk.commits.commit(
+        asks.nodeId,
+        { akName: undefined, identity, lockCounter: undefined },
+        never,
+      );
+      if (want === 'admitted') expect(await committed).toMatchObject({ nodeId: asks.nodeId, state: 'UP' });
+      else {
+        await expect(committed).rejects.toEqual(coded(want === 'waiting' ? 'join-not-admitted' : want));
+        expect(await desk.members()).toBe(0);
+      }
+    },
+  );
+
+  test('a machine that may not join leaves no record of a member, and the same request gets the same answer (row 52)', async () => {
+    const desk = deskWith(worker(2));
+    const answers: unknown[] = [];
+    for (let i = 0; i < 3; i++) {
+      await desk.admissions.consider(at(machine(1)), never).catch((error: unknown) => answers.push(error));
+      const { identity } = machine(1).machine;
+      await desk.commits
+        .commit('node-1', { akName: undefined, identity, lockCounter: undefined }, never)
+        .catch((error: unknown) => {
+          answers.push(error);
+        });
+    }
+    expect(answers).toEqual(Array.from({ length: 6 }, () => coded('join-unknown-machine')));
+    expect(await desk.members()).toBe(0);
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
+  });
+});

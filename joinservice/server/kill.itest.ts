@@ -1,0 +1,300 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { createPublicKey, generateKeyPairSync, X509Certificate, type KeyObject } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ChainVerifier } from '../../internal/audit/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import {
+  ed25519PubKeyFrom,
+  generateEd25519Key,
+  ownershipStatement,
+  signEd25519,
+} from '../../internal/crypto/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { fingerprintOfKey, spkiOf } from '../../internal/pki/index.ts';
+import {
+  AUDIT_PREFIX,
+  CLUSTER_PREFIX,
+  CONFIGURATION_KEY,
+  IDENTITIES_PREFIX,
+  nodeNameKey,
+  NODES_PREFIX,
+  OWNERSHIP_KEY,
+  records,
+  SETTINGS_KEY,
+} from '../../internal/records/index.ts';
+import {
+  JoinPrograms,
+  TestCluster,
+  TestEtcd,
+  untilServing,
+  type Overheard,
+  type ProgramName,
+} from '../../internal/testing/index.ts';
+import { CONTROL_PLANE_KEYS } from '../signer/index.ts';
+import { keyHardwareOf, TestMachine } from '../testing/index.ts';
+
+const never = new AbortController().signal;
+const clock = new SystemClock();
+const MACHINES = 160;
+const COMES_BACK_MS = 15_000;
+
+let folder: string;
+let etcd: TestEtcd;
+let space: KeySpace;
+let programs: JoinPrograms;
+const keys: KeyObject[] = Array.from({ length: MACHINES }, () => generateKeyPairSync('ed25519').privateKey);
+let used = 0;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-kill-'));
+  etcd = await TestEtcd.create();
+  const member = await etcd.startMember('one');
+  const root = await etcd.connect('root', member.endpoint);
+  await untilServing(root);
+  space = new Namespace(root, CLUSTER_PREFIX);
+  const cluster = await TestCluster.create(space, () => clock.nowMs());
+  await describeCluster(cluster);
+  programs = await JoinPrograms.create(folder, { etcd, member, cluster, keyNames: CONTROL_PLANE_KEYS });
+}, 60_000);
+
+afterAll(async () => {
+  await programs[Symbol.asyncDispose]();
+  await etcd[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+}, 30_000);
+
+async function describeCluster(cluster: TestCluster): Promise<void> {
+  const ownerKeyPem = generateEd25519Key();
+  const { clusterId } = cluster;
+  const statement = ownershipStatement({ clusterId, clusterCaPem: cluster.trust.caPem, epoch: 1n });
+  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  const ownership = {
+    version: 1 as const,
+    epoch: 1,
+    ownerPubKey: base64(ed25519PubKeyFrom(ownerKeyPem) ?? new Uint8Array()),
+    signature: base64(signEd25519(ownerKeyPem, statement)),
+    timeMs: 1,
+  };
+  const settings = {
+    version: 1 as const,
+    clusterName: 'test',
+    kubernetesVersion: 'v1.34.0',
+    podSubnet: '10.244.0.0/16',
+    serviceSubnet: '10.96.0.0/12',
+    apiServerSans: [],
+    bundleManifest: '{}',
+  };
+  const inventory = keys.map((key, i) => ({ identity: identityOf(key), name: `m-${i}` }));
+  const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
+  const document = JSON.stringify({
+    version: 1,
+    name: 'test',
+    attestation,
+    join: { policy: 'inventory', inventory },
+  });
+  const configuration = { version: 1 as const, document: btoa(document), updatedMs: 1, updatedBy: 'test' };
+  const then = [
+    put(OWNERSHIP_KEY, records.ownership.encode(ownership)),
+    put(SETTINGS_KEY, records.settings.encode(settings)),
+    put(CONFIGURATION_KEY, records.configuration.encode(configuration)),
+  ];
+  await space.commit({ when: [], then }, { signal: never });
+}
+
+function identityOf(key: KeyObject): string {
+  const fingerprint = fingerprintOfKey(spkiOf(createPublicKey(key)));
+  return `machine-key:${fingerprint.replace('sha256:', '')}`;
+}
+
+/** The next machine that nobody has seen yet. */
+function newMachine(): { readonly machine: TestMachine; readonly name: string; readonly identity: string } {
+  const key = keys[used];
+  if (key === undefined) throw new Error(`the test has ${MACHINES} machines, and all of them are members`);
+  const name = `m-${used++}`;
+  return { machine: new TestMachine(keyHardwareOf(key), key), name, identity: identityOf(key) };
+}
+
+/** Asks as its agent does: with the same key, until it has its ticket. Answers how often it had to ask. */
+async function becomesMember(
+  machine: TestMachine,
+): Promise<{ readonly asked: number; readonly serial: string }> {
+  const deadline = AbortSignal.timeout(COMES_BACK_MS);
+  for (let asked = 1; ; asked++) {
+    try {
+      using asking = await machine.dial(programs.endpoint);
+      await asking.admitted();
+      using locked = await machine.dial(programs.endpoint); // an agent shows its lock with the commit
+      const { nodeCertificatePem } = await locked.ticketHere();
+      return { asked, serial: new X509Certificate(nodeCertificatePem).serialNumber };
+    } catch (error) {
+      if (findCoded(error)?.retryable !== true) throw error;
+      await clock.sleep(50, deadline);
+    }
+  }
+}
+
+/** Everything that etcd has about members agrees, and this machine is one, once. */
+async function expectOneMembership(
+  { nodeId }: TestMachine,
+  as: { readonly name: string; readonly identity: string },
+): Promise<void> {
+  const [{ entries: nodes }, { entries: identities }, { entries: audit }] = await Promise.all([
+    space.list(NODES_PREFIX, { signal: never }),
+    space.list(IDENTITIES_PREFIX, { signal: never }),
+    space.list(AUDIT_PREFIX, { signal: never }),
+  ]);
+  const members = nodes
+    .filter(({ key }) => key.endsWith('/record'))
+    .map(({ key, value }) => records.node.decode(key, value));
+  expect(members.filter(({ name }) => name === as.name)).toMatchObject([{ nodeId, state: 'UP' }]);
+  const owners = identities.map(({ key, value }) => records.identity.decode(key, value).nodeId);
+  expect(owners.toSorted()).toEqual(
+    members
+      .filter(({ name }) => name !== 'first')
+      .map((each) => each.nodeId)
+      .toSorted(),
+  );
+  const named = await space.get(nodeNameKey(as.name), { signal: never });
+  expect(new TextDecoder().decode(named?.value)).toBe(nodeId);
+  const join = await space.get(records.join.key(nodeId), { signal: never });
+  expect(records.join.decode('', join?.value ?? new Uint8Array()).state).toBe('joined');
+  const verifier = new ChainVerifier();
+  const verdicts = audit
+    .map(({ value }) => verifier.next(value))
+    .filter(({ subject }) => subject === nodeId)
+    .map(({ detail }) => detail['verdict']);
+  expect(verdicts).toEqual(['admitted', 'joined']);
+}
+
+/** A request that one machine's joining causes, in their order. */
+interface Step {
+  readonly by: ProgramName;
+  readonly to: 'etcd' | 'signer';
+  /** Which records it names. */
+  readonly about: string;
+  /** Of requests that look the same, the how manieth it is. */
+  readonly occurrence: number;
+}
+
+/** Names requests as they come by. */
+class Steps {
+  readonly all: Step[] = [];
+
+  next({ by, to, body }: Overheard): Step {
+    const about = recordsIn(body);
+    const same = this.all.filter((step) => step.by === by && step.to === to && step.about === about);
+    const step = { by, to, about, occurrence: same.length };
+    this.all.push(step);
+    return step;
+  }
+}
+
+/** All of them, from one machine that nothing happens to. */
+async function stepsOfOneJoin(): Promise<readonly Step[]> {
+  const steps = new Steps();
+  programs.onMessage = (message) => {
+    if (message.direction === 'request') steps.next(message);
+    return true;
+  };
+  const { machine, ...as } = newMachine();
+  const { asked } = await becomesMember(machine);
+  programs.onMessage = () => true;
+  expect(asked).toBe(1);
+  await expectOneMembership(machine, as);
+  return steps.all;
+}
+
+function recordsIn(body: Buffer): string {
+  const names = [...body.toString('latin1').matchAll(/\/cluster\/([a-z-]+)/g)].map(([, name = '']) => name);
+  return [...new Set(names)].sort().join(' ');
+}
+
+/**
+ * Kills `victim` once, at this request or its answer, and starts it again as systemd would: what it has not sent is never
+ * sent, what it has not received is never received.
+ */
+function killAt(
+  victim: ProgramName,
+  at: Step,
+  direction: Overheard['direction'],
+): { readonly back: Promise<void> } {
+  const back = Promise.withResolvers<void>();
+  const steps = new Steps();
+  let call: string | undefined;
+  let isOver = false;
+  programs.onMessage = (message) => {
+    if (isOver) return true;
+    if (message.direction === 'request') {
+      const { by, to, about, occurrence } = steps.next(message);
+      if (by === at.by && to === at.to && about === at.about && occurrence === at.occurrence)
+        call = message.call;
+    }
+    if (message.call !== call || message.direction !== direction) return true;
+    isOver = true;
+    programs
+      .kill(victim)
+      .then(() => programs.start(victim))
+      .then(back.resolve, back.reject);
+    return false;
+  };
+  return { back: back.promise };
+}
+
+/** What the killed one was doing, and for how many tickets the signer signed in the end. */
+interface Killed {
+  readonly step: string;
+  readonly signatures: number;
+}
+
+/** A read that is over has changed nothing: its answer is as good as the request that comes next. */
+async function killedEverywhere(
+  victim: ProgramName,
+  isHit: (step: Step) => boolean,
+): Promise<readonly Killed[]> {
+  const killed: Killed[] = [];
+  for (const step of (await stepsOfOneJoin()).filter(isHit))
+    for (const direction of ['request', 'answer'] as const) {
+      const changes = step.about.includes('audit') || step.to === 'signer';
+      if (direction === 'answer' && !changes) continue;
+      const { machine, ...as } = newMachine();
+      const signedBefore = programs.signed.length;
+      const { back } = killAt(victim, step, direction);
+      const { asked } = await becomesMember(machine);
+      const name = `${direction} of ${step.to}: ${step.about}`;
+      expect(`${name}, asked again: ${asked > 1}`).toBe(`${name}, asked again: true`);
+      await back;
+      await expectOneMembership(machine, as);
+      const signed = programs.signed.slice(signedBefore);
+      expect(new Set(signed)).toEqual(new Set([machine.nodeId]));
+      killed.push({ step: name, signatures: signed.length });
+    }
+  return killed;
+}
+
+describe('kill -9 in the middle of joining, and the machine asks again with the same key', () => {
+  test('of the join service, at each of its requests and writes: one membership, minted last (rows 45, 53, 57)', async () => {
+    const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
+    const isWrite = ({ step }: Killed): boolean => step.includes('audit');
+    expect(killed.filter(isWrite).length).toBe(4); // admission and commit, each before and after it happened
+    // Until the membership is on record nothing has been signed that could be lost.
+    const committed = killed.findLastIndex(isWrite);
+    expect(killed.slice(0, committed + 1).filter(({ signatures }) => signatures !== 1)).toEqual([]);
+    expect(killed.find(({ step }) => step.startsWith('answer of signer'))?.signatures).toBe(2);
+  }, 240_000);
+
+  test('of the signer, at each of its reads and with its answer: one membership', async () => {
+    const killed = await killedEverywhere('signer', ({ by, to }) => by === 'signer' || to === 'signer');
+    expect(killed.map(({ step }) => step)).toEqual(
+      expect.arrayContaining([
+        'request of signer: ',
+        'answer of signer: ',
+        'request of etcd: meta',
+        'request of etcd: nodes',
+        'request of etcd: configuration',
+      ]),
+    );
+  }, 120_000);
+});
