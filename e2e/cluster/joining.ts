@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -183,4 +183,37 @@ function isReady(host: string): Promise<boolean> {
     ask.once('error', () => resolve(false));
     ask.end();
   });
+}
+
+/** One line of `cluster join --output json`. */
+export interface JoinLine {
+  readonly type: string;
+  readonly data?: { readonly stage?: string; readonly nodeName?: string };
+}
+
+/** The operator's program on a machine, from its Debian package: what automation uses there. */
+export async function installCli(bench: Bench, cluster: string, machine: string): Promise<void> {
+  const folder = join(import.meta.dirname, '../../dist');
+  const name = (await readdir(folder)).find((each) => /^cluster_.*\.deb$/.test(each)) ?? '';
+  const node = await (await bench.cluster(cluster)).node(machine);
+  const script = 'cat > /root/cluster.deb && dpkg --install /root/cluster.deb && rm /root/cluster.deb';
+  const input = await readFile(join(folder, name));
+  await node.exec(['sh', '-ec', script], { input, signal: bench.signal, timeoutMs: 120_000 });
+}
+
+/** The machine's provisioning as `change` makes it, and its agent with it. */
+export async function reprovision(
+  cluster: JoiningCluster,
+  machine: string,
+  change: (provisioning: Record<string, unknown>) => Record<string, unknown>,
+): Promise<void> {
+  const path = '/etc/cluster/provisioning.json';
+  const found = JSON.parse(await cluster.run(machine, 'cat', path)) as Record<string, unknown>;
+  const base64 = Buffer.from(JSON.stringify(change(found))).toString('base64');
+  await cluster.sh(machine, `echo ${base64} | base64 -d > ${path} && systemctl restart bootstrapper`);
+}
+
+/** A machine that does not know where its cluster is. */
+export async function withoutEndpoints(cluster: JoiningCluster, machine: string): Promise<void> {
+  await reprovision(cluster, machine, ({ joinEndpoints: _, ...rest }) => rest);
 }

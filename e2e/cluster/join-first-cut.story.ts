@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { JoiningCluster } from './joining.ts';
+import { eventually } from './node-shell.ts';
+
+const MACHINES = ['n1', 'n2', 'n3', 'n4'];
+
+await test('the power of the first machine is cut while three others join', async (story) => {
+  await using bench = await createBench();
+  const cluster = new JoiningCluster(bench, 'firstcut');
+  await cluster.machines({ controlPlanes: 3, workers: 1 });
+  const made = cluster.up().then(
+    () => 'up',
+    (error: unknown) => String(error),
+  );
+
+  await story.test('in the middle of their way in', async () => {
+    await eventually(
+      'one of them is on its way in',
+      300,
+      async () => (await Promise.all(MACHINES.slice(1).map((machine) => cluster.log(machine)))).join('\n'),
+      (log) => log.includes('the cluster lets this machine in'),
+    );
+    await cluster.stop('n1', '--power-cut');
+  });
+
+  await story.test('when it is back all four become members, once each', async () => {
+    await cluster.start('n1');
+    await cluster.allReady(MACHINES, 420);
+    assert.equal(await cluster.members(), MACHINES.length);
+    const user = '/var/lib/cluster/consensus/users/root';
+    const said = await cluster.sh(
+      'n1',
+      `/opt/cluster/bin/etcdctl --endpoints https://127.0.0.1:2379 --cacert ${user}/ca.crt --cert ${user}/client.crt --key ${user}/client.key member list --write-out json`,
+    );
+    const { members } = JSON.parse(said) as { members: readonly { name?: string; isLearner?: boolean }[] };
+    assert.deepEqual(
+      members.map(({ isLearner, name }) => [isLearner === true, (name ?? '') !== '']),
+      [
+        [false, true],
+        [false, true],
+        [false, true],
+      ],
+    );
+  });
+
+  await story.test('and the command that was making the cluster ended, or goes on where it was', async () => {
+    story.diagnostic(`the first command: ${await made}`);
+    await cluster.up();
+    const { joins } = await cluster.ask<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
+    assert.deepEqual(
+      joins.map(({ state }) => state),
+      ['joined', 'joined', 'joined'],
+    );
+  });
+});
