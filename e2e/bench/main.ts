@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util';
 import { runArtefactsBench } from './artefacts.ts';
 import { runAtlsBench } from './atls.ts';
 import { runAttestationBench } from './attestation.ts';
+import { runCuratorBench } from './curator.ts';
 import { runJoinBench } from './join.ts';
 import { runLifeBench } from './life.ts';
 import { runNodeBench } from './node.ts';
@@ -24,6 +25,7 @@ const SUITES: Readonly<Record<string, (rounds: number | undefined) => Promise<re
   atls: runAtlsBench,
   attestation: runAttestationBench,
   join: runJoinBench,
+  curator: runCuratorBench,
   node: runNodeBench,
   worker: runWorkerBench,
 };
@@ -38,6 +40,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   atls         attested TLS against mTLS
   attestation  verifying evidence against Go's verifiers
   join         500 machines that join at once, at the built join service with a real etcd
+  curator      5,000 nodes that watch and beat, at the built curator with a real etcd
   node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against kubeadm join by hand; five at once; needs root and the bundle
 
