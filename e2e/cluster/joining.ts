@@ -44,6 +44,21 @@ export class JoiningCluster {
     await this.#bench.must('mini', 'up', '--name', this.name);
   }
 
+  /** Init of the first machine alone: the others are let in, or not, by the story. */
+  async init(): Promise<void> {
+    const fingerprint = await eventually(
+      'the first machine shows its fingerprint',
+      60,
+      () => this.run('n1', 'cat', '/var/lib/cluster/machine/fingerprint'),
+      (text) => text.startsWith('sha256:'),
+    );
+    const node = `${await this.address('n1')}:9000`;
+    const workspace = await this.workspace();
+    await this.#bench.must(
+      ...['--workspace', workspace, 'init', '--node', node, '--fingerprint', fingerprint],
+    );
+  }
+
   async workspace(): Promise<string> {
     return (await this.#bench.cluster(this.name)).paths.workspace;
   }

@@ -1,0 +1,89 @@
+import { once } from 'node:events';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * A way to a control plane that is slow, or that loses an answer. The kernels of local machines can't delay packets, so
+ * this one takes connections on the host's address in the machines' network and passes them on.
+ */
+export class SlowWire implements AsyncDisposable {
+  /** Each way, ms. */
+  delayMs = 0;
+  /** Bytes of an answer after which everything is cut; undefined: never. Counted from when it was set. */
+  #cutAfter: number | undefined;
+  #carried = 0;
+  /** How often it was cut. */
+  cuts = 0;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async lay(host: string, far: { readonly host: string; readonly port: number }): Promise<SlowWire> {
+    const server = createServer();
+    server.listen({ host, port: 0 });
+    await once(server, 'listening');
+    const wire = new SlowWire(server);
+    server.on('connection', (near) => wire.#plug(near, connect(far)));
+    return wire;
+  }
+
+  get endpoint(): string {
+    const address = this.#server.address();
+    if (address === null || typeof address === 'string') throw new Error('a wire without an end');
+    return `${address.address}:${address.port}`;
+  }
+
+  /** The next answer that is longer than so many bytes is lost, and its connection with it. Once. */
+  loseAnswerAfter(bytes: number): void {
+    this.#carried = 0;
+    this.#cutAfter = bytes;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #plug(near: Socket, far: Socket): void {
+    for (const socket of [near, far]) {
+      this.#sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.once('close', () => {
+        this.#sockets.delete(socket);
+        near.destroy();
+        far.destroy();
+      });
+    }
+    void this.#carry(near, far);
+    void this.#carry(far, near, (bytes) => this.#isLost(bytes));
+  }
+
+  /** In order, each piece as late as the last one. */
+  async #carry(from: Socket, to: Socket, isLost: (bytes: number) => boolean = () => false): Promise<void> {
+    try {
+      for await (const piece of from as AsyncIterable<Buffer>) {
+        if (isLost(piece.length)) {
+          from.resetAndDestroy();
+          to.resetAndDestroy();
+          return;
+        }
+        if (this.delayMs > 0) await delay(this.delayMs);
+        if (!to.write(piece)) await once(to, 'drain');
+      }
+      to.end();
+    } catch {
+      to.destroy(); // the other end has gone
+    }
+  }
+
+  #isLost(bytes: number): boolean {
+    this.#carried += bytes;
+    if (this.#cutAfter === undefined || this.#carried <= this.#cutAfter) return false;
+    this.#cutAfter = undefined;
+    this.cuts += 1;
+    return true;
+  }
+}
