@@ -6,6 +6,7 @@ import {
   machineIdentityText,
   VERIFY_NONCE_BYTES,
   verifyBinding,
+  withLock,
   type Check,
   type Collateral,
   type Policy,
@@ -23,6 +24,7 @@ import { attestationSettings, type ClusterConfig } from '../../internal/config/i
 import { describeError, type ExitName } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { CollateralStore } from '../attest/index.ts';
 import { ClusterError, lookAtWorkspace, printable } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, nodeNamed } from './desk.ts';
@@ -72,9 +74,13 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
   );
   const binding = verifyBinding({ clusterId: result.clusterId, nodeId: node.nodeId, nonce });
   const nowMs = context.ports.clock.nowMs();
+  const { files } = context.ports;
+  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
   const report = await judge({
     node,
     config,
+    clusterId: result.clusterId,
+    collateral,
     variant: shown.variant,
     evidence: shown.evidence,
     binding,
@@ -88,6 +94,10 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
 export async function judge(what: {
   readonly node: Node;
   readonly config: ClusterConfig;
+  /** What the node must be bound to. */
+  readonly clusterId: string;
+  /** What the workspace keeps of AMD and Intel. */
+  readonly collateral: Collateral;
   /** The node's word. */
   readonly variant: string;
   readonly evidence: Uint8Array;
@@ -95,7 +105,7 @@ export async function judge(what: {
   readonly nowMs: number;
 }): Promise<VerifyReport> {
   const { node, config, evidence, binding, nowMs } = what;
-  const policy = policyOf(config, node);
+  const policy = policyOf(config, what);
   const frame = {
     node: printable(node.name),
     nodeId: printable(node.nodeId),
@@ -113,7 +123,7 @@ export async function judge(what: {
     const verdict = await validator.validate(evidence, binding, {
       nowMs,
       policy,
-      collateral: collateralOf(node),
+      collateral: { ...what.collateral, ...keysOf(node) },
     });
     compareIdentity(verdict, node);
     return {
@@ -139,9 +149,13 @@ export async function judge(what: {
   }
 }
 
-/** The operators' policy; keys are those on record, and nobody is enrolled here. */
-function policyOf(config: ClusterConfig, { admission }: Node): Policy {
-  const written = parsePolicy(attestationSettings(config.attestation).policyInput);
+/** The operators' policy; keys are those on record, nobody is enrolled here, and the machine is bound to this cluster. */
+function policyOf(
+  config: ClusterConfig,
+  { node: { admission }, clusterId }: { readonly node: Node; readonly clusterId: string },
+): Policy {
+  const { policyInput, lockPcr } = attestationSettings(config.attestation);
+  const written = withLock(parsePolicy(policyInput), lockPcr, { shows: 'locked', clusterId });
   return {
     ...written,
     ...(admission === undefined ? {} : { machines: 'any-proved' as const }),
@@ -171,7 +185,7 @@ function variantOf(said: string, { name, admission }: Node, config: ClusterConfi
   );
 }
 
-function collateralOf({ admission }: Node): Collateral {
+function keysOf({ admission }: Node): Pick<Collateral, 'tpm'> {
   if (admission === undefined || admission.akName === '') return { tpm: { attestationKeys: new Map() } };
   const known = admission.identity.startsWith('tpm-ek:')
     ? { endorsementKeyId: admission.identity.slice('tpm-ek:'.length) }

@@ -72,7 +72,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'attest',
-    summary: 'look at evidence, reference values and collateral, offline',
+    summary: 'look at evidence, reference values and collateral',
     load: () => import('../commands/attest.ts'),
   },
   {

@@ -4,7 +4,7 @@
  */
 export { CollateralStore } from './collateral-store.ts';
 export { runCollateralRefresh, type RefreshOptions } from './refresh.ts';
-export { runAttestCollateral, type CollateralOptions } from './collateral.ts';
+export { collateralTable, runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
 export { runAttestExplain } from './explain.ts';
 export type { Explanation } from './explanation.ts';

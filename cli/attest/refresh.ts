@@ -1,8 +1,12 @@
-import { ageOf, withoutDoubles } from '../../internal/attestation/collateral/index.ts';
+import {
+  ageOf,
+  checkCollateral,
+  withoutDoubles,
+  type ManufacturerTrust,
+} from '../../internal/attestation/collateral/index.ts';
 import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { checkCollateral, type ManufacturerTrust } from './check-collateral.ts';
 import { collateralTable } from './collateral.ts';
 import { CollateralStore } from './collateral-store.ts';
 import { AttestError } from './errors.ts';

@@ -10,11 +10,9 @@ interface ExplainFlags {
   readonly at?: string;
 }
 
-/** `cluster attest …`: evidence, reference values and collateral, all offline. */
+/** `cluster attest …`: evidence, reference values and collateral; only handing collateral on needs a cluster. */
 export function register(program: Command, action: ActionBinder): void {
-  const attest = program
-    .command('attest')
-    .description('look at evidence, reference values and collateral, offline');
+  const attest = program.command('attest').description('look at evidence, reference values and collateral');
   registerExplain(attest, action);
   attest
     .command('measure')
@@ -36,6 +34,7 @@ export function register(program: Command, action: ActionBinder): void {
       ),
     );
   registerRefresh(collateral, action);
+  registerHandOn(collateral, action);
 }
 
 interface RefreshFlags {
@@ -67,6 +66,23 @@ function registerRefresh(collateral: Command, action: ActionBinder): void {
       action<RefreshFlags>(async (context, { fmspc = [], product = [], ...services }) =>
         (await import('../attest/index.ts')).runCollateralRefresh(context, { fmspc, product, services }),
       ),
+    );
+}
+
+function registerHandOn(collateral: Command, action: ActionBinder): void {
+  collateral
+    .command('hand-on')
+    .description('give the workspace’s collateral to the cluster, which judges with it from then on')
+    .action(
+      action<object>(async (context) =>
+        (await import('../collateral/index.ts')).runCollateralHandOn(context),
+      ),
+    );
+  collateral
+    .command('show')
+    .description('what the cluster judges with, how old it is, and who handed it on')
+    .action(
+      action<object>(async (context) => (await import('../collateral/index.ts')).runCollateralShow(context)),
     );
 }
 

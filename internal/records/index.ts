@@ -13,6 +13,7 @@
  * node-names/NAME       → ID, so that names are unique       with the node
  * operators/KEY         who administers                      curator
  * configuration/current the operator's document              curator
+ * attestation/collateral what AMD and Intel say, handed on curator
  * init/result           for the owner, as often as asked     first node
  * mutations/CALLER/KEY  has happened, on a lease             with each mutation
  * audit/SEQ             decisions, a hash chain            with each decision
@@ -28,6 +29,7 @@ export {
   auditKey,
   CLUSTER_KEY,
   CLUSTER_PREFIX,
+  COLLATERAL_KEY,
   CONFIGURATION_KEY,
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
@@ -50,6 +52,7 @@ export {
   type AuditHeadRecord,
   type AuditRecord,
   type ClusterRecord,
+  type CollateralRecord,
   type ConfigurationRecord,
   type EvidenceProfile,
   type HeartbeatRecord,

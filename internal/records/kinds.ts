@@ -4,6 +4,7 @@ import {
   auditHeadShape,
   auditShape,
   clusterShape,
+  collateralShape,
   configurationShape,
   heartbeatShape,
   identityShape,
@@ -37,6 +38,7 @@ export const records = {
   node: kindOf('nodes/', nodeShape, '/record'),
   operator: kindOf('operators/', operatorShape),
   configuration: kindOf('configuration/', configurationShape),
+  collateral: kindOf('attestation/', collateralShape),
   initResult: kindOf('init/', initResultShape),
   status: kindOf('nodes/', statusShape, '/status'),
   heartbeat: kindOf('nodes/', heartbeatShape, '/heartbeat'),
@@ -53,6 +55,7 @@ export const SETTINGS_KEY = records.settings.key('settings');
 export const OWNERSHIP_KEY = records.ownership.key('ownership');
 export const AUDIT_HEAD_KEY = records.auditHead.key('audit');
 export const CONFIGURATION_KEY = records.configuration.key('current');
+export const COLLATERAL_KEY = records.collateral.key('collateral');
 export const INIT_RESULT_KEY = records.initResult.key('result');
 
 /** Reserves a node's name; the value is the node's id. */

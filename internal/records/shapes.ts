@@ -191,6 +191,16 @@ export const configurationShape = z.strictObject({
   updatedBy: z.string(),
 });
 
+/** What AMD and Intel say beside evidence, as an operator handed it on: the bundle's exact bytes. */
+export const collateralShape = z.strictObject({
+  version,
+  bundle: bytes,
+  /** The highest TCB evaluation number of Intel that was ever used here; only grows. */
+  evaluationNumber: z.int().min(0),
+  updatedMs: z.int(),
+  updatedBy: z.string(),
+});
+
 /** The outcome of the init, kept for its owner: a serialized `cluster.init.v1.InitResult`. */
 export const initResultShape = z.strictObject({ version, initId: z.string(), result: bytes });
 
@@ -238,6 +248,7 @@ export type ClusterRecord = z.infer<typeof clusterShape>;
 export type NodeRecord = z.infer<typeof nodeShape>;
 export type OperatorRecord = z.infer<typeof operatorShape>;
 export type ConfigurationRecord = z.infer<typeof configurationShape>;
+export type CollateralRecord = z.infer<typeof collateralShape>;
 export type InitResultRecord = z.infer<typeof initResultShape>;
 export type StatusRecord = z.infer<typeof statusShape>;
 export type HeartbeatRecord = z.infer<typeof heartbeatShape>;

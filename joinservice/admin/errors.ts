@@ -36,6 +36,14 @@ export const adminErrors = defineErrors({
     meaning: 'This is the last owner; without one nobody could administer the cluster.',
     fix: 'Make somebody else an owner first.',
   },
+  'admin-collateral-refused': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'The collateral that was handed on is malformed, not signed by its manufacturer, out of date, or older than what was used before. What was there stays in use.',
+    fix: 'Fetch it anew (`cluster attest collateral refresh`) and hand that on; the log of the join service has the reason.',
+  },
   'admin-signing': {
     fault: 'system',
     exit: 'unreachable',

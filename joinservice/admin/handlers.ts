@@ -1,14 +1,16 @@
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import type { Admission } from '../curatorproto/gen/admission_pb.js';
+import { collateralHandlers, type CollateralAdminParts } from './collateral-handlers.ts';
 import { auditHandlers } from './audit-handlers.ts';
 import { joinAdminHandlers } from './join-handlers.ts';
 import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
 import { operatorHandlers, type OperatorAdminParts } from './operator-handlers.ts';
 
-export type AdminParts = Omit<OperatorAdminParts, 'signer'> & {
-  readonly signer: OperatorAdminParts['signer'] & KubeconfigSigner;
-};
+export type AdminParts = Omit<OperatorAdminParts, 'signer'> &
+  CollateralAdminParts & {
+    readonly signer: OperatorAdminParts['signer'] & KubeconfigSigner;
+  };
 
 export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Caller> {
   return {
@@ -16,5 +18,6 @@ export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Cal
     ...auditHandlers(parts),
     ...operatorHandlers(parts),
     ...kubeconfigHandlers(parts),
+    ...collateralHandlers(parts),
   };
 }

@@ -30,7 +30,7 @@ export interface CommitEvidence {
   readonly akName: string | undefined;
   readonly identity: string;
   /** undefined where nothing counts. */
-  readonly lockCounter: bigint | undefined;
+  readonly lockCounter?: bigint | undefined;
 }
 
 /** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */

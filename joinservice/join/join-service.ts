@@ -16,6 +16,7 @@ import { Join } from '../joinproto/gen/join_pb.js';
 import { Admissions } from './admissions.ts';
 import { Budget } from './budget.ts';
 import { ClusterFacts } from './cluster-facts.ts';
+import { CollateralSource } from './collateral-source.ts';
 import { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { JoinFeed } from './join-feed.ts';
@@ -54,7 +55,8 @@ export interface JoinServiceOptions {
  *
  * ```
  * configuration/current ─▶ PolicySource ─▶ rules() of attested TLS, policy of decisions
- * identities/           ─▶ MemberKeys   ─┘
+ * identities/           ─▶ MemberKeys   ─┤
+ * attestation/          ─▶ CollateralSource
  * joins/                ─▶ JoinFeed ─▶ machines that wait
  * ```
  */
@@ -65,6 +67,7 @@ export class JoinService {
   readonly #policy: PolicySource;
   readonly #feed: JoinFeed;
   readonly #keys: MemberKeys;
+  readonly #collateral: CollateralSource;
   readonly #clusterId: string;
   readonly #ports: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log'>;
   readonly #attestation = new EventValue<AttestationInForce>();
@@ -75,6 +78,7 @@ export class JoinService {
     this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new MemberKeys({ etcd, log: log.child('keys') });
+    this.#collateral = new CollateralSource({ etcd, log: log.child('collateral') });
     this.#policy = new PolicySource({
       etcd,
       log: log.child('policy'),
@@ -124,7 +128,10 @@ export class JoinService {
     const { policy, lockPcr } = this.#inForce();
     // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
     const locked = withLock(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
-    return { policy: locked, collateral: { tpm: { attestationKeys: this.#keys.known } } };
+    return {
+      policy: locked,
+      collateral: { ...this.#collateral.current, tpm: { attestationKeys: this.#keys.known } },
+    };
   }
 
   /** Whoever gets certificates shows the lock; before its admission a machine may show that it is nobody's. */
@@ -153,6 +160,7 @@ export class JoinService {
       this.#policy.run(signal),
       feed.run(signal),
       this.#keys.run(signal),
+      this.#collateral.run(signal),
       runSweep({ ...this.#ports, feed }, signal),
     ]);
   }

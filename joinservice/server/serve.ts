@@ -1,4 +1,6 @@
 import { X509Certificate } from 'node:crypto';
+import { amdTrust } from '../../internal/attestation/snp/index.ts';
+import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
@@ -29,6 +31,8 @@ const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 const GRACE_MS = 2_000;
 /** Where nothing listens: a curator without a signer beside it says so when it is asked for a certificate. */
 const NO_SIGNER = '/nonexistent/signer.sock';
+/** Whose word on processors counts. */
+const MANUFACTURERS = { amd: amdTrust(), intel: intelTrust() };
 
 /**
  * Serves the curator, and beside it, on a port of its own, the machines that want in; until the signal fires.
@@ -78,7 +82,13 @@ export async function serve(
   const { join } = config;
   using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
   const { mutations } = curator;
-  const admin = adminHandlers({ etcd: cluster, mutations, clock, signer });
+  const admin = adminHandlers({
+    etcd: cluster,
+    mutations,
+    clock,
+    signer,
+    manufacturers: MANUFACTURERS,
+  });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),

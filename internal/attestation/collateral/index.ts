@@ -9,6 +9,7 @@
  */
 export { ageOf, type CollateralAge } from './age.ts';
 export { collateralFrom, encodeBundle, parseBundle, type CollateralBundle } from './bundle.ts';
+export { checkCollateral, type ManufacturerTrust } from './check.ts';
 export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
 export { withoutDoubles, type CollateralItem } from './item.ts';
 export { readCollateralFile } from './read-file.ts';

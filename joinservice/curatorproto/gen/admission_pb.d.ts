@@ -792,6 +792,92 @@ export declare type IssueKubeconfigResponse = Message<"cluster.curator.v1.IssueK
 export declare const IssueKubeconfigResponseSchema: GenMessage<IssueKubeconfigResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.GetCollateralRequest
+ */
+export declare type GetCollateralRequest = Message<"cluster.curator.v1.GetCollateralRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetCollateralRequest.
+ * Use `create(GetCollateralRequestSchema)` to create a new message.
+ */
+export declare const GetCollateralRequestSchema: GenMessage<GetCollateralRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.GetCollateralResponse
+ */
+export declare type GetCollateralResponse = Message<"cluster.curator.v1.GetCollateralResponse"> & {
+  /**
+   * `encodeBundle` of internal/attestation/collateral: at most 1,000,000 bytes. Each document in it is signed.
+   *
+   * @generated from field: bytes bundle = 1;
+   */
+  bundle: Uint8Array;
+
+  /**
+   * The highest of Intel's TCB evaluation numbers that was ever used here.
+   *
+   * @generated from field: uint32 evaluation_number = 2;
+   */
+  evaluationNumber: number;
+
+  /**
+   * @generated from field: int64 updated_ms = 3;
+   */
+  updatedMs: bigint;
+
+  /**
+   * E.g. "operator:owner".
+   *
+   * @generated from field: string updated_by = 4;
+   */
+  updatedBy: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetCollateralResponse.
+ * Use `create(GetCollateralResponseSchema)` to create a new message.
+ */
+export declare const GetCollateralResponseSchema: GenMessage<GetCollateralResponse>;
+
+/**
+ * @generated from message cluster.curator.v1.PutCollateralRequest
+ */
+export declare type PutCollateralRequest = Message<"cluster.curator.v1.PutCollateralRequest"> & {
+  /**
+   * @generated from field: bytes bundle = 1;
+   */
+  bundle: Uint8Array;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 2;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutCollateralRequest.
+ * Use `create(PutCollateralRequestSchema)` to create a new message.
+ */
+export declare const PutCollateralRequestSchema: GenMessage<PutCollateralRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.PutCollateralResponse
+ */
+export declare type PutCollateralResponse = Message<"cluster.curator.v1.PutCollateralResponse"> & {
+  /**
+   * @generated from field: uint32 evaluation_number = 1;
+   */
+  evaluationNumber: number;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutCollateralResponse.
+ * Use `create(PutCollateralResponseSchema)` to create a new message.
+ */
+export declare const PutCollateralResponseSchema: GenMessage<PutCollateralResponse>;
+
+/**
  * @generated from enum cluster.curator.v1.JoinState
  */
 export enum JoinState {
@@ -903,6 +989,26 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof IssueKubeconfigRequestSchema;
     output: typeof IssueKubeconfigResponseSchema;
+  },
+  /**
+   * What the makers of processors say beside evidence, as an operator handed it on; empty when nobody has.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.GetCollateral
+   */
+  getCollateral: {
+    methodKind: "unary";
+    input: typeof GetCollateralRequestSchema;
+    output: typeof GetCollateralResponseSchema;
+  },
+  /**
+   * Takes the place of what was there, if it is genuine, current, and not behind what was ever used here.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.PutCollateral
+   */
+  putCollateral: {
+    methodKind: "unary";
+    input: typeof PutCollateralRequestSchema;
+    output: typeof PutCollateralResponseSchema;
   },
   /**
    * From now on the key is unknown. The last owner stays.

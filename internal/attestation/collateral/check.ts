@@ -1,8 +1,9 @@
-import { CheckList } from '../../internal/attestation/index.ts';
-import { collateralFrom, type CollateralItem } from '../../internal/attestation/collateral/index.ts';
-import type { SnpTrust } from '../../internal/attestation/snp/index.ts';
-import { IntelCollateral, tdxErrors, type TdxTrust } from '../../internal/attestation/tdx/index.ts';
-import { CertificateCache, parseCrl, verifyCrl, X509Error } from '../../internal/attestation/x509/index.ts';
+import { CheckList } from '../check-list.ts';
+import type { SnpTrust } from '../snp/index.ts';
+import { IntelCollateral, tdxErrors, type TdxTrust } from '../tdx/index.ts';
+import { CertificateCache, parseCrl, verifyCrl, X509Error } from '../x509/index.ts';
+import { collateralFrom } from './bundle.ts';
+import type { CollateralItem } from './item.ts';
 
 /** Whose documents count: the manufacturers' own roots in a release. */
 export interface ManufacturerTrust {

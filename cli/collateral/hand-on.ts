@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+import { encodeBundle } from '../../internal/attestation/collateral/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { CollateralStore } from '../attest/index.ts';
+import { askCurator } from '../cluster/index.ts';
+import { HandOnError } from './errors.ts';
+
+/** `cluster attest collateral hand-on`: what the workspace judges with becomes what the whole cluster judges with. */
+export async function runCollateralHandOn(context: CommandContext): Promise<void> {
+  const { host, ports, paths } = context;
+  const kept = await new CollateralStore(ports.files, paths.workspace).bundle();
+  if (kept === undefined)
+    throw new HandOnError('collateral-nothing-kept', `handing on the collateral of ${paths.workspace}`);
+  const bundle = Buffer.from(encodeBundle(kept), 'utf8');
+  const mutation = { idempotencyKey: randomUUID() };
+  const { evaluationNumber } = await askCurator(context, {}, (_, call, of) =>
+    of(Admission).putCollateral({ bundle, mutation }, call),
+  );
+  const documents = kept.items.length;
+  host.result(
+    { documents, evaluationNumber, assembled: new Date(kept.assembledMs).toISOString() },
+    () => `The cluster judges with these ${documents} documents from now on.`,
+  );
+}
