@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { FilePort } from '../../internal/file/index.ts';
+import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
 import { everyFault, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
@@ -66,6 +67,22 @@ describe('InitJob', () => {
     await expect(
       job.accept({ ...request, spec: { ...spec, podSubnet: '10.0.0.0/16' } }, never),
     ).rejects.toMatchObject({ code: 'init-spec-changed' });
+  });
+
+  test('attaches a request for the same keys that was signed anew, and refuses one for another key', async () => {
+    const key = generateKeyPem();
+    const signed = async (by: typeof key): Promise<string> =>
+      Buffer.from(await createRequest(by, 'kubernetes-admin')).toString('base64');
+    const asking = async (by: typeof key): Promise<InitRecord> => ({
+      ...request,
+      spec: { ...spec, kubernetesAdminCsrBase64: await signed(by) },
+    });
+    const job = createJob(await createFiles());
+    await job.accept(await asking(key), never);
+    await job.accept(await asking(key), never);
+    await expect(job.accept(await asking(generateKeyPem()), never)).rejects.toMatchObject({
+      code: 'init-spec-changed',
+    });
   });
 
   test('leaves the machine unlocked when a check before the lock fails', async () => {

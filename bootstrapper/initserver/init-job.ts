@@ -3,6 +3,7 @@ import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { NodeLock } from '../nodelock/index.ts';
 import { CheckedFile, EnrolmentError } from '../enrolment/index.ts';
 import { NodeLockError } from '../nodelock/index.ts';
+import { verifyRequest } from '../../internal/pki/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import { InitError } from './errors.ts';
 import { digestOfSpec, type InitSpec } from './spec.ts';
@@ -171,16 +172,37 @@ function translateHeld(error: unknown): never {
   throw error;
 }
 
-function assertSame(known: InitRecord, request: InitRecord): void {
+async function assertSame(known: InitRecord, request: InitRecord): Promise<void> {
   if (known.initId !== request.initId) throw otherCluster(known.spec.clusterId);
-  // The unlock key is wiped after the acknowledgement; everything else stays comparable.
-  const comparable = (spec: InitSpec): string => digestOfSpec({ ...spec, clusterUnlockKeyHex: '' });
-  if (comparable(known.spec) !== comparable(request.spec)) {
-    throw new InitError(
-      'init-spec-changed',
-      `attaching to init ${request.initId}: the specification is another one`,
-    );
-  }
+  const [before, now] = [known.spec, request.spec];
+  const isSame =
+    comparable(before) === comparable(now) &&
+    (await isForSameKey(before.kubernetesAdminCsrBase64, now.kubernetesAdminCsrBase64)) &&
+    (await isForSameKey(before.ownerCsrBase64, now.ownerCsrBase64));
+  if (isSame) return;
+  throw new InitError(
+    'init-spec-changed',
+    `attaching to init ${request.initId}: the specification is another one`,
+  );
+}
+
+/** The unlock key is wiped after the acknowledgement; everything else stays comparable. */
+function comparable(spec: InitSpec): string {
+  return digestOfSpec({
+    ...spec,
+    clusterUnlockKeyHex: '',
+    kubernetesAdminCsrBase64: '',
+    ownerCsrBase64: '',
+  });
+}
+
+/** A workspace that lost its state asks for the same keys, with signatures made anew. */
+async function isForSameKey(knownBase64: string, base64: string): Promise<boolean> {
+  if (knownBase64 === base64) return true;
+  const [known, asked] = await Promise.all(
+    [knownBase64, base64].map((each) => verifyRequest(Buffer.from(each, 'base64'))),
+  );
+  return known !== undefined && asked !== undefined && Buffer.compare(known, asked) === 0;
 }
 
 function otherCluster(clusterId: string): InitError {

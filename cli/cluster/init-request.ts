@@ -1,14 +1,16 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { ClusterSpecSchema, type ClusterSpec } from '../../initproto/gen/init_pb.js';
 import { canonicalJson, clusterPartOf, type ClusterConfig } from '../../internal/config/index.ts';
 import { deriveKey, type MasterSecret } from '../../internal/crypto/index.ts';
-import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
+import { createRequest, keyPemFromSeed } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { InitState, OwnerKey } from '../workspace/index.ts';
 
 const CLUSTER_ID_BYTES = 16;
 const UNLOCK_KEY_BYTES = 32;
+const INIT_ID_BYTES = 16;
+const ADMIN_SEED_BYTES = 48;
 
 /** A request to create a cluster, as it is saved before it is sent. */
 export interface InitRequest {
@@ -26,6 +28,22 @@ export function clusterIdFrom(masterSecret: MasterSecret): string {
   return Buffer.from(id.reveal()).toString('hex');
 }
 
+/**
+ * The id of this workspace's init: one workspace makes one cluster, and one that lost its state finds the same init again.
+ * A UUID of version 8 (RFC 9562).
+ */
+export function initIdFrom(masterSecret: MasterSecret): string {
+  const id = Buffer.from(deriveKey(masterSecret, { kind: 'init-id' }, INIT_ID_BYTES).reveal());
+  id[6] = ((id[6] ?? 0) & 0x0f) | 0x80;
+  id[8] = ((id[8] ?? 0) & 0x3f) | 0x80;
+  return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** The key that kubectl uses: a lost kubeconfig can be made anew. */
+export function adminKeyFrom(masterSecret: MasterSecret): Secret<string> {
+  return keyPemFromSeed(deriveKey(masterSecret, { kind: 'kubernetes-admin' }, ADMIN_SEED_BYTES));
+}
+
 /** Everything that decides what is made. The manifest's bytes are part of it: they name every component by hash. */
 export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array): string {
   return createHash('sha256')
@@ -35,7 +53,7 @@ export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array):
     .digest('hex');
 }
 
-/** A new request under a new id. */
+/** A new request. The same workspace asks under the same id, for certificates of the same keys. */
 export async function createInitRequest(options: {
   readonly config: ClusterConfig;
   readonly masterSecret: MasterSecret;
@@ -43,7 +61,7 @@ export async function createInitRequest(options: {
   readonly manifestBytes: Uint8Array;
 }): Promise<InitRequest> {
   const { config, masterSecret, ownerKey, manifestBytes } = options;
-  const adminKeyPem = generateKeyPem();
+  const adminKeyPem = adminKeyFrom(masterSecret);
   const spec = create(ClusterSpecSchema, {
     clusterName: config.name,
     clusterId: clusterIdFrom(masterSecret),
@@ -59,7 +77,8 @@ export async function createInitRequest(options: {
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
     configuration: Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8'),
   });
-  return { initId: randomUUID(), requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
+  const initId = initIdFrom(masterSecret);
+  return { initId, requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
 }
 
 /** The request as it goes into the state file. */

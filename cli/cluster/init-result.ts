@@ -46,6 +46,14 @@ export function verifyInitResult(result: InitResult, expected: ResultExpectation
   };
 }
 
+/** A certificate without its key opens nothing. @throws ClusterError `cluster-result-invalid` */
+export function assertAdminKey(
+  { adminCertPem, kubernetesCaPem }: InitStateResult,
+  keyPem: Secret<string>,
+): void {
+  assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem });
+}
+
 /** How kubectl gets in. @param clusterName of the configuration */
 export function kubeconfigFrom(
   clusterName: string,

@@ -402,6 +402,9 @@ async function start(): Promise<{ files: MemoryFiles; node: FakeNode; options: I
   return { files, node, options: { node: node.endpoint, fingerprint: node.fingerprint, charts: NONE } };
 }
 
+const kubeconfigOf = async (files: FilePort): Promise<string> =>
+  Buffer.from((await files.read(`${ROOT}/kubeconfig`, 1e6)) ?? '').toString('utf8');
+
 const stateOf = async (
   files: FilePort,
 ): Promise<{
@@ -468,6 +471,31 @@ describe('runInit()', () => {
     await node[Symbol.asyncDispose]();
     const again = await runInit(contextOf(files), options);
     expect(again).toEqual({ ...first, unchanged: true });
+  });
+
+  test('makes a kubeconfig anew that was lost, with the same key', async () => {
+    const { files, options } = await start();
+    await runInit(contextOf(files), options);
+    const before = await kubeconfigOf(files);
+    await files.remove(`${ROOT}/kubeconfig`);
+    const context = contextOf(files);
+    expect(await runInit(context, options)).toMatchObject({ unchanged: true });
+    expect(await kubeconfigOf(files)).toBe(before);
+    expect(context.host.codes).toContain('init-kubeconfig-restored');
+  });
+
+  test('with its state and kubeconfig lost goes on with the same init and gets the same access', async () => {
+    const { files, node, options } = await start();
+    await runInit(contextOf(files), options);
+    const before = await kubeconfigOf(files);
+    for (const name of ['kubeconfig', 'state.json']) await files.remove(`${ROOT}/${name}`);
+    expect(await runInit(contextOf(files), options)).toMatchObject({ clusterName: 'prod', nodeName: 'n1' });
+    expect(new Set(node.inits.map(({ initId }) => initId)).size).toBe(1);
+    const [key, keyBefore] = [await kubeconfigOf(files), before].map(
+      (text) => /client-key-data: .*/.exec(text)?.[0],
+    );
+    expect(key).toBe(keyBefore);
+    expect(key).toMatch(/: .{100}/);
   });
 
   test('attaches again after each cut and shows every phase once', async () => {

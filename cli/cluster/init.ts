@@ -10,7 +10,7 @@ import { createOnNode } from './create-on-node.ts';
 import { chooseMachine, type MachineOptions } from './choose-machine.ts';
 import { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 import { ownerIssuer } from './session.ts';
-import { keepResult, readAccess } from './keep-result.ts';
+import { keepResult, readAccess, restoreKubeconfig } from './keep-result.ts';
 import { awaitApi, awaitNode } from './await-cluster.ts';
 
 export interface InitOptions extends MachineOptions {
@@ -39,6 +39,8 @@ export async function runInit(context: CommandContext, options: InitOptions): Pr
   const plan = planCharts(config, options.charts);
   const before = workspace.state.value.init?.stage;
   if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
+  else if (await restoreKubeconfig(context.ports.files, workspace, config.name))
+    context.host.say('init-kubeconfig-restored', 'The kubeconfig was gone; it is made anew');
   const access = await readAccess(context.ports.files, workspace.layout);
   using client = new KubeClient(access, context.ports);
   await awaitApi(context, client);
@@ -82,7 +84,7 @@ async function createCluster(
   if (workspace.state.value.init?.stage !== 'granted') {
     await createOnNode(context, { workspace, config, machine, owner, ownerKey, masterSecret });
   }
-  await keepResult(context.ports.files, workspace, config.name);
+  await keepResult(context.ports.files, workspace, { clusterName: config.name, masterSecret });
   await acknowledge(context, { workspace, config, machine, owner, ownerKey });
 }
 

@@ -16,6 +16,8 @@ export interface MasterSecret {
 export type KeyContext =
   | { readonly kind: 'cluster-id' }
   | { readonly kind: 'cluster-unlock' }
+  | { readonly kind: 'init-id' }
+  | { readonly kind: 'kubernetes-admin' }
   | { readonly kind: 'measurement' }
   | { readonly kind: 'disk'; readonly uuid: string };
 
@@ -60,6 +62,8 @@ function freeParts(context: KeyContext): readonly string[] {
       return [context.uuid];
     case 'cluster-id':
     case 'cluster-unlock':
+    case 'init-id':
+    case 'kubernetes-admin':
     case 'measurement':
       return [];
   }

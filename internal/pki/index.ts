@@ -12,7 +12,7 @@ export {
   type Usage,
 } from './authority.ts';
 export { PkiError, pkiErrors, type PkiErrorCode } from './errors.ts';
-export { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from './keys.ts';
+export { fingerprintOfKey, generateKeyPem, keyPemFromSeed, nodeIdOf, pubKeyOf, spkiOf } from './keys.ts';
 export {
   nodeLeaf,
   operatorLeaf,

@@ -1,4 +1,5 @@
 import {
+  createECDH,
   createHash,
   createPrivateKey,
   createPublicKey,
@@ -11,6 +12,28 @@ import { Secret } from '../secret/index.ts';
 /** A new ECDSA P-256 key, PKCS#8 PEM: every TLS stack our nodes meet can use it. */
 export function generateKeyPem(): Secret<string> {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  return new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+}
+
+/** Order of P-256 (SEC 2, 2.4.2). */
+const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+const P256_SEED_BYTES = 48;
+
+/**
+ * The ECDSA P-256 key of a secret, always the same one; PKCS#8 PEM. 48 bytes, so that the bias of the reduction does not
+ * matter (FIPS 186-5, A.2.1).
+ */
+export function keyPemFromSeed(seed: Secret<Uint8Array>): Secret<string> {
+  const bytes = seed.reveal();
+  if (bytes.length !== P256_SEED_BYTES) throw new RangeError(`a seed of ${bytes.length} bytes`);
+  const scalar = (BigInt(`0x${Buffer.from(bytes).toString('hex')}`) % (P256_ORDER - 1n)) + 1n;
+  const d = Buffer.from(scalar.toString(16).padStart(64, '0'), 'hex');
+  const curve = createECDH('prime256v1');
+  curve.setPrivateKey(d);
+  const point = curve.getPublicKey();
+  const coordinate = (from: number): string => point.subarray(from, from + 32).toString('base64url');
+  const key = { kty: 'EC', crv: 'P-256', d: d.toString('base64url'), x: coordinate(1), y: coordinate(33) };
+  const privateKey = createPrivateKey({ key, format: 'jwk' });
   return new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
 }
 
