@@ -33,7 +33,6 @@ export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { startContainerRuntime } from './runtime.ts';
 export {
   API_PORT,
-  LOCAL_API_ENDPOINT,
   PATHS,
   type EtcdClientFiles,
   type HostSettings,

@@ -137,4 +137,13 @@ await test('every certificate of a cluster is renewed while it works', async (st
     const { healthy } = await cluster.ask<{ healthy: boolean }>('status');
     assert.equal(healthy, true);
   });
+
+  await story.test('the owner’s kubeconfig has a new key and certificate when the owner asks', async () => {
+    const { kubeconfig: was } = await cluster.ask<{ kubeconfig: string }>('kubeconfig');
+    const { kubeconfig: is } = await cluster.ask<{ kubeconfig: string }>('kubeconfig', '--renew');
+    const keyIn = (text: string) => /client-key-data: (\S+)/.exec(text)?.[1];
+    assert.notEqual(keyIn(is), keyIn(was));
+    const { kubernetes } = await cluster.ask<{ kubernetes: { ok: boolean } }>('status');
+    assert.equal(kubernetes.ok, true);
+  });
 });
