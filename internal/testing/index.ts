@@ -2,6 +2,7 @@
 export { FakeClock, settle } from './fake-clock.ts';
 export { FakeTsm, type FakeTsmOptions } from './fake-tsm.ts';
 export { createMemoryLogger } from './memory-logger.ts';
+export { TcpWire } from './tcp-wire.ts';
 export { createTcpPair, type TcpPair } from './tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
 export { untilAborted } from './until-aborted.ts';

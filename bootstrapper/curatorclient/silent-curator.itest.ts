@@ -1,0 +1,117 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
+import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
+import {
+  createMemoryLogger,
+  findFreePort,
+  MemoryEtcd,
+  TcpWire,
+  TestCluster,
+  untilAborted,
+} from '../../internal/testing/index.ts';
+import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import type { Membership } from '../enrolment/index.ts';
+import { CuratorClient } from './curator-client.ts';
+import type { ClusterDirectory } from './directory.ts';
+
+const clock = new SystemClock();
+const { log } = createMemoryLogger();
+const NOTICED_MS = 15_000;
+const open: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+/** Curators that send the directory once and then have nothing to say; one of them is behind a wire. */
+async function createCluster() {
+  const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
+  const port = await findFreePort();
+  const start = async (host: string): Promise<string> => {
+    const peer = await cluster.addNode(host);
+    const server = new RpcServer<MemberIdentity>({
+      upgrade: tlsServerUpgrade({
+        identity: peer.tls,
+        accept: (certificate) => verifyMember(certificate, cluster.trust),
+      }),
+      services: [
+        implement(Distribution, {
+          fetchBlob: async function* () {},
+          watchDirectory: async function* (_request, call) {
+            yield { epoch: 1n, controlPlanes: [] };
+            await untilAborted(call.signal);
+          },
+        }),
+      ],
+      disclose: 'chain',
+      log,
+    });
+    await server.listen(host, port);
+    open.push(() => server[Symbol.asyncDispose]());
+    return peer.identity.kind === 'node' ? peer.identity.nodeId : '';
+  };
+  const [silentId, otherId] = [await start('127.0.0.2'), await start('127.0.0.3')];
+  const wire = new TcpWire(`127.0.0.2:${port}`);
+  await wire.open('127.0.0.4', port);
+  open.push(() => wire[Symbol.asyncDispose]());
+  const own = await cluster.addNode('own');
+  const directory: ClusterDirectory = [
+    { nodeId: silentId, host: '127.0.0.4', curator: true, apiServer: true },
+    { nodeId: otherId, host: '127.0.0.3', curator: true, apiServer: true },
+  ];
+  const membership: Membership = {
+    clusterId: cluster.clusterId,
+    clusterName: 'test',
+    nodeId: silentId, // its own curator is the one that it prefers
+    nodeName: 'own',
+    nodeAddress: '127.0.0.1',
+    nodeCertPem: own.tls.certPem,
+    clusterCaPem: cluster.trust.caPem,
+    epoch: 1,
+    directory: [],
+  };
+  const reads = {
+    clusterMembership: new EventValue<Membership | undefined>(),
+    clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+  };
+  reads.clusterMembership.set(membership);
+  reads.clusterDirectory.set(directory);
+  const client = new CuratorClient({
+    reads,
+    keyPem: own.tls.keyPem,
+    clock,
+    log,
+    port,
+    staticHosts: [],
+    random: () => 0,
+  });
+  open.push(async () => client[Symbol.dispose]());
+  return { client, wire };
+}
+
+test('a curator that says nothing any more is left within seconds, and asked last for a while (rows 39, 40)', async () => {
+  const { client, wire } = await createCluster();
+  const stop = new AbortController();
+  const hosts: string[] = [];
+  const second = Promise.withResolvers<void>();
+  const watching = client.use(
+    async ({ endpoint, of }, signal) => {
+      for await (const _ of of(Distribution).watchDirectory({}, { signal })) {
+        hosts.push(endpoint.split(':')[0] ?? '');
+        if (hosts.length === 1) wire.swallow();
+        else second.resolve();
+      }
+      throw new Error('the watch ended');
+    },
+    { signal: stop.signal },
+  );
+  watching.catch(() => undefined); // ends with the test
+  const startedMs = performance.now();
+  await second.promise;
+  expect(hosts).toEqual(['127.0.0.4', '127.0.0.3']);
+  expect(performance.now() - startedMs).toBeLessThan(NOTICED_MS);
+  const next = await client.use(({ endpoint }) => Promise.resolve(endpoint), { signal: stop.signal });
+  expect(next).toContain('127.0.0.3');
+  stop.abort(new Error('the test is over'));
+}, 30_000);
