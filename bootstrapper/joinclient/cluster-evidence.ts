@@ -1,4 +1,10 @@
-import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
+import {
+  ATLS_TIMERS,
+  atlsClientUpgrade,
+  RotatingKeys,
+  type AttestedPeer,
+  type Rules,
+} from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import type { Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
@@ -38,6 +44,12 @@ export interface ClusterEvidenceOptions {
   readonly clock: Clock;
 }
 
+/**
+ * Racks that are switched on at once wait at the door of the join service, for at most 40 s, before a word is said. Other
+ * endpoints are tried meanwhile.
+ */
+const PATIENCE = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
+
 /** Makes connections to join services, each of which proves itself once: a new one has to be made for the next proof. */
 export function joinUpgrades({
   issuers,
@@ -54,6 +66,7 @@ export function joinUpgrades({
       context: JOIN_CONTEXT,
       keys,
       clock,
+      timers: PATIENCE,
     });
 }
 

@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
 import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { findFreePort } from '../../internal/testing/free-port.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
@@ -104,6 +107,27 @@ async function firstProblem(client: JoinClient): Promise<string> {
   return status.kind === 'asking' ? (status.lastError?.code ?? '') : '';
 }
 
+/** A way to a join service that can be shut. */
+async function openDoor(port: number, endpoint: string): Promise<AsyncDisposable> {
+  const sockets = new Set<Socket>();
+  const [host = '', to] = endpoint.split(':');
+  const server = createServer((socket) => {
+    const through = connect({ host, port: Number(to) });
+    for (const each of [socket, through]) sockets.add(each.on('error', () => undefined));
+    socket.pipe(through).pipe(socket);
+  });
+  server.listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      for (const socket of sockets) socket.destroy();
+      await closed;
+    },
+  };
+}
+
 describe('JoinClient', () => {
   test('is let in and takes a ticket for its own keys over a session that shows the lock', async () => {
     const { client, nodeId } = createMachine();
@@ -186,7 +210,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that will not change stops the asking until somebody hurries it', async () => {
+  test('a refusal that will not change stops the asking until somebody hurries it (row 56)', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -204,7 +228,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that may change is asked again', async () => {
+  test('a refusal that may change is asked again (row 56)', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -213,6 +237,23 @@ describe('JoinClient', () => {
     };
     using _granted = await createMachine().client.admit(life.signal);
     expect(answers).toBe(3);
+  });
+
+  test('a join service that is down while a machine joins delays it, and nobody has to do anything (row 54)', async () => {
+    const port = await findFreePort();
+    const { client, nodeId } = createMachine({ endpoints: [`127.0.0.1:${port}`] });
+    const admitting = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('rpc-unreachable');
+    let door = await openDoor(port, cluster.endpoint);
+    using granted = await admitting;
+    await door[Symbol.asyncDispose]();
+    await expect(granted.commit(life.signal)).rejects.toThrow();
+    const committing = client.ticket(granted.record, life.signal); // as the agent goes on with a lock on disk
+    expect(await firstProblem(client)).toBe('rpc-unreachable');
+    door = await openDoor(port, cluster.endpoint);
+    expect((await committing).nodeId).toBe(nodeId);
+    await door[Symbol.asyncDispose]();
+    expect([...cluster.minted]).toEqual([[nodeId, 1]]);
   });
 
   test('a hurried machine takes new endpoints while it waits for another cluster', async () => {

@@ -22,7 +22,7 @@ import { checkClock, verifyCluster, type ClusterTrust, type VerifiedCluster } fr
 /** Label of the machine's proof inside a session (join.proto, KeyProof). */
 const KEY_LABEL = 'cluster/join/key/v1';
 /** TCP, TLS, both ends' evidence with a queue before a slow TPM, and the first message. */
-const OPEN_MS = 30_000;
+const OPEN_MS = 60_000;
 const TICKET_MS = 60_000;
 
 export interface SessionPorts {
