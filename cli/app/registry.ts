@@ -57,7 +57,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   },
   {
     name: 'kubeconfig',
-    summary: 'print the kubeconfig, or merge it into your own',
+    summary: 'print the kubeconfig, renew it, or merge it into your own',
     load: () => import('../commands/kubeconfig.ts'),
   },
   {
