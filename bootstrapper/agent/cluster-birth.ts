@@ -17,7 +17,7 @@ export async function giveBirth(
   options: {
     readonly data: BootstrapData;
     readonly machine: MachineIdentity;
-    readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment'>;
+    readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
     readonly address: string;
     readonly owners: readonly [NamedKey, ...NamedKey[]];
     readonly signal: AbortSignal;

@@ -51,7 +51,7 @@ export interface DriverPorts {
 export interface DriverOptions {
   readonly machine: MachineIdentity;
   /** What this machine shows of itself. */
-  readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment'>;
+  readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly etcdBinary: string;
   readonly ownAddress: () => string;

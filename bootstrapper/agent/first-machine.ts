@@ -10,7 +10,7 @@ import type { MachineEvidence } from '../attest/index.ts';
  * alone says who the machine is: only a verifier can read that out of its evidence.
  */
 export async function firstMachine(
-  evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment'>,
+  evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>,
   machine: { readonly fingerprint: string },
   at: { readonly nowMs: number; readonly signal: AbortSignal },
 ): Promise<NodeRecord['admission']> {
@@ -28,12 +28,14 @@ export async function firstMachine(
   }
   const request = variant === 'tpm' ? await evidence.readEnrolment(at.signal) : undefined;
   if (request === undefined) return undefined;
+  const lockCounter = await evidence.readLockCounter(at.signal);
   const akName = nameOf(parsePublic(request.attestationKey));
   return {
     ...base,
     variant,
     identity: `tpm-ek:${endorsementKeyIdOf(request.endorsementKey)}`,
     akName: Buffer.from(akName).toString('hex'),
+    ...(lockCounter === undefined ? {} : { lockCounter: lockCounter.toString() }),
     evidenceDigest: createHash('sha256').update(encodeEnrolmentRequest(request)).digest('hex'),
   };
 }

@@ -147,6 +147,7 @@ describe('the evidence of a machine with a TPM', () => {
     await lock.acquire({ clusterId, by: 'init', id: 'one' });
     const first = lockCounterOf(await judge(evidence, { shows: 'locked', clusterId }));
     expect(first).toBeGreaterThan(before);
+    expect(await evidence.readLockCounter(signal)).toBe(first);
     await switchOff();
     await switchBackOn();
     expect(lockCounterOf(await judge(boot().evidence, { shows: 'locked', clusterId }))).toBe(first);

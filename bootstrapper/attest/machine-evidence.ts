@@ -17,7 +17,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import type { Tpm } from '../../internal/tpm/index.ts';
+import { readLockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { TpmEvidence } from './tpm-evidence.ts';
 
 export interface MachineEvidenceOptions {
@@ -45,6 +45,8 @@ export interface MachineEvidence {
   proveKey(label: string, session: Uint8Array): KeyProof;
   /** EK, its certificate and AK; undefined where no TPM vouches for this machine by itself. */
   readEnrolment(signal: AbortSignal): Promise<EnrolmentRequest | undefined>;
+  /** How often this machine was locked; undefined where no TPM counts. */
+  readLockCounter(signal: AbortSignal): Promise<bigint | undefined>;
   /** Opens a challenge with the TPM, for this session (`peer.session`). */
   answerChallenge(challenge: Challenge, session: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
   /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are this node's own, never the asker's. */
@@ -64,6 +66,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
     proveKey: (label, session) => proveKey(label, session, privKey),
     readEnrolment: async (signal) =>
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
+    readLockCounter: async (signal) => options.tpm?.use(signal, readLockCounter),
     answerChallenge: async (challenge, session, signal) => {
       if (machine === undefined) throw new TypeError('a challenge for a machine that enrols nothing');
       return answerChallenge(await machine.options(signal), challenge, session, signal);
