@@ -8,6 +8,7 @@ import { PLACES } from './places.ts';
 const SIGNER_COMMAND = [
   '/usr/lib/cluster/node',
   '--optimize-for-size',
+  '--no-maglev',
   '--max-semi-space-size=1',
   '/usr/lib/cluster/signer.mjs',
 ] as const;
