@@ -129,7 +129,7 @@ describe('start()', () => {
     const { revision } = await apiServer.list('/registry/', { signal });
     await running.admin.commit({ when: [], then: [put('/cluster/elsewhere', bytes('x'))] }, { signal });
     const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
-    const { value } = (await events.next()) as IteratorResult<WatchEvent>;
+    const { value }: { value?: WatchEvent } = (await events.next()) as { value?: WatchEvent };
     expect(value).toMatchObject({ kind: 'progress', revision: revision + 1n });
     await events.return?.();
   }, 20_000);

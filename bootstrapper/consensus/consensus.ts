@@ -1,3 +1,4 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdError, Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
@@ -6,6 +7,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { ensureAccessControl } from './access.ts';
+import { askEpoch, newestEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './etcd-pki.ts';
 import { inspectDisk } from './disk-state.ts';
@@ -30,6 +32,8 @@ const KEYS_POLL_MS = 500;
 const PROBE_MS = 2_000;
 /** With peers that are still down this may pass; the caller asks again. */
 const READY_MS = 60_000;
+/** How often others are asked whether the cluster was recovered without this member. */
+const EPOCH_MS = 10_000;
 
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   /** Whether this node creates the cluster: the first member, which makes the authorities too. */
@@ -95,6 +99,8 @@ export class Consensus {
       await this.#ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
       await ensureAccessControl(admin, signal);
       await this.#correctPeerUrl(admin, config, signal);
+      const epoch = await askEpoch(admin, signal);
+      if (epoch !== undefined) await writeEpoch(this.#ports.files, layout, epoch);
     } catch (error) {
       admin[Symbol.dispose]();
       throw error;
@@ -125,13 +131,35 @@ export class Consensus {
   }
 
   /** Takes members of lost nodes out, once they are struck off the records; until the signal fires. With a client of its own. */
-  async repair(
-    config: Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async repair(config: RepairConfig, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
-    using admin = await connectAsRoot(this.#ports, consensusLayout(config.stateDir), [endpointOf(config)]);
-    await repairMembers({ admin, clock, log }, config.nodeId, signal);
+    const layout = consensusLayout(config.stateDir);
+    using admin = await connectAsRoot(this.#ports, layout, [endpointOf(config)]);
+    using life = childSignal(signal);
+    // Both end with the first of them: one has nothing to do for a member of an older epoch.
+    await Promise.race([
+      repairMembers({ admin, clock, log }, config.nodeId, life.signal),
+      this.#untilOutdated(config, layout, life.signal),
+    ]).finally(() => life.abort(new Error('one of them has ended')));
+  }
+
+  /** Rejects with `consensus-outdated` once another control plane serves a newer epoch. */
+  async #untilOutdated(config: RepairConfig, layout: ConsensusLayout, signal: AbortSignal): Promise<never> {
+    for (;;) {
+      await this.#ports.clock.sleep(EPOCH_MS, signal);
+      if (await this.#isOutdated(config.peers(), layout, signal))
+        throw new ConsensusError('consensus-outdated', `serving as ${config.nodeId}`);
+    }
+  }
+
+  async #isOutdated(
+    peers: readonly string[],
+    layout: ConsensusLayout,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const connect = (endpoint: string) => connectAsRoot(this.#ports, layout, [endpoint]);
+    const newest = await newestEpoch(connect, peers, signal);
+    return newest > (await readEpoch(this.#ports.files, layout));
   }
 
   /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
@@ -220,9 +248,14 @@ export class Consensus {
     layout: ConsensusLayout,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { files, log, units } = this.#ports;
+    const { files, log } = this.#ports;
     if ((await files.stat(layout.memberData)) === undefined) return false;
     if (config.peers.length === 0) return true;
+    if (await this.#isOutdated(config.peers, layout, signal)) {
+      log.warn('the cluster was recovered without this node: its old data goes, and it joins anew', {});
+      await this.#giveUpData(layout, signal);
+      return false;
+    }
     let isMember: boolean;
     try {
       isMember = await this.#withPeers(config, layout, async (peers) => {
@@ -236,10 +269,16 @@ export class Consensus {
     }
     if (isMember) return true;
     log.warn('this node was removed from etcd: its old data goes, and it joins anew', {});
-    await units.stop(ETCD_UNIT, signal);
-    for (const path of [layout.memberData, layout.data, layout.formedMark]) await files.remove(path);
-    await files.makeDirectory(layout.data);
+    await this.#giveUpData(layout, signal);
     return false;
+  }
+
+  async #giveUpData(layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
+    const { files, units } = this.#ports;
+    await units.stop(ETCD_UNIT, signal);
+    for (const path of [layout.memberData, layout.data, layout.formedMark, layout.epochFile])
+      await files.remove(path);
+    await files.makeDirectory(layout.data);
   }
 
   async #withPeers<T>(
@@ -344,6 +383,12 @@ function runningFrom(admin: EtcdClient, config: ConsensusConfig, layout: Consens
     curator: clientFiles(config, layout, 'curator'),
     [Symbol.dispose]: () => admin[Symbol.dispose](),
   };
+}
+
+/** What keeps etcd's members right for as long as this one serves. */
+export interface RepairConfig extends Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'> {
+  /** Client endpoints of the other members as they are known now, "host:port". */
+  readonly peers: () => readonly string[];
 }
 
 interface Serving {

@@ -67,6 +67,22 @@ export const consensusErrors = defineErrors({
       'Another member of etcd has the address of this node: a node that was here before and was not removed.',
     fix: 'Remove the old node with `cluster node remove`; this one goes on by itself.',
   },
+  'consensus-outdated': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      "The cluster was recovered without this member: another control plane has a newer epoch, and what this one's etcd holds is not the cluster's any more.",
+    fix: 'Nothing: this member gives its data up and joins anew.',
+  },
+  'consensus-not-recoverable': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'A recovery of the quorum from this member would lose more than it must, or is not needed. Nothing was changed.',
+    fix: 'The message says why, and from which member to recover instead.',
+  },
   'consensus-removed': {
     fault: 'system',
     exit: 'partial',

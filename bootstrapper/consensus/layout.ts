@@ -24,6 +24,8 @@ export interface EtcdClientFiles extends KeyPairFiles {
  *   peers/ca.{key,crt}     signs peer certificates and nothing else: a client must never pass for a peer
  *   users/NAME/            ca.crt, client.{key,crt}
  *   formed                 this node has been a member with data
+ *   epoch                  of that data; absent: 1
+ *   recovery/              what etcd had before each recovery
  * STATE/etcd/              all that etcd sees of STATE; owned by its user
  *   data/                  etcd's own
  *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt
@@ -35,6 +37,14 @@ export interface ConsensusLayout {
   readonly clientsCa: KeyPairFiles;
   readonly peersCa: KeyPairFiles;
   readonly formedMark: string;
+  /** The epoch of the data here, in digits; 1 where nobody has said. */
+  readonly epochFile: string;
+  /** What etcd had before a recovery: BEFORE-EPOCH. */
+  readonly recovery: string;
+  /** A copy of the data, from which a recovery finds out what is in it. */
+  readonly copiedData: string;
+  /** Where a recovery makes the new data. */
+  readonly restoredData: string;
   readonly etcdHome: string;
   readonly data: string;
   /** Exists as soon as etcd has written anything. */
@@ -56,6 +66,10 @@ export function consensusLayout(stateDir: string): ConsensusLayout {
     clientsCa: pair(`${root}/clients/ca`),
     peersCa: pair(`${root}/peers/ca`),
     formedMark: `${root}/formed`,
+    epochFile: `${root}/epoch`,
+    recovery: `${root}/recovery`,
+    copiedData: `${etcdHome}/copied`,
+    restoredData: `${etcdHome}/restored`,
     etcdHome,
     data: `${etcdHome}/data`,
     memberData: `${etcdHome}/data/member`,

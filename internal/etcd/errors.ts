@@ -116,6 +116,8 @@ const SAYINGS: readonly (readonly [string, EtcdErrorCode])[] = [
   ['server stopped', 'etcd-unavailable'],
   ['too many requests', 'etcd-unavailable'],
   ['request timed out', 'etcd-unavailable'],
+  // Also for a moment after its promotion, until it has heard of that itself.
+  ['rpc not supported for learner', 'etcd-unavailable'],
   ['request canceled', 'etcd-unavailable'],
   ['context deadline exceeded', 'etcd-unavailable'],
   ['revision of auth store is old', 'etcd-unavailable'],

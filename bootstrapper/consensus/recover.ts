@@ -1,0 +1,245 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import { Namespace, put, unchanged, type EtcdClient } from '../../internal/etcd/index.ts';
+import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
+import { readEpoch, writeEpoch } from './epoch.ts';
+import { ConsensusError } from './errors.ts';
+import { ETCD_UNIT, urlOf, type EtcdSettings, type ListenPorts } from './etcd-unit.ts';
+import { saveSnapshot, withForcedCopy } from './forced-copy.ts';
+import type { ConsensusLayout } from './layout.ts';
+import { connectAsRoot, runEtcd, type RunEtcdPorts } from './run-etcd.ts';
+
+/** As etcd's own documentation has it: far beyond what could have been written meanwhile. */
+const REVISION_BUMP = 1_000_000_000;
+const RESTORE_MS = 10 * 60_000;
+const ANSWER_MS = 2_000;
+const READY_MS = 60_000;
+const POLL_MS = 200;
+/** A copy that is made to serve alone writes a few entries of its own: members taken out, a leader, its address. */
+const ENTRIES_OF_COPY = 16n;
+
+/** How far one member of etcd is, as far as it could be asked. */
+export interface MemberIndex {
+  readonly nodeId: string;
+  readonly endpoint: string;
+  /** Up to which entry of its log, at least, it knows what was decided; undefined when nobody could find out. */
+  readonly raftIndex: bigint | undefined;
+  readonly hasLeader: boolean;
+}
+
+/** What can be known of etcd without a quorum. */
+export interface Survey {
+  readonly own: MemberIndex;
+  readonly others: readonly MemberIndex[];
+  readonly epoch: number;
+}
+
+export interface RecoverPorts extends RunEtcdPorts {
+  readonly clock: Clock;
+}
+
+export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Client endpoints of the other members, "host:port". */
+  readonly peers: readonly string[];
+  readonly etcdBinary: string;
+  readonly etcdctlBinary: string;
+  readonly etcdutlBinary: string;
+  readonly stateDir: string;
+  readonly layout: ConsensusLayout;
+  /** Free ones of the loopback. */
+  readonly recoveryPorts: ListenPorts;
+}
+
+/**
+ * Asks every other member, and looks at what this one has: by asking it, or in a copy of its data when it serves nobody.
+ * An etcd of this machine that serves nobody does not run afterwards.
+ */
+export async function surveyMembers(
+  ports: RecoverPorts,
+  config: RecoverConfig,
+  signal: AbortSignal,
+): Promise<Survey> {
+  const { layout, nodeId } = config;
+  const ask = async (at: Pick<MemberIndex, 'nodeId' | 'endpoint'>): Promise<MemberIndex> => {
+    using client = await connectAsRoot(ports, layout, [at.endpoint]);
+    return await indexOf(client, at, signal);
+  };
+  const endpoint = `127.0.0.1:${config.ports.client}`;
+  const [own, ...others] = await Promise.all([
+    ask({ nodeId, endpoint }),
+    ...config.peers.map((peer) => ask({ nodeId: peer, endpoint: peer })),
+  ]);
+  const epoch = await readEpoch(ports.files, layout);
+  const isLed = others.some(({ hasLeader }) => hasLeader);
+  if (own.raftIndex !== undefined || isLed) return { own, others, epoch };
+  const raftIndex = await withForcedCopy(ports, config, (copy) => indexOfCopy(ports, copy, signal), signal);
+  return { own: { ...own, raftIndex }, others, epoch };
+}
+
+/** Why not to recover from this member, and what would be lost by it. Pure. */
+export function judgeRecovery({ own, others }: Survey): {
+  readonly refusals: readonly string[];
+  readonly losses: readonly string[];
+} {
+  const index = own.raftIndex;
+  const ahead = others.filter((other) => (other.raftIndex ?? 0n) > (index ?? 0n));
+  const silent = others.filter(({ raftIndex }) => raftIndex === undefined);
+  const led = [own, ...others].filter(({ hasLeader }) => hasLeader);
+  return {
+    refusals: [
+      ...(index === undefined && led.length === 0
+        ? ['what the etcd of this machine holds is not known']
+        : []),
+      ...(led.length > 0
+        ? [`etcd has a leader (by ${led.map(({ nodeId }) => nodeId).join(', ')}): its quorum is not lost`]
+        : []),
+      ...(led.length > 0
+        ? []
+        : ahead.map(
+            (each) =>
+              `${each.nodeId} is at raft index ${each.raftIndex}, this one at ${index}: recover there`,
+          )),
+    ],
+    losses: [
+      `whatever was decided after raft index ${index ?? 'none'} of this member`,
+      ...silent.map(
+        ({ nodeId }) => `what only ${nodeId} has: it did not answer, so nobody knows how much that is`,
+      ),
+    ],
+  };
+}
+
+/**
+ * Makes this member the only one of a new etcd with the data of the old: new identity, revisions far ahead and all before
+ * them compacted, so that whoever watched reads anew. The members that did not come along are of an older epoch. What
+ * was there is kept aside. May be repeated after a crash anywhere.
+ * @returns the new epoch
+ */
+export async function recoverAlone(
+  ports: RecoverPorts,
+  config: RecoverConfig,
+  signal: AbortSignal,
+): Promise<number> {
+  const { files, log, clock } = ports;
+  const { layout, nodeId } = config;
+  const before = await readEpoch(files, layout);
+  if ((await files.stat(layout.data)) !== undefined) {
+    await refuseLoss(ports, config, signal);
+    const snapshot = await withForcedCopy(
+      ports,
+      config,
+      async (copy) => {
+        await indexOfCopy(ports, copy, signal);
+        return saveSnapshot(ports, config, signal);
+      },
+      signal,
+    );
+    await restore(ports, config, { snapshot, epoch: before + 1, signal });
+    await files.rename(layout.data, `${layout.recovery}/before-${before + 1}-${Math.round(clock.nowMs())}`);
+  }
+  if ((await files.stat(layout.restoredData)) === undefined)
+    throw new ConsensusError(
+      'consensus-data-missing',
+      `recovering ${nodeId}: neither its data nor what was restored of it is here`,
+    );
+  await files.rename(layout.restoredData, layout.data);
+  // Who it is stands in its data now; its origin does not matter any more.
+  const settings = { ...config, origin: { kind: 'first' } } as const;
+  await runEtcd(ports, { ...config, settings }, signal);
+  using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
+  const epoch = await raiseEpoch(ports, { admin, before }, signal);
+  await writeEpoch(files, layout, epoch);
+  log.warn('etcd goes on with this member alone, in a new epoch', { epoch });
+  return epoch;
+}
+
+/** Asked once more, at the last moment: the others may have come back. */
+async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
+  const { refusals } = judgeRecovery(await surveyMembers(ports, config, signal));
+  if (refusals.length > 0)
+    throw new ConsensusError(
+      'consensus-not-recoverable',
+      `recovering from ${config.nodeId}: ${refusals.join('; ')}`,
+    );
+}
+
+async function restore(
+  { files, commands, units }: RecoverPorts,
+  { layout, nodeId, address, ports, clusterId, etcdutlBinary }: RecoverConfig,
+  from: { readonly snapshot: string; readonly epoch: number; readonly signal: AbortSignal },
+): Promise<void> {
+  const peerUrl = urlOf(address, ports.peer);
+  await units.stop(ETCD_UNIT, from.signal);
+  await files.remove(layout.restoredData);
+  await commands.run({
+    argv: [
+      etcdutlBinary,
+      ...['snapshot', 'restore', from.snapshot],
+      ...['--data-dir', layout.restoredData, '--name', nodeId],
+      ...['--initial-cluster', `${nodeId}=${peerUrl}`, '--initial-advertise-peer-urls', peerUrl],
+      ...['--initial-cluster-token', `${clusterId}-${from.epoch}`],
+      ...['--bump-revision', String(REVISION_BUMP), '--mark-compacted'],
+    ],
+    timeoutMs: RESTORE_MS,
+    signal: from.signal,
+  });
+}
+
+async function raiseEpoch(
+  ports: RecoverPorts,
+  { admin, before }: { readonly admin: EtcdClient; readonly before: number },
+  signal: AbortSignal,
+): Promise<number> {
+  const etcd = new Namespace(admin, CLUSTER_PREFIX);
+  return untilAnswered(ports, signal, async () => {
+    const entry = await etcd.get(CLUSTER_KEY, { signal, timeoutMs: ANSWER_MS });
+    if (entry === undefined)
+      throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd holds no cluster');
+    const record = records.cluster.decode(entry.key, entry.value);
+    const epoch = Math.max(record.epoch, before) + 1;
+    const value = records.cluster.encode({ ...record, epoch });
+    await etcd.commit({ when: [unchanged(entry)], then: [put(CLUSTER_KEY, value)] }, { signal });
+    return epoch;
+  });
+}
+
+async function indexOfCopy(ports: RecoverPorts, copy: EtcdClient, signal: AbortSignal): Promise<bigint> {
+  const { raftIndex } = await untilAnswered(ports, signal, () =>
+    copy.maintenance.status({ signal, timeoutMs: ANSWER_MS }),
+  );
+  return raftIndex > ENTRIES_OF_COPY ? raftIndex - ENTRIES_OF_COPY : 0n;
+}
+
+async function indexOf(
+  client: EtcdClient,
+  at: Pick<MemberIndex, 'nodeId' | 'endpoint'>,
+  signal: AbortSignal,
+): Promise<MemberIndex> {
+  try {
+    const { raftIndex, leaderId } = await client.maintenance.status({ signal, timeoutMs: ANSWER_MS });
+    return { ...at, raftIndex, hasLeader: leaderId !== 0n };
+  } catch (error) {
+    if (isAbort(error, signal)) throw error;
+    return { ...at, raftIndex: undefined, hasLeader: false }; // whatever the reason: it could not be asked
+  }
+}
+
+async function untilAnswered<T>(
+  { clock }: RecoverPorts,
+  signal: AbortSignal,
+  ask: () => Promise<T>,
+): Promise<T> {
+  const endMs = clock.monotonicMs() + READY_MS;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (isAbort(error, signal) || error instanceof ConsensusError) throw error;
+      if (clock.monotonicMs() > endMs)
+        throw new ConsensusError('consensus-not-ready', 'waiting for the etcd of this machine to answer', {
+          cause: error,
+        });
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
+}
