@@ -3,27 +3,23 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { put, remove, unchanged, type Entry, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import {
+  SLOT_INTENT_KEY,
+  SLOT_PACE_KEY,
+  SLOT_QUEUE_PREFIX,
+  slotTurns,
+} from '../../internal/records/index.ts';
 import { ConsensusError } from './errors.ts';
 
 /**
- * The slot in which etcd's membership changes: one node at a time, in the order in which they asked.
- *
- * ```
- * slots/control-plane/queue/NODE   bound to the node's lease; the oldest one holds the slot
- * slots/control-plane/intent       what the holder is about; outlives it, so that the next one can clear up
- * slots/control-plane/pace         how long the last one took, for estimates
- * ```
+ * The slot in which etcd's membership changes: one node at a time, in the order in which they asked. Its keys are in
+ * internal/records/control-plane-slot.ts.
  * Fenced: whatever the holder writes is bound to its queue key as it wrote it, so that one who was thought dead writes
  * nothing any more.
  */
-const QUEUE = 'slots/control-plane/queue/';
-const INTENT = 'slots/control-plane/intent';
-const PACE = 'slots/control-plane/pace';
-
 const TTL_SECONDS = 15;
 const BEAT_MS = 4_000;
 const RELEASE_MS = 3_000;
-const FIRST_PACE_MS = 15_000;
 const MAX_JSON = 4096;
 
 /** Who changes etcd's membership and how far it got. */
@@ -68,18 +64,18 @@ export async function holdSlot<T>(
   using held = childSignal(signal);
   const beating = keepAlive(ports, leaseId, held).catch((error: unknown) => held.abort(error));
   try {
-    const key = QUEUE + nodeId;
+    const key = SLOT_QUEUE_PREFIX + nodeId;
     // An earlier life of this node may be in the queue: its place is kept, its lease is not.
     const queued = await etcd.commit(
       { when: [], then: [put(key, encode({ leaseId: leaseId.toString(16) }), leaseId)] },
       { signal: held.signal },
     );
     const own = { key, modRevision: queued.revision };
-    await untilFirst(ports, { ...options, signal: held.signal }, key);
+    await untilFirst(ports, { ...options, signal: held.signal });
     const startedMs = clock.monotonicMs();
     const done = await work(slotOf(etcd, own, held.signal));
     const pace = encode({ durationMs: Math.round(clock.monotonicMs() - startedMs) });
-    await etcd.commit({ when: [], then: [put(PACE, pace)] }, { signal: held.signal });
+    await etcd.commit({ when: [], then: [put(SLOT_PACE_KEY, pace)] }, { signal: held.signal });
     return done;
   } finally {
     held.abort(new Error('the slot is given back'));
@@ -92,11 +88,12 @@ function slotOf(etcd: KeySpace, own: Pick<Entry, 'key' | 'modRevision'>, signal:
   return {
     signal,
     readIntent: async () => {
-      const entry = await etcd.get(INTENT, { signal });
+      const entry = await etcd.get(SLOT_INTENT_KEY, { signal });
       return entry === undefined ? undefined : intentFrom(entry.value);
     },
     writeIntent: async (intent) => {
-      const write: Write = intent === undefined ? remove(INTENT) : put(INTENT, encode(intent));
+      const write: Write =
+        intent === undefined ? remove(SLOT_INTENT_KEY) : put(SLOT_INTENT_KEY, encode(intent));
       const written = await etcd.commit({ when: [unchanged(own)], then: [write] }, { signal });
       if (written.kind === 'conflict')
         throw new ConsensusError('consensus-slot-lost', 'changing the members of etcd: another node may now');
@@ -104,22 +101,20 @@ function slotOf(etcd: KeySpace, own: Pick<Entry, 'key' | 'modRevision'>, signal:
   };
 }
 
-async function untilFirst({ etcd }: SlotPorts, options: SlotOptions, key: string): Promise<void> {
-  const { signal, onPlace } = options;
-  const pace = await etcd.get(PACE, { signal });
-  const paceMs = pace === undefined ? FIRST_PACE_MS : (numberIn(pace.value, 'durationMs') ?? FIRST_PACE_MS);
-  for await (const event of etcd.watch(QUEUE, { signal })) {
+async function untilFirst({ etcd }: SlotPorts, options: SlotOptions): Promise<void> {
+  const { nodeId, signal, onPlace } = options;
+  const pace = await etcd.get(SLOT_PACE_KEY, { signal });
+  for await (const event of etcd.watch(SLOT_QUEUE_PREFIX, { signal })) {
     if (event.kind === 'interrupted' || event.kind === 'progress') continue;
-    const { entries } = await etcd.list(QUEUE, { signal });
-    const order = entries.toSorted((a, b) => Number(a.createRevision - b.createRevision));
-    const place = order.findIndex((entry) => entry.key === key);
-    if (place === 0) return;
-    if (place < 0)
+    const { entries } = await etcd.list(SLOT_QUEUE_PREFIX, { signal });
+    const turn = slotTurns(entries, pace?.value).get(nodeId);
+    if (turn?.place === 0) return;
+    if (turn === undefined)
       throw new ConsensusError(
         'consensus-slot-lost',
         'waiting to change the members of etcd: the lease ended',
       );
-    onPlace(place, place * paceMs);
+    onPlace(turn.place, turn.estimateMs);
   }
 }
 
@@ -172,18 +167,13 @@ function parse(value: Uint8Array): Record<string, unknown> | undefined {
   }
 }
 
-function numberIn(value: Uint8Array, name: string): number | undefined {
-  const found = parse(value)?.[name];
-  return typeof found === 'number' && found >= 0 ? found : undefined;
-}
-
 /** Nobody but control planes can write here; what can't be read is an error and no absence. */
 function intentFrom(value: Uint8Array): Intent {
   const { nodeId, peerUrl, memberId } = parse(value) ?? {};
   if (typeof nodeId !== 'string' || typeof peerUrl !== 'string')
-    throw new ConsensusError('consensus-slot-damaged', `reading ${INTENT}`);
+    throw new ConsensusError('consensus-slot-damaged', `reading ${SLOT_INTENT_KEY}`);
   if (memberId === undefined) return { nodeId, peerUrl };
   if (typeof memberId !== 'string' || !/^[0-9a-f]{1,16}$/.test(memberId))
-    throw new ConsensusError('consensus-slot-damaged', `reading ${INTENT}`);
+    throw new ConsensusError('consensus-slot-damaged', `reading ${SLOT_INTENT_KEY}`);
   return { nodeId, peerUrl, memberId };
 }

@@ -33,6 +33,8 @@ export interface JoinView {
   readonly lastSeenMs: number;
   readonly attempts: number;
   readonly clockOffsetMs: number;
+  /** Of a control plane that waits for others: 0 when it is its turn. */
+  readonly turn: { readonly place: number; readonly estimateMs: number } | undefined;
 }
 
 export function joinViewFrom(join: Join): JoinView {
@@ -55,6 +57,7 @@ export function joinViewFrom(join: Join): JoinView {
     lastSeenMs: Number(join.lastSeenMs),
     attempts: Number(join.attempts),
     clockOffsetMs: Number(join.clockOffsetMs),
+    turn: join.turn && { place: join.turn.place, estimateMs: Number(join.turn.estimateMs) },
   };
 }
 
@@ -86,7 +89,7 @@ export function renderJoins(
     join.address || '-',
     shortened(join.fingerprint, wide),
     join.profile || '-',
-    join.code || '-',
+    join.code || describeTurn(join.turn),
     ...(wide
       ? [
           join.identity || '-',
@@ -99,6 +102,12 @@ export function renderJoins(
     formatAge(nowMs - join.firstSeenMs),
   ]);
   return formatTable([...header, 'AGE'], rows);
+}
+
+/** E.g. "place 2, about 30 s". */
+function describeTurn(turn: JoinView['turn']): string {
+  if (turn === undefined) return '-';
+  return turn.place === 0 ? 'its turn' : `place ${turn.place}, about ${Math.ceil(turn.estimateMs / 1000)} s`;
 }
 
 export interface ApproveOptions {

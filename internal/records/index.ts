@@ -20,6 +20,7 @@
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
  * traces/ID             what both sides found on the way   joinservice
+ * slots/control-plane/  whose turn it is to change etcd    control planes
  * ```
  */
 export { RecordError, recordErrors, type RecordErrorCode } from './errors.ts';
@@ -71,3 +72,10 @@ export {
   type TraceFactRecord,
   type TraceRecord,
 } from './shapes.ts';
+export {
+  SLOT_INTENT_KEY,
+  SLOT_PACE_KEY,
+  SLOT_QUEUE_PREFIX,
+  slotTurns,
+  type SlotTurn,
+} from './control-plane-slot.ts';

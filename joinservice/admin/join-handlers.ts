@@ -1,7 +1,16 @@
 import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
-import { JOINS_PREFIX, nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
+import {
+  JOINS_PREFIX,
+  nodeNameKey,
+  records,
+  SLOT_PACE_KEY,
+  SLOT_QUEUE_PREFIX,
+  slotTurns,
+  type JoinRecord,
+  type SlotTurn,
+} from '../../internal/records/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { nameOfCaller, refuse, rolesFromWire, type Caller, type Mutations } from '../curator/index.ts';
@@ -37,9 +46,10 @@ export function joinAdminHandlers(
   const { etcd, mutations } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {
-      const all = await listJoins(etcd, signal);
+      const [all, turns] = await Promise.all([listJoins(etcd, signal), readTurns(etcd, signal)]);
       const wanted = all.map(({ record }) => record).filter((record) => isWantedState(record, states));
-      return { joins: wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs).map(joinToWire) };
+      const newestFirst = wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs);
+      return { joins: newestFirst.map((record) => joinToWire(record, turns.get(record.nodeId))) };
     },
     decideJoin: async (request, { peer, signal }) => {
       const found = await findJoin(etcd, request.join, signal);
@@ -88,6 +98,15 @@ interface Found {
 async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
   const { entries } = await etcd.list(JOINS_PREFIX, { signal });
   return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
+}
+
+/** Of control planes that wait for each other. */
+async function readTurns(etcd: KeySpace, signal: AbortSignal): Promise<ReadonlyMap<string, SlotTurn>> {
+  const [queue, pace] = await Promise.all([
+    etcd.list(SLOT_QUEUE_PREFIX, { signal }),
+    etcd.get(SLOT_PACE_KEY, { signal }),
+  ]);
+  return slotTurns(queue.entries, pace?.value);
 }
 
 /** By join id, fingerprint or identity, whole or a beginning that means one machine only. */

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import type { JoinRecord, JoinRecordState, TraceFactRecord } from '../../internal/records/index.ts';
+import type { JoinRecord, JoinRecordState, SlotTurn, TraceFactRecord } from '../../internal/records/index.ts';
 import { ROLES } from '../../internal/role/index.ts';
 import { rolesToWire } from '../curator/index.ts';
 import {
@@ -23,7 +23,8 @@ const OUTCOMES: Readonly<Record<TraceFactRecord['outcome'], TraceFact_Outcome>> 
   wait: TraceFact_Outcome.WAIT,
 };
 
-export function joinToWire(record: JoinRecord): MessageInitShape<typeof JoinSchema> {
+/** `turn`: of a control plane that waits for others. */
+export function joinToWire(record: JoinRecord, turn?: SlotTurn): MessageInitShape<typeof JoinSchema> {
   const { machine, claimed, decision } = record;
   return {
     joinId: record.nodeId,
@@ -54,6 +55,7 @@ export function joinToWire(record: JoinRecord): MessageInitShape<typeof JoinSche
     firstSeenMs: BigInt(record.firstSeenMs),
     lastSeenMs: BigInt(record.lastSeenMs),
     attempts: BigInt(record.attempts),
+    ...(turn === undefined ? {} : { turn: { place: turn.place, estimateMs: BigInt(turn.estimateMs) } }),
   };
 }
 

@@ -19,7 +19,7 @@ import {
   ticketKeysStatement,
   unseal,
 } from '../../internal/crypto/index.ts';
-import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { Namespace, put, remove, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import {
   createAuthorityPem,
@@ -36,6 +36,7 @@ import {
   OWNERSHIP_KEY,
   records,
   SETTINGS_KEY,
+  SLOT_QUEUE_PREFIX,
   type JoinRecord,
 } from '../../internal/records/index.ts';
 import {
@@ -406,6 +407,17 @@ describe('operators', () => {
       { verdict: 'joined', by: 'operator:owner' },
     ]);
   }, 30_000);
+
+  test('see which control plane waits for its turn, at which place and about how long', async () => {
+    for (const nodeId of ['somebody-else', b.nodeId])
+      await write(SLOT_QUEUE_PREFIX + nodeId, new TextEncoder().encode('{}'));
+    const { joins } = await admin.listJoins({ states: [JoinState.JOINED] }, { signal: never });
+    const waiting = joins.find(({ joinId }) => joinId === b.nodeId);
+    expect(waiting?.turn).toMatchObject({ place: 1, estimateMs: 15_000n });
+    expect(joins.filter(({ turn }) => turn !== undefined).length).toBe(1);
+    const then = ['somebody-else', b.nodeId].map((nodeId) => remove(SLOT_QUEUE_PREFIX + nodeId));
+    await space.commit({ when: [], then }, { signal: never });
+  });
 
   test('refuse a machine: it learns the code, they keep the reason', async () => {
     const other = new TestMachine(hardwareOf((await machine('c')).tpm));

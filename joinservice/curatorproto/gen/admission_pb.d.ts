@@ -159,6 +159,13 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
    * @generated from field: int64 clock_offset_ms = 24;
    */
   clockOffsetMs: bigint;
+
+  /**
+   * Of a control plane that waits to become a member of etcd, which takes one at a time. Absent where it does not.
+   *
+   * @generated from field: cluster.curator.v1.Turn turn = 25;
+   */
+  turn?: Turn | undefined;
 };
 
 /**
@@ -166,6 +173,31 @@ export declare type Join = Message<"cluster.curator.v1.Join"> & {
  * Use `create(JoinSchema)` to create a new message.
  */
 export declare const JoinSchema: GenMessage<Join>;
+
+/**
+ * @generated from message cluster.curator.v1.Turn
+ */
+export declare type Turn = Message<"cluster.curator.v1.Turn"> & {
+  /**
+   * 0 for the node whose turn it is, 1 for the next one.
+   *
+   * @generated from field: uint32 place = 1;
+   */
+  place: number;
+
+  /**
+   * From how long the last one took.
+   *
+   * @generated from field: int64 estimate_ms = 2;
+   */
+  estimateMs: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.Turn.
+ * Use `create(TurnSchema)` to create a new message.
+ */
+export declare const TurnSchema: GenMessage<Turn>;
 
 /**
  * @generated from message cluster.curator.v1.ListJoinsRequest

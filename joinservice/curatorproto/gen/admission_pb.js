@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file admission.proto.
  */
 export const file_admission = /*@__PURE__*/
-  fileDesc("Cg9hZG1pc3Npb24ucHJvdG8SEmNsdXN0ZXIuY3VyYXRvci52MSL8BAoESm9pbhIPCgdqb2luX2lkGAEgASgJEiwKBXN0YXRlGAIgASgOMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkpvaW5TdGF0ZRITCgtmaW5nZXJwcmludBgDIAEoCRIQCghpZGVudGl0eRgEIAEoCRIWCg5pZGVudGl0eV9wcm9vZhgFIAEoCRIPCgd2YXJpYW50GAYgASgJEg8KB3Byb2ZpbGUYByABKAkSEAoIaG9zdG5hbWUYCCABKAkSDwoHYWRkcmVzcxgJIAEoCRITCgt3YW50ZWRfbmFtZRgKIAEoCRIyCgx3YW50ZWRfcm9sZXMYCyADKA4yHC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVJvbGUSFQoNYWdlbnRfdmVyc2lvbhgMIAEoCRIMCgRuYW1lGA0gASgJEisKBXJvbGVzGA4gAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgPIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luLkxhYmVsc0VudHJ5EhIKCmRlY2lkZWRfYnkYECABKAkSEgoKZGVjaWRlZF9tcxgRIAEoAxISCgpleHBpcmVzX21zGBIgASgDEgwKBGNvZGUYEyABKAkSDwoHbWVzc2FnZRgUIAEoCRIVCg1maXJzdF9zZWVuX21zGBUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgWIAEoAxIQCghhdHRlbXB0cxgXIAEoBBIXCg9jbG9ja19vZmZzZXRfbXMYGCABKAMaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJBChBMaXN0Sm9pbnNSZXF1ZXN0Ei0KBnN0YXRlcxgBIAMoDjIdLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luU3RhdGUiTQoRTGlzdEpvaW5zUmVzcG9uc2USJwoFam9pbnMYASADKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuSm9pbhIPCgdkcm9wcGVkGAIgASgEIr0BChFEZWNpZGVKb2luUmVxdWVzdBIMCgRqb2luGAEgASgJEi8KB2FwcHJvdmUYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92YWxIABItCgZyZWZ1c2UYAyABKAsyGy5jbHVzdGVyLmN1cmF0b3IudjEuUmVmdXNhbEgAEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uQgoKCGRlY2lzaW9uIq4BCghBcHByb3ZhbBIMCgRuYW1lGAEgASgJEisKBXJvbGVzGAIgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjgKBmxhYmVscxgDIAMoCzIoLmNsdXN0ZXIuY3VyYXRvci52MS5BcHByb3ZhbC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhkKB1JlZnVzYWwSDgoGcmVhc29uGAEgASgJIjwKEkRlY2lkZUpvaW5SZXNwb25zZRImCgRqb2luGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLkpvaW4iRAoQTGlzdEF1ZGl0UmVxdWVzdBIRCglhZnRlcl9zZXEYASABKAQSDQoFbGltaXQYAiABKA0SDgoGZm9sbG93GAMgASgIIn4KEUxpc3RBdWRpdFJlc3BvbnNlEi8KBWVudHJ5GAEgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0RW50cnlIABItCgRoZWFkGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0SGVhZEgAQgkKB21lc3NhZ2UiKQoKQXVkaXRFbnRyeRILCgNzZXEYASABKAQSDgoGcmVjb3JkGAIgASgMIlwKCUF1ZGl0SGVhZBISCgpjbHVzdGVyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEgsKA3NlcRgDIAEoBBIMCgRoYXNoGAQgASgJEhEKCWZpcnN0X3NlcRgFIAEoBCIiCg9HZXRUcmFjZVJlcXVlc3QSDwoHc3ViamVjdBgBIAEoCSKMAQoQR2V0VHJhY2VSZXNwb25zZRIPCgdqb2luX2lkGAEgASgJEhEKCW5vZGVfbmFtZRgCIAEoCRIsCgVmYWN0cxgDIAMoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5UcmFjZUZhY3QSJgoEam9pbhgEIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luIpkCCglUcmFjZUZhY3QSDAoEc2lkZRgBIAEoCRIMCgRuYW1lGAIgASgJEjYKB291dGNvbWUYAyABKA4yJS5jbHVzdGVyLmN1cmF0b3IudjEuVHJhY2VGYWN0Lk91dGNvbWUSEAoIZXhwZWN0ZWQYBCABKAkSDgoGYWN0dWFsGAUgASgJEgsKA2ZpeBgGIAEoCRIMCgRjb2RlGAcgASgJEg8KB3RpbWVfbXMYCCABKAMiagoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEAoMT1VUQ09NRV9QQVNTEAESEAoMT1VUQ09NRV9XQVJOEAISEAoMT1VUQ09NRV9GQUlMEAMSEAoMT1VUQ09NRV9XQUlUEAQiTwoIT3BlcmF0b3ISDAoEbmFtZRgBIAEoCRITCgtmaW5nZXJwcmludBgCIAEoCRIMCgRyb2xlGAMgASgJEhIKCmNyZWF0ZWRfbXMYBCABKAMiFgoUTGlzdE9wZXJhdG9yc1JlcXVlc3QiSAoVTGlzdE9wZXJhdG9yc1Jlc3BvbnNlEi8KCW9wZXJhdG9ycxgBIAMoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVyYXRvciJ9ChJQdXRPcGVyYXRvclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRyb2xlGAIgASgJEhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYAyABKAwSLgoIbXV0YXRpb24YBCABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24idgoTUHV0T3BlcmF0b3JSZXNwb25zZRIuCghvcGVyYXRvchgBIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVyYXRvchIXCg9jZXJ0aWZpY2F0ZV9wZW0YAiABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YAyABKAkiVQoVRGVsZXRlT3BlcmF0b3JSZXF1ZXN0EgwKBG5hbWUYASABKAkSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iGAoWRGVsZXRlT3BlcmF0b3JSZXNwb25zZSKVAQoWSXNzdWVLdWJlY29uZmlnUmVxdWVzdBIbChNjZXJ0aWZpY2F0ZV9yZXF1ZXN0GAEgASgMEhsKE29wZXJhdG9yX3B1YmxpY19rZXkYAiABKAwSEQoJc2lnbmF0dXJlGAMgASgMEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIk0KF0lzc3VlS3ViZWNvbmZpZ1Jlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIZChFrdWJlcm5ldGVzX2NhX3BlbRgCIAEoCSIWChRHZXRDb2xsYXRlcmFsUmVxdWVzdCJqChVHZXRDb2xsYXRlcmFsUmVzcG9uc2USDgoGYnVuZGxlGAEgASgMEhkKEWV2YWx1YXRpb25fbnVtYmVyGAIgASgNEhIKCnVwZGF0ZWRfbXMYAyABKAMSEgoKdXBkYXRlZF9ieRgEIAEoCSJWChRQdXRDb2xsYXRlcmFsUmVxdWVzdBIOCgZidW5kbGUYASABKAwSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iMgoVUHV0Q29sbGF0ZXJhbFJlc3BvbnNlEhkKEWV2YWx1YXRpb25fbnVtYmVyGAEgASgNKocBCglKb2luU3RhdGUSGgoWSk9JTl9TVEFURV9VTlNQRUNJRklFRBAAEhYKEkpPSU5fU1RBVEVfUEVORElORxABEhcKE0pPSU5fU1RBVEVfQVBQUk9WRUQQAhIWChJKT0lOX1NUQVRFX1JFRlVTRUQQAxIVChFKT0lOX1NUQVRFX0pPSU5FRBAEMpgICglBZG1pc3Npb24SXgoJTGlzdEpvaW5zEiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RKb2luc1JlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdEpvaW5zUmVzcG9uc2UiBNi6GAUSYQoKRGVjaWRlSm9pbhIlLmNsdXN0ZXIuY3VyYXRvci52MS5EZWNpZGVKb2luUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5EZWNpZGVKb2luUmVzcG9uc2UiBNi6GAMSYAoJTGlzdEF1ZGl0EiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RBdWRpdFJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdEF1ZGl0UmVzcG9uc2UiBNi6GAUwARJbCghHZXRUcmFjZRIjLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRUcmFjZVJlcXVlc3QaJC5jbHVzdGVyLmN1cmF0b3IudjEuR2V0VHJhY2VSZXNwb25zZSIE2LoYBRJqCg1MaXN0T3BlcmF0b3JzEiguY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RPcGVyYXRvcnNSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RPcGVyYXRvcnNSZXNwb25zZSIE2LoYBRJkCgtQdXRPcGVyYXRvchImLmNsdXN0ZXIuY3VyYXRvci52MS5QdXRPcGVyYXRvclJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuUHV0T3BlcmF0b3JSZXNwb25zZSIE2LoYBBJwCg9Jc3N1ZUt1YmVjb25maWcSKi5jbHVzdGVyLmN1cmF0b3IudjEuSXNzdWVLdWJlY29uZmlnUmVxdWVzdBorLmNsdXN0ZXIuY3VyYXRvci52MS5Jc3N1ZUt1YmVjb25maWdSZXNwb25zZSIE2LoYBBJqCg1HZXRDb2xsYXRlcmFsEiguY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbGxhdGVyYWxSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbGxhdGVyYWxSZXNwb25zZSIE2LoYBRJqCg1QdXRDb2xsYXRlcmFsEiguY2x1c3Rlci5jdXJhdG9yLnYxLlB1dENvbGxhdGVyYWxSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLlB1dENvbGxhdGVyYWxSZXNwb25zZSIE2LoYAxJtCg5EZWxldGVPcGVyYXRvchIpLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVPcGVyYXRvclJlcXVlc3QaKi5jbHVzdGVyLmN1cmF0b3IudjEuRGVsZXRlT3BlcmF0b3JSZXNwb25zZSIE2LoYBGIGcHJvdG8z", [file_curator]);
+  fileDesc("Cg9hZG1pc3Npb24ucHJvdG8SEmNsdXN0ZXIuY3VyYXRvci52MSKkBQoESm9pbhIPCgdqb2luX2lkGAEgASgJEiwKBXN0YXRlGAIgASgOMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkpvaW5TdGF0ZRITCgtmaW5nZXJwcmludBgDIAEoCRIQCghpZGVudGl0eRgEIAEoCRIWCg5pZGVudGl0eV9wcm9vZhgFIAEoCRIPCgd2YXJpYW50GAYgASgJEg8KB3Byb2ZpbGUYByABKAkSEAoIaG9zdG5hbWUYCCABKAkSDwoHYWRkcmVzcxgJIAEoCRITCgt3YW50ZWRfbmFtZRgKIAEoCRIyCgx3YW50ZWRfcm9sZXMYCyADKA4yHC5jbHVzdGVyLmN1cmF0b3IudjEuTm9kZVJvbGUSFQoNYWdlbnRfdmVyc2lvbhgMIAEoCRIMCgRuYW1lGA0gASgJEisKBXJvbGVzGA4gAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjQKBmxhYmVscxgPIAMoCzIkLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luLkxhYmVsc0VudHJ5EhIKCmRlY2lkZWRfYnkYECABKAkSEgoKZGVjaWRlZF9tcxgRIAEoAxISCgpleHBpcmVzX21zGBIgASgDEgwKBGNvZGUYEyABKAkSDwoHbWVzc2FnZRgUIAEoCRIVCg1maXJzdF9zZWVuX21zGBUgASgDEhQKDGxhc3Rfc2Vlbl9tcxgWIAEoAxIQCghhdHRlbXB0cxgXIAEoBBIXCg9jbG9ja19vZmZzZXRfbXMYGCABKAMSJgoEdHVybhgZIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UdXJuGi0KC0xhYmVsc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiKgoEVHVybhINCgVwbGFjZRgBIAEoDRITCgtlc3RpbWF0ZV9tcxgCIAEoAyJBChBMaXN0Sm9pbnNSZXF1ZXN0Ei0KBnN0YXRlcxgBIAMoDjIdLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luU3RhdGUiTQoRTGlzdEpvaW5zUmVzcG9uc2USJwoFam9pbnMYASADKAsyGC5jbHVzdGVyLmN1cmF0b3IudjEuSm9pbhIPCgdkcm9wcGVkGAIgASgEIr0BChFEZWNpZGVKb2luUmVxdWVzdBIMCgRqb2luGAEgASgJEi8KB2FwcHJvdmUYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuQXBwcm92YWxIABItCgZyZWZ1c2UYAyABKAsyGy5jbHVzdGVyLmN1cmF0b3IudjEuUmVmdXNhbEgAEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uQgoKCGRlY2lzaW9uIq4BCghBcHByb3ZhbBIMCgRuYW1lGAEgASgJEisKBXJvbGVzGAIgAygOMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk5vZGVSb2xlEjgKBmxhYmVscxgDIAMoCzIoLmNsdXN0ZXIuY3VyYXRvci52MS5BcHByb3ZhbC5MYWJlbHNFbnRyeRotCgtMYWJlbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIhkKB1JlZnVzYWwSDgoGcmVhc29uGAEgASgJIjwKEkRlY2lkZUpvaW5SZXNwb25zZRImCgRqb2luGAEgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLkpvaW4iRAoQTGlzdEF1ZGl0UmVxdWVzdBIRCglhZnRlcl9zZXEYASABKAQSDQoFbGltaXQYAiABKA0SDgoGZm9sbG93GAMgASgIIn4KEUxpc3RBdWRpdFJlc3BvbnNlEi8KBWVudHJ5GAEgASgLMh4uY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0RW50cnlIABItCgRoZWFkGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF1ZGl0SGVhZEgAQgkKB21lc3NhZ2UiKQoKQXVkaXRFbnRyeRILCgNzZXEYASABKAQSDgoGcmVjb3JkGAIgASgMIlwKCUF1ZGl0SGVhZBISCgpjbHVzdGVyX2lkGAEgASgJEg0KBWVwb2NoGAIgASgEEgsKA3NlcRgDIAEoBBIMCgRoYXNoGAQgASgJEhEKCWZpcnN0X3NlcRgFIAEoBCIiCg9HZXRUcmFjZVJlcXVlc3QSDwoHc3ViamVjdBgBIAEoCSKMAQoQR2V0VHJhY2VSZXNwb25zZRIPCgdqb2luX2lkGAEgASgJEhEKCW5vZGVfbmFtZRgCIAEoCRIsCgVmYWN0cxgDIAMoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5UcmFjZUZhY3QSJgoEam9pbhgEIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5Kb2luIpkCCglUcmFjZUZhY3QSDAoEc2lkZRgBIAEoCRIMCgRuYW1lGAIgASgJEjYKB291dGNvbWUYAyABKA4yJS5jbHVzdGVyLmN1cmF0b3IudjEuVHJhY2VGYWN0Lk91dGNvbWUSEAoIZXhwZWN0ZWQYBCABKAkSDgoGYWN0dWFsGAUgASgJEgsKA2ZpeBgGIAEoCRIMCgRjb2RlGAcgASgJEg8KB3RpbWVfbXMYCCABKAMiagoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEAoMT1VUQ09NRV9QQVNTEAESEAoMT1VUQ09NRV9XQVJOEAISEAoMT1VUQ09NRV9GQUlMEAMSEAoMT1VUQ09NRV9XQUlUEAQiTwoIT3BlcmF0b3ISDAoEbmFtZRgBIAEoCRITCgtmaW5nZXJwcmludBgCIAEoCRIMCgRyb2xlGAMgASgJEhIKCmNyZWF0ZWRfbXMYBCABKAMiFgoUTGlzdE9wZXJhdG9yc1JlcXVlc3QiSAoVTGlzdE9wZXJhdG9yc1Jlc3BvbnNlEi8KCW9wZXJhdG9ycxgBIAMoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVyYXRvciJ9ChJQdXRPcGVyYXRvclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRyb2xlGAIgASgJEhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYAyABKAwSLgoIbXV0YXRpb24YBCABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24idgoTUHV0T3BlcmF0b3JSZXNwb25zZRIuCghvcGVyYXRvchgBIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5PcGVyYXRvchIXCg9jZXJ0aWZpY2F0ZV9wZW0YAiABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YAyABKAkiVQoVRGVsZXRlT3BlcmF0b3JSZXF1ZXN0EgwKBG5hbWUYASABKAkSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iGAoWRGVsZXRlT3BlcmF0b3JSZXNwb25zZSKVAQoWSXNzdWVLdWJlY29uZmlnUmVxdWVzdBIbChNjZXJ0aWZpY2F0ZV9yZXF1ZXN0GAEgASgMEhsKE29wZXJhdG9yX3B1YmxpY19rZXkYAiABKAwSEQoJc2lnbmF0dXJlGAMgASgMEi4KCG11dGF0aW9uGAQgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLk11dGF0aW9uIk0KF0lzc3VlS3ViZWNvbmZpZ1Jlc3BvbnNlEhcKD2NlcnRpZmljYXRlX3BlbRgBIAEoCRIZChFrdWJlcm5ldGVzX2NhX3BlbRgCIAEoCSIWChRHZXRDb2xsYXRlcmFsUmVxdWVzdCJqChVHZXRDb2xsYXRlcmFsUmVzcG9uc2USDgoGYnVuZGxlGAEgASgMEhkKEWV2YWx1YXRpb25fbnVtYmVyGAIgASgNEhIKCnVwZGF0ZWRfbXMYAyABKAMSEgoKdXBkYXRlZF9ieRgEIAEoCSJWChRQdXRDb2xsYXRlcmFsUmVxdWVzdBIOCgZidW5kbGUYASABKAwSLgoIbXV0YXRpb24YAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTXV0YXRpb24iMgoVUHV0Q29sbGF0ZXJhbFJlc3BvbnNlEhkKEWV2YWx1YXRpb25fbnVtYmVyGAEgASgNKocBCglKb2luU3RhdGUSGgoWSk9JTl9TVEFURV9VTlNQRUNJRklFRBAAEhYKEkpPSU5fU1RBVEVfUEVORElORxABEhcKE0pPSU5fU1RBVEVfQVBQUk9WRUQQAhIWChJKT0lOX1NUQVRFX1JFRlVTRUQQAxIVChFKT0lOX1NUQVRFX0pPSU5FRBAEMpgICglBZG1pc3Npb24SXgoJTGlzdEpvaW5zEiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RKb2luc1JlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdEpvaW5zUmVzcG9uc2UiBNi6GAUSYQoKRGVjaWRlSm9pbhIlLmNsdXN0ZXIuY3VyYXRvci52MS5EZWNpZGVKb2luUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5EZWNpZGVKb2luUmVzcG9uc2UiBNi6GAMSYAoJTGlzdEF1ZGl0EiQuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RBdWRpdFJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuTGlzdEF1ZGl0UmVzcG9uc2UiBNi6GAUwARJbCghHZXRUcmFjZRIjLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRUcmFjZVJlcXVlc3QaJC5jbHVzdGVyLmN1cmF0b3IudjEuR2V0VHJhY2VSZXNwb25zZSIE2LoYBRJqCg1MaXN0T3BlcmF0b3JzEiguY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RPcGVyYXRvcnNSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLkxpc3RPcGVyYXRvcnNSZXNwb25zZSIE2LoYBRJkCgtQdXRPcGVyYXRvchImLmNsdXN0ZXIuY3VyYXRvci52MS5QdXRPcGVyYXRvclJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuUHV0T3BlcmF0b3JSZXNwb25zZSIE2LoYBBJwCg9Jc3N1ZUt1YmVjb25maWcSKi5jbHVzdGVyLmN1cmF0b3IudjEuSXNzdWVLdWJlY29uZmlnUmVxdWVzdBorLmNsdXN0ZXIuY3VyYXRvci52MS5Jc3N1ZUt1YmVjb25maWdSZXNwb25zZSIE2LoYBBJqCg1HZXRDb2xsYXRlcmFsEiguY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbGxhdGVyYWxSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLkdldENvbGxhdGVyYWxSZXNwb25zZSIE2LoYBRJqCg1QdXRDb2xsYXRlcmFsEiguY2x1c3Rlci5jdXJhdG9yLnYxLlB1dENvbGxhdGVyYWxSZXF1ZXN0GikuY2x1c3Rlci5jdXJhdG9yLnYxLlB1dENvbGxhdGVyYWxSZXNwb25zZSIE2LoYAxJtCg5EZWxldGVPcGVyYXRvchIpLmNsdXN0ZXIuY3VyYXRvci52MS5EZWxldGVPcGVyYXRvclJlcXVlc3QaKi5jbHVzdGVyLmN1cmF0b3IudjEuRGVsZXRlT3BlcmF0b3JSZXNwb25zZSIE2LoYBGIGcHJvdG8z", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.Join.
@@ -22,101 +22,108 @@ export const JoinSchema = /*@__PURE__*/
   messageDesc(file_admission, 0);
 
 /**
+ * Describes the message cluster.curator.v1.Turn.
+ * Use `create(TurnSchema)` to create a new message.
+ */
+export const TurnSchema = /*@__PURE__*/
+  messageDesc(file_admission, 1);
+
+/**
  * Describes the message cluster.curator.v1.ListJoinsRequest.
  * Use `create(ListJoinsRequestSchema)` to create a new message.
  */
 export const ListJoinsRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 1);
+  messageDesc(file_admission, 2);
 
 /**
  * Describes the message cluster.curator.v1.ListJoinsResponse.
  * Use `create(ListJoinsResponseSchema)` to create a new message.
  */
 export const ListJoinsResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 2);
+  messageDesc(file_admission, 3);
 
 /**
  * Describes the message cluster.curator.v1.DecideJoinRequest.
  * Use `create(DecideJoinRequestSchema)` to create a new message.
  */
 export const DecideJoinRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 3);
+  messageDesc(file_admission, 4);
 
 /**
  * Describes the message cluster.curator.v1.Approval.
  * Use `create(ApprovalSchema)` to create a new message.
  */
 export const ApprovalSchema = /*@__PURE__*/
-  messageDesc(file_admission, 4);
+  messageDesc(file_admission, 5);
 
 /**
  * Describes the message cluster.curator.v1.Refusal.
  * Use `create(RefusalSchema)` to create a new message.
  */
 export const RefusalSchema = /*@__PURE__*/
-  messageDesc(file_admission, 5);
+  messageDesc(file_admission, 6);
 
 /**
  * Describes the message cluster.curator.v1.DecideJoinResponse.
  * Use `create(DecideJoinResponseSchema)` to create a new message.
  */
 export const DecideJoinResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 6);
+  messageDesc(file_admission, 7);
 
 /**
  * Describes the message cluster.curator.v1.ListAuditRequest.
  * Use `create(ListAuditRequestSchema)` to create a new message.
  */
 export const ListAuditRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 7);
+  messageDesc(file_admission, 8);
 
 /**
  * Describes the message cluster.curator.v1.ListAuditResponse.
  * Use `create(ListAuditResponseSchema)` to create a new message.
  */
 export const ListAuditResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 8);
+  messageDesc(file_admission, 9);
 
 /**
  * Describes the message cluster.curator.v1.AuditEntry.
  * Use `create(AuditEntrySchema)` to create a new message.
  */
 export const AuditEntrySchema = /*@__PURE__*/
-  messageDesc(file_admission, 9);
+  messageDesc(file_admission, 10);
 
 /**
  * Describes the message cluster.curator.v1.AuditHead.
  * Use `create(AuditHeadSchema)` to create a new message.
  */
 export const AuditHeadSchema = /*@__PURE__*/
-  messageDesc(file_admission, 10);
+  messageDesc(file_admission, 11);
 
 /**
  * Describes the message cluster.curator.v1.GetTraceRequest.
  * Use `create(GetTraceRequestSchema)` to create a new message.
  */
 export const GetTraceRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 11);
+  messageDesc(file_admission, 12);
 
 /**
  * Describes the message cluster.curator.v1.GetTraceResponse.
  * Use `create(GetTraceResponseSchema)` to create a new message.
  */
 export const GetTraceResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 12);
+  messageDesc(file_admission, 13);
 
 /**
  * Describes the message cluster.curator.v1.TraceFact.
  * Use `create(TraceFactSchema)` to create a new message.
  */
 export const TraceFactSchema = /*@__PURE__*/
-  messageDesc(file_admission, 13);
+  messageDesc(file_admission, 14);
 
 /**
  * Describes the enum cluster.curator.v1.TraceFact.Outcome.
  */
 export const TraceFact_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_admission, 13, 0);
+  enumDesc(file_admission, 14, 0);
 
 /**
  * @generated from enum cluster.curator.v1.TraceFact.Outcome
@@ -129,91 +136,91 @@ export const TraceFact_Outcome = /*@__PURE__*/
  * Use `create(OperatorSchema)` to create a new message.
  */
 export const OperatorSchema = /*@__PURE__*/
-  messageDesc(file_admission, 14);
+  messageDesc(file_admission, 15);
 
 /**
  * Describes the message cluster.curator.v1.ListOperatorsRequest.
  * Use `create(ListOperatorsRequestSchema)` to create a new message.
  */
 export const ListOperatorsRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 15);
+  messageDesc(file_admission, 16);
 
 /**
  * Describes the message cluster.curator.v1.ListOperatorsResponse.
  * Use `create(ListOperatorsResponseSchema)` to create a new message.
  */
 export const ListOperatorsResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 16);
+  messageDesc(file_admission, 17);
 
 /**
  * Describes the message cluster.curator.v1.PutOperatorRequest.
  * Use `create(PutOperatorRequestSchema)` to create a new message.
  */
 export const PutOperatorRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 17);
+  messageDesc(file_admission, 18);
 
 /**
  * Describes the message cluster.curator.v1.PutOperatorResponse.
  * Use `create(PutOperatorResponseSchema)` to create a new message.
  */
 export const PutOperatorResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 18);
+  messageDesc(file_admission, 19);
 
 /**
  * Describes the message cluster.curator.v1.DeleteOperatorRequest.
  * Use `create(DeleteOperatorRequestSchema)` to create a new message.
  */
 export const DeleteOperatorRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 19);
+  messageDesc(file_admission, 20);
 
 /**
  * Describes the message cluster.curator.v1.DeleteOperatorResponse.
  * Use `create(DeleteOperatorResponseSchema)` to create a new message.
  */
 export const DeleteOperatorResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 20);
+  messageDesc(file_admission, 21);
 
 /**
  * Describes the message cluster.curator.v1.IssueKubeconfigRequest.
  * Use `create(IssueKubeconfigRequestSchema)` to create a new message.
  */
 export const IssueKubeconfigRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 21);
+  messageDesc(file_admission, 22);
 
 /**
  * Describes the message cluster.curator.v1.IssueKubeconfigResponse.
  * Use `create(IssueKubeconfigResponseSchema)` to create a new message.
  */
 export const IssueKubeconfigResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 22);
+  messageDesc(file_admission, 23);
 
 /**
  * Describes the message cluster.curator.v1.GetCollateralRequest.
  * Use `create(GetCollateralRequestSchema)` to create a new message.
  */
 export const GetCollateralRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 23);
+  messageDesc(file_admission, 24);
 
 /**
  * Describes the message cluster.curator.v1.GetCollateralResponse.
  * Use `create(GetCollateralResponseSchema)` to create a new message.
  */
 export const GetCollateralResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 24);
+  messageDesc(file_admission, 25);
 
 /**
  * Describes the message cluster.curator.v1.PutCollateralRequest.
  * Use `create(PutCollateralRequestSchema)` to create a new message.
  */
 export const PutCollateralRequestSchema = /*@__PURE__*/
-  messageDesc(file_admission, 25);
+  messageDesc(file_admission, 26);
 
 /**
  * Describes the message cluster.curator.v1.PutCollateralResponse.
  * Use `create(PutCollateralResponseSchema)` to create a new message.
  */
 export const PutCollateralResponseSchema = /*@__PURE__*/
-  messageDesc(file_admission, 26);
+  messageDesc(file_admission, 27);
 
 /**
  * Describes the enum cluster.curator.v1.JoinState.

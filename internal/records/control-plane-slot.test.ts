@@ -1,0 +1,29 @@
+import { expect, test } from '@jest/globals';
+import { SLOT_QUEUE_PREFIX, slotTurns } from './control-plane-slot.ts';
+
+const queued = (nodeId: string, createRevision: bigint) => ({
+  key: SLOT_QUEUE_PREFIX + nodeId,
+  createRevision,
+});
+const pace = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+test('turns are in the order of asking, with the pace of the last one', () => {
+  const turns = slotTurns([queued('c', 9n), queued('a', 3n), queued('b', 5n)], pace('{"durationMs":8000}'));
+  expect([...turns]).toEqual([
+    ['a', { place: 0, estimateMs: 0 }],
+    ['b', { place: 1, estimateMs: 8_000 }],
+    ['c', { place: 2, estimateMs: 16_000 }],
+  ]);
+});
+
+const unreadable = [
+  { name: 'nothing yet', given: undefined },
+  { name: 'no JSON', given: pace('{') },
+  { name: 'null', given: pace('null') },
+  { name: 'another type', given: pace('{"durationMs":"8"}') },
+  { name: 'negative', given: pace('{"durationMs":-1}') },
+  { name: 'too long', given: pace(`{"durationMs":1,"x":"${'x'.repeat(5_000)}"}`) },
+];
+test.each(unreadable)('a pace of $name counts as that of the first one', ({ given }) => {
+  expect(slotTurns([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
+});
