@@ -22,7 +22,7 @@ await test('the power of the first machine is cut while three others join', asyn
       async () => (await Promise.all(MACHINES.slice(1).map((machine) => cluster.log(machine)))).join('\n'),
       (log) => log.includes('the cluster lets this machine in'),
     );
-    await cluster.stop('n1', '--power-cut');
+    await cluster.cutPower('n1');
   });
 
   await story.test('when it is back all four become members, once each', async () => {

@@ -4,6 +4,7 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
+import type { LocalNode } from '../../internal/machines/index.ts';
 import type { Bench, CliResult } from '../machines/bench.ts';
 import { eventually } from './node-shell.ts';
 
@@ -69,7 +70,7 @@ export class JoiningCluster {
   }
 
   async address(machine: string): Promise<string> {
-    return (await (await this.#bench.cluster(this.name)).node(machine)).address;
+    return (await this.#node(machine)).address;
   }
 
   /** A program on a machine, whatever becomes of it. */
@@ -92,12 +93,13 @@ export class JoiningCluster {
     return this.run(machine, 'journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat');
   }
 
-  async stop(machine: string, ...flags: readonly string[]): Promise<void> {
-    await this.#bench.must('mini', 'stop', '--name', this.name, machine, ...flags);
+  /** As if the plug were pulled, also while `mini up` holds the cluster's lock. */
+  async cutPower(machine: string): Promise<void> {
+    await (await this.#node(machine)).powerCut(this.#bench.signal);
   }
 
   async start(machine: string): Promise<void> {
-    await this.#bench.must('mini', 'start', '--name', this.name, machine);
+    await (await this.#node(machine)).start(this.#bench.signal);
   }
 
   /** "n1=True n2=True", as a control plane's own kubectl sees it. */
@@ -129,6 +131,10 @@ export class JoiningCluster {
       `/opt/cluster/bin/etcdctl --endpoints https://127.0.0.1:2379 --cacert ${user}/ca.crt --cert ${user}/client.crt --key ${user}/client.key get --prefix --keys-only /cluster/nodes/`,
     );
     return got.split('\n').filter((line) => line.endsWith('/record')).length;
+  }
+
+  async #node(machine: string): Promise<LocalNode> {
+    return (await this.#bench.cluster(this.name)).node(machine);
   }
 
   /** The main process of a unit. */

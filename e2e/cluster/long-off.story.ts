@@ -21,7 +21,7 @@ await test('a cluster that was off until every certificate had run out comes bac
   await cluster.sh('n1', 'kubectl create configmap kept --from-literal=x=1');
 
   await story.test('all of them are off until nothing that they have is valid any more', async () => {
-    await Promise.all(MACHINES.map((machine) => cluster.stop(machine, '--power-cut')));
+    await Promise.all(MACHINES.map((machine) => cluster.cutPower(machine)));
     const offMs = Date.now();
     await eventually(
       'everything has run out',
