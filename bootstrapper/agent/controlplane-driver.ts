@@ -7,6 +7,7 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
   Consensus,
+  ConsensusError,
   DEFAULT_QUOTA_BYTES,
   ETCD_PORTS,
   saveInitResult,
@@ -162,7 +163,24 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   async repairMembers(signal: AbortSignal): Promise<void> {
     const { nodeId } = this.#options.machine;
-    await this.#consensusPort().repair({ nodeId, ports: ETCD_PORTS, stateDir: PLACES.state }, signal);
+    const peers = (): readonly string[] => {
+      const membership = this.#options.membership();
+      return membership === undefined ? [] : this.#peersOf(membership);
+    };
+    for (;;) {
+      try {
+        return await this.#consensusPort().repair(
+          { nodeId, ports: ETCD_PORTS, stateDir: PLACES.state, peers },
+          signal,
+        );
+      } catch (error) {
+        const membership = this.#options.membership();
+        const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
+        if (!isOutdated || membership === undefined) throw error;
+        this.#ports.log.warn('this control plane missed a recovery of the cluster', { error });
+        await this.startConsensus({ kind: 'serve', membership }, () => undefined, signal);
+      }
+    }
   }
 
   async checkStop(signal: AbortSignal): Promise<void> {
