@@ -3,8 +3,13 @@ import { EtcdError, etcdError } from './errors.ts';
 import type { EtcdConnection } from './connection.ts';
 import { Lease } from './proto/gen/etcdserverpb_pb.js';
 
+/** How often beats are looked at that wait for too long: a timer of its own for each would cost more than the beat. */
+const SWEEP_MS = 250;
+
 interface Beat {
   readonly leaseId: bigint;
+  readonly timeoutMs: number;
+  readonly untilMs: number;
   readonly answer: PromiseWithResolvers<number | undefined>;
 }
 
@@ -19,6 +24,8 @@ export class LeaseStream implements Disposable {
   #sent = new Map<bigint, Beat[]>();
   #wake = Promise.withResolvers<void>();
   #running = false;
+  readonly #waiting = new Set<Beat>();
+  #sweeping = false;
 
   constructor(connection: EtcdConnection) {
     this.#connection = connection;
@@ -35,33 +42,44 @@ export class LeaseStream implements Disposable {
     signal.throwIfAborted();
     this.#closed.signal.throwIfAborted();
     const answer = Promise.withResolvers<number | undefined>();
-    this.#toSend.push({ leaseId, answer });
+    const untilMs = this.#connection.clock.monotonicMs() + timeoutMs;
+    const beat = { leaseId, answer, timeoutMs, untilMs };
+    this.#toSend.push(beat);
     this.#wake.resolve();
     if (!this.#running) void this.#run();
-    return this.#bounded(answer, signal, timeoutMs);
+    return this.#bounded(beat, signal);
   }
 
-  async #bounded(
-    answer: PromiseWithResolvers<number | undefined>,
-    signal: AbortSignal,
-    timeoutMs: number,
-  ): Promise<number | undefined> {
-    const timer = new AbortController();
-    const onAbort = (): void => answer.reject(signal.reason);
+  async #bounded(beat: Beat, signal: AbortSignal): Promise<number | undefined> {
+    const onAbort = (): void => beat.answer.reject(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
-    const late = this.#connection.clock.sleep(timeoutMs, timer.signal).then(
-      () =>
-        answer.reject(
-          new EtcdError('etcd-unavailable', `keeping a lease alive: no answer within ${timeoutMs} ms`),
-        ),
-      () => undefined,
-    );
+    this.#waiting.add(beat);
+    if (!this.#sweeping) void this.#sweep();
     try {
-      return await answer.promise;
+      return await beat.answer.promise;
     } finally {
       signal.removeEventListener('abort', onAbort);
-      timer.abort();
-      await late;
+      this.#waiting.delete(beat);
+    }
+  }
+
+  /** For as long as anybody waits. */
+  async #sweep(): Promise<void> {
+    const { clock } = this.#connection;
+    this.#sweeping = true;
+    try {
+      while (this.#waiting.size > 0) {
+        await clock.sleep(SWEEP_MS, this.#closed.signal);
+        for (const { answer, timeoutMs, untilMs } of this.#waiting) {
+          if (untilMs > clock.monotonicMs()) continue;
+          const late = `keeping a lease alive: no answer within ${timeoutMs} ms`;
+          answer.reject(new EtcdError('etcd-unavailable', late));
+        }
+      }
+    } catch (error) {
+      if (!this.#closed.signal.aborted) this.#fail(error); // closed: everybody has been told
+    } finally {
+      this.#sweeping = false;
     }
   }
 

@@ -20,7 +20,7 @@ export function methodDefinition(
   method: DescMethod,
 ): MethodDefinition<MessageInitShape<DescMethod['input']>, Message> {
   const serialize = (schema: DescMethod['input']) => (message: MessageInitShape<DescMethod['input']>) =>
-    Buffer.from(toBinary(schema, create(schema, message)));
+    bufferOf(toBinary(schema, create(schema, message)));
   const deserialize = (schema: DescMethod['input']) => (bytes: Buffer) => fromBinary(schema, bytes);
   return {
     path: `/${method.parent.typeName}/${method.name}`,
@@ -28,7 +28,23 @@ export function methodDefinition(
     responseStream: method.methodKind === 'server_streaming' || method.methodKind === 'bidi_streaming',
     requestSerialize: serialize(method.input),
     requestDeserialize: deserialize(method.input),
-    responseSerialize: serialize(method.output),
+    responseSerialize: onceWhenFrozen(serialize(method.output)),
     responseDeserialize: deserialize(method.output),
   };
+}
+
+/** What is said to thousands is encoded once: a frozen message can't become another one. */
+function onceWhenFrozen<M extends object>(serialize: (message: M) => Buffer): (message: M) => Buffer {
+  const known = new WeakMap<M, Buffer>();
+  return (message) => {
+    if (!Object.isFrozen(message)) return serialize(message);
+    const bytes = known.get(message) ?? serialize(message);
+    known.set(message, bytes);
+    return bytes;
+  };
+}
+
+/** The same memory, under the name that grpc-js wants. */
+function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
 }

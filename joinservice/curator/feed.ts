@@ -86,7 +86,7 @@ export class NodeFeed {
     const after = options.afterRevision;
     await this.#reach(after ?? 0n, signal);
     const resumes = after !== undefined && after >= this.#knownSince && after <= this.#revision;
-    const changed = [...this.#changedAt].filter(([, at]) => !resumes || at > after).map(([nodeId]) => nodeId);
+    const changed = this.#changedSince(resumes ? after : undefined, options.nodeId);
     const group = this.#groupOf(options.nodeId);
     const subscription = new FeedSubscription({
       relist: !resumes,
@@ -111,6 +111,14 @@ export class NodeFeed {
   /** undefined while there is no record of the node; throws `record-invalid`. */
   view(nodeId: string): NodeView | undefined {
     return viewFromParts(this.#nodes.get(nodeId) ?? {});
+  }
+
+  /** Whoever wants one node only must not pay for thousands of others: they all come at once after an outage. */
+  #changedSince(after: bigint | undefined, nodeId: string | undefined): readonly string[] {
+    const isNew = (at: bigint | undefined): boolean =>
+      at !== undefined && (after === undefined || at > after);
+    if (nodeId !== undefined) return isNew(this.#changedAt.get(nodeId)) ? [nodeId] : [];
+    return [...this.#changedAt].filter(([, at]) => isNew(at)).map(([each]) => each);
   }
 
   async #reach(revision: bigint, signal: AbortSignal): Promise<void> {

@@ -50,17 +50,20 @@ type Many = (request: unknown, call: Call<Caller>) => AsyncIterable<unknown>;
 
 /** Ends at once with the signal's reason, also while the handler waits for its caller's next message. */
 async function* untilAborted(messages: AsyncIterable<unknown>, signal: AbortSignal): AsyncGenerator<unknown> {
-  const aborted = Promise.withResolvers<never>();
-  aborted.promise.catch(() => undefined); // raced below, and nobody listens between two messages
-  const onAbort = (): void => aborted.reject(signal.reason);
+  // A new promise for each message: a race against one that lives as long as the stream would keep every message's part.
+  let interrupt: (reason: unknown) => void = () => undefined;
+  const onAbort = (): void => interrupt(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   const iterator = messages[Symbol.asyncIterator]();
   let isWaiting = false;
   try {
-    signal.throwIfAborted();
     for (;;) {
+      signal.throwIfAborted();
       isWaiting = true;
-      const next: IteratorResult<unknown, unknown> = await Promise.race([iterator.next(), aborted.promise]);
+      const next = await new Promise<IteratorResult<unknown, unknown>>((resolve, reject) => {
+        interrupt = reject;
+        iterator.next().then(resolve, reject);
+      });
       isWaiting = false;
       if (next.done === true) return;
       yield next.value;

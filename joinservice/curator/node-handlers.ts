@@ -15,6 +15,8 @@ import { INTERVAL_MS, TIMEOUT_MS, type Heartbeats } from './heartbeats.ts';
 import { readCluster } from './read-handlers.ts';
 import { nodeToWire, refuse } from './wire.ts';
 
+/** Frozen: it is the same for all, and encoded once. */
+const BEAT_ANSWER = Object.freeze({ intervalMs: BigInt(INTERVAL_MS), timeoutMs: BigInt(TIMEOUT_MS) });
 const MAX_STATUS_BYTES = 128 * 1024;
 
 type NodeMethods = 'watchNode' | 'watchNodes' | 'updateNodeStatus' | 'heartbeat';
@@ -48,7 +50,7 @@ export function nodeHandlers(parts: NodeParts): Pick<GuardedHandlers, NodeMethod
         for await (const _ of requests) {
           signal.throwIfAborted();
           await heartbeats.beat(nodeId, signal);
-          yield { intervalMs: BigInt(INTERVAL_MS), timeoutMs: BigInt(TIMEOUT_MS) };
+          yield BEAT_ANSWER;
         }
       } finally {
         heartbeats.forget(nodeId);

@@ -3,11 +3,13 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
-import type { DirectoryFeed } from './directory-feed.ts';
+import type { ControlPlaneEntry, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 
 /** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
 const MAX_FETCHES = 64;
+
+type Told = { readonly epoch: bigint; readonly controlPlanes: ControlPlaneEntry[] };
 
 export interface DistributionParts {
   readonly etcd: KeySpace;
@@ -19,6 +21,15 @@ export interface DistributionParts {
 export function distributionHandlers(parts: DistributionParts): Handlers<typeof Distribution, Caller> {
   const { etcd, feed, blobs } = parts;
   let fetches = 0;
+  /** One message for all who watch: thousands are told the same, and it is encoded once. */
+  let told: { readonly entries: readonly ControlPlaneEntry[]; readonly message: Told } | undefined;
+  const toldOf = (entries: readonly ControlPlaneEntry[], epoch: bigint): Told => {
+    if (told?.entries !== entries || told.message.epoch !== epoch) {
+      const controlPlanes = entries.map((entry) => ({ ...entry }));
+      told = { entries, message: Object.freeze({ epoch, controlPlanes }) };
+    }
+    return told.message;
+  };
   return {
     fetchBlob: async function* ({ sha256, offset }, { signal }) {
       if (offset < 0n || offset > BigInt(Number.MAX_SAFE_INTEGER)) refuse('offset', `it is ${offset}`);
@@ -41,8 +52,7 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
         const now = await watcher.next(signal);
         // Callers must not wait at a curator whose etcd is gone: they go on at another one.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0)
-          yield { epoch, controlPlanes: now.entries.map((entry) => ({ ...entry })) };
+        if (now.entries.length > 0) yield toldOf(now.entries, epoch);
       }
     },
   };

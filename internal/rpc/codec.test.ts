@@ -1,0 +1,27 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { methodDefinition } from './codec.ts';
+
+const { heartbeat } = Curator.method;
+
+describe('an answer', () => {
+  test('that is frozen is encoded once, however many are told', () => {
+    const { responseSerialize } = methodDefinition(heartbeat);
+    const message = Object.freeze({ intervalMs: 5n });
+    const bytes = responseSerialize(message as never);
+    expect(responseSerialize(message as never)).toBe(bytes);
+    expect(fromBinary(heartbeat.output, bytes)).toMatchObject({ intervalMs: 5n });
+  });
+
+  test('that may still change is encoded each time', () => {
+    const { responseSerialize } = methodDefinition(heartbeat);
+    const message = { intervalMs: 5n };
+    const before = responseSerialize(message as never);
+    message.intervalMs = 7n;
+    expect(fromBinary(heartbeat.output, responseSerialize(message as never))).toMatchObject({
+      intervalMs: 7n,
+    });
+    expect(fromBinary(heartbeat.output, before)).toMatchObject({ intervalMs: 5n });
+  });
+});
