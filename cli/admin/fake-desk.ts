@@ -25,6 +25,13 @@ const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 const clock = new SystemClock();
 
 export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
+export type FakeAdmissionCalls = Partial<Handlers<typeof Admission, MemberIdentity>>;
+
+/** What the curator answers beside what it always does. */
+interface FakeCalls {
+  readonly curator: FakeCuratorCalls;
+  readonly admission: FakeAdmissionCalls;
+}
 
 /** A context at a workstation whose disk is in memory. */
 export function contextOf(files: MemoryFiles, workspace: string, identity?: string) {
@@ -38,7 +45,7 @@ export function contextOf(files: MemoryFiles, workspace: string, identity?: stri
 }
 
 /** A cluster that signs for every request and remembers who asked. */
-async function createCluster(files: MemoryFiles, calls: FakeCuratorCalls) {
+async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   const caKey = generateKeyPem();
   const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
   const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
@@ -76,7 +83,7 @@ async function createCluster(files: MemoryFiles, calls: FakeCuratorCalls) {
   return { owner, asked, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
-async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCuratorCalls) {
+async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCalls) {
   const keyPem = generateKeyPem();
   const addresses = ['127.0.0.1'];
   const certPem = await signer.issue(
@@ -100,11 +107,12 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCura
         clusterCaPem: signer.caPem,
       };
     },
+    ...calls.admission,
   };
   const curator = {
     ...Object.fromEntries(Curator.methods.map(({ localName }) => [localName, unused])),
     getClusterInfo: async () => ({ directory: [{ curatorEndpoint: endpoint }] }),
-    ...calls,
+    ...calls.curator,
   };
   const server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({
@@ -120,9 +128,9 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCura
 }
 
 /** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */
-export async function createDesk(calls: FakeCuratorCalls = {}) {
+export async function createDesk(curator: FakeCuratorCalls = {}, admission: FakeAdmissionCalls = {}) {
   const files = new MemoryFiles();
   for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
     await files.makeDirectory(folder);
-  return { files, ...(await createCluster(files, calls)) };
+  return { files, ...(await createCluster(files, { curator, admission })) };
 }
