@@ -22,6 +22,13 @@ export const attestErrors = defineErrors({
     meaning: 'A manufacturer’s service did not give a document. What was there before stays in use.',
     fix: 'Try again later; behind a proxy set HTTPS_PROXY, without internet fetch the files elsewhere and give them to `cluster attest collateral`.',
   },
+  'attest-collateral-nothing': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The workspace has no collateral that could be handed on.',
+    fix: 'Fetch it first: `cluster attest collateral refresh --product Milan` or `--fmspc HEX`.',
+  },
   'attest-collateral-store': {
     fault: 'system',
     exit: 'needsReset',

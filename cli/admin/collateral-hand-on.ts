@@ -1,21 +1,18 @@
-import { randomUUID } from 'node:crypto';
 import { encodeBundle } from '../../internal/attestation/collateral/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { CollateralStore } from '../attest/index.ts';
-import { askCurator } from '../cluster/index.ts';
-import { HandOnError } from './errors.ts';
+import { AttestError, CollateralStore } from '../attest/index.ts';
+import { ask, newMutation } from './desk.ts';
 
 /** `cluster attest collateral hand-on`: what the workspace judges with becomes what the whole cluster judges with. */
 export async function runCollateralHandOn(context: CommandContext): Promise<void> {
   const { host, ports, paths } = context;
   const kept = await new CollateralStore(ports.files, paths.workspace).bundle();
   if (kept === undefined)
-    throw new HandOnError('collateral-nothing-kept', `handing on the collateral of ${paths.workspace}`);
+    throw new AttestError('attest-collateral-nothing', `handing on the collateral of ${paths.workspace}`);
   const bundle = Buffer.from(encodeBundle(kept), 'utf8');
-  const mutation = { idempotencyKey: randomUUID() };
-  const { evaluationNumber } = await askCurator(context, {}, (_, call, of) =>
-    of(Admission).putCollateral({ bundle, mutation }, call),
+  const { evaluationNumber } = await ask(context, (_, call, of) =>
+    of(Admission).putCollateral({ bundle, mutation: newMutation() }, call),
   );
   const documents = kept.items.length;
   host.result(

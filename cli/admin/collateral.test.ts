@@ -3,8 +3,8 @@ import { encodeBundle, type CollateralItem } from '../../internal/attestation/co
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import { TestAmd } from '../../internal/testing/evidence/index.ts';
 import { issueCrl } from '../../internal/testing/pki/index.ts';
-import { createDesk } from '../admin/fake-desk.ts';
 import { CollateralStore } from '../attest/index.ts';
+import { createDesk } from './fake-desk.ts';
 import { runCollateralHandOn, runCollateralShow } from './index.ts';
 
 const refused = defineErrors({
@@ -67,7 +67,7 @@ describe('cluster attest collateral hand-on', () => {
   test('has nothing to give before the first refresh', async () => {
     await using office = await createOffice();
     await expect(runCollateralHandOn(office.desk.owner)).rejects.toMatchObject({
-      code: 'collateral-nothing-kept',
+      code: 'attest-collateral-nothing',
     });
   });
 

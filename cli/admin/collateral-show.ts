@@ -3,12 +3,13 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { collateralTable } from '../attest/index.ts';
-import { askCurator, printable } from '../cluster/index.ts';
+import { printable } from '../cluster/index.ts';
+import { ask } from './desk.ts';
 
 /** `cluster attest collateral show`: what the cluster judges with, how old it is, and who handed it on. */
 export async function runCollateralShow(context: CommandContext): Promise<ExitName> {
   const { host, ports } = context;
-  const answer = await askCurator(context, {}, (_, call, of) => of(Admission).getCollateral({}, call));
+  const answer = await ask(context, (_, call, of) => of(Admission).getCollateral({}, call));
   const nowMs = ports.clock.nowMs();
   const { evaluationNumber } = answer;
   if (answer.bundle.length === 0) {
