@@ -71,6 +71,8 @@ export default {
           '^cli/(app|commands)/[^/]+\\.ts$',
           // A test takes the one double it needs: all of them together load every port there is.
           '^internal/testing/',
+          // A double stands beside what it doubles; R7 keeps it among tests.
+          '/(fake|stub)-[^/]+\\.ts$',
         ],
       },
     ),

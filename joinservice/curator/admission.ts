@@ -3,7 +3,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../internal/pki/index.ts';
 import { records, type OperatorRole } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import { Permission, permission as permissionOption } from '../curatorproto/gen/curator_pb.js';
+import { Curator, Permission, permission as permissionOption } from '../curatorproto/gen/curator_pb.js';
 import { CuratorError } from './errors.ts';
 
 /** Who calls, as etcd has it now. */
@@ -23,6 +23,9 @@ const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>
 };
 const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
 
+/** What an owner may ask for by the key alone: the certificate is in it. */
+const RESULT: DescMethod = Curator.method.getInitResult;
+
 /**
  * Admits a call or throws. The certificate says who somebody is; whether they are a member is asked of etcd for each
  * call, linearizably: who was deleted a moment ago is refused by every curator, and when etcd can't answer, everybody is.
@@ -31,6 +34,12 @@ export async function admit(
   etcd: KeySpace,
   call: { readonly identity: MemberIdentity; readonly method: DescMethod; readonly signal: AbortSignal },
 ): Promise<Caller> {
+  if (call.identity.kind === 'operator' && call.identity.isBare === true && call.method !== RESULT) {
+    throw new CuratorError(
+      'curator-denied',
+      `calling ${call.method.name} with a bare key: it needs a certificate of the cluster`,
+    );
+  }
   const caller = await findCaller(etcd, call.identity, call.signal);
   const needed = permissionOf(call.method);
   const held = caller.kind === 'node' ? NODE_PERMISSIONS : OPERATOR_PERMISSIONS[caller.role];

@@ -16,7 +16,7 @@ import {
   type WatchNodesResponse,
   type WatchPosition,
 } from '../curatorproto/gen/curator_pb.js';
-import { nodeIdOf, type CuratorHandlers } from '../testing/index.ts';
+import { nodeIdOf, type CuratorHandlers } from './fake-curators.ts';
 import { Curator } from './curator.ts';
 
 const clock = new SystemClock();

@@ -4,7 +4,7 @@ import { put } from '../../internal/etcd/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { TestPeer } from '../../internal/testing/index.ts';
 import { Curator as Contract } from '../curatorproto/gen/curator_pb.js';
-import { TestCurators } from '../testing/index.ts';
+import { TestCurators } from './fake-curators.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });

@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import type { WatchEvent, WatchOptions } from '../../internal/etcd/index.ts';
 import { MemoryEtcd, settle, type TestPeer } from '../../internal/testing/index.ts';
 import { Curator as Contract, NodeState } from '../curatorproto/gen/curator_pb.js';
-import { nodeIdOf, TestCurators, type CuratorHandlers } from '../testing/index.ts';
+import { nodeIdOf, TestCurators, type CuratorHandlers } from './fake-curators.ts';
 
 const signal = new AbortController().signal;
 const CURATORS = 3;

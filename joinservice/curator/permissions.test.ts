@@ -5,7 +5,7 @@ import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
-import { TestCurators } from '../testing/index.ts';
+import { TestCurators } from './fake-curators.ts';
 
 /** Everybody who may call at all; and members that are none any more. */
 const WHO = ['node', 'viewer', 'operator', 'owner', 'removed node', 'removed owner'] as const;

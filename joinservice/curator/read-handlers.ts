@@ -3,6 +3,7 @@ import {
   CLUSTER_KEY,
   CONFIGURATION_KEY,
   INIT_RESULT_KEY,
+  OWNERSHIP_KEY,
   records,
   type ClusterRecord,
 } from '../../internal/records/index.ts';
@@ -68,7 +69,14 @@ export function readHandlers(parts: ReadParts): Pick<GuardedHandlers, ReadMethod
       const record = records.initResult.decode(entry.key, entry.value);
       if (initId !== '' && initId !== record.initId)
         refuse('init_id', `this cluster was made by init ${record.initId}`);
-      return { initId: record.initId, result: new Uint8Array(Buffer.from(record.result, 'base64')) };
+      const owned = await etcd.get(OWNERSHIP_KEY, { signal });
+      const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
+      const bytes = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
+      return {
+        initId: record.initId,
+        result: bytes(record.result),
+        ownershipSignature: bytes(signature ?? ''),
+      };
     },
   };
 }

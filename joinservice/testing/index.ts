@@ -1,4 +1,4 @@
-/** A machine's end of joining, and curators without a wire, for tests of this program only. */
+/** A machine's end of joining, for tests of this program only. */
 export {
   hardwareOf,
   keyHardwareOf,
@@ -7,4 +7,3 @@ export {
   type TestHardware,
   type TestHello,
 } from './test-machine.ts';
-export { nodeIdOf, TestCurators, type CuratorHandlers } from './test-curators.ts';

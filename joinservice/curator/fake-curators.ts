@@ -8,8 +8,8 @@ import {
   TestCluster,
   type TestPeer,
 } from '../../internal/testing/index.ts';
-import { Curator } from '../curator/index.ts';
 import type { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+import { Curator } from './curator.ts';
 
 /** What a member sees of a curator, without a wire in between. */
 export type CuratorHandlers = Handlers<typeof CuratorContract, MemberIdentity>;
