@@ -9,7 +9,7 @@ import { createMemoryLogger } from '../testing/index.ts';
 import { RpcChannel } from './channel.ts';
 import { createClient } from './client.ts';
 import { RpcError } from './errors.ts';
-import { implement, RpcServer, type Handlers } from './server.ts';
+import { implement, RpcServer, type Handlers, type RpcServerOptions } from './server.ts';
 import { fingerprintOf, tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 
@@ -50,13 +50,17 @@ const refusing: Handlers<typeof InitApi, string> = {
   acknowledge: () => Promise.resolve({}),
 };
 
-async function start(handlers: Partial<Handlers<typeof InitApi, string>>) {
+async function start(
+  handlers: Partial<Handlers<typeof InitApi, string>>,
+  limits: Pick<RpcServerOptions<string>, 'room' | 'maxConnections'> = {},
+) {
   const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
   const rpc = new RpcServer<string>({
     upgrade: tlsServerUpgrade({ identity: server, accept: only(client.fingerprint) }),
     services: [implement(InitApi, { ...refusing, ...handlers })],
     disclose: 'chain',
     log: createMemoryLogger().log,
+    ...limits,
   });
   open.push(rpc);
   const port = await rpc.listen('127.0.0.1', 0);
@@ -177,6 +181,46 @@ describe('a session that is not proved', () => {
     socket.resume();
     await once(socket, 'close');
     expect((await dial(client, server.fingerprint).describe({}, { signal: never })).hostname).toBe('alive');
+  });
+});
+
+describe('a port for strangers', () => {
+  /** Connects and says nothing; resolves when it was sent away. */
+  async function mute(port: number, localAddress: string): Promise<{ readonly closed: Promise<unknown> }> {
+    const socket = connect({ port, host: '127.0.0.1', localAddress });
+    socket.on('error', () => undefined).resume();
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
+    await once(socket, 'connect');
+    return { closed };
+  }
+
+  const alive = { describe: async () => ({ hostname: 'alive' }) };
+
+  test('mute ones in all the places they can have and in the whole room keep nobody else out', async () => {
+    const room = { places: 8, waiting: 16, waitMs: 60_000 };
+    const { port, dial, client, server } = await start(alive, { room });
+    for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`);
+    const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
+    expect(answer.hostname).toBe('alive');
+  });
+
+  test('who finds no place in time is sent away', async () => {
+    const { port } = await start(alive, { room: { places: 1, waiting: 4, waitMs: 50 } });
+    await mute(port, '127.9.0.1');
+    const { closed } = await mute(port, '127.8.0.1');
+    await closed;
+  });
+
+  test('one connection too many costs whoever has most of them the newest one', async () => {
+    const room = { places: 8, waiting: 16, waitMs: 60_000 };
+    const { dial, client, server } = await start(alive, { room, maxConnections: 2 });
+    const [first, second, third] = [1, 2, 3].map(() => dial(client, server.fingerprint));
+    const call = { signal: never, timeoutMs: 4_000 };
+    expect((await first?.describe({}, call))?.hostname).toBe('alive');
+    expect((await second?.describe({}, call))?.hostname).toBe('alive');
+    await expect(third?.describe({}, call)).rejects.toMatchObject({ code: 'rpc-unreachable' });
+    expect((await first?.describe({}, call))?.hostname).toBe('alive');
   });
 });
 
