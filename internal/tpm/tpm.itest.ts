@@ -39,6 +39,10 @@ import {
   writeNv,
   type Tpm,
   type TpmTask,
+  incrementLockCounter,
+  LOCK_COUNTER,
+  readLockCounter,
+  startLockCounter,
 } from './index.ts';
 import { attestationKeyTemplate } from './structures/templates.ts';
 
@@ -234,6 +238,26 @@ describe('a software TPM', () => {
     });
     expect(hex(statement.indexName)).toBe(name);
     expect(statement.contents).toHaveLength(8);
+  });
+
+  test('starts the lock counter once, and leaves an index alone that somebody else defined', async () => {
+    const value = () => use((connection, signal) => readLockCounter(connection, signal));
+    expect(await value()).toBeUndefined();
+    await use((connection, signal) => startLockCounter(connection, signal));
+    const first = await value();
+    await use((connection, signal) => startLockCounter(connection, signal));
+    expect(await value()).toBe(first);
+    await use((connection, signal) => incrementLockCounter(connection, signal));
+    expect(await value()).toBe((first ?? 0n) + 1n);
+    await use(async (connection, signal) => {
+      await undefineNv(connection, LOCK_COUNTER.index, signal);
+      const attributes = NV_ATTRIBUTE.authRead | NV_ATTRIBUTE.authWrite | NV_ATTRIBUTE.noDa;
+      await defineNv(connection, { ...LOCK_COUNTER, attributes }, new Uint8Array(), signal);
+    });
+    await expect(value()).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
+    const starting = use((connection, signal) => startLockCounter(connection, signal));
+    await expect(starting).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
+    await use((connection, signal) => undefineNv(connection, LOCK_COUNTER.index, signal));
   });
 
   test('refuses a wrong authorization value of an index', async () => {
