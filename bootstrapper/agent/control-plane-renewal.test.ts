@@ -8,11 +8,11 @@ import {
   renewalTimeOf,
 } from '../../internal/pki/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { FakeClock, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
-import { PATHS } from '../kubernetes/index.ts';
+import { KUBELET_FILES, Marks, PATHS } from '../kubernetes/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
-import { controlPlaneRenewals, lifetimesOf } from './control-plane-renewal.ts';
+import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { PLACES } from './places.ts';
 
 const never = new AbortController().signal;
@@ -54,15 +54,15 @@ const running = {
 describe('controlPlaneRenewals()', () => {
   test('are not due before etcd serves: who starts it looks after them', async () => {
     const { etcdRenewal, kubernetes } = await createNode();
-    expect([await etcdRenewal.times(), await kubernetes.times()]).toEqual([[], []]);
+    expect([await etcdRenewal.times(never), await kubernetes.times(never)]).toEqual([[], []]);
   });
 
   test('say when each of etcd’s and of Kubernetes’ own certificates is due', async () => {
     const { values, clock, etcdRenewal, kubernetes } = await createNode();
     values.localControlPlane.set(running);
-    const dueIn = (await etcdRenewal.times()).map((times) => renewalTimeOf(times) - clock.nowMs());
+    const dueIn = (await etcdRenewal.times(never)).map((times) => renewalTimeOf(times) - clock.nowMs());
     expect(dueIn).toEqual([60 * DAY_MS, 60 * DAY_MS, 60 * DAY_MS]);
-    expect(await kubernetes.times()).toHaveLength(1);
+    expect(await kubernetes.times(never)).toHaveLength(1);
   });
 
   test('etcd’s are renewed by the driver, which hands them to those who hold one', async () => {
@@ -79,9 +79,21 @@ describe('controlPlaneRenewals()', () => {
     values.clusterSettings.set({ ...settings, certificates });
     await clock.advance(61 * DAY_MS);
     await kubernetes.renew(never);
-    const [times] = await kubernetes.times();
+    const [times] = await kubernetes.times(never);
     expect((times?.notAfterMs ?? 0) - clock.nowMs()).toBe(30 * DAY_MS);
   });
+});
+
+test('kubeletServingRenewal() is due when a kubelet runs with another certificate, and restarts it once', async () => {
+  const [files, units] = [new MemoryFiles(), new FakeUnits()];
+  await files.makeDirectory('/var/lib/cluster/kubernetes');
+  await files.writeAtomic(KUBELET_FILES.servingCert, 'renewed');
+  units.active.add('kubelet.service');
+  const renewal = kubeletServingRenewal({ files, units, marks: new Marks(files) });
+  expect(await renewal.times(never)).toHaveLength(1);
+  await renewal.renew(never);
+  expect(units.moves).toEqual(['restart kubelet.service']);
+  expect(await renewal.times(never)).toEqual([]);
 });
 
 test('lifetimesOf() has the defaults where the cluster says nothing', () => {

@@ -3,11 +3,19 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { certificateFiles, consensusLayout } from '../consensus/index.ts';
-import { ownCertificateTimes, renewOwnCertificates } from '../kubernetes/index.ts';
+import {
+  isKubeletServingStale,
+  ownCertificateTimes,
+  renewOwnCertificates,
+  restartKubeletServing,
+  type KubeletServingPorts,
+} from '../kubernetes/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
 import { PLACES } from './places.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
+
+const DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
 
 export interface ControlPlaneRenewalPorts {
   readonly files: FilePort;
@@ -52,6 +60,18 @@ export function controlPlaneRenewals(ports: ControlPlaneRenewalPorts): readonly 
       },
     },
   ];
+}
+
+/** A kubelet shows its renewed serving certificate to the API server only after a restart. */
+export function kubeletServingRenewal(ports: KubeletServingPorts): Renewal {
+  return {
+    name: 'the certificate that the kubelet shows',
+    times: async (signal) => ((await isKubeletServingStale(ports, signal)) ? [DUE] : []),
+    renew: async (renewing) => {
+      await restartKubeletServing(ports, renewing);
+      return undefined;
+    },
+  };
 }
 
 async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {

@@ -24,7 +24,7 @@ import {
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { createCertificateLister } from './certificates.ts';
-import { controlPlaneRenewals, lifetimesOf } from './control-plane-renewal.ts';
+import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
@@ -93,6 +93,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       clock,
       renewals: [
         createTicketRenewal(options, driver),
+        kubeletServingRenewal({ files, units: options.ports.units, marks: new Marks(files) }),
         ...controlPlaneRenewals({
           ...{ files, values, driver, nowMs: () => clock.nowMs() },
           log: options.ports.log.child('renewal'),

@@ -122,7 +122,7 @@ function kubeletConfiguration(settings: KubernetesSettings): object {
     rotateCertificates: false,
     serverTLSBootstrap: false,
     authentication: { x509: { clientCAFile: KUBELET_FILES.ca } },
-    // Read anew when they change.
+    // Read anew when they change, but not for who calls by address (./kubelet-serving.ts).
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,
     evictionHard: {

@@ -5,6 +5,7 @@ import type { PhaseProgress } from '../phases/index.ts';
 import type { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import { placeKubeletCredentials } from './kubelet-credentials.ts';
+import { markKubeletServing } from './kubelet-serving.ts';
 import type { Marks } from './marks.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
@@ -49,11 +50,14 @@ export class Kubelet {
     const { kubeadm, marks, units } = this.#ports;
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
     if (await marks.isSet('kubelet', this.#inputs())) {
+      const { active } = await units.status(KUBELET_UNIT, signal);
+      if (active !== 'active') await markKubeletServing(this.#ports);
       await units.start(KUBELET_UNIT, signal);
       return false;
     }
     progress.say('starting the kubelet');
     await kubeadm.initPhase(['kubelet-start'], signal);
+    await markKubeletServing(this.#ports);
     await marks.set('kubelet', this.#inputs());
     return true;
   }

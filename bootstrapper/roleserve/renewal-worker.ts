@@ -17,7 +17,7 @@ export interface Renewal {
   /** For the log. */
   readonly name: string;
   /** Of all of them; one that can't be read is due. */
-  times(): Promise<readonly CertificateTimes[]>;
+  times(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /** On disk, and taken by those who use them, when it resolves; the membership where it has changed. */
   renew(signal: AbortSignal): Promise<Membership | undefined>;
 }
@@ -53,7 +53,7 @@ async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, sco
   for (;;) {
     let nextMs = clock.nowMs() + LOOK_MS;
     for (const renewal of renewals) {
-      const times = await renewal.times();
+      const times = await renewal.times(scope.signal);
       const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
       if (dueMs > clock.nowMs()) {
         nextMs = Math.min(nextMs, dueMs);

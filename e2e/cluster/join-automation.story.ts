@@ -49,7 +49,7 @@ async function installDebian(
   await commands.run({ argv: ['sh', '-ec', pack], signal });
   const node = await (await bench.cluster(cluster.name)).node(machine);
   const install =
-    'mkdir -p /root/packages && cd /root/packages && tar --extract && DEBIAN_FRONTEND=noninteractive dpkg --install *.deb && rm -r /root/packages';
+    'mkdir -p /root/packages && cd /root/packages && tar --extract && DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends install ./*.deb && rm -r /root/packages';
   await node.exec(['sh', '-ec', install], { input: await readFile(tar), signal, timeoutMs: 300_000 });
 }
 
