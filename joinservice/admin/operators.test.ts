@@ -1,0 +1,153 @@
+import { describe, expect, test } from '@jest/globals';
+import { create } from '@bufbuild/protobuf';
+import { createRequest, fingerprintOfKey, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import type { Caller } from '../curator/index.ts';
+import { TestCurators } from '../curator/fake-curators.ts';
+import { Admission } from '../curatorproto/gen/admission_pb.js';
+import { Curator } from '../curatorproto/gen/curator_pb.js';
+import { operatorHandlers } from './operator-handlers.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const { putOperator, deleteOperator, listOperators } = Admission.method;
+type Handled = Pick<Handlers<typeof Admission, Caller>, 'listOperators' | 'putOperator' | 'deleteOperator'>;
+
+/** Two curators of one cluster with an owner, and a signer that can be away. */
+async function createDesk() {
+  const curators = await TestCurators.create(2);
+  const { etcd, clock, owner } = curators;
+  let isAway = false;
+  const signOperator = async (): Promise<string> => {
+    if (isAway) throw new Error('the signer does not answer');
+    return 'certificate';
+  };
+  const at: readonly Handled[] = curators.all.map(({ mutations }) =>
+    operatorHandlers({ etcd, mutations, clock, signer: { signOperator } }),
+  );
+  const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
+  const call = { peer, signal, address: '127.0.0.1' };
+  const here = (index: number): Handled => at[index] as Handled;
+  return {
+    curators,
+    owner,
+    setAway: (away: boolean) => (isAway = away),
+    put: async (
+      name: string,
+      role: string,
+      over: {
+        keyPem?: ReturnType<typeof generateKeyPem>;
+        request?: Uint8Array;
+        at?: number;
+        key?: string;
+      } = {},
+    ) => {
+      const certificateRequest =
+        over.request ?? (await createRequest(over.keyPem ?? generateKeyPem(), 'anything'));
+      const mutation = { idempotencyKey: over.key ?? crypto.randomUUID() };
+      const request = create(putOperator.input, { name, role, certificateRequest, mutation });
+      return here(over.at ?? 0).putOperator(request, call);
+    },
+    remove: (name: string, index = 0) =>
+      here(index).deleteOperator(
+        create(deleteOperator.input, { name, mutation: { idempotencyKey: crypto.randomUUID() } }),
+        call,
+      ),
+    list: async () => {
+      const { operators = [] } = await here(1).listOperators(create(listOperators.input), call);
+      return operators.map(({ name, role }) => `${name} ${role}`).sort();
+    },
+  };
+}
+
+describe('operators', () => {
+  test('of two owners who are removed at the same time at two curators one stays', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    await desk.put('bob', 'owner');
+    const results = await Promise.allSettled([desk.remove('owner', 0), desk.remove('bob', 1)]);
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: coded('admin-last-owner'),
+    });
+    expect(await desk.list()).toHaveLength(1);
+  });
+
+  test('of two owners who become viewers at the same time one stays an owner', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const [ann, bob] = [generateKeyPem(), generateKeyPem()];
+    await desk.put('ann', 'owner', { keyPem: ann });
+    await desk.put('bob', 'owner', { keyPem: bob });
+    await desk.remove('owner');
+    const results = await Promise.allSettled([
+      desk.put('ann', 'viewer', { keyPem: ann, at: 0 }),
+      desk.put('bob', 'viewer', { keyPem: bob, at: 1 }),
+    ]);
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect((await desk.list()).filter((each) => each.endsWith(' owner'))).toHaveLength(1);
+  });
+
+  test('a new key takes the place of the old one; the old one is a stranger at every curator at once', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const old = await desk.curators.cluster.addOperator('ann', 'viewer');
+    const ask = (index: number) =>
+      desk.curators
+        .at(index)
+        .listNodes(create(Curator.method.listNodes.input), { peer: old.identity, signal, address: '' });
+    for (const index of [0, 1]) await expect(ask(index)).resolves.toBeDefined();
+    await desk.put('ann', 'operator');
+    for (const index of [0, 1]) await expect(ask(index)).rejects.toEqual(coded('curator-not-member'));
+    expect(await desk.list()).toEqual(['ann operator', 'owner owner']);
+  });
+
+  test('a key has one name, whoever asks', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const keyPem = generateKeyPem();
+    await desk.put('ann', 'viewer', { keyPem });
+    await expect(desk.put('eve', 'owner', { keyPem })).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await desk.list()).toEqual(['ann viewer', 'owner owner']);
+  });
+
+  test.each([
+    { name: 'an unknown role', as: 'ann', role: 'admin', code: 'curator-request-invalid' },
+    { name: 'no role', as: 'ann', role: '', code: 'curator-request-invalid' },
+    { name: 'a name that is a path', as: '../ann', role: 'viewer', code: 'curator-request-invalid' },
+    { name: 'a name of 65 characters', as: 'a'.repeat(65), role: 'viewer', code: 'curator-request-invalid' },
+  ])('refuses $name and leaves no record', async ({ as, role, code }) => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    await expect(desk.put(as, role)).rejects.toEqual(coded(code));
+    expect(await desk.list()).toEqual(['owner owner']);
+  });
+
+  test('refuses a request that its key did not sign', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const request = await createRequest(generateKeyPem(), 'ann');
+    request[request.length - 10] = (request[request.length - 10] ?? 0) ^ 1;
+    await expect(desk.put('ann', 'viewer', { request })).rejects.toEqual(coded('pki-request-invalid'));
+    expect(await desk.list()).toEqual(['owner owner']);
+  });
+
+  test('when the signer is away the same call again gives the certificate, and there is one decision', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const keyPem = generateKeyPem();
+    const request = await createRequest(keyPem, 'ann');
+    desk.setAway(true);
+    const again = { request, key: 'the-same-key' };
+    await expect(desk.put('ann', 'viewer', again)).rejects.toMatchObject({
+      code: 'admin-signing',
+      retryable: true,
+    });
+    desk.setAway(false);
+    expect(await desk.put('ann', 'viewer', { ...again, at: 1 })).toMatchObject({
+      certificatePem: 'certificate',
+      operator: { fingerprint: fingerprintOfKey(pubKeyOf(keyPem)) },
+    });
+    expect((await desk.curators.etcd.list('audit/', { signal })).entries).toHaveLength(1);
+  });
+});
