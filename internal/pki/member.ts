@@ -24,6 +24,8 @@ export type MemberIdentity =
       readonly clusterId: string;
       readonly name: string;
       readonly fingerprint: string;
+      /** Has shown its key alone: an owner that lost its certificate. No certificate of the CA says this of anybody. */
+      readonly isBare?: true;
     };
 
 /**

@@ -5,9 +5,9 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import { RpcServer, tlsServerUpgrade, type TlsIdentity } from '../../internal/rpc/index.ts';
+import { RpcServer, type TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
 import { createMembershipLookup, serveAuthorization } from '../authorize/index.ts';
@@ -18,6 +18,7 @@ import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { Attendances, streamHandlers } from '../streams/index.ts';
+import { curatorUpgrade } from './bare-owner.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
 import type { ServePorts } from './ports.ts';
@@ -91,7 +92,7 @@ export async function serve(
   });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
   await using server = new RpcServer<MemberIdentity>({
-    upgrade: tlsServerUpgrade({ identity, accept: (certificate) => verifyMember(certificate, trust) }),
+    upgrade: curatorUpgrade(identity, trust, clock),
     services: [
       curator.service,
       curator.guard(NodeStreams, streams),

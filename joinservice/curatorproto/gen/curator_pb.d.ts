@@ -1084,6 +1084,14 @@ export declare type GetInitResultResponse = Message<"cluster.curator.v1.GetInitR
    * @generated from field: bytes result = 2;
    */
   result: Uint8Array;
+
+  /**
+   * The owner's own signature over whose cluster this is; empty until the owner has acknowledged. Who lost everything but
+   * the owner key knows its cluster by it.
+   *
+   * @generated from field: bytes ownership_signature = 3;
+   */
+  ownershipSignature: Uint8Array;
 };
 
 /**
