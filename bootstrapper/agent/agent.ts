@@ -5,6 +5,7 @@ import type { Enrolment, Membership } from '../enrolment/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { untilMended } from './mended.ts';
 import { openNode } from './open-node.ts';
+import { carryOutWaitingRecovery, recoveryRunnable } from './recovery.ts';
 import { carryOutWaitingReset, resetRunnable } from './reset.ts';
 import { createRunnables } from './runnables.ts';
 
@@ -19,6 +20,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   using life = childSignal(options.signal);
   const outcome = await carryOutWaitingReset(ports, options.provisioning, life.signal);
   if (outcome === 'restarting') return await untilAborted(life.signal);
+  await carryOutWaitingRecovery(ports, life.signal);
   const node = await openNode(ports, options, life.signal);
   const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
   const runnables = createRunnables({
@@ -33,9 +35,11 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     (error, signal) => untilMended(ports, error, signal),
     (reason) => life.abort(reason),
   );
-  const reset = resetRunnable({ orders: node.resetOrders, clock }, (reason) => life.abort(reason));
+  const end = (reason: unknown): void => life.abort(reason);
+  const reset = resetRunnable({ orders: node.resetOrders, clock }, end);
+  const recovery = recoveryRunnable({ desk: node.recovery, clock }, end);
   const root: Runnable = async (scope) => {
-    const all = { enrolment, reset, ...runnables };
+    const all = { enrolment, reset, recovery, ...runnables };
     for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
     scope.healthy();
     await options.onReady();

@@ -1,6 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
+import type { Readable } from '../../internal/event/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
@@ -25,6 +26,7 @@ import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
+import { RecoveryDesk } from './recovery.ts';
 import { withValidCertificates } from './renewal.ts';
 import { refuseLostMachineKey } from './way-on.ts';
 
@@ -50,6 +52,8 @@ export interface OpenNode {
   /** Whether this machine is a member, or bound to a cluster by a ticket. */
   readonly isSpokenFor: () => Promise<boolean>;
   readonly directed: DirectedEndpoints;
+  /** The way out of a lost quorum, for root on this machine. */
+  readonly recovery: RecoveryDesk;
   /** The owner's orders to become a fresh machine. */
   readonly resetOrders: ResetOrders;
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
@@ -147,6 +151,10 @@ export async function openNode(
     ...owners,
     joinClient,
     directed,
+    recovery: new RecoveryDesk(ports, {
+      membership: () => valueOf(values.clusterMembership),
+      directory: () => valueOf(values.clusterDirectory),
+    }),
     resetOrders: new ResetOrders({ files, places: PLACES, ownerKeys, nodeId: identity.nodeId }),
     isSpokenFor: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
@@ -204,4 +212,9 @@ function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNod
     ownerKeys: [raw(first), ...more.map(raw)],
     owners: [named(first, 'owner'), ...more.map((key, index) => named(key, `owner-${index + 2}`))],
   };
+}
+
+function valueOf<T>(value: Readable<T | undefined>): T | undefined {
+  const now = value.peek();
+  return now.set ? now.value : undefined;
 }

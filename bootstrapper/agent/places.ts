@@ -21,6 +21,8 @@ export const PLACES = {
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
+  recoveryOrder: `${STATE}/recovery/order.json`,
+  recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
   ca: `${STATE}/ca`,

@@ -141,11 +141,12 @@ function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineC
 }
 
 function machineService({ ports, node }: RunnablesOptions): MachineServicePorts {
-  const { enrolment, joinClient, directed, phases, values, identity } = node;
+  const { enrolment, joinClient, directed, phases, values, identity, recovery } = node;
   const { kubernetesStatus, localRoles } = values;
   const { fingerprint, nodeId } = identity;
   return {
     ...{ enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, fingerprint, nodeId },
+    recovery,
     clock: ports.clock,
   };
 }

@@ -83,6 +83,13 @@ export const consensusErrors = defineErrors({
       'A recovery of the quorum from this member would lose more than it must, or is not needed. Nothing was changed.',
     fix: 'The message says why, and from which member to recover instead.',
   },
+  'consensus-recovering': {
+    fault: 'operator',
+    exit: 'partial',
+    retryable: true,
+    meaning: 'A recovery of the quorum was ordered here; the agent ends and does so when it starts again.',
+    fix: 'Nothing: it goes on by itself.',
+  },
   'consensus-removed': {
     fault: 'system',
     exit: 'partial',

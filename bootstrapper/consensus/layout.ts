@@ -39,8 +39,10 @@ export interface ConsensusLayout {
   readonly formedMark: string;
   /** The epoch of the data here, in digits; 1 where nobody has said. */
   readonly epochFile: string;
-  /** What etcd had before a recovery: BEFORE-EPOCH. */
+  /** What etcd had before each recovery. */
   readonly recovery: string;
+  /** There from when the new data is complete until the new epoch is: what is begun must be finished. */
+  readonly recoveryMark: string;
   /** A copy of the data, from which a recovery finds out what is in it. */
   readonly copiedData: string;
   /** Where a recovery makes the new data. */
@@ -68,6 +70,7 @@ export function consensusLayout(stateDir: string): ConsensusLayout {
     formedMark: `${root}/formed`,
     epochFile: `${root}/epoch`,
     recovery: `${root}/recovery`,
+    recoveryMark: `${root}/recovering`,
     copiedData: `${etcdHome}/copied`,
     restoredData: `${etcdHome}/restored`,
     etcdHome,

@@ -38,10 +38,10 @@ describe('judgeRecovery()', () => {
       refusal: /its quorum is not lost/,
     },
     {
-      name: 'one that knows nothing of itself may not',
+      name: 'one that serves nobody may: its disk is read when the recovery begins, and compared then',
       own: member('a', undefined),
-      others: [],
-      refusal: /is not known/,
+      others: [member('b', 5n)],
+      refusal: undefined,
     },
   ];
   test.each(cases)('$name', ({ own, others, refusal }) => {

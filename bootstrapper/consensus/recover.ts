@@ -50,13 +50,10 @@ export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
   readonly recoveryPorts: ListenPorts;
 }
 
-/**
- * Asks every other member, and looks at what this one has: by asking it, or in a copy of its data when it serves nobody.
- * An etcd of this machine that serves nobody does not run afterwards.
- */
+/** Asks this member and every other one; an etcd that has started without a quorum answers nobody. */
 export async function surveyMembers(
-  ports: RecoverPorts,
-  config: RecoverConfig,
+  ports: Pick<RecoverPorts, 'files' | 'clock'>,
+  config: Pick<RecoverConfig, 'layout' | 'nodeId' | 'ports' | 'peers'>,
   signal: AbortSignal,
 ): Promise<Survey> {
   const { layout, nodeId } = config;
@@ -69,11 +66,20 @@ export async function surveyMembers(
     ask({ nodeId, endpoint }),
     ...config.peers.map((peer) => ask({ nodeId: peer, endpoint: peer })),
   ]);
-  const epoch = await readEpoch(ports.files, layout);
-  const isLed = others.some(({ hasLeader }) => hasLeader);
-  if (own.raftIndex !== undefined || isLed) return { own, others, epoch };
+  return { own, others, epoch: await readEpoch(ports.files, layout) };
+}
+
+/** Beside that, looks into a copy of the data of this member where it serves nobody; its etcd does not run afterwards. */
+async function surveyDeeply(
+  ports: RecoverPorts,
+  config: RecoverConfig,
+  signal: AbortSignal,
+): Promise<Survey> {
+  const survey = await surveyMembers(ports, config, signal);
+  const isLed = survey.others.some(({ hasLeader }) => hasLeader);
+  if (survey.own.raftIndex !== undefined || isLed) return survey;
   const raftIndex = await withForcedCopy(ports, config, (copy) => indexOfCopy(ports, copy, signal), signal);
-  return { own: { ...own, raftIndex }, others, epoch };
+  return { ...survey, own: { ...survey.own, raftIndex } };
 }
 
 /** Why not to recover from this member, and what would be lost by it. Pure. */
@@ -87,13 +93,10 @@ export function judgeRecovery({ own, others }: Survey): {
   const led = [own, ...others].filter(({ hasLeader }) => hasLeader);
   return {
     refusals: [
-      ...(index === undefined && led.length === 0
-        ? ['what the etcd of this machine holds is not known']
-        : []),
       ...(led.length > 0
         ? [`etcd has a leader (by ${led.map(({ nodeId }) => nodeId).join(', ')}): its quorum is not lost`]
         : []),
-      ...(led.length > 0
+      ...(led.length > 0 || index === undefined
         ? []
         : ahead.map(
             (each) =>
@@ -101,7 +104,9 @@ export function judgeRecovery({ own, others }: Survey): {
           )),
     ],
     losses: [
-      `whatever was decided after raft index ${index ?? 'none'} of this member`,
+      index === undefined
+        ? 'whatever was decided after the last entry on the disk of this member, which serves nobody now'
+        : `whatever was decided after raft index ${index} of this member`,
       ...silent.map(
         ({ nodeId }) => `what only ${nodeId} has: it did not answer, so nobody knows how much that is`,
       ),
@@ -123,7 +128,7 @@ export async function recoverAlone(
   const { files, log, clock } = ports;
   const { layout, nodeId } = config;
   const before = await readEpoch(files, layout);
-  if ((await files.stat(layout.data)) !== undefined) {
+  if ((await files.stat(layout.recoveryMark)) === undefined) {
     await refuseLoss(ports, config, signal);
     const snapshot = await withForcedCopy(
       ports,
@@ -135,27 +140,32 @@ export async function recoverAlone(
       signal,
     );
     await restore(ports, config, { snapshot, epoch: before + 1, signal });
-    await files.rename(layout.data, `${layout.recovery}/before-${before + 1}-${Math.round(clock.nowMs())}`);
+    await files.createExclusive(layout.recoveryMark, `${before + 1}\n`);
   }
-  if ((await files.stat(layout.restoredData)) === undefined)
+  if ((await files.stat(layout.restoredData)) !== undefined) {
+    if ((await files.stat(layout.data)) !== undefined)
+      await files.rename(layout.data, `${layout.recovery}/before-${before + 1}-${Math.round(clock.nowMs())}`);
+    await files.rename(layout.restoredData, layout.data);
+  }
+  if ((await files.stat(layout.data)) === undefined)
     throw new ConsensusError(
       'consensus-data-missing',
       `recovering ${nodeId}: neither its data nor what was restored of it is here`,
     );
-  await files.rename(layout.restoredData, layout.data);
   // Who it is stands in its data now; its origin does not matter any more.
   const settings = { ...config, origin: { kind: 'first' } } as const;
   await runEtcd(ports, { ...config, settings }, signal);
   using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
   const epoch = await raiseEpoch(ports, { admin, before }, signal);
   await writeEpoch(files, layout, epoch);
+  await files.remove(layout.recoveryMark);
   log.warn('etcd goes on with this member alone, in a new epoch', { epoch });
   return epoch;
 }
 
 /** Asked once more, at the last moment: the others may have come back. */
 async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: AbortSignal): Promise<void> {
-  const { refusals } = judgeRecovery(await surveyMembers(ports, config, signal));
+  const { refusals } = judgeRecovery(await surveyDeeply(ports, config, signal));
   if (refusals.length > 0)
     throw new ConsensusError(
       'consensus-not-recoverable',

@@ -9,5 +9,5 @@
  * ```
  * Nothing here admits the machine: its cluster does, after it has proved itself.
  */
-export { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
+export { machineHandlers, type MachineServicePorts, type QuorumRecovery } from './machine-handlers.ts';
 export { AGENT_SOCKET, agentSocketRunnable } from './socket-runnable.ts';

@@ -13,7 +13,32 @@ import { MachineServiceError } from './errors.ts';
 const JOIN_PORT = 9090;
 const MAX_ENDPOINTS = 16;
 
+/** One member of etcd in a survey; `raftIndex` is undefined when it did not answer. */
+interface SurveyedMember {
+  readonly endpoint: string;
+  readonly raftIndex: bigint | undefined;
+  readonly hasLeader: boolean;
+}
+
+/** The way out of a lost quorum. */
+export interface QuorumRecovery {
+  survey(signal: AbortSignal): Promise<{
+    readonly clusterName: string;
+    readonly nodeName: string;
+    readonly epoch: number;
+    readonly own: SurveyedMember;
+    readonly others: readonly SurveyedMember[];
+    readonly refusals: readonly string[];
+    readonly losses: readonly string[];
+    readonly lastFailure: string;
+    readonly isOrdered: boolean;
+  }>;
+  /** On disk when it resolves; then the agent ends. */
+  order(clusterName: string): Promise<void>;
+}
+
 export interface MachineServicePorts {
+  readonly recovery: QuorumRecovery;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
   readonly joinClient: Pick<JoinClient, 'status' | 'hurry'>;
   readonly directed: {
@@ -30,7 +55,7 @@ export interface MachineServicePorts {
 
 /** The handlers of the contract, whoever the caller is: the door has decided that. */
 export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
-  const { enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, clock } = ports;
+  const { enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, clock, recovery } = ports;
   const { fingerprint, nodeId } = ports;
   return {
     direct: async ({ endpoints }) => {
@@ -48,6 +73,21 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       await directed.add(wanted);
       if (state === 'New') joinClient.hurry();
       return { endpoints: [...directed.list], fingerprint, nodeId };
+    },
+    surveyQuorum: async (_, { signal }) => {
+      const { epoch, own, others, refusals, losses, ...facts } = await recovery.survey(signal);
+      return {
+        ...facts,
+        epoch: BigInt(epoch),
+        own: memberToWire(own),
+        others: others.map(memberToWire),
+        refusals: [...refusals],
+        losses: [...losses],
+      };
+    },
+    recoverQuorum: async ({ clusterName }) => {
+      await recovery.order(clusterName);
+      return {};
     },
     watchEnrolment: async function* (_, { signal }) {
       const inputs = combine({
@@ -71,6 +111,10 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       }
     },
   };
+}
+
+function memberToWire({ endpoint, raftIndex, hasLeader }: SurveyedMember) {
+  return { endpoint, hasLeader, ...(raftIndex === undefined ? {} : { raftIndex }) };
 }
 
 /** Sizes first, then shape. */

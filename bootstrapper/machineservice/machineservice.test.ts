@@ -11,6 +11,7 @@ import type { EnrolmentStatus, Membership } from '../enrolment/index.ts';
 import type { JoinStatus } from '../joinclient/index.ts';
 import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
 import { enrolmentEvent, type EnrolmentFacts } from './enrolment-event.ts';
+import type { QuorumRecovery } from './machine-handlers.ts';
 import { agentSocketRunnable } from './socket-runnable.ts';
 
 const membership = { clusterId: 'c', clusterName: 'blue', nodeName: 'w1', nodeId: 'node-1' } as Membership;
@@ -70,6 +71,17 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   localRoles.set(undefined);
   const told: string[][] = [];
   let hurries = 0;
+  const ordered: string[] = [];
+  const member = { endpoint: 'a:2379', raftIndex: 7n, hasLeader: false };
+  const recovery: QuorumRecovery = {
+    survey: async () => ({
+      ...{ clusterName: 'blue', nodeName: 'cp1', epoch: 1, own: member, refusals: [], losses: ['much'] },
+      others: [{ endpoint: 'b:2379', raftIndex: undefined, hasLeader: false }],
+      lastFailure: '',
+      isOrdered: false,
+    }),
+    order: async (clusterName) => void ordered.push(clusterName),
+  };
   const ports = {
     ...{
       enrolment: { status: enrolment },
@@ -86,6 +98,7 @@ test('root directs the machine over a Unix socket and follows it', async () => {
       add: (endpoints: readonly string[]) => Promise.resolve(void told.push([...endpoints])),
     },
     phases: { length, after: () => [] },
+    recovery,
     clock: new SystemClock(),
     files: new DiskFiles(),
   };
@@ -111,5 +124,9 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   await expect(machine.direct({ endpoints: ['10.0.0.9'] }, call)).rejects.toMatchObject({
     code: 'machine-is-member',
   });
+  const { own, others, losses } = await machine.surveyQuorum({}, call);
+  expect([own?.raftIndex, others[0]?.raftIndex, losses]).toEqual([7n, undefined, ['much']]);
+  await machine.recoverQuorum({ clusterName: 'blue' }, call);
+  expect(ordered).toEqual(['blue']);
   life.abort();
 });

@@ -72,6 +72,144 @@ export declare type WatchEnrolmentRequest = Message<"cluster.machine.v1.WatchEnr
 export declare const WatchEnrolmentRequestSchema: GenMessage<WatchEnrolmentRequest>;
 
 /**
+ * @generated from message cluster.machine.v1.SurveyQuorumRequest
+ */
+export declare type SurveyQuorumRequest = Message<"cluster.machine.v1.SurveyQuorumRequest"> & {
+};
+
+/**
+ * Describes the message cluster.machine.v1.SurveyQuorumRequest.
+ * Use `create(SurveyQuorumRequestSchema)` to create a new message.
+ */
+export declare const SurveyQuorumRequestSchema: GenMessage<SurveyQuorumRequest>;
+
+/**
+ * @generated from message cluster.machine.v1.SurveyQuorumResponse
+ */
+export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuorumResponse"> & {
+  /**
+   * @generated from field: string cluster_name = 1;
+   */
+  clusterName: string;
+
+  /**
+   * @generated from field: string node_name = 2;
+   */
+  nodeName: string;
+
+  /**
+   * Of the data on this machine.
+   *
+   * @generated from field: uint64 epoch = 3;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: cluster.machine.v1.QuorumMember own = 4;
+   */
+  own?: QuorumMember | undefined;
+
+  /**
+   * @generated from field: repeated cluster.machine.v1.QuorumMember others = 5;
+   */
+  others: QuorumMember[];
+
+  /**
+   * Why a recovery from here would be refused; empty when it would not.
+   *
+   * @generated from field: repeated string refusals = 6;
+   */
+  refusals: string[];
+
+  /**
+   * What a recovery from here loses.
+   *
+   * @generated from field: repeated string losses = 7;
+   */
+  losses: string[];
+
+  /**
+   * What became of the last order; empty when there was none, or it was carried out.
+   *
+   * @generated from field: string last_failure = 8;
+   */
+  lastFailure: string;
+
+  /**
+   * An order waits to be carried out.
+   *
+   * @generated from field: bool is_ordered = 9;
+   */
+  isOrdered: boolean;
+};
+
+/**
+ * Describes the message cluster.machine.v1.SurveyQuorumResponse.
+ * Use `create(SurveyQuorumResponseSchema)` to create a new message.
+ */
+export declare const SurveyQuorumResponseSchema: GenMessage<SurveyQuorumResponse>;
+
+/**
+ * @generated from message cluster.machine.v1.QuorumMember
+ */
+export declare type QuorumMember = Message<"cluster.machine.v1.QuorumMember"> & {
+  /**
+   * "HOST:PORT" for clients of etcd.
+   *
+   * @generated from field: string endpoint = 1;
+   */
+  endpoint: string;
+
+  /**
+   * Absent when it did not answer.
+   *
+   * @generated from field: optional uint64 raft_index = 2;
+   */
+  raftIndex?: bigint | undefined;
+
+  /**
+   * @generated from field: bool has_leader = 3;
+   */
+  hasLeader: boolean;
+};
+
+/**
+ * Describes the message cluster.machine.v1.QuorumMember.
+ * Use `create(QuorumMemberSchema)` to create a new message.
+ */
+export declare const QuorumMemberSchema: GenMessage<QuorumMember>;
+
+/**
+ * @generated from message cluster.machine.v1.RecoverQuorumRequest
+ */
+export declare type RecoverQuorumRequest = Message<"cluster.machine.v1.RecoverQuorumRequest"> & {
+  /**
+   * Of the cluster that is meant, as somebody typed it.
+   *
+   * @generated from field: string cluster_name = 1;
+   */
+  clusterName: string;
+};
+
+/**
+ * Describes the message cluster.machine.v1.RecoverQuorumRequest.
+ * Use `create(RecoverQuorumRequestSchema)` to create a new message.
+ */
+export declare const RecoverQuorumRequestSchema: GenMessage<RecoverQuorumRequest>;
+
+/**
+ * @generated from message cluster.machine.v1.RecoverQuorumResponse
+ */
+export declare type RecoverQuorumResponse = Message<"cluster.machine.v1.RecoverQuorumResponse"> & {
+};
+
+/**
+ * Describes the message cluster.machine.v1.RecoverQuorumResponse.
+ * Use `create(RecoverQuorumResponseSchema)` to create a new message.
+ */
+export declare const RecoverQuorumResponseSchema: GenMessage<RecoverQuorumResponse>;
+
+/**
  * @generated from message cluster.machine.v1.EnrolmentEvent
  */
 export declare type EnrolmentEvent = Message<"cluster.machine.v1.EnrolmentEvent"> & {
@@ -333,6 +471,27 @@ export declare const Machine: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchEnrolmentRequestSchema;
     output: typeof EnrolmentEventSchema;
+  },
+  /**
+   * How far etcd is here and on the other control planes. Needs no quorum and changes nothing.
+   *
+   * @generated from rpc cluster.machine.v1.Machine.SurveyQuorum
+   */
+  surveyQuorum: {
+    methodKind: "unary";
+    input: typeof SurveyQuorumRequestSchema;
+    output: typeof SurveyQuorumResponseSchema;
+  },
+  /**
+   * Orders a recovery of the quorum from this machine's data alone. Answered when the order is on disk: the agent ends
+   * then, and carries it out before anything else when it starts.
+   *
+   * @generated from rpc cluster.machine.v1.Machine.RecoverQuorum
+   */
+  recoverQuorum: {
+    methodKind: "unary";
+    input: typeof RecoverQuorumRequestSchema;
+    output: typeof RecoverQuorumResponseSchema;
   },
 }>;
 

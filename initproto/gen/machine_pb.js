@@ -11,7 +11,7 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file machine.proto.
  */
 export const file_machine = /*@__PURE__*/
-  fileDesc("Cg1tYWNoaW5lLnByb3RvEhJjbHVzdGVyLm1hY2hpbmUudjEiIgoNRGlyZWN0UmVxdWVzdBIRCgllbmRwb2ludHMYASADKAkiSQoORGlyZWN0UmVzcG9uc2USEQoJZW5kcG9pbnRzGAEgAygJEhMKC2ZpbmdlcnByaW50GAIgASgJEg8KB25vZGVfaWQYAyABKAkiFwoVV2F0Y2hFbnJvbG1lbnRSZXF1ZXN0IpAECg5FbnJvbG1lbnRFdmVudBI3CgVzdGFnZRgBIAEoDjIoLmNsdXN0ZXIubWFjaGluZS52MS5FbnJvbG1lbnRFdmVudC5TdGFnZRIPCgd0aW1lX21zGAIgASgDEhMKC2ZpbmdlcnByaW50GAMgASgJEg8KB25vZGVfaWQYBCABKAkSEgoKY2x1c3Rlcl9pZBgFIAEoCRIUCgxjbHVzdGVyX25hbWUYBiABKAkSEQoJbm9kZV9uYW1lGAcgASgJEg0KBXJvbGVzGAggAygJEhEKCWVuZHBvaW50cxgJIAMoCRIMCgRjb2RlGAogASgJEg8KB21lc3NhZ2UYCyABKAkSEAoIcG9zaXRpb24YDCABKA0SEwoLZXN0aW1hdGVfbXMYDSABKAMSLAoHcHJvYmxlbRgOIAEoCzIbLmNsdXN0ZXIubWFjaGluZS52MS5Qcm9ibGVtEikKBnBoYXNlcxgPIAMoCzIZLmNsdXN0ZXIubWFjaGluZS52MS5QaGFzZSKPAQoFU3RhZ2USFQoRU1RBR0VfVU5TUEVDSUZJRUQQABIICgRJRExFEAESCgoGQVNLSU5HEAISCwoHV0FJVElORxADEgsKB1JFRlVTRUQQBBIMCghBRE1JVFRFRBAFEgoKBk1FTUJFUhAGEgsKB1JVTk5JTkcQBxIMCghDUkVBVElORxAIEgoKBkZBSUxFRBAJIlYKB1Byb2JsZW0SDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgsKA2ZpeBgDIAEoCRIMCgRleGl0GAQgASgJEhEKCXJldHJ5YWJsZRgFIAEoCCIyCgVQaGFzZRIMCgRuYW1lGAEgASgJEg0KBXN0YXRlGAIgASgJEgwKBHRleHQYAyABKAkyvQEKB01hY2hpbmUSTwoGRGlyZWN0EiEuY2x1c3Rlci5tYWNoaW5lLnYxLkRpcmVjdFJlcXVlc3QaIi5jbHVzdGVyLm1hY2hpbmUudjEuRGlyZWN0UmVzcG9uc2USYQoOV2F0Y2hFbnJvbG1lbnQSKS5jbHVzdGVyLm1hY2hpbmUudjEuV2F0Y2hFbnJvbG1lbnRSZXF1ZXN0GiIuY2x1c3Rlci5tYWNoaW5lLnYxLkVucm9sbWVudEV2ZW50MAFiBnByb3RvMw");
+  fileDesc("Cg1tYWNoaW5lLnByb3RvEhJjbHVzdGVyLm1hY2hpbmUudjEiIgoNRGlyZWN0UmVxdWVzdBIRCgllbmRwb2ludHMYASADKAkiSQoORGlyZWN0UmVzcG9uc2USEQoJZW5kcG9pbnRzGAEgAygJEhMKC2ZpbmdlcnByaW50GAIgASgJEg8KB25vZGVfaWQYAyABKAkiFwoVV2F0Y2hFbnJvbG1lbnRSZXF1ZXN0IhUKE1N1cnZleVF1b3J1bVJlcXVlc3Qi+wEKFFN1cnZleVF1b3J1bVJlc3BvbnNlEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRIRCglub2RlX25hbWUYAiABKAkSDQoFZXBvY2gYAyABKAQSLQoDb3duGAQgASgLMiAuY2x1c3Rlci5tYWNoaW5lLnYxLlF1b3J1bU1lbWJlchIwCgZvdGhlcnMYBSADKAsyIC5jbHVzdGVyLm1hY2hpbmUudjEuUXVvcnVtTWVtYmVyEhAKCHJlZnVzYWxzGAYgAygJEg4KBmxvc3NlcxgHIAMoCRIUCgxsYXN0X2ZhaWx1cmUYCCABKAkSEgoKaXNfb3JkZXJlZBgJIAEoCCJcCgxRdW9ydW1NZW1iZXISEAoIZW5kcG9pbnQYASABKAkSFwoKcmFmdF9pbmRleBgCIAEoBEgAiAEBEhIKCmhhc19sZWFkZXIYAyABKAhCDQoLX3JhZnRfaW5kZXgiLAoUUmVjb3ZlclF1b3J1bVJlcXVlc3QSFAoMY2x1c3Rlcl9uYW1lGAEgASgJIhcKFVJlY292ZXJRdW9ydW1SZXNwb25zZSKQBAoORW5yb2xtZW50RXZlbnQSNwoFc3RhZ2UYASABKA4yKC5jbHVzdGVyLm1hY2hpbmUudjEuRW5yb2xtZW50RXZlbnQuU3RhZ2USDwoHdGltZV9tcxgCIAEoAxITCgtmaW5nZXJwcmludBgDIAEoCRIPCgdub2RlX2lkGAQgASgJEhIKCmNsdXN0ZXJfaWQYBSABKAkSFAoMY2x1c3Rlcl9uYW1lGAYgASgJEhEKCW5vZGVfbmFtZRgHIAEoCRINCgVyb2xlcxgIIAMoCRIRCgllbmRwb2ludHMYCSADKAkSDAoEY29kZRgKIAEoCRIPCgdtZXNzYWdlGAsgASgJEhAKCHBvc2l0aW9uGAwgASgNEhMKC2VzdGltYXRlX21zGA0gASgDEiwKB3Byb2JsZW0YDiABKAsyGy5jbHVzdGVyLm1hY2hpbmUudjEuUHJvYmxlbRIpCgZwaGFzZXMYDyADKAsyGS5jbHVzdGVyLm1hY2hpbmUudjEuUGhhc2UijwEKBVN0YWdlEhUKEVNUQUdFX1VOU1BFQ0lGSUVEEAASCAoESURMRRABEgoKBkFTS0lORxACEgsKB1dBSVRJTkcQAxILCgdSRUZVU0VEEAQSDAoIQURNSVRURUQQBRIKCgZNRU1CRVIQBhILCgdSVU5OSU5HEAcSDAoIQ1JFQVRJTkcQCBIKCgZGQUlMRUQQCSJWCgdQcm9ibGVtEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRILCgNmaXgYAyABKAkSDAoEZXhpdBgEIAEoCRIRCglyZXRyeWFibGUYBSABKAgiMgoFUGhhc2USDAoEbmFtZRgBIAEoCRINCgVzdGF0ZRgCIAEoCRIMCgR0ZXh0GAMgASgJMoYDCgdNYWNoaW5lEk8KBkRpcmVjdBIhLmNsdXN0ZXIubWFjaGluZS52MS5EaXJlY3RSZXF1ZXN0GiIuY2x1c3Rlci5tYWNoaW5lLnYxLkRpcmVjdFJlc3BvbnNlEmEKDldhdGNoRW5yb2xtZW50EikuY2x1c3Rlci5tYWNoaW5lLnYxLldhdGNoRW5yb2xtZW50UmVxdWVzdBoiLmNsdXN0ZXIubWFjaGluZS52MS5FbnJvbG1lbnRFdmVudDABEmEKDFN1cnZleVF1b3J1bRInLmNsdXN0ZXIubWFjaGluZS52MS5TdXJ2ZXlRdW9ydW1SZXF1ZXN0GiguY2x1c3Rlci5tYWNoaW5lLnYxLlN1cnZleVF1b3J1bVJlc3BvbnNlEmQKDVJlY292ZXJRdW9ydW0SKC5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlcXVlc3QaKS5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message cluster.machine.v1.DirectRequest.
@@ -35,17 +35,52 @@ export const WatchEnrolmentRequestSchema = /*@__PURE__*/
   messageDesc(file_machine, 2);
 
 /**
+ * Describes the message cluster.machine.v1.SurveyQuorumRequest.
+ * Use `create(SurveyQuorumRequestSchema)` to create a new message.
+ */
+export const SurveyQuorumRequestSchema = /*@__PURE__*/
+  messageDesc(file_machine, 3);
+
+/**
+ * Describes the message cluster.machine.v1.SurveyQuorumResponse.
+ * Use `create(SurveyQuorumResponseSchema)` to create a new message.
+ */
+export const SurveyQuorumResponseSchema = /*@__PURE__*/
+  messageDesc(file_machine, 4);
+
+/**
+ * Describes the message cluster.machine.v1.QuorumMember.
+ * Use `create(QuorumMemberSchema)` to create a new message.
+ */
+export const QuorumMemberSchema = /*@__PURE__*/
+  messageDesc(file_machine, 5);
+
+/**
+ * Describes the message cluster.machine.v1.RecoverQuorumRequest.
+ * Use `create(RecoverQuorumRequestSchema)` to create a new message.
+ */
+export const RecoverQuorumRequestSchema = /*@__PURE__*/
+  messageDesc(file_machine, 6);
+
+/**
+ * Describes the message cluster.machine.v1.RecoverQuorumResponse.
+ * Use `create(RecoverQuorumResponseSchema)` to create a new message.
+ */
+export const RecoverQuorumResponseSchema = /*@__PURE__*/
+  messageDesc(file_machine, 7);
+
+/**
  * Describes the message cluster.machine.v1.EnrolmentEvent.
  * Use `create(EnrolmentEventSchema)` to create a new message.
  */
 export const EnrolmentEventSchema = /*@__PURE__*/
-  messageDesc(file_machine, 3);
+  messageDesc(file_machine, 8);
 
 /**
  * Describes the enum cluster.machine.v1.EnrolmentEvent.Stage.
  */
 export const EnrolmentEvent_StageSchema = /*@__PURE__*/
-  enumDesc(file_machine, 3, 0);
+  enumDesc(file_machine, 8, 0);
 
 /**
  * @generated from enum cluster.machine.v1.EnrolmentEvent.Stage
@@ -58,14 +93,14 @@ export const EnrolmentEvent_Stage = /*@__PURE__*/
  * Use `create(ProblemSchema)` to create a new message.
  */
 export const ProblemSchema = /*@__PURE__*/
-  messageDesc(file_machine, 4);
+  messageDesc(file_machine, 9);
 
 /**
  * Describes the message cluster.machine.v1.Phase.
  * Use `create(PhaseSchema)` to create a new message.
  */
 export const PhaseSchema = /*@__PURE__*/
-  messageDesc(file_machine, 5);
+  messageDesc(file_machine, 10);
 
 /**
  * @generated from service cluster.machine.v1.Machine

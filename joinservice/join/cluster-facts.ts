@@ -60,7 +60,8 @@ export class ClusterFacts {
       clusterId: cluster.clusterId,
       clusterName: cluster.clusterName,
       clusterCaPem: cluster.caPem,
-      epoch: BigInt(cluster.epoch),
+      // The one that the owner has signed: a recovery of etcd raises the cluster's, and it is the owner's all the same.
+      epoch: BigInt(ownership.epoch),
       ownerPublicKey: bytesOf(ownership.ownerPubKey),
       ownershipSignature: bytesOf(ownership.signature),
       nodeCertificatePem: identity.certPem,
