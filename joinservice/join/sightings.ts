@@ -8,6 +8,9 @@ import { JoinError } from './errors.ts';
 
 /** A session may be that old when its call comes, and control planes' clocks that far apart. */
 const SLACK_MS = 5 * 60_000;
+/** A TPM's clock may run a third faster by adjustment (Part 3, TPM2_ClockRateAdjust): that is no copy. */
+const CLOCK_RATE = 1.35;
+const TOLERANCE = { slackMs: SLACK_MS, clockRate: CLOCK_RATE };
 const TRIES = 8;
 
 /**
@@ -39,7 +42,7 @@ export class Sightings {
       if (entry === undefined) return; // deleted meanwhile: whoever mints sees it
       const record = records.identity.decode(key, entry.value);
       const last = sightingIn(record, now);
-      const [copied] = last === undefined ? [] : compareSightings(last, now, SLACK_MS);
+      const [copied] = last === undefined ? [] : compareSightings(last, now, TOLERANCE);
       if (copied !== undefined)
         throw new JoinError('join-machine-copied', `ticketing ${nodeId}: ${copied.text}`, {
           details: { kind: copied.kind },

@@ -61,10 +61,19 @@ describe('compareSightings()', () => {
 test('a verifier says how late a session of the same power-on may come, and no later', () => {
   const last = { ...first, clock: { ...first.clock, clockMs: first.clock.clockMs + 1000n } };
   expect(compareSightings(last, first).map(({ kind }) => kind)).toEqual(['clock-behind']);
-  expect(compareSightings(last, first, 1000)).toEqual([]);
-  expect(compareSightings(last, first, 999).map(({ kind }) => kind)).toEqual(['clock-behind']);
+  expect(compareSightings(last, first, { slackMs: 1000 })).toEqual([]);
+  expect(compareSightings(last, first, { slackMs: 999 }).map(({ kind }) => kind)).toEqual(['clock-behind']);
   const restarted = { ...last, clock: { ...last.clock, resetCount: last.clock.resetCount + 1 } };
-  expect(compareSightings(restarted, first, 1000).map(({ kind }) => kind)).toEqual(['clock-behind']);
+  expect(compareSightings(restarted, first, { slackMs: 1000 }).map(({ kind }) => kind)).toEqual([
+    'clock-behind',
+  ]);
+});
+
+test('a verifier says how fast a TPM’s clock may run', () => {
+  const [day, counted] = [86_400_000, 1.3 * 86_400_000];
+  const now = { ...later(counted), seenAtMs: first.seenAtMs + day };
+  expect(compareSightings(first, now).map(({ kind }) => kind)).toEqual(['clock-ahead']);
+  expect(compareSightings(first, now, { clockRate: 1.35 })).toEqual([]);
 });
 
 test('nextSighting() keeps the first one as it is', () => {

@@ -18,6 +18,17 @@ export interface Sighting {
  */
 export type FindingKind = 'clock-behind' | 'clock-ahead' | 'two-nodes' | 'other-key';
 
+/** What is no finding. */
+export interface SightingTolerance {
+  /**
+   * How much later than it was quoted a sighting may come to be compared, and how far the clocks of several verifiers may
+   * be apart.
+   */
+  readonly slackMs?: number;
+  /** How much faster than the verifier's clock the TPM's may run. */
+  readonly clockRate?: number;
+}
+
 export interface Finding {
   readonly kind: FindingKind;
   /** For the operator. */
@@ -34,11 +45,12 @@ const QUEUE_MS = 30_000;
  * Compares a machine's new sighting with the last one of the same endorsement key. A software TPM's state file *is* its
  * identity and a copy of it answers every challenge; two copies can't both keep one clock, and this says so. No finding
  * is no proof of a single machine: it takes two sightings to differ.
- *
- * @param slackMs how much later than it was quoted a sighting may come to be compared, and how far the clocks of several
- * verifiers may be apart
  */
-export function compareSightings(last: Sighting, now: Sighting, slackMs = 0): readonly Finding[] {
+export function compareSightings(
+  last: Sighting,
+  now: Sighting,
+  { slackMs = 0, clockRate = CLOCK_TOLERANCE }: SightingTolerance = {},
+): readonly Finding[] {
   const findings: Finding[] = [];
   if (last.attestationKeyNameHex !== now.attestationKeyNameHex) {
     findings.push(finding('other-key', last.attestationKeyNameHex, now.attestationKeyNameHex));
@@ -46,7 +58,7 @@ export function compareSightings(last: Sighting, now: Sighting, slackMs = 0): re
   if (!isClockForward(last.clock, now.clock) && !isOvertaken(last.clock, now.clock, slackMs)) {
     findings.push(finding('clock-behind', describe(last.clock), describe(now.clock)));
   }
-  if (isAhead(last, now, slackMs))
+  if (isAhead(last, now, { slackMs, clockRate }))
     findings.push(finding('clock-ahead', describe(last.clock), describe(now.clock)));
   if (last.nodeKeyId !== now.nodeKeyId && now.seenAtMs - last.seenAtMs < PRESENT_MS) {
     findings.push(finding('two-nodes', last.nodeKeyId, now.nodeKeyId));
@@ -65,11 +77,15 @@ function isOvertaken(last: TpmClock, now: TpmClock, slackMs: number): boolean {
   return isSamePower && Number(last.clockMs - now.clockMs) <= slackMs;
 }
 
-function isAhead(last: Sighting, now: Sighting, slackMs: number): boolean {
+function isAhead(
+  last: Sighting,
+  now: Sighting,
+  { slackMs, clockRate }: Required<SightingTolerance>,
+): boolean {
   if (last.clock.resetCount !== now.clock.resetCount) return false;
   const elapsedMs = now.seenAtMs - last.seenAtMs;
   const countedMs = Number(now.clock.clockMs - last.clock.clockMs);
-  return countedMs > elapsedMs * CLOCK_TOLERANCE + QUEUE_MS + slackMs;
+  return countedMs > elapsedMs * clockRate + QUEUE_MS + slackMs;
 }
 
 const MEANING: Readonly<Record<FindingKind, string>> = {
