@@ -61,6 +61,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/kubeconfig.ts'),
   },
   {
+    name: 'recover',
+    summary: 'the way back when most control planes are gone',
+    load: () => import('../commands/recover.ts'),
+  },
+  {
     name: 'mini',
     summary: 'a whole cluster on this machine, each node a container',
     load: () => import('../commands/mini.ts'),

@@ -1,0 +1,112 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import {
+  RecoverQuorumResponseSchema,
+  SurveyQuorumResponseSchema,
+  type SurveyQuorumResponse,
+} from '../../initproto/gen/machine_pb.js';
+import { RpcError } from '../../internal/rpc/index.ts';
+import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { RecordingHost } from '../host/index.ts';
+import { recoverQuorum } from './recover-quorum.ts';
+
+type Survey = MessageInitShape<typeof SurveyQuorumResponseSchema>;
+
+const lost: Survey = {
+  clusterName: 'blue',
+  nodeName: 'cp1',
+  epoch: 1n,
+  own: { endpoint: '127.0.0.1:2379', raftIndex: 120n, hasLeader: false },
+  others: [{ endpoint: '192.0.2.2:2379', hasLeader: false }],
+  losses: ['whatever was decided after raft index 120 of this member'],
+};
+const alone: Survey = { ...lost, epoch: 2n, own: { ...lost.own, hasLeader: true }, losses: [] };
+const away = new RpcError('rpc-unreachable', 'asking the agent');
+
+/** An agent that answers each survey with the next of these, and the last one from then on. */
+function setUp(...surveys: (Survey | RpcError)[]) {
+  const clock = new FakeClock();
+  const host = new RecordingHost();
+  const ordered: string[] = [];
+  const context: CommandContext & { readonly host: RecordingHost } = {
+    host,
+    ports: { files: new MemoryFiles(), commands: new FakeCommands(), clock },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
+    env: {},
+    signal: new AbortController().signal,
+  };
+  const machine = {
+    surveyQuorum: async (): Promise<SurveyQuorumResponse> => {
+      const next = surveys.length > 1 ? surveys.shift() : surveys[0];
+      if (next instanceof RpcError) throw next;
+      return create(SurveyQuorumResponseSchema, next ?? {});
+    },
+    recoverQuorum: async ({ clusterName = '' }: { clusterName?: string }) => {
+      ordered.push(clusterName);
+      return create(RecoverQuorumResponseSchema);
+    },
+  };
+  /** Runs it, and time with it until it has ended. */
+  const run = async (confirmed: string | undefined): Promise<unknown> => {
+    let isOver = false;
+    const ended = recoverQuorum(context, machine, { confirmed }).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    void ended.then(() => (isOver = true));
+    while (!isOver) {
+      await clock.advance(1_000);
+      await Promise.resolve();
+    }
+    return ended;
+  };
+  return { host, ordered, run };
+}
+
+describe('cluster recover quorum', () => {
+  test.each([undefined, '', 'Blue', 'blue ', 'green'])(
+    'changes nothing when %j is typed',
+    async (confirmed) => {
+      const { run, ordered, host } = setUp(lost);
+      expect(await run(confirmed)).toMatchObject({ code: 'recover-not-confirmed' });
+      expect(ordered).toEqual([]);
+      const [said] = host.records;
+      expect(said?.kind === 'say' && said.text).toMatch(
+        /120[\s\S]*does not answer[\s\S]*after raft index 120/,
+      );
+    },
+  );
+
+  test('is refused with its reason, whatever is typed', async () => {
+    const { run, ordered } = setUp({ ...lost, refusals: ['etcd has a leader'] });
+    expect(await run('blue')).toMatchObject({
+      code: 'recover-refused',
+      message: expect.stringContaining('etcd has a leader') as unknown,
+    });
+    expect(ordered).toEqual([]);
+  });
+
+  test('orders, waits while the agent starts anew, and says what is to be done next', async () => {
+    const { run, ordered, host } = setUp(lost, away, away, { ...lost, isOrdered: true }, alone);
+    expect(await run('blue')).toBeUndefined();
+    expect(ordered).toEqual(['blue']);
+    expect(host.answered).toMatchObject({ epoch: 2, own: { hasLeader: true } });
+  });
+
+  test('run again while an order waits, only follows it', async () => {
+    const { run, ordered } = setUp({ ...lost, isOrdered: true }, alone);
+    expect(await run(undefined)).toBeUndefined();
+    expect(ordered).toEqual([]);
+  });
+
+  test('tells why the machine has given it up', async () => {
+    const { run } = setUp(lost, away, { ...lost, lastFailure: 'another one has more' });
+    expect(await run('blue')).toMatchObject({ code: 'recover-failed', message: 'another one has more' });
+  });
+
+  test('gives up waiting by its own code', async () => {
+    const { run } = setUp(lost, away);
+    expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
+  });
+});
