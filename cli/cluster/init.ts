@@ -1,13 +1,17 @@
 import { versionsFor } from '../../internal/bundle/index.ts';
-import type { ClusterConfig } from '../../internal/config/index.ts';
+import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../internal/config/index.ts';
+import type { MasterSecret } from '../../internal/crypto/index.ts';
 import { KubeClient } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { installCharts, planCharts, type ChartSelection } from '../charts/index.ts';
-import { readConfig, readMasterSecret, readOwnerKey } from '../workspace/index.ts';
+import { readConfig, readMasterSecret, readOwnerKey, type OwnerKey } from '../workspace/index.ts';
 import { readBundle, workstationArchitecture } from './bundle.ts';
 import { acknowledge } from './acknowledge.ts';
 import { createOnNode } from './create-on-node.ts';
 import { chooseMachine, type MachineOptions } from './choose-machine.ts';
+import { adminKeyFrom, clusterIdFrom, initIdFrom } from './init-request.ts';
+import { readKnownCurators } from './known-curators.ts';
+import { recoverResult } from './recover-result.ts';
 import { openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 import { ownerIssuer } from './session.ts';
 import { keepResult, readAccess, restoreKubeconfig } from './keep-result.ts';
@@ -74,6 +78,7 @@ async function createCluster(
   const { files } = context.ports;
   const ownerKey = await readOwnerKey(files, workspace.layout);
   const masterSecret = await readMasterSecret(files, workspace.layout);
+  if (await recovered(context, what, { ownerKey, masterSecret })) return;
   const owner = ownerIssuer(ownerKey);
   const machine = await chooseMachine(context, {
     config,
@@ -86,6 +91,41 @@ async function createCluster(
   }
   await keepResult(context.ports.files, workspace, { clusterName: config.name, masterSecret });
   await acknowledge(context, { workspace, config, machine, owner, ownerKey });
+}
+
+/** A workspace that has lost everything but its keys finds the cluster that it has made. */
+async function recovered(
+  context: CommandContext,
+  { workspace, config, options }: Parameters<typeof createCluster>[1],
+  keys: { readonly ownerKey: OwnerKey; readonly masterSecret: MasterSecret },
+): Promise<boolean> {
+  if (workspace.state.value.init?.result !== undefined) return false;
+  const { files, clock } = context.ports;
+  const named = options.node ?? config.firstNode.endpoint ?? workspace.state.value.init?.endpoint;
+  const init = named === undefined ? undefined : endpointFrom(named, DEFAULTS.initPort);
+  const first = init === undefined ? [] : [init.replace(/:[0-9]+$/, `:${DEFAULTS.curatorPort}`)];
+  const { masterSecret, ownerKey } = keys;
+  const id = initIdFrom(masterSecret);
+  const result = await recoverResult(context, {
+    endpoints: [...new Set([...first, ...(await readKnownCurators(files, workspace.layout.curators))])],
+    initId: id,
+    clusterId: clusterIdFrom(masterSecret),
+    ownerKey,
+    adminKeyPem: adminKeyFrom(masterSecret),
+  });
+  if (result === undefined) return false;
+  const fingerprint = options.fingerprint ?? config.firstNode.fingerprint ?? '';
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      ...{ id, endpoint: init ?? '', fingerprint, requestHash: '', startedMs: clock.nowMs() },
+      ...{ stage: 'acknowledged', result },
+    },
+  }));
+  await keepResult(files, workspace, { clusterName: config.name, masterSecret });
+  const text = 'The cluster of this workspace runs; what the workspace had lost is here again';
+  context.host.say('init-recovered', text, { clusterId: result.clusterId });
+  return true;
 }
 
 async function effectiveConfig(
