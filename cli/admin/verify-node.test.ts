@@ -80,6 +80,24 @@ describe('cluster verify', () => {
     },
   ];
   test.each(refused)('refuses a node $name', async ({ given }) => {
-    expect(await given()).toMatchObject({ verdict: 'refused', code: 'attestation-register-mismatch' });
+    const report = await given();
+    expect(report).toMatchObject({ verdict: 'refused', code: 'attestation-register-mismatch' });
+    expect(report.registers.filter(({ verdict }) => verdict === 'differs')).toHaveLength(1);
+    expect(report.registers.every(({ actual }) => actual !== '')).toBe(true);
+  });
+
+  test('refuses what is no evidence, and shows no registers for it', async () => {
+    const report = await judge({
+      node,
+      config: configWith(),
+      clusterId,
+      collateral: {},
+      variant: 'tpm',
+      evidence: new Uint8Array(9),
+      binding,
+      nowMs: 0,
+    });
+    expect(report).toMatchObject({ verdict: 'refused', code: 'quote-document-malformed' });
+    expect(report.registers.map(({ verdict }) => verdict)).toEqual(['missing', 'missing']);
   });
 });

@@ -20,6 +20,7 @@ import {
   standardValidators,
   VARIANTS,
 } from '../../internal/attestation/policy/index.ts';
+import { decodeTpmEvidence, tpmMeasurements } from '../../internal/attestation/tpm/index.ts';
 import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
 import { describeError, type ExitName } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
@@ -143,9 +144,19 @@ export async function judge(what: {
       code: typeof code === 'string' ? code : 'internal',
       reason: printable(describeError(error)),
       checks: error instanceof AttestationError ? error.checks : [],
-      registers: registerRows(policy, new Map()),
+      registers: registerRows(policy, shownRegisters(what.variant, evidence)),
       warnings: [],
     };
+  }
+}
+
+/** What refused evidence says of itself, so that people see where it differs; it counts for nothing. */
+function shownRegisters(variant: string, evidence: Uint8Array): ReadonlyMap<string, Uint8Array> {
+  try {
+    return variant === 'tpm' ? tpmMeasurements(decodeTpmEvidence(evidence).pcrValues) : new Map();
+  } catch (error) {
+    if (error instanceof AttestationError) return new Map(); // the refusal says that it can't be read
+    throw error;
   }
 }
 

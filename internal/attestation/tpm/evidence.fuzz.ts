@@ -1,6 +1,6 @@
 import { readFixture } from '../../testing/evidence/index.ts';
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
-import { decodeTpmEvidence } from './evidence.ts';
+import { decodeTpmEvidence, encodeTpmEvidence } from './evidence.ts';
 import { verifyTpmEvidence } from './verify.ts';
 
 interface Recorded {
@@ -22,14 +22,22 @@ const options = {
   },
   endorsements: { attestationKeys: new Map([[recorded.attestationKeyName, {}]]) },
 } as const;
+const { proof, eventLog, ...parts } = decodeTpmEvidence(evidence);
+/** With a certificate of the lock counter beside it: well-formed and no more. */
+const counted = encodeTpmEvidence({
+  ...parts,
+  ...proof,
+  attachment: eventLog,
+  lockCounter: { attest: parts.attest, signature: parts.signature },
+});
 const codes = ['quote-', 'eventlog-', 'attestation-'];
 
 export const targets: readonly NamedFuzzTarget[] = [
-  { name: 'tpm-evidence/document', codes, seeds: [evidence], parse: decodeTpmEvidence },
+  { name: 'tpm-evidence/document', codes, seeds: [evidence, counted], parse: decodeTpmEvidence },
   {
     name: 'tpm-evidence/verifier',
     codes,
-    seeds: [evidence],
+    seeds: [evidence, counted],
     parse: (input) => {
       verifyTpmEvidence(input, binding, options);
       if (Buffer.compare(input, evidence) !== 0) throw new Error('a changed document was accepted');
