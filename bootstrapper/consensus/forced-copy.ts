@@ -1,6 +1,6 @@
 import type { EtcdClient } from '../../internal/etcd/index.ts';
 import { buildEtcdConfig, buildEtcdUnit, ETCD_UNIT, ETCD_USER } from './etcd-unit.ts';
-import type { RecoverConfig, RecoverPorts } from './recover.ts';
+import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
 import { connectAsRoot } from './run-etcd.ts';
 
 const UNIT = 'cluster-etcd-recovery.service';

@@ -17,14 +17,8 @@ export {
 } from './bootstrap-cluster.ts';
 export { Consensus, type ConsensusConfig, type ConsensusPorts, type RunningConsensus } from './consensus.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
-export {
-  judgeRecovery,
-  recoverAlone,
-  surveyMembers,
-  type MemberIndex,
-  type RecoverConfig,
-  type RecoverPorts,
-} from './recover.ts';
+export type { RecoverConfig } from './recover-config.ts';
+export { judgeRecovery, recoverAlone, surveyMembers } from './recover.ts';
 export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, ETCD_UNIT, type ListenPorts, type Origin } from './etcd-unit.ts';
 export { consensusLayout, ETCD_USERS, type EtcdClientFiles } from './layout.ts';
 export { certificateFiles } from './prepare-pki.ts';

@@ -16,7 +16,8 @@ import {
 import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout } from './layout.ts';
-import { judgeRecovery, recoverAlone, surveyMembers, type RecoverConfig } from './recover.ts';
+import type { RecoverConfig } from './recover-config.ts';
+import { judgeRecovery, recoverAlone, surveyMembers } from './recover.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();

@@ -1,13 +1,12 @@
-import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { Namespace, put, unchanged, type EtcdClient } from '../../internal/etcd/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import { readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
-import { ETCD_UNIT, urlOf, type EtcdSettings, type ListenPorts } from './etcd-unit.ts';
+import { ETCD_UNIT, urlOf } from './etcd-unit.ts';
 import { saveSnapshot, withForcedCopy } from './forced-copy.ts';
-import type { ConsensusLayout } from './layout.ts';
-import { connectAsRoot, runEtcd, type RunEtcdPorts } from './run-etcd.ts';
+import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
+import { connectAsRoot, runEtcd } from './run-etcd.ts';
 
 /** As etcd's own documentation has it: far beyond what could have been written meanwhile. */
 const REVISION_BUMP = 1_000_000_000;
@@ -32,22 +31,6 @@ export interface Survey {
   readonly own: MemberIndex;
   readonly others: readonly MemberIndex[];
   readonly epoch: number;
-}
-
-export interface RecoverPorts extends RunEtcdPorts {
-  readonly clock: Clock;
-}
-
-export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
-  /** Client endpoints of the other members, "host:port". */
-  readonly peers: readonly string[];
-  readonly etcdBinary: string;
-  readonly etcdctlBinary: string;
-  readonly etcdutlBinary: string;
-  readonly stateDir: string;
-  readonly layout: ConsensusLayout;
-  /** Free ones of the loopback. */
-  readonly recoveryPorts: ListenPorts;
 }
 
 /** Asks this member and every other one; an etcd that has started without a quorum answers nobody. */

@@ -1,0 +1,20 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { EtcdSettings, ListenPorts } from './etcd-unit.ts';
+import type { ConsensusLayout } from './layout.ts';
+import type { RunEtcdPorts } from './run-etcd.ts';
+
+export interface RecoverPorts extends RunEtcdPorts {
+  readonly clock: Clock;
+}
+
+export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Client endpoints of the other members, "host:port". */
+  readonly peers: readonly string[];
+  readonly etcdBinary: string;
+  readonly etcdctlBinary: string;
+  readonly etcdutlBinary: string;
+  readonly stateDir: string;
+  readonly layout: ConsensusLayout;
+  /** Free ones of the loopback. */
+  readonly recoveryPorts: ListenPorts;
+}
