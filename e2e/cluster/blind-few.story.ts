@@ -1,14 +1,17 @@
 import assert from 'node:assert/strict';
+import { env } from 'node:process';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
 import { injectBlindly } from './blind-faults.ts';
 
 const COUNT = 5;
 
+/** BLIND_SEED=N repeats a run. */
+const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
+
 /** What of blind-faults.story.ts continuous integration has time for; another seed each time. */
 await test(`${COUNT} faults injected blind: the first cause named is the right one`, async (story) => {
   await using bench = await createBench();
-  const seed = Date.now() % 1_000_000;
   const table: string[] = [`seed ${seed}`];
   const { right } = await injectBlindly(bench, { seed, count: COUNT, onEach: (line) => table.push(line) });
   story.diagnostic(table.join('\n'));
