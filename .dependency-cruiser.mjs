@@ -9,7 +9,7 @@ const PROGRAMS = 'cli|bootstrapper|joinservice';
 const CONTRACTS = '(initproto|joinservice/(joinproto|curatorproto))/';
 
 /** Code that is never shipped, beside the code it tests. Shared doubles are in internal/testing. */
-const TEST = '\\.(i?test|fuzz)\\.ts$|/(fake|stub)-[^/]+\\.ts$';
+const TEST = '\\.(i?test|fuzz)\\.ts$|/(fake|stub)-[^/]+\\.(ts|mjs)$';
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
 

@@ -14,7 +14,7 @@ import { LinuxMachine } from '../../internal/platform/index.ts';
 import { FakeCommands } from '../../internal/testing/fake-commands.ts';
 import { FakeUnits } from '../../internal/testing/fake-units.ts';
 import { LogRing } from '../attend/index.ts';
-import { runAgent } from './index.ts';
+import { runAgent } from './agent.ts';
 
 const [rounds, limitMs] = process.argv.slice(2).map(Number);
 const ownerKey = generateKeyPairSync('ed25519')
