@@ -100,7 +100,9 @@ export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readon
   if (!curator.ok)
     return [
       ...(isQuorumLost(curator.codes)
-        ? ['quorum      LOST: curators answer, but too few etcd voters do. Bring control-plane nodes back.']
+        ? [
+            'quorum      LOST: curators answer, but too few etcd voters do. Bring control-plane nodes back, or see `cluster help recover`.',
+          ]
         : []),
       `curator     not reached: ${curator.error}`,
     ];
