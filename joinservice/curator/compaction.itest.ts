@@ -60,7 +60,7 @@ async function createCurator() {
   const run = curator.run(stop.signal).catch((error: unknown) => error);
   open.push(async () => (stop.abort(new Error('the test is over')), await run));
   const handlers = curator.service.handlers as unknown as CuratorHandlers;
-  return { cluster, owner, wire, handlers, space };
+  return { cluster, owner, wire, handlers, space, feed: curator.nodes };
 }
 
 /** What one watcher believes, from all that it was told. */
@@ -105,6 +105,7 @@ describe('watches of a curator whose etcd was out of reach', () => {
     const added = await cluster.addNode('added');
     if (compacts) await root.compact((await root.list('/', { signal })).revision, { signal });
     wire.mend();
+    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal); // it follows again
     const wanted = new Map([
       [nodeIdOf(stays), '50'],
       [nodeIdOf(added), ''],
