@@ -8,6 +8,7 @@ import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AddressInfo } from 'node:net';
 import { promisify } from 'node:util';
+import { SystemClock } from '../../internal/clock/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
 import {
   createAuthorityPem,
@@ -16,6 +17,7 @@ import {
   nodeLeaf,
   pubKeyOf,
 } from '../../internal/pki/index.ts';
+import { KubeClient, reviewKubelet } from '../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { findFreePort, TestEtcd, untilServing } from '../../internal/testing/index.ts';
 import { placeAuthorization } from './authorization.ts';
@@ -237,6 +239,23 @@ test('a removed node is refused within ten seconds, whatever it asks; the next o
   // Also what every authenticated user may read otherwise.
   expect(await get('/version', old)).toBe(403);
   expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
+}, 30_000);
+
+test('an administrator can ask each API server what it would say to a kubelet', async () => {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiPort}`;
+  const caPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
+  const { signal } = new AbortController();
+  expect(await reviewKubelet(client, { name: 'w4', nodeId: 'node-4' }, signal)).toMatchObject({
+    denied: false,
+  });
+  removed.add('node-5');
+  expect(await reviewKubelet(client, { name: 'w4', nodeId: 'node-5' }, signal)).toMatchObject({
+    allowed: false,
+    denied: true,
+    reason: 'test',
+  });
 }, 30_000);
 
 test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {

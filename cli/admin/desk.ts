@@ -32,9 +32,12 @@ export async function nodeNamed(context: CommandContext, name: string): Promise<
 export async function withKubernetes<T>(
   context: CommandContext,
   work: (client: KubeClient) => Promise<T>,
+  /** "https://HOST:PORT" of one API server, to know what this one says. */
+  at?: string,
 ): Promise<T> {
   const layout = layoutOf(context.paths.workspace);
-  using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
+  const access = await readAccess(context.ports.files, layout);
+  using client = new KubeClient(at === undefined ? access : { ...access, server: at }, context.ports);
   return await work(client);
 }
 

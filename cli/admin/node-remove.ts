@@ -7,8 +7,9 @@ import {
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { CodedError, describeError } from '../../internal/errors/index.ts';
-import { deleteNodeObject, listNodes } from '../../internal/kube/index.ts';
+import { deleteNodeObject, listNodes, reviewKubelet } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { printable } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
@@ -18,6 +19,7 @@ import { awaitVoters, planNow } from './set-role.ts';
 
 const POLL_MS = 1_000;
 const PROOF_MS = 60_000;
+const API_PORT = 6443;
 
 export interface RemoveOptions {
   readonly dryRun: boolean;
@@ -169,6 +171,18 @@ async function lookForTraces(context: CommandContext, node: Node): Promise<reado
         }
       }),
     ]),
+    ...(await apiServersNow(context)).map((server) =>
+      proof(context, `its kubelet at ${server}`, () =>
+        withKubernetes(
+          context,
+          async (client): Promise<readonly [boolean, string]> => {
+            const { denied, reason } = await reviewKubelet(client, node, context.signal);
+            return denied ? [true, `denied: ${printable(reason)}`] : [false, 'is not denied'];
+          },
+          server,
+        ),
+      ),
+    ),
     proof(context, 'the directory of control planes', async () => {
       const { directory } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
       const isThere = directory.some((entry) => entry.nodeId === nodeId);
@@ -195,6 +209,12 @@ async function lookForTraces(context: CommandContext, node: Node): Promise<reado
 async function curatorsNow(context: CommandContext): Promise<readonly string[]> {
   const { directory } = await ask(context, (curator, call) => curator.getClusterInfo({}, call));
   return directory.map(({ curatorEndpoint }) => curatorEndpoint).filter((each) => each !== '');
+}
+
+/** Each control plane has one, and each decides by itself. */
+async function apiServersNow(context: CommandContext): Promise<readonly string[]> {
+  const curators = await curatorsNow(context);
+  return curators.map((endpoint) => `https://${endpoint.replace(/:\d+$/, '')}:${API_PORT}`);
 }
 
 async function proof(

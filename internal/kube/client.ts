@@ -61,7 +61,15 @@ export class KubeClient implements Disposable {
 
   /** The answer to GET, which the server promises to be JSON; its shape is the caller's to check. */
   async getJson(path: string, signal: AbortSignal): Promise<unknown> {
-    const text = await this.getText(path, signal);
+    return this.#parse(path, await this.getText(path, signal));
+  }
+
+  /** The answer to a question that is asked by POST, like a review; its shape is the caller's to check. */
+  async postJson(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
+    return this.#parse(path, await this.#ask({ method: 'POST', path, body }, signal));
+  }
+
+  #parse(path: string, text: string): unknown {
     try {
       return JSON.parse(text);
     } catch (cause) {

@@ -2,6 +2,7 @@
  * Port: the Kubernetes API as the operator's program needs it: a few reads and changes over HTTPS with a client certificate,
  * waits, and kubeconfig files. The resident agent does not use it.
  */
+export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess, type KubeWrite } from './client.ts';
 export {
   deleteNodeObject,
