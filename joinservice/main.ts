@@ -32,10 +32,11 @@ for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop
 try {
   const path = process.argv[2] ?? '/etc/cluster/joinservice.json';
   const text = Buffer.from((await files.read(path, MAX_CONFIG_BYTES)) ?? []).toString('utf8');
+  const config = parseJoinserviceConfig(path, text);
   await serve(
-    parseJoinserviceConfig(path, text),
+    config,
     { files, streams: new DiskStreams(), clock, log },
-    { signal: stop.signal, metrics: { port: METRICS_PORT, version: VERSION, usage } },
+    { signal: stop.signal, metrics: { port: config.metricsPort ?? METRICS_PORT, version: VERSION, usage } },
   );
 } catch (error) {
   if (!isAbort(error, stop.signal)) {

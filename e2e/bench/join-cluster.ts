@@ -7,7 +7,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { execPath } from 'node:process';
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import { MachineKeyIssuer } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import {
   ed25519PubKeyFrom,
@@ -26,7 +25,8 @@ import {
   records,
   SETTINGS_KEY,
 } from '../../internal/records/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { keyHardware, tpmHardware } from './join-hardware.ts';
 import {
   createMemoryLogger,
   findFreePort,
@@ -50,9 +50,13 @@ export interface JoinCluster extends AsyncDisposable {
   names(): Promise<readonly string[]>;
 }
 
-export async function startJoinCluster(
-  inventory: readonly { readonly identity: string; readonly name: string }[],
-): Promise<JoinCluster> {
+export interface JoinClusterOptions {
+  readonly inventory: readonly { readonly identity: string; readonly name: string }[];
+  /** The TPM of the control plane; its key alone unless said. */
+  readonly tpm?: Tpm;
+}
+
+export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): Promise<JoinCluster> {
   const folder = await mkdtemp(join(tmpdir(), 'cluster-bench-join-'));
   const at = (name: string): string => join(folder, name);
   const etcd = await TestEtcd.create();
@@ -61,7 +65,7 @@ export async function startJoinCluster(
   await untilServing(root);
   const space = new Namespace(root, CLUSTER_PREFIX);
   const cluster = await TestCluster.create(space, () => clock.nowMs());
-  await writeRecords(space, cluster, inventory);
+  await writeRecords(space, cluster, { inventory, attestation: attestationBy(tpm) });
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
@@ -69,7 +73,7 @@ export async function startJoinCluster(
   const evidence = await createEvidenceSocketServer({
     path: at('evidence.sock'),
     context: JOIN_CONTEXT,
-    issuers: [new MachineKeyIssuer({ privKey: new Secret(privateKey) })],
+    issuers: [(tpm === undefined ? keyHardware(privateKey) : tpmHardware(tpm)).issuer],
     files: new DiskFiles(),
     clock,
     log: createMemoryLogger().log,
@@ -87,11 +91,12 @@ export async function startJoinCluster(
       clusterCaFile: at('cluster-ca.crt'),
       certFile: at('node.crt'),
       keyFile: at('node.key'),
+      metricsPort: await findFreePort(),
       stores: [],
       join: {
         listen: { host: '127.0.0.1', port },
         address: '127.0.0.1',
-        evidence: { socket: at('evidence.sock'), variant: 'machine-key' },
+        evidence: { socket: at('evidence.sock'), variant: tpm === undefined ? 'machine-key' : 'tpm' },
         signer: { socket: at('signer.sock'), etcdPipe: at('etcd.sock') },
       },
       etcd: { endpoints: [member.endpoint], ...etcdFiles, metricsUrl: member.metricsUrl },
@@ -140,7 +145,7 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
 async function writeRecords(
   space: KeySpace,
   cluster: TestCluster,
-  inventory: readonly { readonly identity: string; readonly name: string }[],
+  says: { readonly inventory: JoinClusterOptions['inventory']; readonly attestation: object },
 ): Promise<void> {
   const ownerKeyPem = generateEd25519Key();
   const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
@@ -165,12 +170,11 @@ async function writeRecords(
     apiServerSans: [],
     bundleManifest: JSON.stringify({ size: 'x'.repeat(8_000) }),
   };
-  const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
   const document = JSON.stringify({
     version: 1,
     name: 'bench',
-    attestation,
-    join: { policy: 'inventory', inventory },
+    attestation: says.attestation,
+    join: { policy: 'inventory', inventory: says.inventory },
   });
   const configuration = { version: 1 as const, document: btoa(document), updatedMs: 1, updatedBy: 'bench' };
   const writes = [
@@ -179,6 +183,18 @@ async function writeRecords(
     put(CONFIGURATION_KEY, records.configuration.encode(configuration)),
   ];
   await space.commit({ when: [], then: writes }, { signal: never });
+}
+
+function attestationBy(tpm: Tpm | undefined): object {
+  if (tpm === undefined) return { variants: ['machine-key'], firstContact: 'fingerprint' };
+  const policy = {
+    name: 'identity',
+    profile: 'identity',
+    machines: 'any-proved',
+    registers: {},
+    tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
+  };
+  return { variants: ['tpm'], firstContact: 'fingerprint', policy };
 }
 
 async function writeFiles(

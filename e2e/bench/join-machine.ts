@@ -1,9 +1,16 @@
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { atlsClientUpgrade, NO_RULES, RotatingKeys, type AttestedPeer } from '../../internal/atls/index.ts';
+import {
+  atlsClientUpgrade,
+  NO_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+  type Rules,
+} from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
 import {
@@ -14,16 +21,36 @@ import {
   pubKeyOf,
   spkiOf,
 } from '../../internal/pki/index.ts';
-import { createClient, RpcChannel } from '../../internal/rpc/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import { Join, type Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
+import { createClient, RpcChannel, type Client } from '../../internal/rpc/index.ts';
+import { Join, type AdmissionEvent, type Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
+import { keyHardware, type BenchHardware } from './join-hardware.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
 /** Judging the join service is not what is measured here: any key will do. */
-const ANY_SERVER = { ...NO_RULES, policy: { ...NO_RULES.policy, machines: 'any' as const } };
+export const ANY_MACHINE: Rules = {
+  policy: {
+    ...NO_RULES.policy,
+    machines: 'any',
+    tpm: {
+      attestationKeys: 'enrolling',
+      requiredPcrs: [0],
+      requireSafeClock: false,
+      eventLog: 'optional',
+      loggedPcrs: [],
+    },
+  },
+  collateral: { tpm: { attestationKeys: new Map() } },
+};
 /** One process is all machines at once; each of them alone would be faster. */
 const PATIENCE = { tlsMs: 60_000, helloMs: 60_000, wholeMs: 120_000, lingerMs: 500 };
+
+/** One session of attested TLS. */
+interface BenchSession extends Disposable {
+  readonly client: Client<typeof Join>;
+  /** The 64 bytes that its proofs are bound to. */
+  readonly session: Uint8Array;
+}
 
 /** A machine with a key and an address of its own, and what it took to become a member. */
 export class BenchMachine {
@@ -33,13 +60,16 @@ export class BenchMachine {
   readonly #address: string;
   readonly #privKey: KeyObject;
   readonly #pubKeyDer: Uint8Array;
+  readonly #hardware: BenchHardware;
   readonly #tlsKeys = new RotatingKeys({ clock });
   #ticketKeys: Awaited<ReturnType<BenchMachine['makeKeys']>> | undefined;
 
-  constructor(index: number) {
+  /** @param hardware its own key unless said */
+  constructor(index: number, hardware?: BenchHardware) {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     this.#privKey = privateKey;
     this.#pubKeyDer = spkiOf(publicKey);
+    this.#hardware = hardware ?? keyHardware(privateKey);
     this.identity = `machine-key:${fingerprintOfKey(this.#pubKeyDer).replace('sha256:', '')}`;
     this.nodeId = nodeIdOf(this.#pubKeyDer);
     this.name = `m-${index}`;
@@ -52,16 +82,44 @@ export class BenchMachine {
     this.#ticketKeys = await this.makeKeys();
   }
 
-  /** From the first byte to the ticket: a session of attested TLS, admission, commit. No retry. */
+  /**
+   * From the first byte to the ticket, as the agent does it: a session for the admission, the lock, and another session
+   * that shows the lock, for the commit. No retry.
+   */
   async join(host: string, port: number): Promise<Ticket> {
+    {
+      using asking = await this.#dial(host, port);
+      await this.#hardware.lock(await this.#admission(asking));
+    }
+    using locked = await this.#dial(host, port);
+    return await locked.client.issueJoinTicket(
+      {
+        key: this.#proof(locked.session),
+        joinId: this.nodeId,
+        keys: this.#ticketKeys ?? (await this.makeKeys()),
+      },
+      { signal: never },
+    );
+  }
+
+  async makeKeys() {
+    const keys = {
+      kubeletClientCsr: await createRequest(generateKeyPem(), 'client'),
+      kubeletServingCsr: await createRequest(generateKeyPem(), 'serving'),
+      sealingPublicKey: pubKeyOf(generateKeyPem()),
+    };
+    return { ...keys, signature: this.#sign(ticketKeysStatement({ nodeId: this.nodeId, ...keys })) };
+  }
+
+  async #dial(host: string, port: number): Promise<BenchSession> {
     const peer = Promise.withResolvers<AttestedPeer>();
     peer.promise.catch(() => undefined);
     const upgrade = atlsClientUpgrade({
       trust: {
         trust: 'mutual',
-        shows: [new MachineKeyIssuer({ privKey: new Secret(this.#privKey) })],
-        accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
-        rules: () => ANY_SERVER,
+        shows: [this.#hardware.issuer],
+        accepts: [new MachineKeyValidator({ fingerprints: 'any' }), new TpmValidator()],
+        rules: () => ANY_MACHINE,
       },
       context: JOIN_CONTEXT,
       keys: this.#tlsKeys,
@@ -81,39 +139,55 @@ export class BenchMachine {
         throw error;
       }
     };
-    using channel = new RpcChannel({ endpoint: `${host}:${port}`, upgrade: own });
+    const channel = new RpcChannel({ endpoint: `${host}:${port}`, upgrade: own });
     channel.grpc.getChannel().getConnectivityState(true); // connects now, not with the first call
-    const { session } = await peer.promise;
-    const key = { publicKey: this.#pubKeyDer, signature: this.#sign(machineKeyStatement(session)) };
-    const client = createClient(Join, channel);
+    try {
+      const { session } = await peer.promise;
+      const client = createClient(Join, channel);
+      return { client, session, [Symbol.dispose]: () => channel[Symbol.dispose]() };
+    } catch (error) {
+      channel[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Answers the id of the cluster that let it in. */
+  async #admission({ client, session }: BenchSession): Promise<string> {
+    const challenged = Promise.withResolvers<Uint8Array | undefined>();
     const hello = {
-      key,
+      key: this.#proof(session),
       agentVersion: '0.1.0',
       hostname: this.name,
       address: this.#address,
       nowMs: BigInt(clock.nowMs()),
+      enrolment: await this.#hardware.enrolment(),
     };
-    const over = Promise.withResolvers<void>();
     async function* says() {
       yield { message: { case: 'hello', value: hello } } as const;
-      await over.promise;
+      const answer = await challenged.promise;
+      if (answer !== undefined) yield { message: { case: 'challengeAnswer', value: { answer } } } as const;
     }
-    for await (const { event } of client.requestAdmission(says(), { signal: never }))
-      if (event.case === 'admitted') break;
-    over.resolve();
-    return await client.issueJoinTicket(
-      { key, joinId: this.nodeId, keys: this.#ticketKeys ?? (await this.makeKeys()) },
-      { signal: never },
-    );
+    let clusterId = '';
+    try {
+      for await (const { event } of client.requestAdmission(says(), { signal: never })) {
+        if (event.case === 'cluster') clusterId = event.value.clusterId;
+        const answer = await this.#answer(event, session);
+        if (answer !== undefined) challenged.resolve(answer);
+        if (event.case === 'admitted') return clusterId;
+      }
+    } finally {
+      challenged.resolve(undefined);
+    }
+    throw new Error('the stream ended without an admission');
   }
 
-  async makeKeys() {
-    const keys = {
-      kubeletClientCsr: await createRequest(generateKeyPem(), 'client'),
-      kubeletServingCsr: await createRequest(generateKeyPem(), 'serving'),
-      sealingPublicKey: pubKeyOf(generateKeyPem()),
-    };
-    return { ...keys, signature: this.#sign(ticketKeysStatement({ nodeId: this.nodeId, ...keys })) };
+  async #answer(event: AdmissionEvent['event'], session: Uint8Array): Promise<Uint8Array | undefined> {
+    if (event.case !== 'challenge') return undefined;
+    return this.#hardware.answer(event.value.challenge, session);
+  }
+
+  #proof(session: Uint8Array) {
+    return { publicKey: this.#pubKeyDer, signature: this.#sign(machineKeyStatement(session)) };
   }
 
   #sign(statement: Uint8Array): Uint8Array {

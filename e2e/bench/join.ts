@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { cpuSecondsOf, startJoinCluster } from './join-cluster.ts';
 import { BenchMachine } from './join-machine.ts';
+import { runJoinStartBench } from './join-start.ts';
 import type { BenchResult } from './result.ts';
 
 const ALL_AT_ONCE = 500;
@@ -17,7 +18,9 @@ export async function runJoinBench(): Promise<readonly BenchResult[]> {
     (_, index) => new BenchMachine(index),
   );
   for (const machine of machines) await machine.prepare();
-  await using cluster = await startJoinCluster(machines.map(({ identity, name }) => ({ identity, name })));
+  await using cluster = await startJoinCluster({
+    inventory: machines.map(({ identity, name }) => ({ identity, name })),
+  });
   const alone: number[] = [];
   for (const machine of machines.slice(0, ALONE))
     alone.push((await joinAll([machine], cluster)).latenciesMs[0] ?? 0);
@@ -31,6 +34,7 @@ export async function runJoinBench(): Promise<readonly BenchResult[]> {
   const doubled = names.length - new Set(names).size;
   const failures = [...some.failures, ...all.failures];
   return [
+    ...(await runJoinStartBench()),
     {
       name: 'failed before any retry',
       value: failures.length,

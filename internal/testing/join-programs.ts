@@ -176,6 +176,7 @@ export class JoinPrograms implements AsyncDisposable {
       clusterCaFile: this.#at('cluster-ca.crt'),
       certFile: this.#at('node.crt'),
       keyFile: this.#at('node.key'),
+      metricsPort: await findFreePort(),
       stores: [],
       join: {
         listen: { host: '127.0.0.1', port: this.#port },

@@ -1,0 +1,66 @@
+import type { KeyObject } from 'node:crypto';
+import { DEFAULT_LOCK_PCR, lockDigest, type Issuer } from '../../internal/attestation/index.ts';
+import {
+  answerChallenge,
+  decodeChallenge,
+  decodeEnrolmentRequest,
+  encodeEnrolmentRequest,
+  endorsementKeyIdOf,
+  readEnrolmentRequest,
+} from '../../internal/attestation/enrol/index.ts';
+import { MachineKeyIssuer } from '../../internal/attestation/machinekey/index.ts';
+import { createTpmIssuer } from '../../internal/attestation/tpm/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  extendPcr,
+  incrementLockCounter,
+  readPcrs,
+  startLockCounter,
+  type Tpm,
+} from '../../internal/tpm/index.ts';
+
+const never = new AbortController().signal;
+const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
+
+/** What a machine proves itself with. */
+export interface BenchHardware {
+  readonly issuer: Issuer;
+  readonly enrolment: () => Promise<Uint8Array>;
+  readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
+  readonly lock: (clusterId: string) => Promise<void>;
+}
+
+/** A machine that has nothing but its key. */
+export function keyHardware(privKey: KeyObject): BenchHardware {
+  return {
+    issuer: new MachineKeyIssuer({ privKey: new Secret(privKey) }),
+    enrolment: () => Promise.resolve(new Uint8Array()),
+    answer: () => Promise.reject(new Error('a machine without a TPM was challenged')),
+    lock: () => Promise.resolve(),
+  };
+}
+
+/** A machine with a TPM that is really there; its keys are made anew with each of these. */
+export function tpmHardware(tpm: Tpm): BenchHardware {
+  return {
+    issuer: createTpmIssuer({ tpm, pcrs: QUOTED, lockCounter: true }),
+    enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
+    answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
+    lock: (clusterId) =>
+      tpm.use(never, async (connection, signal) => {
+        const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;
+        const before = (await readPcrs(connection, selection, signal)).get(DEFAULT_LOCK_PCR);
+        if (before?.some((byte) => byte !== 0) === true) return;
+        await startLockCounter(connection, signal);
+        await incrementLockCounter(connection, signal);
+        const digest = lockDigest(clusterId);
+        await extendPcr(connection, { pcr: DEFAULT_LOCK_PCR, hash: 'sha256', digest }, signal);
+      }),
+  };
+}
+
+/** "tpm-ek:…", as an inventory lists it. */
+export async function tpmIdentity(tpm: Tpm): Promise<string> {
+  const { endorsementKey } = decodeEnrolmentRequest(await tpmHardware(tpm).enrolment());
+  return `tpm-ek:${endorsementKeyIdOf(endorsementKey)}`;
+}
