@@ -14,6 +14,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import {
   ed25519PubKeyFrom,
   generateEd25519Key,
+  kubeconfigStatement,
   ownershipStatement,
   signEd25519,
   ticketKeysStatement,
@@ -69,6 +70,7 @@ let factory: SwtpmFactory;
 let cluster: TestCluster;
 let space: KeySpace;
 let endpoint: string;
+let curatorEndpoint = '';
 let admin: Client<typeof Admission>;
 let curator: Client<typeof Curator>;
 const closing: (() => Promise<unknown>)[] = [];
@@ -227,6 +229,7 @@ async function start(): Promise<string> {
 }
 
 async function dialCurator(at: string): Promise<void> {
+  curatorEndpoint = at;
   const owner = await cluster.addOperator('owner', 'owner');
   const upgrade = tlsClientUpgrade({
     identity: owner.tls,
@@ -452,6 +455,41 @@ describe('operators', () => {
     await expect(admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never })).rejects.toEqual(
       coded('admin-last-owner'),
     );
+  });
+
+  test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
+    const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
+    const csr = await createRequest(ownKey, 'anything');
+    const put = { name: 'second', role: 'owner', certificateRequest: csr, ...mutation() };
+    const { certificatePem: certPem } = await admin.putOperator(put, { signal: never });
+    const upgrade = tlsClientUpgrade({
+      identity: { certPem, keyPem: ownKey },
+      accept: (certificate) => verifyNode(certificate, cluster.trust),
+    });
+    using channel = new RpcChannel({ endpoint: curatorEndpoint, upgrade });
+    const own = createClient(Admission, channel);
+    const certificateRequest = await createRequest(kubectlKey, 'anything');
+    const statement = kubeconfigStatement({ clusterId: cluster.clusterId, certificateRequest });
+    const operatorPublicKey = pubKeyOf(ownKey);
+    const asked = { certificateRequest, operatorPublicKey, signature: signEd25519(ownKey, statement) };
+    const { certificatePem, kubernetesCaPem } = await own.issueKubeconfig(
+      { ...asked, ...mutation() },
+      { signal: never },
+    );
+    const certificate = new X509Certificate(certificatePem);
+    expect(certificate.subject.split('\n')).toEqual(['CN=second', 'O=kubeadm:cluster-admins']);
+    expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
+    expect(
+      Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyOf(kubectlKey)),
+    ).toBe(0);
+    // Another owner who passes it on, and one whose key signed something else.
+    await expect(admin.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
+    const signature = signEd25519(ownKey, kubeconfigStatement({ clusterId: 'another', certificateRequest }));
+    await expect(
+      own.issueKubeconfig({ ...asked, signature, ...mutation() }, { signal: never }),
+    ).rejects.toEqual(coded('admin-signing'));
+    await admin.deleteOperator({ name: 'second', ...mutation() }, { signal: never });
+    await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
   });
 
   test('read the whole chain, verify it, and go on where they stopped', async () => {
