@@ -39,7 +39,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   life         what a million log lines and 10,000 Event Value changes leave in memory
   atls         attested TLS against mTLS
   attestation  verifying evidence against Go's verifiers
-  join         500 machines that join at once, at the built join service with a real etcd
+  join         machines with a software TPM one after the other, then 500 at once, at the built join service with a real etcd
   curator      5,000 nodes that watch and beat, at the built curator with a real etcd
   node         a first node by \`cluster\` against kubeadm by hand, and what then runs on it; needs root and the bundle
   worker       a worker, ticket to Ready, against kubeadm join by hand; five at once; needs root and the bundle
