@@ -83,6 +83,8 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #grpc: GrpcServer;
   readonly #net: NetServer;
   readonly #closing = new AbortController();
+  /** Under way now. */
+  readonly #calls = new Set<AbortController>();
   readonly #sockets = new Set<Socket>();
   readonly #peers = new Map<string, Pick<Call<P>, 'peer' | 'address'>>();
   readonly #door: FrontDoor;
@@ -132,6 +134,7 @@ export class RpcServer<P> implements AsyncDisposable {
     if (this.#closing.signal.aborted) return;
     this.#net.close();
     this.#closing.abort(new Error('the server is closing'));
+    for (const each of this.#calls) each.abort(this.#closing.signal.reason);
     this.#injector.drain(graceMs);
     this.#grpc.tryShutdown(() => undefined);
     // A drained session closes its socket after the last answer; grpc's own shutdown does not wait for that.
@@ -200,7 +203,7 @@ export class RpcServer<P> implements AsyncDisposable {
     type Single = (request: unknown, call: Call<P>) => Promise<unknown>;
     type Many = (request: unknown, call: Call<P>) => AsyncIterable<unknown>;
     const answer = async (call: AnyCall, request: unknown, done: sendUnaryData<unknown>): Promise<void> => {
-      using alive = whileCalled(call, this.#closing.signal);
+      using alive = whileCalled(call, this.#calls, this.#closing.signal);
       try {
         done(null, await (handler as Single)(request, this.#call(call, alive.signal)));
       } catch (error) {
@@ -212,7 +215,7 @@ export class RpcServer<P> implements AsyncDisposable {
       call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>,
       request: unknown,
     ): Promise<void> => {
-      using alive = whileCalled(call, this.#closing.signal);
+      using alive = whileCalled(call, this.#calls, this.#closing.signal);
       try {
         for await (const message of (handler as Many)(request, this.#call(call, alive.signal))) {
           alive.signal.throwIfAborted();
@@ -246,19 +249,25 @@ type AnyCall = {
   off(event: 'cancelled', listener: () => void): unknown;
 };
 
-/** A signal that lives as long as the call. */
-function whileCalled(call: AnyCall, closing: AbortSignal): { readonly signal: AbortSignal } & Disposable {
+/**
+ * A signal that lives as long as the call. Calls stand in a set and do not listen to `closing`: a signal looks through
+ * all of its listeners for each that comes or goes, and there may be ten thousands.
+ */
+function whileCalled(
+  call: AnyCall,
+  calls: Set<AbortController>,
+  closing: AbortSignal,
+): { readonly signal: AbortSignal } & Disposable {
   const controller = new AbortController();
   const onCancelled = (): void => controller.abort(new Error('the caller has gone'));
-  const onClosing = (): void => controller.abort(closing.reason);
   call.once('cancelled', onCancelled);
-  if (closing.aborted) onClosing();
-  else closing.addEventListener('abort', onClosing, { once: true });
+  calls.add(controller);
+  if (closing.aborted) controller.abort(closing.reason);
   return {
     signal: controller.signal,
     [Symbol.dispose]: () => {
       call.off('cancelled', onCancelled);
-      closing.removeEventListener('abort', onClosing);
+      calls.delete(controller);
     },
   };
 }

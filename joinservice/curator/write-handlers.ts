@@ -12,6 +12,7 @@ import {
   UpdateNodeLabelsRequestSchema,
 } from '../curatorproto/gen/curator_pb.js';
 import type { Call } from '../../internal/rpc/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
 import { nameOfCaller, type Caller } from './admission.ts';
 import { CuratorError } from './errors.ts';
 import type { GuardedHandlers } from './guard.ts';
@@ -35,8 +36,11 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
     setNodeRoles: async (request, call) => {
       const roles = rolesFromWire(request.roles);
       await mutations.run(mutation('SetNodeRoles', SetNodeRolesRequestSchema, request, call), async () => {
-        const all = await nodes.list(call.signal);
-        return planRoles(await nodes.get(request.nodeId, call.signal), all.nodes, roles);
+        const node = await nodes.get(request.nodeId, call.signal);
+        // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
+        const isDemotion = isControlPlane(node.record.roles) && !isControlPlane(roles);
+        const all = isDemotion ? (await nodes.list(call.signal)).nodes : [];
+        return planRoles(node, all, roles);
       });
       return nodeNow(request.nodeId, call.signal);
     },
