@@ -107,6 +107,13 @@ function machine(index: number, over: Partial<Asking['machine']> = {}, claimed =
   };
 }
 
+/** Lists this machine and nobody else. */
+const listing = (index: number) => ({
+  policy: 'inventory' as const,
+  inventory: [
+    { identity: machine(index).machine.identity, name: `w-${index}`, roles: ['worker' as const], labels: {} },
+  ],
+});
 const at = (asking: Asking, address = '192.0.2.1') => ({ ...asking, address });
 const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
 
@@ -119,8 +126,7 @@ describe('what strangers can cause to be written', () => {
     expect(counts.map(({ length }) => length)).toEqual([MAX_OPEN, MAX_OPEN, MAX_OPEN]);
     // Whom the operators listed comes in all the same.
     const known = machine(20_000);
-    const entry = { identity: known.machine.identity, name: 'known', roles: ['worker'] as const, labels: {} };
-    desk.decree({ inventory: [{ ...entry, roles: ['worker'] }] });
+    desk.decree(listing(20_000));
     expect(await desk.admissions.consider(at(known, addressOf(1)), never)).toMatchObject({
       kind: 'admitted',
     });
@@ -200,9 +206,7 @@ describe('requests that are open', () => {
     await desk.admissions.consider(at(machine(1)), never);
     await desk.admissions.consider(at(machine(2)), never);
     const listed = machine(3);
-    desk.decree({
-      inventory: [{ identity: listed.machine.identity, name: 'listed', roles: ['worker'], labels: {} }],
-    });
+    desk.decree({ ...listing(3), policy: 'approve' });
     await desk.admissions.consider(at(listed), never);
     const { identity } = listed.machine;
     await desk.commits.commit(listed.nodeId, { akName: undefined, identity, lockCounter: undefined }, never);
@@ -218,20 +222,9 @@ describe('requests that are open', () => {
 
 describe('who may join', () => {
   const proved = { proof: 'endorsed', profile: 'measured' } as const;
-  const worker = (index: number) => ({
-    policy: 'inventory' as const,
-    inventory: [
-      {
-        identity: machine(index).machine.identity,
-        name: `w-${index}`,
-        roles: ['worker' as const],
-        labels: {},
-      },
-    ],
-  });
   const table = [
-    { name: 'inventory, listed', policy: worker(1), asks: machine(1), want: 'admitted' },
-    { name: 'inventory, not listed', policy: worker(2), asks: machine(1), want: 'join-unknown-machine' },
+    { name: 'inventory, listed', policy: listing(1), asks: machine(1), want: 'admitted' },
+    { name: 'inventory, not listed', policy: listing(2), asks: machine(1), want: 'join-unknown-machine' },
     { name: 'approve, nobody has decided', policy: {}, asks: machine(1), want: 'waiting' },
     {
       name: 'auto, proved and measured',
@@ -242,7 +235,7 @@ describe('who may join', () => {
     { name: 'auto, unproved', policy: { policy: 'auto' }, asks: machine(1), want: 'join-identity-unproved' },
     {
       name: 'inventory, wants more than it gets',
-      policy: worker(1),
+      policy: listing(1),
       asks: machine(1, {}, { roles: ['ConsensusMember'] }),
       want: 'join-role-denied',
     },
@@ -258,7 +251,7 @@ describe('who may join', () => {
   test.each(table)(
     'at commit, whatever was true at admission: $name: $want (row 58)',
     async ({ policy, asks, want }) => {
-      const desk = deskWith(worker(1));
+      const desk = deskWith(listing(1));
       const admitted = machine(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
       await desk.admissions.consider(at(admitted), never);
       if (want === 'join-role-denied') {
@@ -288,7 +281,7 @@ describe('who may join', () => {
   );
 
   test('a machine that may not join leaves no record of a member, and the same request gets the same answer (row 52)', async () => {
-    const desk = deskWith(worker(2));
+    const desk = deskWith(listing(2));
     const answers: unknown[] = [];
     for (let i = 0; i < 3; i++) {
       await desk.admissions.consider(at(machine(1)), never).catch((error: unknown) => answers.push(error));
