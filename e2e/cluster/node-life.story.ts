@@ -151,6 +151,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
       const said = await must('node', 'remove', 'n2', '--lost');
       assert.match(said, /refuse/);
       assert.equal(await cluster.members(), 1);
+      await eventually('its papers are refused', 15, askAsStolen, (text) => /Forbidden/.test(text));
       await cluster.start('n2');
       await eventually(
         'it says that it is disowned',
