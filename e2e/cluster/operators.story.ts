@@ -137,8 +137,10 @@ async function curatorsOf(
   const { nodes } = await eventually(
     'both nodes say where they are',
     60,
-    async () =>
-      JSON.parse(await owner('--output', 'json', 'node', 'ls')) as { nodes: readonly { address: string }[] },
+    async () => {
+      const lines = (await owner('--output', 'json', 'node', 'ls')).trim().split('\n');
+      return (JSON.parse(lines.at(-1) ?? '') as { data: { nodes: readonly { address: string }[] } }).data;
+    },
     (seen) => seen.nodes.length === 2 && seen.nodes.every(({ address }) => address !== ''),
   );
   return nodes.map(({ address }) => `${address}:9091`);
