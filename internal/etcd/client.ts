@@ -20,6 +20,11 @@ import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, write
 
 /** Entries asked for at once: a page stays far below the largest message. */
 const PAGE = 500n;
+/**
+ * etcd renews one lease after the other on a stream, and each renewal waits for the writes that are under way. On one
+ * stream some thousand beats can't keep up with that, their leases end, and beginning anew makes still more writes.
+ */
+const LEASE_STREAMS = 32;
 const KEEPALIVE_MS = 3_000;
 
 /** A client of one etcd cluster: keys, leases, watches; members, maintenance and access control besides. */
@@ -28,18 +33,18 @@ export class EtcdClient implements KeySpace, Disposable {
   readonly maintenance: Maintenance;
   readonly access: AccessControl;
   readonly #connection: EtcdConnection;
-  readonly #leases: LeaseStream;
+  readonly #leases: readonly LeaseStream[];
 
   constructor(options: EtcdOptions) {
     this.#connection = new EtcdConnection(options);
-    this.#leases = new LeaseStream(this.#connection);
+    this.#leases = Array.from({ length: LEASE_STREAMS }, () => new LeaseStream(this.#connection));
     this.members = new Members(this.#connection);
     this.maintenance = new Maintenance(this.#connection);
     this.access = new AccessControl(this.#connection);
   }
 
   [Symbol.dispose](): void {
-    this.#leases[Symbol.dispose]();
+    for (const each of this.#leases) each[Symbol.dispose]();
     this.#connection[Symbol.dispose]();
   }
 
@@ -99,7 +104,9 @@ export class EtcdClient implements KeySpace, Disposable {
   }
 
   keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined> {
-    return this.#leases.keepAlive(leaseId, options.signal, options.timeoutMs ?? KEEPALIVE_MS);
+    const stream = this.#leases[Number(leaseId % BigInt(LEASE_STREAMS))] ?? this.#leases[0];
+    if (stream === undefined) return Promise.reject(new RangeError('an etcd client without lease streams'));
+    return stream.keepAlive(leaseId, options.signal, options.timeoutMs ?? KEEPALIVE_MS);
   }
 
   async revokeLease(leaseId: bigint, options: CallOptions): Promise<void> {

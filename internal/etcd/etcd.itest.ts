@@ -193,7 +193,7 @@ describe('leases', () => {
     await seen.end();
   });
 
-  test('500 leases are kept alive at once over one stream', async () => {
+  test('500 leases are kept alive at once over few streams', async () => {
     const leases = await Promise.all(Array.from({ length: 500 }, () => root.grantLease(60, { signal })));
     const answers = await Promise.all(leases.map((lease) => root.keepLeaseAlive(lease, { signal })));
     expect(answers.every((ttl) => ttl === 60)).toBe(true);

@@ -14,7 +14,7 @@ interface Beat {
 }
 
 /**
- * All keepalives of one client over one stream: thousands of heartbeats cost one HTTP/2 stream and no write in etcd.
+ * Keepalives of one client over one stream: heartbeats cost no stream of their own and no write in etcd.
  * etcd answers in the order of the requests on a stream, per lease.
  */
 export class LeaseStream implements Disposable {
