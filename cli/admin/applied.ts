@@ -18,7 +18,7 @@ export async function readApplied(
   const bytes = await files.read(pathOf(folder), MAX_BYTES);
   if (bytes === undefined) return undefined;
   const parsed = shape.safeParse(jsonFrom(Buffer.from(bytes).toString('utf8')));
-  return parsed.success && parsed.data.clusterId === clusterId ? (parsed.data.document) : undefined;
+  return parsed.success && parsed.data.clusterId === clusterId ? parsed.data.document : undefined;
 }
 
 export async function saveApplied(
