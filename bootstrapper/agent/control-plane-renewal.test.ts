@@ -10,7 +10,7 @@ import {
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { FakeClock, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
-import { KUBELET_FILES, Marks, PATHS } from '../kubernetes/index.ts';
+import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { PLACES } from './places.ts';
@@ -89,7 +89,7 @@ test('kubeletServingRenewal() is due when a kubelet runs with another certificat
   await files.makeDirectory('/var/lib/cluster/kubernetes');
   await files.writeAtomic(KUBELET_FILES.servingCert, 'renewed');
   units.active.add('kubelet.service');
-  const renewal = kubeletServingRenewal({ files, units, marks: new Marks(files) });
+  const renewal = kubeletServingRenewal({ files, units });
   expect(await renewal.times(never)).toHaveLength(1);
   await renewal.renew(never);
   expect(units.moves).toEqual(['restart kubelet.service']);

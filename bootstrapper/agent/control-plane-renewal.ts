@@ -4,18 +4,16 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { certificateFiles, consensusLayout } from '../consensus/index.ts';
 import {
-  isKubeletServingStale,
   ownCertificateTimes,
   renewOwnCertificates,
   restartKubeletServing,
+  shownServingTimes,
   type KubeletServingPorts,
 } from '../kubernetes/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
 import { PLACES } from './places.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-
-const DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
 
 export interface ControlPlaneRenewalPorts {
   readonly files: FilePort;
@@ -66,7 +64,10 @@ export function controlPlaneRenewals(ports: ControlPlaneRenewalPorts): readonly 
 export function kubeletServingRenewal(ports: KubeletServingPorts): Renewal {
   return {
     name: 'the certificate that the kubelet shows',
-    times: async (signal) => ((await isKubeletServingStale(ports, signal)) ? [DUE] : []),
+    times: async (signal) => {
+      const shown = await shownServingTimes(ports, signal);
+      return shown === undefined ? [] : [shown];
+    },
     renew: async (renewing) => {
       await restartKubeletServing(ports, renewing);
       return undefined;

@@ -93,7 +93,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       clock,
       renewals: [
         createTicketRenewal(options, driver),
-        kubeletServingRenewal({ files, units: options.ports.units, marks: new Marks(files) }),
+        kubeletServingRenewal({ files, units: options.ports.units }),
         ...controlPlaneRenewals({
           ...{ files, values, driver, nowMs: () => clock.nowMs() },
           log: options.ports.log.child('renewal'),

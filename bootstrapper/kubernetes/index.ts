@@ -28,7 +28,7 @@ export { Kubelet, type KubeletPorts } from './kubelet.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';
 export { CLIENTS, CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
-export { isKubeletServingStale, restartKubeletServing, type KubeletServingPorts } from './kubelet-serving.ts';
+export { restartKubeletServing, shownServingTimes, type KubeletServingPorts } from './kubelet-serving.ts';
 export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { startContainerRuntime } from './runtime.ts';

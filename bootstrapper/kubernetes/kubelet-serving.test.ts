@@ -1,45 +1,55 @@
 import { describe, expect, test } from '@jest/globals';
+import { certificateTimesOf, createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import { FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
-import { isKubeletServingStale, markKubeletServing, restartKubeletServing } from './kubelet-serving.ts';
-import { Marks } from './marks.ts';
+import { markKubeletServing, restartKubeletServing, shownServingTimes } from './kubelet-serving.ts';
 import { KUBELET_FILES } from './material.ts';
 import { KUBELET_UNIT } from './units.ts';
 
 const never = new AbortController().signal;
+const certificate = (nowMs: number): Promise<string> =>
+  createAuthorityPem({ commonName: 'kubelet', keyPem: generateKeyPem(), nowMs });
 
 async function createKubelet() {
   const files = new MemoryFiles();
   const units = new FakeUnits();
-  const ports = { files, units, marks: new Marks(files) };
+  const ports = { files, units };
+  const first = await certificate(Date.UTC(2026, 0, 1));
   await files.makeDirectory('/var/lib/cluster/kubernetes');
-  await files.writeAtomic(KUBELET_FILES.servingCert, 'first');
+  await files.writeAtomic(KUBELET_FILES.servingCert, first);
   units.active.add(KUBELET_UNIT);
   await markKubeletServing(ports);
-  return { files, units, ports };
+  const second = await certificate(Date.UTC(2026, 5, 1));
+  return { files, units, ports, first, second };
 }
 
 describe('the serving certificate of a kubelet', () => {
-  test('is not stale while the kubelet was started with it', async () => {
+  test('asks for nothing while the kubelet was started with the one on disk', async () => {
     const { ports } = await createKubelet();
-    expect(await isKubeletServingStale(ports, never)).toBe(false);
+    expect(await shownServingTimes(ports, never)).toBeUndefined();
   });
 
-  test('is stale when it was renewed, until the kubelet has been restarted, also by another life of the agent', async () => {
-    const { files, units, ports } = await createKubelet();
-    await files.writeAtomic(KUBELET_FILES.servingCert, 'second');
-    expect(await isKubeletServingStale({ ...ports, marks: new Marks(files) }, never)).toBe(true);
+  test('that was replaced is due when the one that is shown is, not before, until the kubelet has been restarted', async () => {
+    const { files, units, ports, first, second } = await createKubelet();
+    await files.writeAtomic(KUBELET_FILES.servingCert, second);
+    expect(await shownServingTimes(ports, never)).toEqual(certificateTimesOf(first));
     await restartKubeletServing(ports, never);
     expect(units.moves).toEqual([`restart ${KUBELET_UNIT}`]);
-    expect(await isKubeletServingStale(ports, never)).toBe(false);
+    expect(await shownServingTimes(ports, never)).toBeUndefined();
+  });
+
+  test('is long due where nobody knows which one is shown', async () => {
+    const { files, ports } = await createKubelet();
+    await files.remove(KUBELET_FILES.shownServingCert);
+    expect(await shownServingTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
   });
 
   test('is nobody’s business where no kubelet runs, or none has been given one', async () => {
-    const { files, units, ports } = await createKubelet();
-    await files.writeAtomic(KUBELET_FILES.servingCert, 'second');
+    const { files, units, ports, second } = await createKubelet();
+    await files.writeAtomic(KUBELET_FILES.servingCert, second);
     units.active.clear();
-    expect(await isKubeletServingStale(ports, never)).toBe(false);
+    expect(await shownServingTimes(ports, never)).toBeUndefined();
     units.active.add(KUBELET_UNIT);
     await files.remove(KUBELET_FILES.servingCert);
-    expect(await isKubeletServingStale(ports, never)).toBe(false);
+    expect(await shownServingTimes(ports, never)).toBeUndefined();
   });
 });

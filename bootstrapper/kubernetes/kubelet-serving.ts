@@ -1,48 +1,43 @@
 import type { FilePort } from '../../internal/file/index.ts';
+import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
-import type { Marks } from './marks.ts';
 import { KUBELET_FILES } from './material.ts';
 import { KUBELET_UNIT } from './units.ts';
 
-const MARK = 'kubelet-serving';
 const MAX_BYTES = 64 * 1024;
+const LONG_DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
 
 export interface KubeletServingPorts {
   readonly files: FilePort;
   readonly units: Pick<UnitPort, 'status' | 'restart'>;
-  readonly marks: Marks;
 }
 
-/** The kubelet has just been started with the serving certificate that is on disk. */
-export async function markKubeletServing({
-  files,
-  marks,
-}: Omit<KubeletServingPorts, 'units'>): Promise<void> {
+/** The kubelet is about to be started, or has just been, with the serving certificate that is on disk: a copy says which. */
+export async function markKubeletServing({ files }: Pick<KubeletServingPorts, 'files'>): Promise<void> {
   const bytes = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
-  if (bytes !== undefined) await marks.set(MARK, digestible(bytes));
+  if (bytes !== undefined) await files.writeAtomic(KUBELET_FILES.shownServingCert, bytes);
 }
 
 /**
- * Whether the kubelet runs and was started with another serving certificate. It follows the file, but not for those who
- * call it by its address, as the API server does: Go's crypto/tls asks for a current certificate only where a name is
- * called (Config.getCertificate), and otherwise shows the one that was read at the start.
+ * The life of the serving certificate that a running kubelet shows, when there is another one on disk. It follows the file,
+ * but not for those who call it by its address, as the API server does: Go's crypto/tls asks for a current certificate only
+ * where a name is called (Config.getCertificate), and otherwise shows the one that was read at the start. A new one that
+ * came with another role is no hurry: the kubelet is left alone until the one that it shows is due.
  */
-export async function isKubeletServingStale(
-  ports: KubeletServingPorts,
+export async function shownServingTimes(
+  { files, units }: KubeletServingPorts,
   signal: AbortSignal,
-): Promise<boolean> {
-  const { files, units, marks } = ports;
-  const bytes = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
-  if (bytes === undefined || (await marks.isSet(MARK, digestible(bytes)))) return false;
-  return (await units.status(KUBELET_UNIT, signal)).active === 'active';
+): Promise<CertificateTimes | undefined> {
+  const placed = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
+  if (placed === undefined) return undefined;
+  const shown = await files.read(KUBELET_FILES.shownServingCert, MAX_BYTES);
+  if (shown !== undefined && Buffer.from(shown).equals(placed)) return undefined;
+  if ((await units.status(KUBELET_UNIT, signal)).active !== 'active') return undefined;
+  return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
 }
 
 /** Pods go on meanwhile. A crash before the mark only restarts it once more. */
 export async function restartKubeletServing(ports: KubeletServingPorts, signal: AbortSignal): Promise<void> {
   await ports.units.restart(KUBELET_UNIT, signal);
   await markKubeletServing(ports);
-}
-
-function digestible(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('utf8');
 }

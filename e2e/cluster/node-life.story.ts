@@ -116,6 +116,14 @@ await test('a node changes its role over and over, is reset, joins anew and is l
       () => first.kubectl('get', 'nodes', '-o', 'name'),
       (text) => text.trim() === 'node/n1',
     );
+    // Only a restart clears the register of its TPM that shows the lock, and a local machine that restarts is off.
+    await eventually(
+      'the machine has ended',
+      120,
+      () => cluster.try('n2', 'true'),
+      ({ stderr }) => /it is off/.test(stderr),
+    );
+    await cluster.start('n2');
     await eventually(
       'a new key',
       180,
