@@ -1,7 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { certificateTimesOf, createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import { FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
-import { markKubeletServing, restartKubeletServing, shownServingTimes } from './kubelet-serving.ts';
+import {
+  markKubeletServing,
+  restartKubeletServing,
+  SHOWN_SERVING_CERT,
+  shownServingTimes,
+} from './kubelet-serving.ts';
 import { KUBELET_FILES } from './material.ts';
 import { KUBELET_UNIT } from './units.ts';
 
@@ -39,7 +44,7 @@ describe('the serving certificate of a kubelet', () => {
 
   test('is long due where nobody knows which one is shown', async () => {
     const { files, ports } = await createKubelet();
-    await files.remove(KUBELET_FILES.shownServingCert);
+    await files.remove(SHOWN_SERVING_CERT);
     expect(await shownServingTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
   });
 

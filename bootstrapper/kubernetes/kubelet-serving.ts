@@ -4,6 +4,8 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 import { KUBELET_FILES } from './material.ts';
 import { KUBELET_UNIT } from './units.ts';
 
+/** A copy of the one that the kubelet was started with. */
+export const SHOWN_SERVING_CERT = `${KUBELET_FILES.servingCert}.shown`;
 const MAX_BYTES = 64 * 1024;
 const LONG_DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
 
@@ -15,7 +17,7 @@ export interface KubeletServingPorts {
 /** The kubelet is about to be started, or has just been, with the serving certificate that is on disk: a copy says which. */
 export async function markKubeletServing({ files }: Pick<KubeletServingPorts, 'files'>): Promise<void> {
   const bytes = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
-  if (bytes !== undefined) await files.writeAtomic(KUBELET_FILES.shownServingCert, bytes);
+  if (bytes !== undefined) await files.writeAtomic(SHOWN_SERVING_CERT, bytes);
 }
 
 /**
@@ -30,7 +32,7 @@ export async function shownServingTimes(
 ): Promise<CertificateTimes | undefined> {
   const placed = await files.read(KUBELET_FILES.servingCert, MAX_BYTES);
   if (placed === undefined) return undefined;
-  const shown = await files.read(KUBELET_FILES.shownServingCert, MAX_BYTES);
+  const shown = await files.read(SHOWN_SERVING_CERT, MAX_BYTES);
   if (shown !== undefined && Buffer.from(shown).equals(placed)) return undefined;
   if ((await units.status(KUBELET_UNIT, signal)).active !== 'active') return undefined;
   return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));

@@ -11,8 +11,6 @@ export const KUBELET_FILES = {
   clientCert: `${KUBELET}/kubelet-client.crt`,
   servingKey: `${KUBELET}/kubelet-serving.key`,
   servingCert: `${KUBELET}/kubelet-serving.crt`,
-  /** A copy of what the kubelet was started with. */
-  shownServingCert: `${KUBELET}/kubelet-serving.shown.crt`,
   /** The Kubernetes CA: the API servers' and the kubelets' certificates are its. */
   ca: `${KUBELET}/kubernetes-ca.crt`,
 } as const;
