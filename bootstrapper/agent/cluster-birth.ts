@@ -1,3 +1,4 @@
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import type { Signer } from '../../internal/pki/index.ts';
 import { nodeLeaf } from '../../internal/pki/index.ts';
 import { Namespace, type EtcdClient } from '../../internal/etcd/index.ts';
@@ -10,6 +11,8 @@ import type { MachineEvidence } from '../attest/index.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
 import { firstMachine } from './first-machine.ts';
 import type { MachineIdentity } from './machine-identity.ts';
+
+const MINUTES_PER_DAY = 24 * 60;
 
 /** What the first node writes into the cluster it creates, and what that makes of it. */
 export async function giveBirth(
@@ -25,6 +28,7 @@ export async function giveBirth(
 ): Promise<{ readonly membership: Membership; readonly roles: readonly Role[] }> {
   const { data, machine, evidence, address, owners, signal } = options;
   const { spec } = data;
+  const settings = settingsFromSpec(spec);
   const roles = firstNodeRoles({ singleNode: spec.singleNode });
   const nowMs = ports.nowMs();
   const admission = await firstMachine(evidence, machine, { nowMs, signal });
@@ -38,12 +42,15 @@ export async function giveBirth(
       node,
       owners,
       configuration: Buffer.from(spec.configuration, 'utf8'),
-      settings: settingsFromSpec(spec),
+      settings,
       nowMs,
     },
     signal,
   );
-  const leaf = nodeLeaf({ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] });
+  const leaf = nodeLeaf({
+    ...{ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] },
+    validDays: (settings.certificates ?? DEFAULT_CERTIFICATES).nodeMinutes / MINUTES_PER_DAY,
+  });
   const membership: Membership = {
     clusterId: spec.clusterId,
     clusterName: spec.clusterName,
