@@ -111,7 +111,7 @@ export class KeySigner implements Signer {
           new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
           new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
           await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
-          await AuthorityKeyIdentifierExtension.create(ca, false, webcrypto),
+          await authorityKeyIdentifierOf(ca),
           ...(spec.names.length === 0 ? [] : [new SubjectAlternativeNameExtension([...spec.names])]),
         ],
       },
@@ -119,6 +119,16 @@ export class KeySigner implements Signer {
     );
     return pem(certificate);
   }
+}
+
+/**
+ * RFC 5280 4.2.1.1: what the authority says of itself. Others derive that otherwise than we do (Go takes SHA-256 by RFC
+ * 7093), and OpenSSL takes an issuer whose identifier differs for another one.
+ */
+async function authorityKeyIdentifierOf(ca: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
+  const own = ca.getExtension(SubjectKeyIdentifierExtension);
+  if (own === null) return AuthorityKeyIdentifierExtension.create(ca, false, webcrypto);
+  return new AuthorityKeyIdentifierExtension(own.keyId, false);
 }
 
 const PURPOSES = { server: ExtendedKeyUsage.serverAuth, client: ExtendedKeyUsage.clientAuth } as const;

@@ -1,5 +1,13 @@
+import 'reflect-metadata';
 import { describe, expect, test } from '@jest/globals';
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, webcrypto, X509Certificate } from 'node:crypto';
+import {
+  BasicConstraintsExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectKeyIdentifierExtension,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
 import { Secret } from '../secret/index.ts';
 import { createAuthorityPem, KeySigner } from './authority.ts';
 import { generateKeyPem, nodeIdOf, pubKeyOf } from './keys.ts';
@@ -19,6 +27,46 @@ async function createSigner(nowMs = NOW) {
 
 const ed25519 = () =>
   new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+
+/** An authority that derived its identifier as kubeadm's do: otherwise than ours. */
+async function createForeignSigner(): Promise<KeySigner> {
+  const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
+  const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const ca = await X509CertificateGenerator.createSelfSigned(
+    {
+      name: [{ CN: ['kubernetes'] }],
+      ...{ notBefore: new Date(NOW - DAY_MS), notAfter: new Date(NOW + DAY_MS) },
+      signingAlgorithm: algorithm,
+      keys,
+      extensions: [
+        new BasicConstraintsExtension(true, 0, true),
+        new KeyUsagesExtension(KeyUsageFlags.keyCertSign, true),
+        new SubjectKeyIdentifierExtension('00112233445566778899aabbccddeeff00112233'),
+      ],
+    },
+    webcrypto,
+  );
+  const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', keys.privateKey));
+  const keyPem = createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }).export({
+    type: 'pkcs8',
+    format: 'pem',
+  });
+  return new KeySigner({
+    caPem: ca.toString('pem'),
+    keyPem: new Secret(keyPem.toString()),
+    nowMs: () => NOW,
+  });
+}
+
+test('what is issued names its authority by the identifier that the authority has, however it came by it', async () => {
+  const signer = await createForeignSigner();
+  const pem = await signer.issue({
+    ...{ commonName: 'kube-apiserver', pubKeyDer: pubKeyOf(generateKeyPem()), usages: ['server'], names: [] },
+    validDays: 1,
+  });
+  // OpenSSL's answer, and so what Node's TLS does.
+  expect(new X509Certificate(pem).checkIssued(new X509Certificate(signer.caPem))).toBe(true);
+});
 
 describe('certificates of members', () => {
   test.each([
