@@ -35,6 +35,11 @@ export const joinErrors = defineErrors({
     'The keys for the ticket are not what they should be, or not signed by the machine that asks.',
     ALTERED,
   ),
+  'join-hung-up': {
+    ...{ fault: 'peer', exit: 'unreachable', retryable: true },
+    meaning: 'The machine ended the call before it was its turn.',
+    fix: 'Nothing: a machine that asks several control planes at once keeps one of them.',
+  },
   'join-silent': passing(
     'The machine did not take its turn in time.',
     'See what keeps its agent or its TPM busy.',

@@ -37,10 +37,11 @@ export class Turns {
       if (!(error instanceof TimeoutError)) throw error;
       throw new JoinError('join-silent', limit.what, { cause: error });
     }
-    throw outOfTurn(due, undefined);
+    // No verdict on anybody: nothing of it is written down.
+    throw new JoinError('join-hung-up', limit.what);
   }
 }
 
 function outOfTurn(due: string, got: string | undefined): JoinError {
-  return new JoinError('join-message-malformed', `waiting for ${due}: got ${got ?? 'nothing'}`);
+  return new JoinError('join-message-malformed', `waiting for ${due}: got ${got ?? 'an empty message'}`);
 }
