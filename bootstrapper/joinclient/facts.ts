@@ -1,6 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
+import { CLOCK_TOLERANCE_MS } from '../../internal/pki/index.ts';
 import type { FactSchema } from '../../joinservice/joinproto/gen/join_pb.js';
+import { joinClientErrors } from './errors.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';
 
 const MAX_FACTS = 16;
@@ -24,8 +26,13 @@ export class FactBook {
       expected: 'a provisioned key',
       actual: 'signed by one',
     });
-    const seconds = Math.round(clockOffsetMs / 1000);
-    this.#note('clock', { outcome: 'pass', expected: '±300 s', actual: `${seconds} s` });
+    const isNear = Math.abs(clockOffsetMs) <= CLOCK_TOLERANCE_MS;
+    this.#note('clock', {
+      outcome: isNear ? 'pass' : 'fail',
+      expected: '±300 s',
+      actual: `${Math.round(clockOffsetMs / 1000)} s`,
+      ...(isNear ? {} : { fix: joinClientErrors['joinclient-clock-off'].fix, code: 'joinclient-clock-off' }),
+    });
   }
 
   failed(endpoint: string, error: unknown): void {

@@ -21,6 +21,7 @@ const clock = new SystemClock();
 const refusals = defineErrors({
   'join-refused': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'no', fix: '' },
   'join-busy': { fault: 'system', exit: 'unreachable', retryable: true, meaning: 'later', fix: '' },
+  'join-clock-off': { fault: 'peer', exit: 'refused', retryable: true, meaning: 'clock', fix: '' },
   'join-ticket-used': { fault: 'peer', exit: 'refused', retryable: false, meaning: 'used', fix: '' },
 });
 const refused = (code: keyof typeof refusals): CodedError => new CodedError(refusals, code, 'deciding');
@@ -318,5 +319,32 @@ describe('JoinClient', () => {
     expect(cluster.said).toContain('hello');
     offsetMs = 0;
     using _granted = await admitting;
+  });
+
+  test('refused for its clock it says by how many seconds, and goes on when the clock is right', async () => {
+    let offsetMs = -3_600_000;
+    cluster.behaviour.decide = async function* (nodeId) {
+      if (offsetMs !== 0) throw refused('join-clock-off');
+      yield* cluster.admitted(nodeId);
+    };
+    const { client } = createMachine({ nowMs: () => clock.nowMs() + offsetMs });
+    const admitting = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-clock-off');
+    const now = client.status.peek();
+    expect(now.set && JSON.stringify(now.value)).toMatch(/this machine is 3600 s behind/);
+    offsetMs = 0;
+    using _granted = await admitting;
+  });
+
+  test('a cluster that refuses a clock which is right is told as it is', async () => {
+    cluster.behaviour.decide = async function* () {
+      await Promise.resolve();
+      throw refused('join-clock-off');
+    };
+    const { client } = createMachine();
+    const asking = client.admit(life.signal);
+    expect(await firstProblem(client)).toBe('join-clock-off');
+    life.abort();
+    await expect(asking).rejects.toThrow();
   });
 });

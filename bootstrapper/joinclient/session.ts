@@ -2,7 +2,13 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
+import {
+  createClient,
+  RemoteError,
+  RpcChannel,
+  type Client,
+  type Upgrade,
+} from '../../internal/rpc/index.ts';
 import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
 import {
   Join,
@@ -114,7 +120,7 @@ export class JoinSession implements Disposable {
     };
     outbox.say({ message: { case: 'hello', value: hello } });
     for (;;) {
-      const event = await this.#abortable(() => next(events), signal);
+      const event = await this.#abortable(() => this.#verdict(next(events)), signal);
       if (event.case === 'challenge') await this.#answer(event.value.challenge, signal);
       else if (event.case === 'waiting') onWaiting(event.value);
       else if (event.case === 'admitted') {
@@ -162,6 +168,16 @@ export class JoinSession implements Disposable {
     const { outbox, session } = this.#parts;
     const answer = await evidence.answerChallenge(decodeChallenge(challenge), session, signal);
     outbox.say({ message: { case: 'challengeAnswer', value: { answer } } });
+  }
+
+  /** A cluster that refuses a clock tells its code only; how far it is off is known here, to the second. */
+  async #verdict<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (error instanceof RemoteError && error.code === 'join-clock-off') checkClock(this.cluster);
+      throw error;
+    }
   }
 
   /** Leaving ends the stream, so that nobody waits at the other end for a machine that has gone. */

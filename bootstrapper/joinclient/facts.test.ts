@@ -1,0 +1,32 @@
+import { expect, test } from '@jest/globals';
+import { joinClientErrors } from './errors.ts';
+import { FactBook } from './facts.ts';
+
+const cluster = {
+  clusterId: 'c',
+  clusterName: 'test',
+  clusterCaPem: '',
+  epoch: 1,
+  serverId: 'node-1',
+};
+
+test.each([
+  { offsetMs: 300_000, want: { outcome: 'pass', actual: '300 s', fix: '', code: undefined } },
+  { offsetMs: -299_000, want: { outcome: 'pass', actual: '-299 s', fix: '', code: undefined } },
+  {
+    offsetMs: -3_600_000,
+    want: {
+      outcome: 'fail',
+      actual: '-3600 s',
+      fix: joinClientErrors['joinclient-clock-off'].fix,
+      code: 'joinclient-clock-off',
+    },
+  },
+])('a clock that is $offsetMs ms off is told as it is, with what to do about it', ({ offsetMs, want }) => {
+  const facts = new FactBook(() => 1);
+  facts.reached('192.0.2.1:9090', { ...cluster, clockOffsetMs: offsetMs });
+  const clock = facts.list().find(({ name }) => name === 'clock');
+  expect({ outcome: clock?.outcome, actual: clock?.actual, fix: clock?.fix, code: clock?.code }).toEqual(
+    want,
+  );
+});
