@@ -1,10 +1,12 @@
 import type { JoinRecord, NodeRecord } from '../../internal/records/index.ts';
-import type { Decision, Grant } from './policy.ts';
+import { CLOCK_TOLERANCE_MS, type Decision, type Grant } from './policy.ts';
 import type { Asking } from './asking.ts';
+import type { JoinErrorCode } from './errors.ts';
 
 const MINUTE_MS = 60_000;
 /** What policy admits has an hour to lock itself and commit; it asks anew as often as it likes. */
 export const POLICY_ADMISSION_MS = 60 * MINUTE_MS;
+const CLOCK_OFF: JoinErrorCode = 'join-clock-off';
 /** A request that changes nothing is written down this often. */
 const SEEN_MS = 10 * MINUTE_MS;
 
@@ -33,6 +35,8 @@ export function isNews(join: JoinRecord, record: JoinRecord, nowMs: number): boo
       claimed.address,
       claimed.name,
       claimed.roles,
+      // Refused for another clock than before: who mends it in steps sees each of them.
+      code === CLOCK_OFF ? Math.round(claimed.clockOffsetMs / CLOCK_TOLERANCE_MS) : 0,
     ]);
   if (essence(join) !== essence(record)) return true;
   const isRunningOut = (join.decision?.expiresMs ?? Infinity) - nowMs < POLICY_ADMISSION_MS / 2;

@@ -201,6 +201,21 @@ describe('requests that are open', () => {
     expect(await desk.keys('traces/')).not.toContain('traces/node-0');
   }, 60_000);
 
+  test('of a machine whose clock is off name the newest offset, and are written once for each', async () => {
+    const desk = deskWith();
+    const ask = async (clockOffsetMs: number): Promise<unknown> => {
+      const asking = machine(1, {}, { clockOffsetMs });
+      await expect(desk.admissions.consider(at(asking), never)).rejects.toEqual(coded('join-clock-off'));
+      const key = records.join.key('node-1');
+      const entry = await desk.etcd.get(key, { signal: never });
+      const { claimed, attempts } = records.join.decode(key, entry?.value ?? new Uint8Array());
+      return [claimed.clockOffsetMs, attempts];
+    };
+    expect(await ask(60 * MINUTE_MS)).toEqual([60 * MINUTE_MS, 1]);
+    expect(await ask(60 * MINUTE_MS + 300)).toEqual([60 * MINUTE_MS, 1]);
+    expect(await ask(-60 * MINUTE_MS)).toEqual([-60 * MINUTE_MS, 2]);
+  });
+
   test('those that nobody asks for any more are swept, with their traces; members and living ones stay', async () => {
     const desk = deskWith();
     await desk.admissions.consider(at(machine(1)), never);
