@@ -9,11 +9,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 export class SlowWire implements AsyncDisposable {
   /** Each way, ms. */
   delayMs = 0;
-  /** Bytes of an answer after which everything is cut; undefined: never. Counted from when it was set. */
+  /** Bytes of an answer after which everything is cut; undefined: never. */
   #cutAfter: number | undefined;
-  #carried = 0;
   /** How often it was cut. */
   cuts = 0;
+  /** Bytes of the longest answer that came through whole. */
+  longestAnswer = 0;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
@@ -36,9 +37,11 @@ export class SlowWire implements AsyncDisposable {
     return `${address.address}:${address.port}`;
   }
 
-  /** The next answer that is longer than so many bytes is lost, and its connection with it. Once. */
+  /**
+   * The next answer that is longer than so many bytes is lost, and its connection with it. Once. An answer is what comes
+   * on one connection between two words of who asks.
+   */
   loseAnswerAfter(bytes: number): void {
-    this.#carried = 0;
     this.#cutAfter = bytes;
   }
 
@@ -57,12 +60,16 @@ export class SlowWire implements AsyncDisposable {
         far.destroy();
       });
     }
-    void this.#carry(near, far);
-    void this.#carry(far, near, (bytes) => this.#isLost(bytes));
+    let answered = 0;
+    void this.#carry(near, far, () => {
+      answered = 0;
+      return false;
+    });
+    void this.#carry(far, near, (bytes) => this.#isLost((answered += bytes)));
   }
 
   /** In order, each piece as late as the last one. */
-  async #carry(from: Socket, to: Socket, isLost: (bytes: number) => boolean = () => false): Promise<void> {
+  async #carry(from: Socket, to: Socket, isLost: (bytes: number) => boolean): Promise<void> {
     try {
       for await (const piece of from as AsyncIterable<Buffer>) {
         if (isLost(piece.length)) {
@@ -79,9 +86,11 @@ export class SlowWire implements AsyncDisposable {
     }
   }
 
-  #isLost(bytes: number): boolean {
-    this.#carried += bytes;
-    if (this.#cutAfter === undefined || this.#carried <= this.#cutAfter) return false;
+  #isLost(answered: number): boolean {
+    if (this.#cutAfter === undefined || answered <= this.#cutAfter) {
+      this.longestAnswer = Math.max(this.longestAnswer, answered);
+      return false;
+    }
     this.#cutAfter = undefined;
     this.cuts += 1;
     return true;
