@@ -3,6 +3,7 @@ import {
   NodeHealth,
   NodeRole,
   NodeState,
+  type DirectoryEntry,
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
@@ -147,42 +148,14 @@ export async function awaitProofs(context: CommandContext, node: Node): Promise<
 /** Each asked anew; an answer that could not be had proves nothing. */
 async function lookForTraces(context: CommandContext, node: Node): Promise<readonly RemovalProof[]> {
   const { nodeId, name } = node;
-  const unknownNode = (error: unknown): boolean =>
-    error instanceof CodedError && error.code === 'curator-node-unknown';
-  return Promise.all([
-    ...(await curatorsNow(context)).flatMap((curator) => [
-      proof(context, `its record at ${curator}`, async () => {
-        try {
-          await ask(context, (client, call) => client.getNode({ node: nodeId }, call), curator);
-          return [false, 'is there'];
-        } catch (error) {
-          if (!unknownNode(error)) throw error;
-          return [true, 'unknown: its key is refused from now on'];
-        }
-      }),
-      proof(context, `its stream to ${curator}`, async () => {
-        try {
-          const call = { signal: context.signal, timeoutMs: 10_000 };
-          await ask(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), curator);
-          return [false, 'still answers'];
-        } catch (error) {
-          if (!unknownNode(error)) throw error;
-          return [true, 'cut'];
-        }
-      }),
-    ]),
-    ...(await apiServersNow(context)).map((server) =>
-      proof(context, `its kubelet at ${server}`, () =>
-        withKubernetes(
-          context,
-          async (client): Promise<readonly [boolean, string]> => {
-            const { denied, reason } = await reviewKubelet(client, node, context.signal);
-            return denied ? [true, `denied: ${printable(reason)}`] : [false, 'is not denied'];
-          },
-          server,
-        ),
-      ),
-    ),
+  const { live, silent } = await controlPlanesNow(context);
+  const notAsked = silent.map((other) => ({
+    what: `control plane ${printable(other)}`,
+    ok: true,
+    actual: 'is silent and was not asked: it lets nobody in before it has read the records',
+  }));
+  const proofs = await Promise.all([
+    ...live.flatMap((curator) => proofsAt(context, node, curator)),
     proof(context, 'the directory of control planes', async () => {
       const { directory } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
       const isThere = directory.some((entry) => entry.nodeId === nodeId);
@@ -203,18 +176,85 @@ async function lookForTraces(context: CommandContext, node: Node): Promise<reado
       }),
     ),
   ]);
+  return [...proofs, ...notAsked];
 }
 
-/** Every curator that there is; each must refuse by itself. */
-async function curatorsNow(context: CommandContext): Promise<readonly string[]> {
-  const { directory } = await ask(context, (curator, call) => curator.getClusterInfo({}, call));
-  return directory.map(({ curatorEndpoint }) => curatorEndpoint).filter((each) => each !== '');
+/** What one control plane says, for each decides by itself. */
+function proofsAt(context: CommandContext, node: Node, curator: string): readonly Promise<RemovalProof>[] {
+  const { nodeId } = node;
+  const refused = async (
+    look: () => Promise<unknown>,
+    found: string,
+    gone: string,
+  ): Promise<readonly [boolean, string]> => {
+    try {
+      await look();
+      return [false, found];
+    } catch (error) {
+      if (!(error instanceof CodedError) || error.code !== 'curator-node-unknown') throw error;
+      return [true, gone];
+    }
+  };
+  const server = `https://${curator.replace(/:\d+$/, '')}:${API_PORT}`;
+  return [
+    proof(context, `its record at ${curator}`, () =>
+      refused(
+        () => ask(context, (client, call) => client.getNode({ node: nodeId }, call), curator),
+        'is there',
+        'unknown: its key is refused from now on',
+      ),
+    ),
+    proof(context, `its stream to ${curator}`, () => {
+      const call = { signal: context.signal, timeoutMs: 10_000 };
+      return refused(
+        () => ask(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), curator),
+        'still answers',
+        'cut',
+      );
+    }),
+    proof(context, `its kubelet at ${server}`, () =>
+      withKubernetes(
+        context,
+        async (client): Promise<readonly [boolean, string]> => {
+          const { denied, reason } = await reviewKubelet(client, node, context.signal);
+          return denied ? [true, `denied: ${printable(reason)}`] : [false, 'is not denied'];
+        },
+        server,
+      ),
+    ),
+  ];
 }
 
-/** Each control plane has one, and each decides by itself. */
-async function apiServersNow(context: CommandContext): Promise<readonly string[]> {
-  const curators = await curatorsNow(context);
-  return curators.map((endpoint) => `https://${endpoint.replace(/:\d+$/, '')}:${API_PORT}`);
+/** Each of them must refuse by itself. */
+async function controlPlanesNow(context: CommandContext): Promise<ControlPlanes> {
+  return ask(context, async (curator, call) => {
+    const [{ directory }, { nodes }] = await Promise.all([
+      curator.getClusterInfo({}, call),
+      curator.listNodes({}, call),
+    ]);
+    return controlPlanesFrom(directory, nodes);
+  });
+}
+
+export interface ControlPlanes {
+  /** Curators that can be asked, "HOST:PORT". */
+  readonly live: readonly string[];
+  /** Names of those that have not beaten for so long that they count as gone: of several that are lost, one is removed after the other. */
+  readonly silent: readonly string[];
+}
+
+export function controlPlanesFrom(
+  directory: readonly Pick<DirectoryEntry, 'nodeId' | 'name' | 'curatorEndpoint'>[],
+  nodes: readonly Pick<Node, 'nodeId' | 'health'>[],
+): ControlPlanes {
+  const gone = new Set(
+    nodes.filter(({ health }) => health === NodeHealth.TIMEOUT).map(({ nodeId }) => nodeId),
+  );
+  const named = directory.filter(({ curatorEndpoint }) => curatorEndpoint !== '');
+  return {
+    live: named.filter(({ nodeId }) => !gone.has(nodeId)).map(({ curatorEndpoint }) => curatorEndpoint),
+    silent: named.filter(({ nodeId }) => gone.has(nodeId)).map(({ name }) => name),
+  };
 }
 
 async function proof(

@@ -1,6 +1,7 @@
 import type { DescService } from '@bufbuild/protobuf';
 import type { X509Certificate } from 'node:crypto';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { CodedError } from '../../internal/errors/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
 import {
   createClient,
@@ -28,7 +29,7 @@ export interface AskOptions {
 }
 
 /**
- * Asks the first curator that answers: every one of them serves every call. Our proof is an operator's certificate, theirs
+ * Asks the first curator that serves: every one that has its etcd serves every call. Our proof is an operator's certificate, theirs
  * a node certificate of this cluster.
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`
  */
@@ -57,8 +58,10 @@ export async function askCurator<T>(
       return await ask(createClient(Curator, channel), options, (service) => createClient(service, channel));
     } catch (error) {
       context.signal.throwIfAborted();
-      if (!(error instanceof RpcError) || !error.retryable) throw error;
-      last = error;
+      const isCutOff = isEtcdSilent(error);
+      if (!isCutOff && !(error instanceof RpcError && error.retryable)) throw error;
+      // A curator without its etcd tells more than a machine that is off.
+      if (isCutOff || !isEtcdSilent(last)) last = error;
     }
   }
   throw new ClusterError(
@@ -66,4 +69,9 @@ export async function askCurator<T>(
     `asking the curators at ${endpoints.join(', ') || 'no endpoint'}`,
     { cause: last },
   );
+}
+
+/** From a curator that is cut off from the others, or has no quorum: another one may have it. */
+function isEtcdSilent(error: unknown): boolean {
+  return error instanceof CodedError && error.retryable && String(error.code).startsWith('etcd-');
 }

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator, NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { SystemClock } from '../../internal/clock/index.ts';
+import { EtcdError } from '../../internal/etcd/index.ts';
 import { renderKubeconfig } from '../../internal/kube/index.ts';
 import {
   createAuthorityPem,
@@ -95,8 +96,13 @@ async function createSigner(commonName: string): Promise<KeySigner> {
   return new KeySigner({ caPem, keyPem, nowMs: () => Date.now() });
 }
 
+const cutOff = () => Promise.reject(new EtcdError('etcd-unavailable', 'reading the record of the cluster'));
+
 /** A curator that is a node of `signer`'s cluster and knows its members. */
-async function startCurator(signer: KeySigner): Promise<string> {
+async function startCurator(
+  signer: KeySigner,
+  calls: Partial<Handlers<typeof Curator, string>> = {},
+): Promise<string> {
   const keyPem = generateKeyPem();
   const certPem = await signer.issue(
     nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses: ['127.0.0.1'] }),
@@ -108,7 +114,7 @@ async function startCurator(signer: KeySigner): Promise<string> {
       accept: (shown) => verifyMember(shown, trust).kind,
     }),
     services: [
-      implement(Curator, handlers),
+      implement(Curator, { ...handlers, ...calls }),
       implement(Admission, { ...admissionUnused, ...admission } as never),
     ],
     disclose: 'chain',
@@ -176,6 +182,17 @@ describe('runNodeList()', () => {
     expect(table[1]).toMatch(/^n1 /);
   });
 
+  test('asks the next curator when the first one is cut off from the others', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+        await startCurator(signer),
+      ]),
+    );
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
+  });
+
   test('says that no curator answers', async () => {
     const context = contextOf(await start(async () => ['127.0.0.1:1']));
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
@@ -221,6 +238,18 @@ test('runStatus() shows what can be had, says what can not and ends as unhealthy
   expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
   expect(text).toContain('joins       2 machines to be decided about');
   expect(text).toContain('! certificate node of n1 has run out');
+});
+
+test('runStatus() says that the quorum is lost also when the machines that are off are asked last', async () => {
+  const context = contextOf(
+    await start(async (signer) => [
+      await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+      '127.0.0.1:1',
+    ]),
+  );
+  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  const [said] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+  expect(said).toMatch(/^quorum +LOST/m);
 });
 
 describe('runKubeconfig()', () => {

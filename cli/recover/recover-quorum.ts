@@ -1,5 +1,6 @@
 import { Machine, type QuorumMember, type SurveyQuorumResponse } from '../../initproto/gen/machine_pb.js';
-import { createClient, RpcError, type Client } from '../../internal/rpc/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import { createClient, type Client } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -10,6 +11,8 @@ const CALL_MS = 30_000;
 const POLL_MS = 1_000;
 /** Copying and restoring the largest database that etcd may have. */
 const DONE_MS = 15 * 60_000;
+/** It took the order and so has data: it says this while it has not read yet who it is. */
+const NOT_YET = 'consensus-not-recoverable';
 
 export interface RecoverQuorumOptions {
   /** The name of the cluster, typed by whoever accepts the loss. */
@@ -95,7 +98,7 @@ async function look(machine: MachineClient, signal: AbortSignal): Promise<Survey
     return await machine.surveyQuorum({}, { signal, timeoutMs: CALL_MS });
   } catch (error) {
     signal.throwIfAborted();
-    if (error instanceof RpcError && error.retryable) return undefined;
+    if (error instanceof CodedError && (error.retryable || error.code === NOT_YET)) return undefined;
     throw error;
   }
 }

@@ -5,6 +5,7 @@ import {
   SurveyQuorumResponseSchema,
   type SurveyQuorumResponse,
 } from '../../initproto/gen/machine_pb.js';
+import { CodedError } from '../../internal/errors/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -23,9 +24,24 @@ const lost: Survey = {
 };
 const alone: Survey = { ...lost, epoch: 2n, own: { ...lost.own, hasLeader: true }, losses: [] };
 const away = new RpcError('rpc-unreachable', 'asking the agent');
+const reading = 'consensus-not-recoverable';
+/** An agent that has just started and has not read yet which cluster it belongs to. */
+const blank = new CodedError(
+  {
+    [reading]: {
+      fault: 'operator',
+      exit: 'precondition',
+      retryable: false,
+      meaning: 'It has none.',
+      fix: '-',
+    },
+  },
+  reading,
+  'looking for data of etcd',
+);
 
 /** An agent that answers each survey with the next of these, and the last one from then on. */
-function setUp(...surveys: (Survey | RpcError)[]) {
+function setUp(...surveys: (Survey | CodedError)[]) {
   const clock = new FakeClock();
   const host = new RecordingHost();
   const ordered: string[] = [];
@@ -39,7 +55,7 @@ function setUp(...surveys: (Survey | RpcError)[]) {
   const machine = {
     surveyQuorum: async (): Promise<SurveyQuorumResponse> => {
       const next = surveys.length > 1 ? surveys.shift() : surveys[0];
-      if (next instanceof RpcError) throw next;
+      if (next instanceof CodedError) throw next;
       return create(SurveyQuorumResponseSchema, next ?? {});
     },
     recoverQuorum: async ({ clusterName = '' }: { clusterName?: string }) => {
@@ -88,10 +104,16 @@ describe('cluster recover quorum', () => {
   });
 
   test('orders, waits while the agent starts anew, and says what is to be done next', async () => {
-    const { run, ordered, host } = setUp(lost, away, away, { ...lost, isOrdered: true }, alone);
+    const { run, ordered, host } = setUp(lost, away, away, blank, { ...lost, isOrdered: true }, alone);
     expect(await run('blue')).toBeUndefined();
     expect(ordered).toEqual(['blue']);
     expect(host.answered).toMatchObject({ epoch: 2, own: { hasLeader: true } });
+  });
+
+  test('is refused on a machine that has no data of etcd', async () => {
+    const { run, ordered } = setUp(blank);
+    expect(await run('blue')).toBe(blank);
+    expect(ordered).toEqual([]);
   });
 
   test('run again while an order waits, only follows it', async () => {
