@@ -135,6 +135,13 @@ describe('attest collateral refresh', () => {
     expect(await store().seenEvaluationNumber()).toBe(18);
   });
 
+  test('nor to an older CRL, though it is current', async () => {
+    await refresh();
+    const older = issueCrl({ issuer: amd.ark, thisUpdateMs: TEST_NOW_MS - 9 * 86_400_000 });
+    answers.set('/vcek/v1/Milan/crl', { body: older });
+    await expect(refresh()).rejects.toMatchObject({ code: 'collateral-older' });
+  });
+
   const forger = new TestIntel();
   test.each([
     {

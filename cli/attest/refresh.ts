@@ -40,8 +40,9 @@ export async function runCollateralRefresh(
   });
   const nowMs = clock.nowMs();
   const seenEvaluationNumber = await store.seenEvaluationNumber();
+  const before = (await store.bundle())?.items ?? [];
   const evaluationNumber = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
-    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber })),
+    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber, before })),
   );
   await store.replace({ assembledMs: nowMs, items }, evaluationNumber);
   const { data, text } = collateralTable(items.map((item) => ageOf(item, nowMs)));

@@ -1,7 +1,9 @@
 import { toBinary } from '@bufbuild/protobuf';
 import {
   checkCollateral,
+  MAX_HANDED_ON_BYTES,
   parseBundle,
+  type CollateralItem,
   type ManufacturerTrust,
 } from '../../internal/attestation/collateral/index.ts';
 import { AttestationError } from '../../internal/attestation/index.ts';
@@ -13,9 +15,6 @@ import type { Handlers } from '../../internal/rpc/index.ts';
 import { nameOfCaller, refuse, type Caller, type Mutations } from '../curator/index.ts';
 import { PutCollateralRequestSchema, type Admission } from '../curatorproto/gen/admission_pb.js';
 import { AdminError } from './errors.ts';
-
-/** One value of etcd takes 1.5 MiB, and base64 a third more than the bytes. */
-const MAX_BUNDLE_BYTES = 1_000_000;
 
 export interface CollateralAdminParts {
   readonly etcd: KeySpace;
@@ -46,7 +45,7 @@ export function collateralHandlers(
     },
     putCollateral: async (request, { peer, signal }) => {
       const { bundle } = request;
-      if (bundle.length > MAX_BUNDLE_BYTES) refuse('bundle', `at most ${MAX_BUNDLE_BYTES} bytes`);
+      if (bundle.length > MAX_HANDED_ON_BYTES) refuse('bundle', `at most ${MAX_HANDED_ON_BYTES} bytes`);
       const mutation = {
         caller: peer,
         method: 'PutCollateral',
@@ -57,8 +56,8 @@ export function collateralHandlers(
       };
       await mutations.run(mutation, async () => {
         const entry = await etcd.get(COLLATERAL_KEY, { signal });
-        const before = entry && records.collateral.decode(entry.key, entry.value).evaluationNumber;
-        const judged = judge(bundle, { manufacturers, nowMs: clock.nowMs(), seen: before ?? 0 });
+        const before = entry && records.collateral.decode(entry.key, entry.value);
+        const judged = judge(bundle, { manufacturers, nowMs: clock.nowMs(), before });
         const record: CollateralRecord = {
           version: 1,
           bundle: Buffer.from(bundle).toString('base64'),
@@ -85,15 +84,25 @@ async function read(etcd: KeySpace, signal: AbortSignal): Promise<CollateralReco
 /** Every document is verified again where it is used; this keeps a bad bundle from replacing a good one. */
 function judge(
   bundle: Uint8Array,
-  at: { readonly manufacturers: ManufacturerTrust; readonly nowMs: number; readonly seen: number },
+  at: {
+    readonly manufacturers: ManufacturerTrust;
+    readonly nowMs: number;
+    readonly before: CollateralRecord | undefined;
+  },
 ): { readonly evaluationNumber: number; readonly documents: number } {
+  const seen = at.before?.evaluationNumber ?? 0;
+  const before = at.before === undefined ? [] : itemsOf(Buffer.from(at.before.bundle, 'base64'));
   try {
-    const { items } = parseBundle(Buffer.from(bundle).toString('utf8'));
-    const options = { trust: at.manufacturers, nowMs: at.nowMs, seenEvaluationNumber: at.seen };
-    const evaluationNumber = Math.max(at.seen, checkCollateral(items, options));
+    const items = itemsOf(bundle);
+    const options = { trust: at.manufacturers, nowMs: at.nowMs, seenEvaluationNumber: seen, before };
+    const evaluationNumber = Math.max(seen, checkCollateral(items, options));
     return { evaluationNumber, documents: items.length };
   } catch (cause) {
     if (!(cause instanceof AttestationError) && !(cause instanceof CodedError)) throw cause;
     throw new AdminError('admin-collateral-refused', 'verifying collateral that was handed on', { cause });
   }
+}
+
+function itemsOf(bundle: Uint8Array): readonly CollateralItem[] {
+  return parseBundle(Buffer.from(bundle).toString('utf8')).items;
 }

@@ -92,6 +92,19 @@ describe('collateral that operators hand on', () => {
 
   const hostile = [
     { name: 'that is older than what was used', given: () => bundleOf(documents(16)) },
+    {
+      name: 'with a CRL that is current and older than the one that is there',
+      given: () =>
+        bundleOf([
+          ...documents().filter(({ kind }) => kind !== 'crl'),
+          ...intel.collateral().crls.map((der) => ({ kind: 'crl', der }) as const),
+          { kind: 'crl', der: issueCrl({ issuer: amd.ark, thisUpdateMs: TEST_NOW_MS - 9 * 86_400_000 }) },
+        ]),
+    },
+    {
+      name: 'with a list of Intel’s platform authority that another made',
+      given: () => bundleOf([...documents(), { kind: 'crl', der: issueCrl({ issuer: forger.authority }) }]),
+    },
     { name: 'that another Intel signed', given: () => bundleOf(documents(17, forger)) },
     { name: 'that is cut off', given: () => bundleOf(documents()).subarray(0, 2000) },
     { name: 'that is no bundle', given: () => Buffer.from('hello') },

@@ -19,6 +19,9 @@ export interface CollateralBundle {
 }
 
 const MAX_BUNDLE_BYTES = 8 << 20;
+
+/** What is handed on is at most so large: one value of etcd takes 1.5 MiB, and base64 a third more than the bytes. */
+export const MAX_HANDED_ON_BYTES = 1_000_000;
 const ORGANIZATION = '2.5.4.10';
 
 const base64 = z.string().transform((text, context) => {
@@ -51,11 +54,12 @@ export function encodeBundle(bundle: CollateralBundle): string {
 /** Throws a `CollateralError`, nothing else. */
 export function parseBundle(text: string): CollateralBundle {
   if (text.length > MAX_BUNDLE_BYTES)
-    throw new CollateralError(`reading a collateral bundle: ${text.length} bytes`);
+    throw new CollateralError('collateral-malformed', `reading a collateral bundle: ${text.length} bytes`);
   const parsed = schema.safeParse(parseJson(text));
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
     throw new CollateralError(
+      'collateral-malformed',
       `reading a collateral bundle: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`,
     );
   }
@@ -93,7 +97,9 @@ export function collateralFrom(items: readonly CollateralItem[]): Pick<Collatera
 }
 
 /** By the organization in the name. It only sorts: what is in the wrong heap fails there. */
-function makerOf(item: Extract<CollateralItem, { readonly der: Uint8Array }>): 'amd' | 'intel' | undefined {
+export function makerOf(
+  item: Extract<CollateralItem, { readonly der: Uint8Array }>,
+): 'amd' | 'intel' | undefined {
   const organization = attributeOf(nameOf(item), ORGANIZATION);
   if (organization === 'Advanced Micro Devices') return 'amd';
   return organization === 'Intel Corporation' ? 'intel' : undefined;
@@ -103,7 +109,8 @@ function nameOf(item: Extract<CollateralItem, { readonly der: Uint8Array }>): Di
   try {
     return item.kind === 'crl' ? parseCrl(item.der).issuer : parseCertificate(item.der).issuer;
   } catch (cause) {
-    if (cause instanceof X509Error) throw new CollateralError(`reading a ${item.kind}`, { cause });
+    if (cause instanceof X509Error)
+      throw new CollateralError('collateral-malformed', `reading a ${item.kind}`, { cause });
     throw cause;
   }
 }

@@ -8,12 +8,20 @@ export const collateralErrors = defineErrors({
     meaning: 'A collateral file is none of the known formats, or is cut off or altered.',
     fix: 'Known are: our own bundle, certificates and CRLs in PEM or DER, TCB info and QE identity as Intel’s service answers them, and quote collateral in JSON.',
   },
+  'collateral-older': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'One of the documents is older than the one of its kind that is in force. Old documents can hide what was revoked since.',
+    fix: 'Fetch them anew with `cluster attest collateral refresh`. If they are new, what they come from plays old ones.',
+  },
 });
 
 export type CollateralErrorCode = keyof typeof collateralErrors;
 
 export class CollateralError extends CodedError<CollateralErrorCode> {
-  constructor(message: string, options?: CodedErrorOptions) {
-    super(collateralErrors, 'collateral-malformed', message, options);
+  constructor(code: CollateralErrorCode, message: string, options?: CodedErrorOptions) {
+    super(collateralErrors, code, message, options);
   }
 }

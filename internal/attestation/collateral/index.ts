@@ -3,13 +3,21 @@
  * one bundle, the cluster hands it on, and validators never touch a network.
  *
  *   files of the manufacturers ─readCollateralFile─▶ items ─encodeBundle─▶ bundle ─collateralFrom─▶ validators
- *                                                       └─ageOf─▶ the table of ages
+ *                                                       ├─ageOf─▶ the table of ages
+ *                                                       └─checkCollateral─▶ may take the place of an older one
  *
  * Nothing here is trusted for where it lies: every document carries its manufacturer's signature and its own dates.
  */
 export { ageOf, type CollateralAge } from './age.ts';
-export { collateralFrom, encodeBundle, parseBundle, type CollateralBundle } from './bundle.ts';
-export { checkCollateral, type ManufacturerTrust } from './check.ts';
+export {
+  collateralFrom,
+  encodeBundle,
+  MAX_HANDED_ON_BYTES,
+  parseBundle,
+  type CollateralBundle,
+} from './bundle.ts';
+export { checkCollateral, type CollateralCheckOptions, type ManufacturerTrust } from './check.ts';
 export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
 export { withoutDoubles, type CollateralItem } from './item.ts';
 export { readCollateralFile } from './read-file.ts';
+export { withListsOf } from './succession.ts';

@@ -17,7 +17,8 @@ export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[]
     if (text.startsWith('-----BEGIN')) return pemItems(text);
     return jsonItems(text);
   } catch (cause) {
-    if (cause instanceof X509Error) throw new CollateralError('reading a collateral file', { cause });
+    if (cause instanceof X509Error)
+      throw new CollateralError('collateral-malformed', 'reading a collateral file', { cause });
     throw cause;
   }
 }
@@ -64,7 +65,10 @@ function sliceAnswer(text: string): CollateralItem | undefined {
   if (form === undefined) return undefined;
   const end = /,"signature":"([0-9a-fA-F]{128})"\}\s*$/.exec(text);
   if (end === null)
-    throw new CollateralError(`reading Intel’s answer with ${form.kind}: no signature at its end`);
+    throw new CollateralError(
+      'collateral-malformed',
+      `reading Intel’s answer with ${form.kind}: no signature at its end`,
+    );
   const signature = new Uint8Array(Buffer.from(end[1] ?? '', 'hex'));
   return { kind: form.kind, text: text.slice(form.prefix.length, end.index), signature };
 }

@@ -69,7 +69,7 @@ export class IntelCollateral {
     judgingCertificates(checks, () => {
       for (const [index, certificate] of chain.entries()) {
         const issuer = chain[index + 1] ?? certificate;
-        const crl = this.#crls.find((each) => equalBytes(each.issuer.der, issuer.subject.der));
+        const crl = this.#newestCrlOf(issuer);
         if (crl === undefined) {
           throw new X509Error(
             'x509-crl-missing',
@@ -80,6 +80,12 @@ export class IntelCollateral {
         checkNotRevoked(certificate, crl);
       }
     });
+  }
+
+  /** An older list beside it must not bring back what the newer one has revoked. */
+  #newestCrlOf(issuer: Certificate): Crl | undefined {
+    const own = this.#crls.filter((each) => equalBytes(each.issuer.der, issuer.subject.der));
+    return own.toSorted((a, b) => b.thisUpdateMs - a.thisUpdateMs)[0];
   }
 
   /** The newest TCB info for this platform. */

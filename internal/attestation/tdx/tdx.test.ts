@@ -504,6 +504,19 @@ const cases: readonly { readonly name: string; readonly given: () => Given; read
     want: 'x509-revoked',
   },
   {
+    name: 'of a revoked platform, with an older list put before the one that revokes it',
+    given: () => ({
+      collateral: {
+        crls: [
+          issueCrl({ issuer: intel.root }),
+          issueCrl({ issuer: intel.authority, thisUpdateMs: TEST_NOW_MS - 30 * 86_400_000 }),
+          issueCrl({ issuer: intel.authority, revoked: [intel.pck.serial] }),
+        ],
+      },
+    }),
+    want: 'x509-revoked',
+  },
+  {
     name: 'under a revoked authority',
     given: () => ({
       collateral: {

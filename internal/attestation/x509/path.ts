@@ -27,6 +27,16 @@ const KNOWN_CRITICAL = [EXTENSION.keyUsage, EXTENSION.basicConstraints];
  * tried check the authority bit, dates, path length, key usage and critical extensions: all of it is done here.
  */
 export function verifyPath(options: PathOptions): void {
+  walkPath(options, 0);
+}
+
+/** The same for a chain that begins with an authority, as if a leaf stood below it. */
+export function verifyAuthorityPath(options: Omit<PathOptions, 'leafCritical'>): void {
+  walkPath(options, 1);
+}
+
+/** `firstRank`: how far the first certificate of the chain is from a leaf. */
+function walkPath(options: PathOptions, firstRank: 0 | 1): void {
   const { chain, isPinned, atMs, leafCritical = [] } = options;
   const root = chain.at(-1);
   if (root === undefined || chain.length > MAX_CHAIN) {
@@ -41,12 +51,13 @@ export function verifyPath(options: PathOptions): void {
   for (const [index, certificate] of chain.entries()) {
     const issuer = chain[index + 1] ?? root;
     checkDates(certificate, atMs);
+    const rank = index + firstRank;
     checkCritical(
       certificate.extensions,
-      index === 0 ? [...KNOWN_CRITICAL, ...leafCritical] : KNOWN_CRITICAL,
+      rank === 0 ? [...KNOWN_CRITICAL, ...leafCritical] : KNOWN_CRITICAL,
       nameOf(certificate),
     );
-    checkRole(certificate, index);
+    checkRole(certificate, rank);
     checkIssued(certificate, issuer, options.cache);
   }
 }
@@ -99,16 +110,16 @@ function checkDates(certificate: Certificate, atMs: number): void {
 }
 
 /** The leaf is no authority; all others are, and allow as many authorities below them as there are. */
-function checkRole(certificate: Certificate, index: number): void {
+function checkRole(certificate: Certificate, rank: number): void {
   const { isCa, pathLength } = certificate;
-  if (isCa !== index > 0) {
+  if (isCa !== rank > 0) {
     throw new X509Error(
       'x509-not-a-ca',
       `verifying ${nameOf(certificate)}: ${isCa ? 'the leaf is' : 'not'} an authority`,
     );
   }
   if (!isCa) return;
-  if (pathLength !== undefined && index - 1 > pathLength) {
+  if (pathLength !== undefined && rank - 1 > pathLength) {
     throw new X509Error(
       'x509-path-length',
       `verifying ${nameOf(certificate)}: its path length is ${pathLength}`,
