@@ -128,6 +128,7 @@ class Machine {
         upgrade: joinUpgrades({
           issuers: [new MachineKeyIssuer({ privKey })],
           attestation: undefined,
+          collateral: () => Promise.resolve({}),
           clock,
         }),
         keys: () => ensureTicketKeys(this.disk, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),

@@ -1,5 +1,6 @@
 import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
+import { ProvisionedCollateral, type CollateralShelf } from '../collateral/index.ts';
 import {
   ensureTicketKeys,
   FileEndpoints,
@@ -30,12 +31,19 @@ export function createJoinClient(
     readonly version: string;
     /** Whether the machine is fit to be a member. */
     readonly checkMachine: () => Promise<void>;
+    readonly collateral: CollateralShelf;
   },
 ): JoinClient {
-  const { provisioning, identity, evidence, ownerKeys, ownAddress, version } = options;
+  const { provisioning, identity, evidence, ownerKeys, ownAddress, version, collateral } = options;
   const { nodeId, pubKeyDer, keyPem } = identity;
   const attestation =
     provisioning.attestation === undefined ? undefined : attestationSettings(provisioning.attestation);
+  const provisioned = new ProvisionedCollateral({
+    files,
+    path: PLACES.provisionedCollateral,
+    shelf: collateral,
+    log: log.child('collateral'),
+  });
   return new JoinClient(
     {
       evidence,
@@ -43,7 +51,15 @@ export function createJoinClient(
       log: log.child('join'),
       random,
       checkMachine: options.checkMachine,
-      upgrade: joinUpgrades({ issuers: evidence.issuers, attestation, clock }),
+      upgrade: joinUpgrades({
+        issuers: evidence.issuers,
+        attestation,
+        collateral: async () => {
+          await provisioned.look();
+          return collateral.current;
+        },
+        clock,
+      }),
       keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
     },
     {

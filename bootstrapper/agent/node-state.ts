@@ -1,5 +1,6 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
+import type { KeptCollateral } from '../collateral/index.ts';
 import { CheckedFile, type Membership } from '../enrolment/index.ts';
 import type { JoinRecord } from '../joinclient/index.ts';
 import type { ClusterSettings } from '../roleserve/index.ts';
@@ -18,12 +19,16 @@ export class NodeState {
   /** Endpoints that somebody told this machine beside its provisioning. */
   readonly directed: CheckedFile<readonly string[]>;
 
+  /** What AMD and Intel say; it can be given again. */
+  readonly collateral: CheckedFile<KeptCollateral>;
+
   constructor(files: FilePort) {
     this.membership = new CheckedFile(files, PLACES.membership);
     this.roles = new CheckedFile(files, PLACES.roles);
     this.directory = new CheckedFile(files, PLACES.directory);
     this.join = new CheckedFile(files, PLACES.join);
     this.directed = new CheckedFile(files, PLACES.directed);
+    this.collateral = new CheckedFile(files, PLACES.collateral);
     this.settings = new CheckedFile(files, PLACES.settings);
   }
 }

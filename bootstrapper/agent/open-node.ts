@@ -1,9 +1,12 @@
 import { createPublicKey } from 'node:crypto';
+import { amdTrust } from '../../internal/attestation/snp/index.ts';
+import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { Readable } from '../../internal/event/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
+import { CollateralShelf } from '../collateral/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
 import { CURATOR_PORT } from '../curatorunit/index.ts';
@@ -60,6 +63,8 @@ export interface OpenNode {
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
   readonly sources: Pick<ComponentPorts, 'install' | 'blob' | 'bring'>;
+  /** What AMD and Intel say, as this machine has it. */
+  readonly collateral: CollateralShelf;
   /** This node's way to the curators of its cluster. */
   readonly curators: CuratorClient;
 }
@@ -105,11 +110,12 @@ export async function openNode(
   const state = new NodeState(files);
   const directed = new DirectedEndpoints(state.directed);
   await directed.restore();
+  const collateral = await openCollateral(ports, state);
   const owners = ownersFrom(provisioning);
   const { ownerKeys } = owners;
   const { version } = options;
   const joinClient = createJoinClient(ports, {
-    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version },
+    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version, collateral },
     checkMachine: () => checks.forJoin(),
   });
   const handlers = createEnrolmentHandlers({
@@ -165,11 +171,23 @@ export async function openNode(
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
     stores,
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
+    collateral,
     curators,
     sources: createComponentSource({ store, files, streams, signal }, (blob, fetchSignal) =>
       fetchBlob({ store, curators, clock, log: log.child('fetch') }, blob, fetchSignal),
     ),
   };
+}
+
+async function openCollateral({ clock, log }: AgentPorts, state: NodeState): Promise<CollateralShelf> {
+  const shelf = new CollateralShelf({
+    saved: state.collateral,
+    trust: { amd: amdTrust(), intel: intelTrust() },
+    nowMs: () => clock.nowMs(),
+    log: log.child('collateral'),
+  });
+  await shelf.restore();
+  return shelf;
 }
 
 /** The lock of this machine and what it shows of itself: nothing is shown that contradicts the lock. */

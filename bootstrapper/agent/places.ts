@@ -6,6 +6,8 @@ export const PLACES = {
   provisioning: '/etc/cluster/provisioning.json',
   /** `joinEndpoints` that cloud-init or other automation has written, also after the agent was started. */
   cloudInit: '/etc/cluster/join.json',
+  /** What AMD and Intel say, as somebody has laid it beside the provisioning. */
+  provisionedCollateral: '/etc/cluster/collateral.json',
   machineKey: `${STATE}/machine/key.pem`,
   fingerprint: `${STATE}/machine/fingerprint`,
   keySecret: `${STATE}/machine/attestation-key.sealed`,
@@ -21,6 +23,7 @@ export const PLACES = {
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
+  collateral: `${STATE}/collateral/collateral.json`,
   recoveryOrder: `${STATE}/recovery/order.json`,
   recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,

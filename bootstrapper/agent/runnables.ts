@@ -2,6 +2,7 @@ import type { Peeked } from '../../internal/event/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
+import { collateralWorker } from '../collateral/index.ts';
 import { addressRunnable } from './address.ts';
 import { ownershipRunnable } from './ownership.ts';
 import { signerDriver } from './signer-driver.ts';
@@ -86,6 +87,10 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
       { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
     ),
+    collateral: collateralWorker({
+      ...{ reads, curators, clock, shelf: options.node.collateral },
+      random: options.ports.random,
+    }),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
     renewal: renewalWorker({
       reads,

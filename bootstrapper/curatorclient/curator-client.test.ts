@@ -65,6 +65,7 @@ async function startCurator(
       } as never),
       implement(Distribution, {
         fetchBlob: over.fetchBlob ?? (() => Readable.from([])),
+        fetchCollateral: () => Promise.resolve({}),
         watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
           yield { epoch: 1n, controlPlanes: [] };
           await new Promise((_resolve, reject) =>

@@ -38,6 +38,7 @@ async function createCluster() {
       services: [
         implement(Distribution, {
           fetchBlob: async function* () {},
+          fetchCollateral: () => Promise.resolve({}),
           watchDirectory: async function* (_request, call) {
             yield { epoch: 1n, controlPlanes: [] };
             await untilAborted(call.signal);

@@ -6,7 +6,7 @@ import {
   type Rules,
 } from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import type { Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
+import type { Collateral, Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import {
   createValidators,
@@ -41,6 +41,8 @@ export interface ClusterEvidenceOptions {
   readonly issuers: readonly [Issuer, ...Issuer[]];
   /** What its provisioning says of the cluster's evidence. */
   readonly attestation: AttestationSettings | undefined;
+  /** What this machine has of AMD and Intel when a connection is made. */
+  readonly collateral: () => Promise<Pick<Collateral, 'snp' | 'tdx'>>;
   readonly clock: Clock;
 }
 
@@ -54,20 +56,26 @@ const PATIENCE = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_0
 export function joinUpgrades({
   issuers,
   attestation,
+  collateral,
   clock,
 }: ClusterEvidenceOptions): () => Upgrade<AttestedPeer> {
   const policy = attestation === undefined ? OWNER_VOUCHES : policyFrom(attestation);
-  const rules: Rules = { policy, collateral: { tpm: { attestationKeys: new Map() } } };
   const keys = new RotatingKeys({ clock });
   const accepts = validatorsFor(attestation);
-  return () =>
-    atlsClientUpgrade({
+  return () => async (socket, signal) => {
+    const rules: Rules = {
+      policy,
+      collateral: { ...(await collateral()), tpm: { attestationKeys: new Map() } },
+    };
+    const upgrade = atlsClientUpgrade({
       trust: { trust: 'mutual', shows: issuers, accepts, rules: () => rules },
       context: JOIN_CONTEXT,
       keys,
       clock,
       timers: PATIENCE,
     });
+    return upgrade(socket, signal);
+  };
 }
 
 /**

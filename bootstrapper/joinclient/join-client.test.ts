@@ -69,7 +69,12 @@ function createMachine(
         answerChallenge: () => Promise.reject(new Error('no TPM')),
       },
       checkMachine: options.checkMachine ?? (() => Promise.resolve()),
-      upgrade: joinUpgrades({ issuers: [new MachineKeyIssuer({ privKey })], attestation: undefined, clock }),
+      upgrade: joinUpgrades({
+        issuers: [new MachineKeyIssuer({ privKey })],
+        attestation: undefined,
+        collateral: () => Promise.resolve({}),
+        clock,
+      }),
       keys: () =>
         ensureTicketKeys(files, {
           at: { clientKey: '/keys/client.key', servingKey: '/keys/serving.key' },

@@ -46,10 +46,12 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Admission.DeleteOperator': owners,
   'Distribution.FetchBlob': everybody,
   'Distribution.WatchDirectory': everybody,
+  'Distribution.FetchCollateral': everybody,
   'NodeStreams.Attend': nodes,
   'NodeStreams.StreamLogs': people,
   'NodeStreams.GetEvidence': people,
   'NodeStreams.GetMetrics': people,
+  'NodeStreams.ProbeRemoved': operators,
   'NodeStreams.ResetNode': owners,
 };
 

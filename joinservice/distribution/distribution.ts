@@ -3,6 +3,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
+import type { CollateralFeed } from './collateral-feed.ts';
 import type { ControlPlaneEntry, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 
@@ -14,12 +15,13 @@ type Told = { readonly epoch: bigint; readonly controlPlanes: ControlPlaneEntry[
 export interface DistributionParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
+  readonly collateral: Pick<CollateralFeed, 'fetch'>;
   /** Absent where this node has no store to read from. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
 }
 
 export function distributionHandlers(parts: DistributionParts): Handlers<typeof Distribution, Caller> {
-  const { etcd, feed, blobs } = parts;
+  const { etcd, feed, collateral, blobs } = parts;
   let fetches = 0;
   /** One message for all who watch: thousands are told the same, and it is encoded once. */
   let told: { readonly entries: readonly ControlPlaneEntry[]; readonly message: Told } | undefined;
@@ -45,6 +47,7 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
         fetches--;
       }
     },
+    fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
       using watcher = feed.directory.watch();

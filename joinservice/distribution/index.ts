@@ -1,12 +1,14 @@
 /**
- * What control-plane nodes hand on to the other members: the bytes of the bundle by their hash, and where control
- * planes are. Behind the curator's door; holds nothing that the disk and etcd do not.
+ * What control-plane nodes hand on to the other members: the bytes of the bundle by their hash, where control planes
+ * are, and what the makers of processors say. Behind the curator's door; holds nothing that the disk and etcd do not.
  *
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (one for all) ─▶ WatchDirectory
+ * etcd ─▶ CollateralFeed (one for all) ─────────────────────▶ FetchCollateral
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */
+export { CollateralFeed } from './collateral-feed.ts';
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution.ts';
 export { DistributionError, distributionErrors, type DistributionErrorCode } from './errors.ts';

@@ -15,7 +15,7 @@ import { adminHandlers } from '../admin/index.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
-import { DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
+import { CollateralFeed, DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { Attendances, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './bare-owner.ts';
@@ -77,7 +77,9 @@ export async function serve(
     log: log.child('curator'),
   });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
-  const distribution = distributionHandlers({ etcd: cluster, feed, blobs: storeOf(config, ports) });
+  const collateral = new CollateralFeed({ etcd: cluster, log: log.child('collateral') });
+  const blobs = storeOf(config, ports);
+  const distribution = distributionHandlers({ etcd: cluster, feed, collateral, blobs });
   const attendances = new Attendances();
   const streams = streamsOf(cluster, attendances, clock);
   const { join } = config;
@@ -113,6 +115,7 @@ export async function serve(
     await Promise.all([
       curator.run(signal),
       feed.run(signal),
+      collateral.run(signal),
       options.metrics === undefined
         ? undefined
         : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),

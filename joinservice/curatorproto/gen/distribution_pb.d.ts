@@ -2,7 +2,8 @@
 // @generated from file distribution.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What control-plane nodes hand on to the other members: the bytes of the bundle, and where control planes are.
+// What control-plane nodes hand on to the other members: the bytes of the bundle, where control planes are, and what the
+// makers of processors say.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -127,6 +128,42 @@ export declare type ControlPlane = Message<"cluster.curator.v1.ControlPlane"> & 
 export declare const ControlPlaneSchema: GenMessage<ControlPlane>;
 
 /**
+ * @generated from message cluster.curator.v1.FetchCollateralRequest
+ */
+export declare type FetchCollateralRequest = Message<"cluster.curator.v1.FetchCollateralRequest"> & {
+  /**
+   * SHA-256 of the bundle that the asker took last, which is then not sent again; empty when it has none.
+   *
+   * @generated from field: bytes known_sha256 = 1;
+   */
+  knownSha256: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchCollateralRequest.
+ * Use `create(FetchCollateralRequestSchema)` to create a new message.
+ */
+export declare const FetchCollateralRequestSchema: GenMessage<FetchCollateralRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.FetchCollateralResponse
+ */
+export declare type FetchCollateralResponse = Message<"cluster.curator.v1.FetchCollateralResponse"> & {
+  /**
+   * As in GetCollateralResponse; empty when nobody has handed anything on, or the asker has it.
+   *
+   * @generated from field: bytes bundle = 1;
+   */
+  bundle: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchCollateralResponse.
+ * Use `create(FetchCollateralResponseSchema)` to create a new message.
+ */
+export declare const FetchCollateralResponseSchema: GenMessage<FetchCollateralResponse>;
+
+/**
  * @generated from service cluster.curator.v1.Distribution
  */
 export declare const Distribution: GenService<{
@@ -150,6 +187,16 @@ export declare const Distribution: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchDirectoryRequestSchema;
     output: typeof WatchDirectoryResponseSchema;
+  },
+  /**
+   * What an operator handed on of AMD and Intel. It proves nothing by coming from here: the asker verifies each document.
+   *
+   * @generated from rpc cluster.curator.v1.Distribution.FetchCollateral
+   */
+  fetchCollateral: {
+    methodKind: "unary";
+    input: typeof FetchCollateralRequestSchema;
+    output: typeof FetchCollateralResponseSchema;
   },
 }>;
 

@@ -2,7 +2,8 @@
 // @generated from file distribution.proto (package cluster.curator.v1, syntax proto3)
 /* eslint-disable */
 
-// What control-plane nodes hand on to the other members: the bytes of the bundle, and where control planes are.
+// What control-plane nodes hand on to the other members: the bytes of the bundle, where control planes are, and what the
+// makers of processors say.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_curator } from "./curator_pb.js";
@@ -11,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file distribution.proto.
  */
 export const file_distribution = /*@__PURE__*/
-  fileDesc("ChJkaXN0cmlidXRpb24ucHJvdG8SEmNsdXN0ZXIuY3VyYXRvci52MSIyChBGZXRjaEJsb2JSZXF1ZXN0Eg4KBnNoYTI1NhgBIAEoCRIOCgZvZmZzZXQYAiABKAMiIQoRRmV0Y2hCbG9iUmVzcG9uc2USDAoEZGF0YRgBIAEoDCIXChVXYXRjaERpcmVjdG9yeVJlcXVlc3QiYQoWV2F0Y2hEaXJlY3RvcnlSZXNwb25zZRINCgVlcG9jaBgBIAEoBBI4Cg5jb250cm9sX3BsYW5lcxgCIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Db250cm9sUGxhbmUibAoMQ29udHJvbFBsYW5lEg8KB25vZGVfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYBCABKAkSEgoKYXBpX3NlcnZlchgFIAEoCDLhAQoMRGlzdHJpYnV0aW9uEmAKCUZldGNoQmxvYhIkLmNsdXN0ZXIuY3VyYXRvci52MS5GZXRjaEJsb2JSZXF1ZXN0GiUuY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQmxvYlJlc3BvbnNlIgTYuhgBMAESbwoOV2F0Y2hEaXJlY3RvcnkSKS5jbHVzdGVyLmN1cmF0b3IudjEuV2F0Y2hEaXJlY3RvcnlSZXF1ZXN0GiouY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoRGlyZWN0b3J5UmVzcG9uc2UiBNi6GAEwAWIGcHJvdG8z", [file_curator]);
+  fileDesc("ChJkaXN0cmlidXRpb24ucHJvdG8SEmNsdXN0ZXIuY3VyYXRvci52MSIyChBGZXRjaEJsb2JSZXF1ZXN0Eg4KBnNoYTI1NhgBIAEoCRIOCgZvZmZzZXQYAiABKAMiIQoRRmV0Y2hCbG9iUmVzcG9uc2USDAoEZGF0YRgBIAEoDCIXChVXYXRjaERpcmVjdG9yeVJlcXVlc3QiYQoWV2F0Y2hEaXJlY3RvcnlSZXNwb25zZRINCgVlcG9jaBgBIAEoBBI4Cg5jb250cm9sX3BsYW5lcxgCIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Db250cm9sUGxhbmUibAoMQ29udHJvbFBsYW5lEg8KB25vZGVfaWQYASABKAkSDAoEbmFtZRgCIAEoCRIPCgdhZGRyZXNzGAMgASgJEhgKEGN1cmF0b3JfZW5kcG9pbnQYBCABKAkSEgoKYXBpX3NlcnZlchgFIAEoCCIuChZGZXRjaENvbGxhdGVyYWxSZXF1ZXN0EhQKDGtub3duX3NoYTI1NhgBIAEoDCIpChdGZXRjaENvbGxhdGVyYWxSZXNwb25zZRIOCgZidW5kbGUYASABKAwy0wIKDERpc3RyaWJ1dGlvbhJgCglGZXRjaEJsb2ISJC5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hCbG9iUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5GZXRjaEJsb2JSZXNwb25zZSIE2LoYATABEm8KDldhdGNoRGlyZWN0b3J5EikuY2x1c3Rlci5jdXJhdG9yLnYxLldhdGNoRGlyZWN0b3J5UmVxdWVzdBoqLmNsdXN0ZXIuY3VyYXRvci52MS5XYXRjaERpcmVjdG9yeVJlc3BvbnNlIgTYuhgBMAEScAoPRmV0Y2hDb2xsYXRlcmFsEiouY2x1c3Rlci5jdXJhdG9yLnYxLkZldGNoQ29sbGF0ZXJhbFJlcXVlc3QaKy5jbHVzdGVyLmN1cmF0b3IudjEuRmV0Y2hDb2xsYXRlcmFsUmVzcG9uc2UiBNi6GAFiBnByb3RvMw", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.FetchBlobRequest.
@@ -47,6 +48,20 @@ export const WatchDirectoryResponseSchema = /*@__PURE__*/
  */
 export const ControlPlaneSchema = /*@__PURE__*/
   messageDesc(file_distribution, 4);
+
+/**
+ * Describes the message cluster.curator.v1.FetchCollateralRequest.
+ * Use `create(FetchCollateralRequestSchema)` to create a new message.
+ */
+export const FetchCollateralRequestSchema = /*@__PURE__*/
+  messageDesc(file_distribution, 5);
+
+/**
+ * Describes the message cluster.curator.v1.FetchCollateralResponse.
+ * Use `create(FetchCollateralResponseSchema)` to create a new message.
+ */
+export const FetchCollateralResponseSchema = /*@__PURE__*/
+  messageDesc(file_distribution, 6);
 
 /**
  * @generated from service cluster.curator.v1.Distribution

@@ -1,0 +1,77 @@
+import { expect, test } from '@jest/globals';
+import { generateKeyPairSync } from 'node:crypto';
+import { atlsServerUpgrade, RotatingKeys } from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
+import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { attestationSettings, parseProvisioning } from '../../internal/config/index.ts';
+import { findCoded } from '../../internal/errors/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createTcpPair } from '../../internal/testing/index.ts';
+import { joinUpgrades } from './cluster-evidence.ts';
+
+const clock = new SystemClock();
+const never = new AbortController().signal;
+const newKey = () => new MachineKeyIssuer({ privKey: new Secret(generateKeyPairSync('ed25519').privateKey) });
+
+const { attestation } = parseProvisioning(
+  JSON.stringify({
+    version: 1,
+    platform: 'metal',
+    ownerKeys: [Buffer.alloc(32, 7).toString('base64')],
+    tpm: { kind: 'none' },
+    attestation: {
+      variants: ['sev-snp'],
+      policy: {
+        name: 'test',
+        profile: 'identity',
+        machines: 'any-proved',
+        'sev-snp': {
+          minimumTcb: { Milan: { bootloader: 4, tee: 0, snp: 8, microcode: 115 } },
+          allowSmt: true,
+          maxCollateralAgeDays: 30,
+        },
+      },
+    },
+  }),
+);
+
+/** A join service that shows something that is no report at all. */
+const processor: Issuer = { variant: 'sev-snp', issue: () => Promise.resolve(new Uint8Array(100)) };
+
+/** Why this machine refuses it. */
+async function refusedAs(upgrades: ReturnType<typeof joinUpgrades>): Promise<string | undefined> {
+  using tcp = await createTcpPair();
+  const server = atlsServerUpgrade({
+    trust: {
+      trust: 'mutual',
+      shows: [processor],
+      accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
+      rules: () => ({ policy: { version: 't', registers: new Map(), machines: 'any' }, collateral: {} }),
+    },
+    context: JOIN_CONTEXT,
+    keys: new RotatingKeys({ clock }),
+    clock,
+  });
+  const [client] = await Promise.allSettled([upgrades()(tcp.client, never), server(tcp.server, never)]);
+  if (client.status === 'fulfilled') return undefined;
+  const { cause } = client.reason as Error;
+  return findCoded(cause)?.code;
+}
+
+test('each connection judges the cluster by the collateral that this machine has then', async () => {
+  if (attestation === undefined) throw new TypeError('it was written above');
+  const shelf: { collateral: Awaited<ReturnType<Parameters<typeof joinUpgrades>[0]['collateral']>> } = {
+    collateral: {},
+  };
+  const upgrades = joinUpgrades({
+    issuers: [newKey()],
+    attestation: attestationSettings(attestation),
+    collateral: () => Promise.resolve(shelf.collateral),
+    clock,
+  });
+  expect(await refusedAs(upgrades)).toBe('attestation-policy-missing');
+  shelf.collateral = { snp: { certificates: [], crls: [] } };
+  expect(await refusedAs(upgrades)).toBe('snp-report-size');
+});
