@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { PhaseName } from '../../initproto/phases.ts';
 import { linkName, type LocalNode } from '../../internal/machines/index.ts';
 import type { Bench } from '../machines/bench.ts';
-import { machineWithoutCluster, type NodeShell } from './node-shell.ts';
+import { eventually, machineWithoutCluster, NodeShell } from './node-shell.ts';
 
 const LOOK_MS = 2;
 
@@ -49,7 +49,22 @@ export class MachineUnderFire {
     this.workspace = made.workspace;
     this.node = made.node;
     this.#machine = cluster.machine;
-    this.#scope = `/${linkName(cluster.number)}-n1.scope/`;
+    this.#scope = `/${linkName(cluster.number)}-${cluster.machine.name}.scope/`;
+  }
+
+  /** A machine of a cluster that is there, which is to join. */
+  static async joining(bench: Bench, name: string, machine: string): Promise<MachineUnderFire> {
+    const cluster = await bench.cluster(name);
+    const found = await cluster.node(machine);
+    const node = new NodeShell(bench, name, machine);
+    const fingerprint = await eventually(
+      'the machine shows its fingerprint',
+      60,
+      () => node.run('cat', '/var/lib/cluster/machine/fingerprint'),
+      (text) => text.startsWith('sha256:'),
+    );
+    const made = { address: found.address, fingerprint, workspace: cluster.paths.workspace, node };
+    return new MachineUnderFire(bench, name, made, { machine: found, number: cluster.network.number });
   }
 
   static async create(bench: Bench, name: string, ...flags: readonly string[]): Promise<MachineUnderFire> {
