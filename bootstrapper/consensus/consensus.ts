@@ -7,7 +7,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { ensureAccessControl } from './access.ts';
-import { askEpoch, newestEpoch, readEpoch, writeEpoch } from './epoch.ts';
+import { askEpoch, newestEpoch, readEpoch, writeEpoch, type Newest } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './etcd-pki.ts';
 import { inspectDisk } from './disk-state.ts';
@@ -89,12 +89,15 @@ export class Consensus {
     await preparePki(this.#pki, config, layout);
     const admin = await connectAsRoot(this.#ports, layout, [endpointOf(config)]);
     try {
-      const joins = !config.creates && !(await this.#hasUsableData(config, layout, signal));
-      if (joins) await this.#join({ config, layout, admin, signal });
+      const newest = await this.#newestOf(config.creates ? [] : config.peers, layout, signal);
+      // Members that missed a recovery would take this one into what is not the cluster any more.
+      const now = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
+      const joins = !config.creates && !(await this.#hasUsableData({ config: now, newest, layout, signal }));
+      if (joins) await this.#join({ config: now, layout, admin, signal });
       else {
         const origin = await originOf(this.#ports.files, layout);
         await runEtcd(this.#ports, { ...config, layout, settings: { ...config, origin } }, signal);
-        await this.#serve({ config, layout, admin, signal });
+        await this.#serve({ config: now, layout, admin, signal });
       }
       await this.#ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
       await ensureAccessControl(admin, signal);
@@ -157,9 +160,12 @@ export class Consensus {
     layout: ConsensusLayout,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const connect = (endpoint: string) => connectAsRoot(this.#ports, layout, [endpoint]);
-    const newest = await newestEpoch(connect, peers, signal);
-    return newest > (await readEpoch(this.#ports.files, layout));
+    const newest = await this.#newestOf(peers, layout, signal);
+    return newest.epoch > (await readEpoch(this.#ports.files, layout));
+  }
+
+  #newestOf(peers: readonly string[], layout: ConsensusLayout, signal: AbortSignal): Promise<Newest> {
+    return newestEpoch((endpoint) => connectAsRoot(this.#ports, layout, [endpoint]), peers, signal);
   }
 
   /** Throws `consensus-last-member` or `consensus-quorum` where `leave` would. Says nothing of a node without data. */
@@ -241,21 +247,19 @@ export class Consensus {
 
   /**
    * Whether there is data that this cluster still counts on. Who was removed, by a demotion that did not end or by an
-   * operator, and has the role again, begins anew; where nobody can be asked, the data is used.
+   * operator, and has the role again, begins anew; where nobody can be asked, the data is used. Those of an older epoch
+   * are not asked: they may have removed whoever went on without them.
    */
-  async #hasUsableData(
-    config: ConsensusConfig,
-    layout: ConsensusLayout,
-    signal: AbortSignal,
-  ): Promise<boolean> {
+  async #hasUsableData({ config, newest, layout, signal }: Found): Promise<boolean> {
     const { files, log } = this.#ports;
     if ((await files.stat(layout.memberData)) === undefined) return false;
-    if (config.peers.length === 0) return true;
-    if (await this.#isOutdated(config.peers, layout, signal)) {
+    const own = await readEpoch(files, layout);
+    if (newest.epoch > own) {
       log.warn('the cluster was recovered without this node: its old data goes, and it joins anew', {});
       await this.#giveUpData(layout, signal);
       return false;
     }
+    if (config.peers.length === 0 || (newest.epoch > 0 && newest.epoch < own)) return true;
     let isMember: boolean;
     try {
       isMember = await this.#withPeers(config, layout, async (peers) => {
@@ -389,6 +393,13 @@ function runningFrom(admin: EtcdClient, config: ConsensusConfig, layout: Consens
 export interface RepairConfig extends Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'> {
   /** Client endpoints of the other members as they are known now, "host:port". */
   readonly peers: () => readonly string[];
+}
+
+interface Found {
+  readonly config: ConsensusConfig;
+  readonly newest: Newest;
+  readonly layout: ConsensusLayout;
+  readonly signal: AbortSignal;
 }
 
 interface Serving {

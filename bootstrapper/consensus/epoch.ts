@@ -26,6 +26,14 @@ export async function askEpoch(etcd: EtcdClient, signal: AbortSignal): Promise<n
   return entry === undefined ? undefined : records.cluster.decode(entry.key, entry.value).epoch;
 }
 
+/** What of several members is the cluster now. */
+export interface Newest {
+  /** 0 where none of them can say. */
+  readonly epoch: number;
+  /** Those that serve it, "host:port"; all others may have missed a recovery. */
+  readonly endpoints: readonly string[];
+}
+
 /**
  * The newest epoch that any of these members serves. Each is asked by itself: two that missed the recovery would confirm
  * each other. One without a quorum can't answer, and so decides nothing.
@@ -34,13 +42,23 @@ export async function newestEpoch(
   connect: (endpoint: string) => Promise<EtcdClient>,
   endpoints: readonly string[],
   signal: AbortSignal,
-): Promise<number> {
+): Promise<Newest> {
   const answers = await Promise.all(
     endpoints.map(async (endpoint) => {
       using etcd = await connect(endpoint);
-      return await askEpoch(etcd, signal).catch(() => undefined);
+      const epoch = (await askEpoch(etcd, signal).catch(() => undefined)) ?? 0;
+      return { endpoint, epoch };
     }),
   );
   signal.throwIfAborted();
-  return Math.max(0, ...answers.filter((epoch) => epoch !== undefined));
+  return newestFrom(answers);
+}
+
+/** Pure. */
+export function newestFrom(
+  answers: readonly { readonly endpoint: string; readonly epoch: number }[],
+): Newest {
+  const epoch = Math.max(0, ...answers.map((answer) => answer.epoch));
+  const serving = answers.filter((answer) => epoch > 0 && answer.epoch === epoch);
+  return { epoch, endpoints: serving.map(({ endpoint }) => endpoint) };
 }

@@ -242,6 +242,13 @@ test('a survivor that lagged goes on alone in a new epoch; the old majority come
   const oldRevision = (await back.admin.list('/registry/', { signal })).revision;
   const watchedThere = follow(back.admin, oldRevision);
 
+  // They take the survivor for lost. In sight of them it starts anew, and does not believe who missed its recovery.
+  const struck = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
+  await back.admin.members.remove(struck?.id ?? 0n, { signal });
+  const again = await first.start();
+  expect(await votersOf(again.admin)).toEqual(['node-1']);
+  expect(await keysOf(again.admin)).toEqual(['after', 'before']);
+
   // The partition heals: both learn that they are outdated, give their data up and join what there is now.
   for (const node of [second, third])
     expect(await node.repair()).toMatchObject({ code: 'consensus-outdated' });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { MemoryFiles } from '../../internal/testing/index.ts';
-import { readEpoch, writeEpoch } from './epoch.ts';
+import { newestFrom, readEpoch, writeEpoch } from './epoch.ts';
 import { consensusLayout } from './layout.ts';
 import { judgeRecovery, type MemberIndex } from './recover.ts';
 
@@ -60,6 +60,18 @@ describe('judgeRecovery()', () => {
     expect(losses[0]).toContain('after raft index 7');
     expect(losses[1]).toContain('only b has');
   });
+});
+
+test('newestFrom() names those that serve the newest epoch, and nobody where none could be asked', () => {
+  const answers = [
+    { endpoint: 'a', epoch: 1 },
+    { endpoint: 'b', epoch: 2 },
+    { endpoint: 'c', epoch: 0 },
+    { endpoint: 'd', epoch: 2 },
+  ];
+  expect(newestFrom(answers)).toEqual({ epoch: 2, endpoints: ['b', 'd'] });
+  expect(newestFrom([{ endpoint: 'c', epoch: 0 }])).toEqual({ epoch: 0, endpoints: [] });
+  expect(newestFrom([])).toEqual({ epoch: 0, endpoints: [] });
 });
 
 describe('the epoch of the data', () => {
