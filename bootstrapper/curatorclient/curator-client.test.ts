@@ -136,6 +136,23 @@ const ask = (client: CuratorClient): Promise<string> =>
   );
 
 describe('CuratorClient', () => {
+  test.each([
+    { name: 'has ended', ends: () => Promise.resolve() },
+    { name: 'has failed', ends: () => Promise.reject(new Error('one of two')) },
+  ])('leaves nothing behind of work that $name', async ({ ends }) => {
+    const client = createClient([await startCurator('127.0.0.61')]);
+    let left: AbortSignal | undefined;
+    const work = client.use(
+      (_, child) => {
+        left = child;
+        return ends();
+      },
+      { signal },
+    );
+    await work.catch(() => undefined);
+    expect(left?.aborted).toBe(true);
+  });
+
   test('dials nobody, not even a written address, before this node is a member (row 27)', async () => {
     let dialed = 0;
     const listener = createServer((socket) => (dialed++, socket.destroy()));

@@ -209,6 +209,13 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
       // What the work made of the curator's leaving matters less than that it left.
       throw child.signal.aborted && !signal.aborted ? child.signal.reason : error;
     } finally {
+      // Work that raced may have left a part of itself behind: nothing of it outlives the rest.
+      child.abort(
+        new CuratorClientError(
+          'curatorclient-gone',
+          `working with the curator at ${target.endpoint}: it is over`,
+        ),
+      );
       calls.delete(child);
       if (calls.size === 0) this.#calls.delete(key);
     }
