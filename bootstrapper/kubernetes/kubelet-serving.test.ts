@@ -46,6 +46,8 @@ describe('the serving certificate of a kubelet', () => {
     const { files, ports } = await createKubelet();
     await files.remove(SHOWN_SERVING_CERT);
     expect(await shownServingTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
+    await files.writeAtomic(SHOWN_SERVING_CERT, 'half a certific');
+    expect(await shownServingTimes(ports, never)).toEqual({ madeMs: 0, notAfterMs: 0 });
   });
 
   test('is nobody’s business where no kubelet runs, or none has been given one', async () => {

@@ -35,7 +35,11 @@ export async function shownServingTimes(
   const shown = await files.read(SHOWN_SERVING_CERT, MAX_BYTES);
   if (shown !== undefined && Buffer.from(shown).equals(placed)) return undefined;
   if ((await units.status(KUBELET_UNIT, signal)).active !== 'active') return undefined;
-  return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
+  try {
+    return shown === undefined ? LONG_DUE : certificateTimesOf(Buffer.from(shown).toString('utf8'));
+  } catch {
+    return LONG_DUE; // garbage says nothing of what is shown: a restart makes it known again
+  }
 }
 
 /** Pods go on meanwhile. A crash before the mark only restarts it once more. */

@@ -5,7 +5,7 @@ import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.t
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { RoleSet } from './values.ts';
-import { renewalWorker } from './renewal-worker.ts';
+import { renewalWorker, type Renewal } from './renewal-worker.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 const membership = { nodeId: 'node-1' } as Membership;
@@ -19,7 +19,7 @@ describe('renewalTimeOf()', () => {
   });
 });
 
-function createWorker(first: CertificateTimes) {
+function createWorker(first: CertificateTimes, before: readonly Renewal[] = []) {
   const clock = new FakeClock();
   const startMs = clock.nowMs();
   const clusterMembership = new EventValue<Membership | undefined>();
@@ -36,6 +36,7 @@ function createWorker(first: CertificateTimes) {
     writes: { clusterMembership },
     clock,
     renewals: [
+      ...before,
       {
         name: 'test',
         times: () => Promise.resolve([state.times]),
@@ -93,5 +94,23 @@ describe('renewalWorker()', () => {
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 45 * 60_000, 30_000);
     expect(state.renewedAtMs).toHaveLength(1);
+  });
+
+  test.each([
+    { name: 'that is refused', fails: 'renew' },
+    { name: 'whose dates can not be read', fails: 'times' },
+  ])('a renewal $name lets no other run out', async ({ fails }) => {
+    const broken: Renewal = {
+      name: 'broken',
+      times: () =>
+        fails === 'times'
+          ? Promise.reject(new Error('damaged'))
+          : Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]),
+      renew: () => Promise.reject(new Error('refused')),
+    };
+    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3 * 3600_000 }, [broken]);
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 3 * 3600_000, 5 * 60_000);
+    expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
   });
 });

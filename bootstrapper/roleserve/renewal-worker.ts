@@ -52,20 +52,16 @@ async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, sco
   await roles.next(scope.signal);
   for (;;) {
     let nextMs = clock.nowMs() + LOOK_MS;
+    const failures: unknown[] = [];
     for (const renewal of renewals) {
-      const times = await renewal.times(scope.signal);
-      const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
-      if (dueMs > clock.nowMs()) {
-        nextMs = Math.min(nextMs, dueMs);
-        continue;
+      try {
+        nextMs = Math.min(nextMs, await renewIfDue(renewal, { writes, clock }, scope));
+      } catch (error) {
+        scope.signal.throwIfAborted();
+        failures.push(error); // one that can't be renewed lets no other run out
       }
-      scope.waiting(`new certificates: ${renewal.name}`);
-      scope.log.info('certificates are due', { what: renewal.name, dueMs });
-      const membership = await renewal.renew(scope.signal);
-      if (membership !== undefined) writes.clusterMembership.set(membership);
-      scope.log.info('certificates were renewed', { what: renewal.name });
-      nextMs = clock.nowMs() + SHORTEST_MS;
     }
+    if (failures.length > 0) throw failures[0];
     scope.waiting(undefined);
     using pause = childSignal(scope.signal);
     const ends = [
@@ -77,4 +73,21 @@ async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, sco
     await Promise.allSettled(ends);
     scope.signal.throwIfAborted();
   }
+}
+
+/** Answers when to look at this one again. */
+async function renewIfDue(
+  renewal: Renewal,
+  { writes, clock }: Pick<RenewalOptions, 'writes' | 'clock'>,
+  scope: Scope,
+): Promise<number> {
+  const times = await renewal.times(scope.signal);
+  const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
+  if (dueMs > clock.nowMs()) return dueMs;
+  scope.waiting(`new certificates: ${renewal.name}`);
+  scope.log.info('certificates are due', { what: renewal.name, dueMs });
+  const membership = await renewal.renew(scope.signal);
+  if (membership !== undefined) writes.clusterMembership.set(membership);
+  scope.log.info('certificates were renewed', { what: renewal.name });
+  return clock.nowMs() + SHORTEST_MS;
 }
