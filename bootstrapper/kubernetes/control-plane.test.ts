@@ -232,13 +232,32 @@ describe('ControlPlane', () => {
     expect(await bed.files.read(PATHS.encryption, 4096)).toEqual(key);
   });
 
-  test('names what the API server said when it does not get ready', async () => {
+  const API_LOGS = '/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver';
+  test.each([
+    {
+      name: 'the API server',
+      logs: {
+        '9.log': 'old\n',
+        '10.log': 'one\netcd: permission denied\n',
+        '9.log.20261121-000000': 'older\n',
+      },
+      said: 'the API server said: one | etcd: permission denied',
+    },
+    {
+      name: 'the kubelet, where the log of the API server is too large',
+      logs: { '0.log': 'x'.repeat(17 * 1024 * 1024) },
+      said: 'the kubelet said: pulling',
+    },
+    {
+      name: 'the kubelet, where there is no log of an API server',
+      logs: {},
+      said: 'the kubelet said: pulling',
+    },
+  ])('names what $name said when the API server does not get ready', async ({ logs, said }) => {
     const bed = createControlPlane();
-    await bed.files.makeDirectory('/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver');
-    await bed.files.writeAtomic(
-      '/var/log/pods/kube-system_kube-apiserver-n1_1/kube-apiserver/0.log',
-      'one\netcd: permission denied\n',
-    );
+    await bed.files.makeDirectory(API_LOGS);
+    for (const [name, text] of Object.entries(logs)) await bed.files.writeAtomic(`${API_LOGS}/${name}`, text);
+    bed.units.logs.set(KUBELET_UNIT, ['pulling']);
     await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
     bed.probes.push(...Array.from({ length: 5000 }, () => new Error('connect ECONNREFUSED')));
     const started = bed
@@ -249,7 +268,8 @@ describe('ControlPlane', () => {
     await bed.clock.advance(300_000);
     expect(await started).toMatchObject({
       code: 'kubernetes-api-timeout',
-      message: expect.stringContaining('etcd: permission denied'),
+      message: expect.stringContaining(said),
+      cause: new Error('connect ECONNREFUSED'),
     });
   });
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
@@ -7,6 +8,8 @@ import { KUBELET_UNIT } from './units.ts';
 
 const POLL_MS = 250;
 const POD_LOGS = '/var/log/pods';
+/** The kubelet begins another file at 10 MiB (containerLogMaxSize). */
+const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
 /** One wait: what for, how long, and who is told. */
 export interface Wait {
@@ -57,19 +60,32 @@ async function refuseDeadKubelet({ units }: WaitPorts, wait: Wait): Promise<void
   );
 }
 
-/** The API server's own last lines where it got as far as a log, else the kubelet's. */
-async function lastWords({ files, units }: WaitPorts, signal: AbortSignal): Promise<string> {
+/** The API server's own last lines where it got as far as a log, else the kubelet's. Never the reason of a failure of its own. */
+async function lastWords(ports: WaitPorts, signal: AbortSignal): Promise<string> {
+  try {
+    const server = await apiServerSaid(ports.files);
+    if (server.length > 0) return `the API server said: ${server.join(' | ')}`;
+  } catch {
+    // A log too large to be read, or gone meanwhile: the kubelet has its own.
+  }
+  try {
+    return `the kubelet said: ${(await ports.units.lastLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
+  } catch (error) {
+    signal.throwIfAborted();
+    return `what the kubelet said can not be had: ${describeError(error)}`;
+  }
+}
+
+/** The end of the log of its newest container; those before it have lower numbers, and what was rotated away a date. */
+async function apiServerSaid(files: FilePort): Promise<readonly string[]> {
   const pods = await files.list(POD_LOGS);
   const pod = pods.filter((name) => name.startsWith('kube-system_kube-apiserver-')).at(-1);
-  if (pod !== undefined) {
-    const folder = `${POD_LOGS}/${pod}/kube-apiserver`;
-    const newest = (await files.list(folder)).at(-1);
-    const raw = newest === undefined ? undefined : await files.read(`${folder}/${newest}`, 4 * 1024 * 1024);
-    const lines = Buffer.from(raw ?? [])
-      .toString('utf8')
-      .trim()
-      .split('\n');
-    if (lines[0] !== '') return `the API server said: ${lines.slice(-3).join(' | ')}`;
-  }
-  return `the kubelet said: ${(await units.lastLog(KUBELET_UNIT, 3, signal)).join(' | ')}`;
+  if (pod === undefined) return [];
+  const folder = `${POD_LOGS}/${pod}/kube-apiserver`;
+  const logs = (await files.list(folder)).filter((name) => /^[0-9]+\.log$/.test(name));
+  const newest = logs.toSorted((a, b) => parseInt(a, 10) - parseInt(b, 10)).at(-1);
+  if (newest === undefined) return [];
+  const raw = (await files.read(`${folder}/${newest}`, MAX_LOG_BYTES)) ?? new Uint8Array();
+  const text = Buffer.from(raw).toString('utf8').trim();
+  return text === '' ? [] : text.split('\n').slice(-3);
 }
