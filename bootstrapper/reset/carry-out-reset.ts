@@ -2,6 +2,7 @@ import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
+import { ResetError } from './errors.ts';
 import type { ResetPlaces } from './reset-orders.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -54,7 +55,7 @@ export async function carryOutReset(ports: ResetPorts, options: ResetOptions): P
     if (hasLockRegister) {
       await files.writeAtomic(markOf(places), `${bootId}\n`);
       log.warn('the machine is restarted: its lock register is cleared by that alone', {});
-      await run(ports, options, ['systemctl', 'reboot'], REBOOT_MS);
+      await restartMachine(ports, options);
       return 'restarting';
     }
   }
@@ -78,9 +79,13 @@ async function stopEverything(ports: ResetPorts, options: ResetOptions): Promise
 async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   const { files } = ports;
   const { places, foldersToRemove, linksToRemove } = options;
-  const mounted = Buffer.from((await files.read('/proc/self/mountinfo', MAX_MOUNTS_BYTES)) ?? []);
-  for (const path of mountsBelow(mounted.toString('utf8'), foldersToRemove))
+  for (const path of await mountsIn(files, foldersToRemove))
     await run(ports, options, ['umount', '--lazy', path]);
+  const [left] = await mountsIn(files, foldersToRemove);
+  if (left !== undefined)
+    throw new ResetError('reset-still-mounted', `making this machine fresh: ${left} can not be unmounted`, {
+      details: { path: left },
+    });
   for (const link of linksToRemove) await run(ports, options, ['ip', 'link', 'delete', link]);
   for (const folder of foldersToRemove) await files.remove(folder);
   const kept = [places.store, folderOf(places.resetOrder), folderOf(places.machineKey)];
@@ -91,12 +96,31 @@ async function wipe(ports: ResetPorts, options: ResetOptions): Promise<void> {
   for (const path of [places.fingerprint, places.machineKey]) await files.remove(path);
 }
 
-/** Mount points in these folders, the deepest first; proc_pid_mountinfo(5) writes odd characters as \NNN. */
+/** The machine goes down with the agent; one that does not is to be said, not waited for. */
+async function restartMachine({ commands }: ResetPorts, { signal }: ResetOptions): Promise<void> {
+  try {
+    await commands.run({ argv: ['systemctl', 'reboot'], timeoutMs: REBOOT_MS, signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new ResetError('reset-not-restarted', 'restarting the machine', { cause });
+  }
+}
+
+async function mountsIn(files: FilePort, folders: readonly string[]): Promise<readonly string[]> {
+  const mounted = Buffer.from((await files.read('/proc/self/mountinfo', MAX_MOUNTS_BYTES)) ?? []);
+  return mountsBelow(mounted.toString('utf8'), folders);
+}
+
+/**
+ * Mount points in these folders, the deepest first; proc_pid_mountinfo(5) writes odd characters as \NNN. A mount whose
+ * folder is gone ("//deleted") can be reached through no folder.
+ */
 export function mountsBelow(mountinfo: string, folders: readonly string[]): readonly string[] {
   return mountinfo
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '')
     .map((path) => path.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8))))
+    .filter((path) => !path.endsWith('//deleted'))
     .filter((path) => folders.some((folder) => path === folder || path.startsWith(`${folder}/`)))
     .toReversed();
 }

@@ -17,6 +17,22 @@ export const resetErrors = defineErrors({
       'The owner has ordered this machine to be fresh; the agent ends and does so when it starts again.',
     fix: 'Nothing: it goes on by itself.',
   },
+  'reset-still-mounted': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'A file system is still mounted in a folder that a reset empties. Nothing was deleted there, because what is mounted may be somebody else’s data.',
+    fix: 'See on the machine what holds the path in the message (`fuser -vm PATH`) and unmount it; the agent tries again by itself.',
+  },
+  'reset-not-restarted': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'The state of this machine is deleted, and the machine has to be started anew to clear the TPM register that shows its old lock, but `systemctl reboot` failed.',
+    fix: 'Restart the machine by hand. The reset then completes by itself.',
+  },
 });
 
 export type ResetErrorCode = keyof typeof resetErrors;

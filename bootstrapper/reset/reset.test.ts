@@ -13,6 +13,7 @@ import {
   FaultyFiles,
   MemoryFiles,
   SimulatedCrash,
+  type CommandAnswer,
 } from '../../internal/testing/index.ts';
 import { carryOutReset, mountsBelow, type ResetOptions } from './carry-out-reset.ts';
 import { ResetOrders, type ResetPlaces } from './reset-orders.ts';
@@ -61,15 +62,38 @@ const orderFor = (nodeId: string, key = owner, clusterId = 'c') => ({
   signature: signEd25519(key, resetStatement({ clusterId, nodeId })),
 });
 
-async function createMachine() {
-  const files = new MemoryFiles();
-  for (const path of [...SECRETS, ...KEPT, '/proc/self/mountinfo']) {
+/** A disk with a kernel that says what is mounted on it. */
+class MountedFiles extends MemoryFiles {
+  mounts = MOUNTS;
+
+  override read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
+    return path === '/proc/self/mountinfo'
+      ? Promise.resolve(Buffer.from(this.mounts))
+      : super.read(path, maxBytes);
+  }
+
+  unmount(path: string): void {
+    const written = path.replaceAll(' ', '\\040');
+    this.mounts = this.mounts
+      .split('\n')
+      .filter((line) => line.split(' ')[4] !== written)
+      .join('\n');
+  }
+}
+
+async function createMachine(answer: CommandAnswer = () => undefined) {
+  const files = new MountedFiles();
+  for (const path of [...SECRETS, ...KEPT]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
-    await files.writeAtomic(path, path.startsWith('/proc') ? MOUNTS : path);
+    await files.writeAtomic(path, path);
   }
   const units = new FakeUnits();
   for (const unit of [...options.unitsToStop, 'kubepods.slice', options.runtimeUnit]) units.active.add(unit);
-  const commands = new FakeCommands();
+  const commands = new FakeCommands((argv) => {
+    const said = answer(argv);
+    if (said === undefined && argv[0] === 'umount') files.unmount(argv.at(-1) ?? '');
+    return said;
+  });
   const { log } = createMemoryLogger();
   const orders = new ResetOrders({ files, places, ownerKeys: [raw(owner)], nodeId: 'node-1' });
   const there = async (paths: readonly string[]): Promise<readonly string[]> => {
@@ -86,6 +110,7 @@ const MOUNTS = [
   '40 22 0:40 / /var/lib/kubelet/pods/a/volumes/token rw - tmpfs tmpfs rw',
   '41 40 0:41 / /var/lib/kubelet/pods/a/volumes/token/deep\\040one rw - tmpfs tmpfs rw',
   '42 22 0:42 / /var/lib/kubeletes rw - tmpfs tmpfs rw',
+  '43 22 0:43 / /var/lib/kubelet/pods/b//deleted rw - tmpfs tmpfs rw',
 ].join('\n');
 
 describe('an order', () => {
@@ -160,6 +185,40 @@ describe('carryOutReset()', () => {
     }
     expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
     expect(await there([places.resetOrder, `${places.resetOrder}.wiped`])).toEqual([]);
+  });
+
+  const failing =
+    (program: string): CommandAnswer =>
+    (argv) =>
+      argv.includes(program) ? { exitCode: 1, output: 'busy' } : undefined;
+
+  test('deletes nothing that is still mounted, and keeps the order', async () => {
+    const { orders, there, carryOut } = await createMachine(failing('umount'));
+    await orders.accept('c', orderFor('node-1'));
+    await expect(carryOut()).rejects.toMatchObject({
+      code: 'reset-still-mounted',
+      details: { path: '/var/lib/kubelet/pods/a/volumes/token/deep one' },
+    });
+    expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
+  });
+
+  test('says that a machine is not restarted, and restarts it with the next start', async () => {
+    const { orders, there, carryOut } = await createMachine(failing('reboot'));
+    await orders.accept('c', orderFor('node-1'));
+    for (let starts = 0; starts < 2; starts++)
+      await expect(carryOut({ hasLockRegister: true })).rejects.toMatchObject({
+        code: 'reset-not-restarted',
+      });
+    expect(await there([places.resetOrder])).toEqual([places.resetOrder]);
+    expect(await carryOut({ hasLockRegister: true, bootId: 'boot-2' })).toBe('fresh');
+  });
+
+  test('an order that root wrote on the machine itself is carried out', async () => {
+    const { files, there, carryOut } = await createMachine();
+    await files.makeDirectory(`${STATE}/reset`);
+    await files.writeAtomic(places.resetOrder, '');
+    expect(await carryOut()).toBe('fresh');
+    expect(await there([...SECRETS, places.resetOrder])).toEqual([]);
   });
 
   test('a workload that will not stop keeps the order for the next start', async () => {
