@@ -1,18 +1,14 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import {
-  AUDIT_HEAD_KEY,
-  AUDIT_PREFIX,
-  auditKey,
-  type AuditHeadRecord,
-} from '../../internal/records/index.ts';
+import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
 import { headFrom } from '../audit/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Admission, ListAuditRequest } from '../curatorproto/gen/admission_pb.js';
+import { AdminError } from './errors.ts';
 
-/** Entries read at once. */
-const PAGE = 256;
+/** Of an entry's number in its key. */
+const AUDIT_DIGITS = 16;
 const FOLLOW_MS = 1_000;
 
 export interface AuditAdminParts {
@@ -36,29 +32,27 @@ async function* listAudit(
   const { clusterId, epoch } = await readCluster(etcd, signal);
   let head = await readHead(etcd, signal);
   let seq = Math.max(Number(request.afterSeq), head.firstSeq - 1);
-  let left = request.limit === 0 ? Infinity : request.limit;
+  const limit = request.limit === 0 ? Infinity : request.limit;
+  let told = 0;
   for (;;) {
-    while (seq < head.seq && left > 0) {
-      const last = Math.min(head.seq, seq + PAGE, seq + left);
-      for (const record of await readEntries(etcd, { after: seq, last }, signal)) {
-        seq++;
-        left--;
-        yield { message: { case: 'entry', value: { seq: BigInt(seq), record } } };
+    while (seq < head.seq && told < limit) {
+      const block = await readBlock(etcd, { after: seq, last: head.seq }, signal);
+      if (block.entries[0]?.seq !== seq + 1) {
+        const now = await readHead(etcd, signal);
+        if (now.firstSeq > seq + 1) {
+          if (told > 0) throw dropped(seq + 1, now);
+          [head, seq] = [now, now.firstSeq - 1];
+          continue;
+        }
       }
+      for (const entry of block.entries.slice(0, limit - told)) {
+        told++;
+        yield { message: { case: 'entry', value: { seq: BigInt(entry.seq), record: entry.record } } };
+      }
+      seq = block.end;
     }
-    yield {
-      message: {
-        case: 'head',
-        value: {
-          clusterId,
-          epoch: BigInt(epoch),
-          seq: BigInt(head.seq),
-          hash: head.hash,
-          firstSeq: BigInt(head.firstSeq),
-        },
-      },
-    };
-    if (!request.follow || left <= 0) return;
+    yield headMessage(head, { clusterId, epoch });
+    if (!request.follow || told >= limit) return;
     const before = head.seq;
     while (head.seq === before) {
       await clock.sleep(FOLLOW_MS, signal);
@@ -67,23 +61,47 @@ async function* listAudit(
   }
 }
 
+function headMessage(
+  { seq, hash, firstSeq }: AuditHeadRecord,
+  { clusterId, epoch }: { readonly clusterId: string; readonly epoch: number },
+): Answer {
+  const value = { clusterId, epoch: BigInt(epoch), seq: BigInt(seq), hash, firstSeq: BigInt(firstSeq) };
+  return { message: { case: 'head', value } };
+}
+
 async function readHead(etcd: KeySpace, signal: AbortSignal): Promise<AuditHeadRecord> {
   return headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
 }
 
-/** A page of entries. Keys sort as their numbers do; entries that went meanwhile are told as a gap by their absence. */
-async function readEntries(
+/** A chain with a hole would look as if somebody had taken an entry out. */
+function dropped(seq: number, { firstSeq }: AuditHeadRecord): AdminError {
+  return new AdminError(
+    'admin-audit-moved',
+    `reading the audit from entry ${seq} on: it begins with entry ${firstSeq} by now`,
+  );
+}
+
+interface Block {
+  readonly entries: readonly { readonly seq: number; readonly record: Uint8Array }[];
+  /** The last number that this block can have. */
+  readonly end: number;
+}
+
+/**
+ * The entries after one, up to the end of its hundred: numbers are padded, so a hundred of them is a prefix. Each has its
+ * own number: what is not there is not there.
+ */
+async function readBlock(
   etcd: KeySpace,
   { after, last }: { readonly after: number; readonly last: number },
   signal: AbortSignal,
-): Promise<readonly Uint8Array[]> {
-  const wanted = Array.from({ length: last - after }, (_, i) => auditKey(after + 1 + i));
-  const isWhole = after === 0;
-  if (isWhole && wanted.length > PAGE / 2) {
-    const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
-    const values = new Map(entries.map(({ key, value }) => [key, value]));
-    return wanted.flatMap((key) => values.get(key) ?? []);
-  }
-  const found = await Promise.all(wanted.map((key) => etcd.get(key, { signal })));
-  return found.flatMap((entry) => (entry === undefined ? [] : [entry.value]));
+): Promise<Block> {
+  const first = after + 1;
+  const prefix = auditKey(first).slice(0, -2);
+  const { entries } = await etcd.list(prefix, { signal });
+  const found = entries.map(({ key, value }) => ({ seq: Number(key.slice(-AUDIT_DIGITS)), record: value }));
+  return {
+    entries: found.filter(({ seq }) => seq > after && seq <= last),
+    end: Math.min(last, first - (first % 100) + 99),
+  };
 }

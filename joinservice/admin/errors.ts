@@ -36,6 +36,14 @@ export const adminErrors = defineErrors({
     meaning: 'This is the last owner; without one nobody could administer the cluster.',
     fix: 'Make somebody else an owner first.',
   },
+  'admin-audit-moved': {
+    fault: 'system',
+    exit: 'unreachable',
+    retryable: true,
+    meaning:
+      'The oldest entries of the audit were dropped to make room for new ones while they were being read. Nothing is wrong with the chain.',
+    fix: 'Run the same command again; it begins with the oldest entry that there is.',
+  },
   'admin-collateral-refused': {
     fault: 'operator',
     exit: 'refused',
