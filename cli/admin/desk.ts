@@ -41,7 +41,10 @@ export async function withKubernetes<T>(
   return await work(client);
 }
 
-/** However often the request is repeated on the way, it happens once. */
+/**
+ * However often the request is repeated on the way, it happens once. To be made before `ask`, which may ask one curator
+ * after the other: a key of its own for each would make a second request of the first one, whose answer was lost.
+ */
 export function newMutation(): { readonly idempotencyKey: string } {
   return { idempotencyKey: randomUUID() };
 }

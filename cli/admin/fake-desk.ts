@@ -80,7 +80,7 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
       result,
     },
   }));
-  return { owner, asked, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  return { owner, asked, endpoint, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
 async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCalls) {

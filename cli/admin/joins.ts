@@ -153,8 +153,9 @@ async function decide(
       }
     | { readonly case: 'refuse'; readonly value: { readonly reason: string } },
 ): Promise<void> {
+  const mutation = newMutation();
   const { join } = await ask(context, (_, call, of) =>
-    of(Admission).decideJoin({ join: which, decision, mutation: newMutation() }, call),
+    of(Admission).decideJoin({ join: which, decision, mutation }, call),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
   context.host.result({ join: view }, () => {

@@ -10,8 +10,9 @@ export async function runLabel(
 ): Promise<void> {
   const { set, remove } = parseLabelChanges(words);
   const { nodeId } = await nodeNamed(context, name);
+  const mutation = newMutation();
   const { node } = await ask(context, (curator, call) =>
-    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation: newMutation() }, call),
+    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }, call),
   );
   const labels = node?.labels ?? {};
   context.host.result({ node: name, labels }, () =>

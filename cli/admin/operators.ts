@@ -53,9 +53,10 @@ export async function runOperatorAdd(
     throw new AdminError('manage-flag-invalid', `reading ${options.request}: there is no such file`);
   const certificateRequest = derOf(Buffer.from(raw).toString('utf8'), options.request);
   const { clusterId } = await readMember(context);
+  const mutation = newMutation();
   const { answer, curatorEndpoints } = await ask(context, async (curator, call, of) => {
     const made = await of(Admission).putOperator(
-      { name, role: options.role, certificateRequest, mutation: newMutation() },
+      { name, role: options.role, certificateRequest, mutation },
       call,
     );
     const { directory } = await curator.getClusterInfo({}, call);
@@ -88,7 +89,8 @@ export async function runOperatorAdd(
 
 /** `cluster operator remove`. */
 export async function runOperatorRemove(context: CommandContext, name: string): Promise<void> {
-  await ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation: newMutation() }, call));
+  const mutation = newMutation();
+  await ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation }, call));
   context.host.result(
     { name, removed: true },
     () => `${name} is no operator any more: every curator refuses the key.`,

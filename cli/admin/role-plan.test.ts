@@ -109,6 +109,12 @@ describe('planRoleChange()', () => {
     expect(plan.steps[0]).toContain('pods');
   });
 
+  test('the same roles again change nothing, and etcd is to have a voter for each control plane on record', () => {
+    const behind = { ...cluster(three), consensus: { hasLeader: true, voters: 2, learners: 1 } };
+    const plan = planRoleChange({ node: three[2] as Node, wanted: CONTROL }, behind);
+    expect(plan).toMatchObject({ isNothing: true, voters: { before: 2, after: 3 } });
+  });
+
   test('the same roles again are nothing', () => {
     const plan = planRoleChange(
       { node: three[0] as Node, wanted: CONTROL },

@@ -45,7 +45,12 @@ export function planRoleChange(
     ({ roles, state }) => state === NodeState.UP && roles.includes(NodeRole.CONSENSUS_MEMBER),
   );
   const healthyNow = members.filter(({ health }) => health === NodeHealth.HEALTHY);
-  const voters = { before: consensus.voters, after: consensus.voters + (enters ? 1 : 0) - (leaves ? 1 : 0) };
+  const isNothing = [...node.roles].sort().join() === [...wanted].sort().join();
+  const voters = {
+    before: consensus.voters,
+    // The records say what is to be; etcd may still be on its way there.
+    after: isNothing ? members.length : consensus.voters + (enters ? 1 : 0) - (leaves ? 1 : 0),
+  };
   const quorum = { before: quorumOf(voters.before), after: quorumOf(voters.after) };
   const isCounted = healthyNow.some(({ nodeId }) => nodeId === node.nodeId);
   const healthy = {
@@ -64,7 +69,6 @@ export function planRoleChange(
       : []),
     ...(enters && consensus.learners > 0 ? ['another control plane is joining: one at a time'] : []),
   ];
-  const isNothing = [...node.roles].sort().join() === [...wanted].sort().join();
   return {
     isNothing,
     refusals: isNothing ? [] : refusals,

@@ -41,13 +41,16 @@ export async function runSetRole(
     throw new AdminError('manage-guard', `changing the roles of ${node.name}: ${plan.refusals.join('; ')}`, {
       details: data,
     });
+  // An earlier run may have left before the node had followed.
+  if (plan.isNothing && !options.dryRun) await awaitVoters(context, node.name, plan.voters.after);
   if (plan.isNothing || options.dryRun) {
     context.host.result(data, () => renderPlan(node.name, plan));
     return;
   }
   if (plan.needsDrain) await drainNode(context, node.name, options.drain);
+  const mutation = newMutation();
   await ask(context, (curator, call) =>
-    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], mutation: newMutation() }, call),
+    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], mutation }, call),
   );
   await awaitVoters(context, node.name, plan.voters.after);
   context.host.result(data, () =>
@@ -88,10 +91,7 @@ export async function awaitVoters(context: CommandContext, name: string, voters:
       if (text === undefined) return;
       progress.update(text);
       if (clock.monotonicMs() > deadlineMs)
-        throw new AdminError(
-          'manage-still-accepted',
-          `waiting for ${name} for ${SETTLE_MS / 1000} s: ${text}`,
-        );
+        throw new AdminError('manage-not-followed', `waiting for ${name} for ${SETTLE_MS / 1000} s: ${text}`);
       await clock.sleep(POLL_MS, context.signal);
     }
   });

@@ -123,15 +123,9 @@ async function orNone<T>(context: CommandContext, ask: () => Promise<readonly T[
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
+  const mutation = { idempotencyKey: randomUUID() };
   await askCurator(context, {}, (_, call, of) =>
-    of(Admission).decideJoin(
-      {
-        join: joinId,
-        decision: { case: 'approve', value },
-        mutation: { idempotencyKey: randomUUID() },
-      },
-      call,
-    ),
+    of(Admission).decideJoin({ join: joinId, decision: { case: 'approve', value }, mutation }, call),
   );
 }
 
