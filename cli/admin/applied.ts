@@ -27,6 +27,7 @@ export async function saveApplied(
   document: Json,
 ): Promise<void> {
   const text = `${JSON.stringify({ version: 1, clusterId, document })}\n`;
+  await files.makeDirectory(folder);
   await files.writeAtomic(pathOf(folder), text, { mode: 0o600 });
 }
 

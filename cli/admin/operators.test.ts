@@ -1,8 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
+import { EMPTY_CHAIN, extendChain } from '../../internal/audit/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../internal/testing/index.ts';
 import { contextOf, createDesk } from './fake-desk.ts';
-import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorList } from './index.ts';
+import {
+  runAuditVerify,
+  runOperatorAccept,
+  runOperatorAdd,
+  runOperatorKey,
+  runOperatorList,
+} from './index.ts';
 
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const textOf = async (files: MemoryFiles, path: string): Promise<string> =>
@@ -49,6 +56,33 @@ describe('an operator', () => {
     await expect(runOperatorList(ann)).rejects.toEqual(coded('workspace-key-mode'));
     const lost = contextOf(files, '/ann', '/nowhere.json');
     await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-missing'));
+  });
+
+  test('has an audit of their own to compare with: what another identity of the folder has signed is not theirs', async () => {
+    const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
+    const { head, record } = extendChain(EMPTY_CHAIN, facts);
+    await using desk = await createDesk(
+      {},
+      {
+        listAudit: async function* () {
+          yield { message: { case: 'entry', value: { seq: 1n, record } } };
+          yield { message: { case: 'head', value: { seq: 1n, hash: head.hash, firstSeq: 1n, epoch: 1n } } };
+        },
+      },
+    );
+    const { files, owner } = desk;
+    for (const name of ['ann', 'bob']) {
+      const context = contextOf(files, '/ann', `/ann/${name}.json`);
+      const [request, out] = [`/ann/${name}.csr`, `/ann/${name}.grant`];
+      await runOperatorKey(context, name, { request });
+      await runOperatorAdd(owner, name, { role: 'viewer', request, out });
+      await runOperatorAccept(context, out);
+      for (let runs = 0; runs < 2; runs++) {
+        const again = contextOf(files, '/ann', `/ann/${name}.json`);
+        await runAuditVerify(again, undefined);
+        expect(again.host.answered).toMatchObject({ entries: 1, checkpoints: runs });
+      }
+    }
   });
 
   test('takes no grant that is for another key, of another cluster, or no grant at all', async () => {

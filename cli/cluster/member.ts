@@ -19,7 +19,7 @@ export interface ClusterMember {
   readonly curatorEndpoints: readonly string[];
   /** Where those are kept that were seen since. */
   readonly curatorsPath: string;
-  /** Folder for what is kept about the cluster. */
+  /** Folder for what this identity keeps about the cluster: its checkpoints of the audit, what it applied last. May be missing. */
   readonly folder: string;
 }
 
@@ -44,8 +44,7 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Clus
   if (grant === undefined)
     throw new ClusterError('cluster-identity-not-granted', `asking as ${operator} (${path})`);
   const { certificatePem: certPem, clusterId, clusterCaPem, curatorEndpoints } = grant;
-  const folder = dirname(path);
-  const curatorsPath = join(folder, `${basename(path, '.json')}.curators.json`);
+  const own = join(dirname(path), basename(path, '.json'));
   return {
     kind: 'operator',
     name: '',
@@ -54,8 +53,9 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Clus
     clusterId,
     clusterCaPem,
     curatorEndpoints,
-    curatorsPath,
-    folder,
+    curatorsPath: `${own}.curators.json`,
+    // Beside the owner's and those of other identities: what one has signed, another would take for forged.
+    folder: own,
   };
 }
 
