@@ -1,13 +1,21 @@
+import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { endpointFrom } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { ClusterError, lookAtWorkspace } from '../cluster/index.ts';
 import { readOwnerKey } from '../workspace/index.ts';
+import { collateralFor } from './cloud-init-collateral.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
 
 const JOIN_PORT = 9090;
+/**
+ * The least that the large clouds take as user data (EC2: 16 KiB before base64). What is longer would be cut or refused
+ * there, and a machine without its provisioning is lost for good; one without collateral can be given it later.
+ */
+const MAX_USER_DATA_BYTES = 16 * 1024;
+const COLLATERAL_PATH = '/etc/cluster/collateral.json';
 /** As on every image of a machine with a TPM. */
 const TPM_DEVICE = '/dev/tpmrm0';
 
@@ -22,10 +30,11 @@ export interface CloudInitOptions {
 
 /**
  * `cluster node cloud-init`: what a machine must be given to find its cluster and to know it: the owner's public key and
- * where to ask. No secret is in it, and it is the same for every machine.
+ * where to ask. Where control planes show evidence of processors, also what is asked of it and what AMD and Intel say:
+ * the machine verifies each document itself. No secret is in it, and it is the same for every machine.
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
-  const { layout, state } = await lookAtWorkspace(context);
+  const { config, layout, state } = await lookAtWorkspace(context);
   if (state.value.init?.result === undefined)
     throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
   const { pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
@@ -37,16 +46,41 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
     ownerKeys: [pubKeyBase64],
     tpm: options.tpm ? { kind: 'device', path: TPM_DEVICE } : { kind: 'none' },
     joinEndpoints,
+    ...(hasProcessors(config.attestation.variants) ? { attestation: config.attestation } : {}),
   };
   const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
-  const userData = cloudConfig(json, options.package);
-  context.host.result({ provisioning, cloudConfig: userData }, () =>
+  const collateral = hasProcessors(config.attestation.variants)
+    ? await collateralFor(context, { asksCluster: options.endpoints.length === 0 })
+    : undefined;
+  const userData = userDataOf(context, { json, collateral, agentPackage: options.package });
+  context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
   );
 }
 
-/** User data for cloud-init: the file, then the package that reads it. */
-export function cloudConfig(provisioningJson: string, agentPackage: string | undefined): string {
+interface UserData {
+  readonly json: string;
+  readonly collateral: string | undefined;
+  readonly agentPackage: string | undefined;
+}
+
+/** Without the collateral where it would be too much for a cloud. */
+function userDataOf(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
+  const whole = cloudConfig({ json, collateral, agentPackage });
+  if (collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
+  context.host.warn(
+    'cloud-init-collateral-left-out',
+    `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Put it at ${COLLATERAL_PATH} of the image; --output json has it as data.collateral.`,
+  );
+  return cloudConfig({ json, collateral: undefined, agentPackage });
+}
+
+function hasProcessors(variants: readonly string[]): boolean {
+  return variants.some((variant) => variant !== 'tpm' && variant !== 'machine-key');
+}
+
+/** User data for cloud-init: the files, then the package that reads them. */
+function cloudConfig({ json, collateral, agentPackage }: UserData): string {
   const install =
     agentPackage === undefined
       ? []
@@ -62,12 +96,24 @@ export function cloudConfig(provisioningJson: string, agentPackage: string | und
         path: '/etc/cluster/provisioning.json',
         permissions: '0600',
         owner: 'root:root',
-        content: provisioningJson,
+        content: json,
       },
+      ...(collateral === undefined ? [] : [packed(collateral)]),
     ],
     runcmd: [...install, ['systemctl', 'restart', 'bootstrapper.service']],
   };
   return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
+}
+
+/** TCB infos are JSON of many like lines: packed they take a quarter. */
+function packed(collateral: string) {
+  return {
+    path: COLLATERAL_PATH,
+    permissions: '0644',
+    owner: 'root:root',
+    encoding: 'gz+b64',
+    content: gzipSync(collateral, { level: 9 }).toString('base64'),
+  };
 }
 
 function endpointOf(text: string): string {
