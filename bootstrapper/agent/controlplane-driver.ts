@@ -1,6 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
-import { Namespace } from '../../internal/etcd/index.ts';
+import { Namespace, type EtcdClient } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
@@ -76,6 +76,11 @@ export class MachineControlPlane implements ControlPlaneDriver {
   constructor(ports: DriverPorts, options: DriverOptions) {
     this.#ports = ports;
     this.#options = options;
+  }
+
+  /** The local member as its root, while it runs; disposed with it. */
+  get etcd(): EtcdClient | undefined {
+    return this.#running?.admin;
   }
 
   async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {

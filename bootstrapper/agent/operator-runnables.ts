@@ -1,3 +1,4 @@
+import type { EtcdClient } from '../../internal/etcd/index.ts';
 import { readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { attendWorker, type TaskPorts } from '../attend/index.ts';
@@ -6,6 +7,7 @@ import type { Membership } from '../enrolment/index.ts';
 import { agentMetrics } from './agent-metrics.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { listCertificates } from './certificates.ts';
+import { impostorDesk } from './impostor.ts';
 import type { OpenNode } from './open-node.ts';
 
 /** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
@@ -16,6 +18,8 @@ export interface OperatorRunnablesOptions {
   readonly node: Pick<OpenNode, 'values' | 'curators' | 'evidence' | 'resetOrders'>;
   readonly version: string;
   readonly tree: () => TreeSnapshot;
+  /** The local member as etcd's root, while there is one. */
+  readonly etcd: () => EtcdClient | undefined;
 }
 
 /** What operators see of this node, beside its status. */
@@ -55,10 +59,11 @@ export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<R
 }
 
 function taskPorts(
-  { ports, node }: OperatorRunnablesOptions,
-  { clusterId, nodeId }: Membership,
+  { ports, node, etcd }: OperatorRunnablesOptions,
+  { clusterId, nodeId, nodeName }: Membership,
   metrics: TaskPorts['metrics'],
 ): TaskPorts {
+  const { files, clock, log } = ports;
   const { evidence, resetOrders } = node;
   return {
     ring: ports.ring,
@@ -68,6 +73,7 @@ function taskPorts(
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
     reset: (order) => resetOrders.accept(clusterId, order),
+    probe: impostorDesk({ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd, nodeName }),
     metrics,
   };
 }

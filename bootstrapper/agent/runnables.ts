@@ -105,7 +105,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
         }),
       ],
     }),
-    ...operatorRunnables(options),
+    ...operatorRunnables({ ...options, etcd: () => driver.etcd }),
     address: ownAddress(options),
     ownership: ownershipRunnable({
       job,

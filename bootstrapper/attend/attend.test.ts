@@ -150,6 +150,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     commands: new FakeJournal([]),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
+    probe: async ({ nodeId, heldKeys }) => Buffer.from(`${nodeId} ${heldKeys}`),
     metrics: async () => 'up 1\n',
     ...overrides,
   };
@@ -170,6 +171,15 @@ const data = (saying: { value: Record<string, unknown> } | undefined): string =>
   Buffer.from((saying?.value['data'] as Uint8Array | undefined) ?? []).toString();
 
 describe('attend()', () => {
+  test('hands on for whom papers are to be tried, and what came of it', async () => {
+    const { order, orders, until, ended } = setUp();
+    const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true } };
+    order({ case: 'task', value: { task: 1n, credit: 16, what } });
+    expect(data((await until(3))[1])).toBe('node-0 true');
+    orders.close();
+    await ended;
+  });
+
   test("hands the owner's order on, and tells why it was refused", async () => {
     const signatures: Uint8Array[] = [];
     const reset: TaskPorts['reset'] = async ({ signature }) => {

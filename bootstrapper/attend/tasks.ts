@@ -18,6 +18,11 @@ export interface TaskPorts {
     readonly ownerPubKey: Uint8Array;
     readonly signature: Uint8Array;
   }) => Promise<void>;
+  /** Shows papers in the name of a removed node at every door; a `ProbeReport` as bytes. */
+  readonly probe: (
+    wish: { readonly nodeId: string; readonly heldKeys: boolean },
+    signal: AbortSignal,
+  ) => Promise<Uint8Array>;
   /** The metrics of every program on this node that answers. */
   readonly metrics: (signal: AbortSignal) => Promise<string>;
 }
@@ -41,6 +46,11 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
     case 'metrics':
       yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
       return;
+    case 'probe': {
+      const { removedNodeId: nodeId, heldKeys } = task.what.value;
+      yield* packBytes(await ports.probe({ nodeId, heldKeys }, signal));
+      return;
+    }
     case 'reset':
       await ports.reset(task.what.value);
       return;

@@ -51,6 +51,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'NodeStreams.StreamLogs': people,
   'NodeStreams.GetEvidence': people,
   'NodeStreams.GetMetrics': people,
+  'NodeStreams.ProbeRemoved': operators,
   'NodeStreams.ResetNode': owners,
 };
 

@@ -1,8 +1,14 @@
+import { fromBinary } from '@bufbuild/protobuf';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
-import type { LogsTask, NodeStreams } from '../curatorproto/gen/streams_pb.js';
+import {
+  ProbeReportSchema,
+  type LogsTask,
+  type NodeStreams,
+  type ProbeReport,
+} from '../curatorproto/gen/streams_pb.js';
 import type { Attendance, Attendances, TaskWhat } from './attendance.ts';
 import { StreamError } from './errors.ts';
 
@@ -12,12 +18,17 @@ const ARRIVAL_MS = 5_000;
 const EVIDENCE_MS = 45_000;
 const METRICS_MS = 15_000;
 const RESET_MS = 15_000;
+/** A door that is shut takes five seconds for each knock, and a few are tried at a time. */
+const PROBE_MS = 120_000;
 const KEY_BYTES = 32;
 const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
 const MAX_EVIDENCE_BYTES = 128 * 1024;
 const MAX_METRICS_BYTES = 4 * 1024 * 1024;
+const MAX_PROBE_BYTES = 4 * 1024 * 1024;
+/** `nodeIdOf` (internal/pki). */
+const NODE_ID = /^node-[0-9a-f]{32}$/;
 const NONCE_BYTES = 32;
 /** Names of units of the cluster; a node decides by a list of its own which it shows. */
 const UNIT = /^[a-z][a-z0-9-]{0,63}\.service$/;
@@ -65,6 +76,14 @@ export function streamHandlers(parts: StreamParts): Handlers<typeof NodeStreams,
       const limits = { maxBytes: 0, timeoutMs: RESET_MS, clock, signal };
       await collect(attendance, { case: 'reset', value: order }, limits);
       return {};
+    },
+    probeRemoved: async ({ node, probe }, { signal }) => {
+      if (probe === undefined || !NODE_ID.test(probe.removedNodeId))
+        return refuse('removed_node_id', 'it is no id of a node');
+      const attendance = await attendanceOf(parts, node, signal);
+      const limits = { maxBytes: MAX_PROBE_BYTES, timeoutMs: PROBE_MS, clock, signal };
+      const chunks = await collect(attendance, { case: 'probe', value: probe }, limits);
+      return { report: reportFrom(chunks, attendance) };
     },
     getMetrics: async ({ node }, { signal }) => {
       const attendance = await attendanceOf(parts, node, signal);
@@ -140,6 +159,14 @@ async function collect(
     throw new StreamError('streams-node-silent', `asking ${attendance.name} for ${timeoutMs / 1000} s`, {
       cause: error,
     });
+  }
+}
+
+function reportFrom(chunks: readonly Uint8Array[], { name }: Attendance): ProbeReport {
+  try {
+    return fromBinary(ProbeReportSchema, concat(chunks));
+  } catch (error) {
+    throw new StreamError('streams-protocol', `asking ${name}: its report can not be read`, { cause: error });
   }
 }
 

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { Mailbox } from '../../internal/event/index.ts';
 import type { Call } from '../../internal/rpc/index.ts';
@@ -6,6 +6,8 @@ import { FakeClock } from '../../internal/testing/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
   AttendRequestSchema,
+  ProbeRemovedRequestSchema,
+  ProbeReportSchema,
   StreamLogsRequestSchema,
   type AttendRequest,
   type AttendResponse,
@@ -279,6 +281,43 @@ describe('what a node may not do', () => {
     await newer.next();
     newer.done(1n);
     expect(await answer).toEqual({ text: '' });
+  });
+});
+
+describe('a trial of papers in the name of a removed node', () => {
+  const removedNodeId = `node-${'a'.repeat(32)}`;
+  const wish = (nodeId: string) =>
+    create(ProbeRemovedRequestSchema, { node: 'n1', probe: { removedNodeId: nodeId, heldKeys: true } });
+
+  test('is handed to the node, and its report comes back', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
+    expect(await node.next()).toMatchObject({
+      value: { what: { case: 'probe', value: { removedNodeId, heldKeys: true } } },
+    });
+    const report = create(ProbeReportSchema, { away: ['n3'], trials: [{ node: 'n2', said: 'HTTP 403' }] });
+    node.data(1n, toBinary(ProbeReportSchema, report));
+    node.done(1n);
+    expect(await answer).toMatchObject({ report: { away: ['n3'], trials: [{ node: 'n2' }] } });
+  });
+
+  test('whose report is none is an error', async () => {
+    const setup = setUp();
+    const node = await attend(setup);
+    const answer = setup.handlers.probeRemoved(wish(removedNodeId), setup.asOperator);
+    const refused = expect(answer).rejects.toEqual(coded('streams-protocol', 'report'));
+    await node.next();
+    node.data(1n, new Uint8Array([0xff, 0xff, 0xff]));
+    node.done(1n);
+    await refused;
+  });
+
+  test.each(['', 'n2', 'node-1/../x', `${removedNodeId}0`])('of %j is refused unasked', async (nodeId) => {
+    const { handlers, asOperator } = setUp();
+    await expect(handlers.probeRemoved(wish(nodeId), asOperator)).rejects.toEqual(
+      coded('streams-request-invalid'),
+    );
   });
 });
 

@@ -5,7 +5,7 @@
 // What operators ask of one node. Nodes listen on nothing for operators: each holds a stream open to every curator, and
 // the curator that is asked hands the question on over it.
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { LastError } from "./curator_pb.js";
 
@@ -210,6 +210,12 @@ export declare type Task = Message<"cluster.curator.v1.Task"> & {
      */
     value: ResetTask;
     case: "reset";
+  } | {
+    /**
+     * @generated from field: cluster.curator.v1.ProbeTask probe = 7;
+     */
+    value: ProbeTask;
+    case: "probe";
   } | { case: undefined; value?: undefined };
 };
 
@@ -394,6 +400,137 @@ export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
 export declare const ResetTaskSchema: GenMessage<ResetTask>;
 
 /**
+ * Answered by a `ProbeReport`.
+ *
+ * @generated from message cluster.curator.v1.ProbeTask
+ */
+export declare type ProbeTask = Message<"cluster.curator.v1.ProbeTask"> & {
+  /**
+   * Id of a node that is no member.
+   *
+   * @generated from field: string removed_node_id = 1;
+   */
+  removedNodeId: string;
+
+  /**
+   * Whether it had the keys that control planes share: then what those make is tried as well.
+   *
+   * @generated from field: bool held_keys = 2;
+   */
+  heldKeys: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ProbeTask.
+ * Use `create(ProbeTaskSchema)` to create a new message.
+ */
+export declare const ProbeTaskSchema: GenMessage<ProbeTask>;
+
+/**
+ * @generated from message cluster.curator.v1.ProbeReport
+ */
+export declare type ProbeReport = Message<"cluster.curator.v1.ProbeReport"> & {
+  /**
+   * @generated from field: repeated cluster.curator.v1.Trial trials = 1;
+   */
+  trials: Trial[];
+
+  /**
+   * Names of nodes that are not there and were not asked.
+   *
+   * @generated from field: repeated string away = 2;
+   */
+  away: string[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.ProbeReport.
+ * Use `create(ProbeReportSchema)` to create a new message.
+ */
+export declare const ProbeReportSchema: GenMessage<ProbeReport>;
+
+/**
+ * One paper at one door.
+ *
+ * @generated from message cluster.curator.v1.Trial
+ */
+export declare type Trial = Message<"cluster.curator.v1.Trial"> & {
+  /**
+   * Name of the node that was asked.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * "etcd-client", "etcd-peer", "api-server" or "kubelet".
+   *
+   * @generated from field: string door = 2;
+   */
+  door: string;
+
+  /**
+   * "node" and "kubelet": as the removed node had them. "etcd-client", "etcd-peer" and "kubernetes-user": made by the
+   * authority's key, in a name without rights.
+   *
+   * @generated from field: string paper = 3;
+   */
+  paper: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.Trial.Outcome outcome = 4;
+   */
+  outcome: Trial_Outcome;
+
+  /**
+   * For people.
+   *
+   * @generated from field: string said = 5;
+   */
+  said: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.Trial.
+ * Use `create(TrialSchema)` to create a new message.
+ */
+export declare const TrialSchema: GenMessage<Trial>;
+
+/**
+ * @generated from enum cluster.curator.v1.Trial.Outcome
+ */
+export enum Trial_Outcome {
+  /**
+   * @generated from enum value: OUTCOME_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * For the reason that is to be proved.
+   *
+   * @generated from enum value: OUTCOME_REFUSED = 1;
+   */
+  REFUSED = 1,
+
+  /**
+   * @generated from enum value: OUTCOME_LET_IN = 2;
+   */
+  LET_IN = 2,
+
+  /**
+   * Nothing was proved: no answer, or a refusal of everybody.
+   *
+   * @generated from enum value: OUTCOME_UNPROVED = 3;
+   */
+  UNPROVED = 3,
+}
+
+/**
+ * Describes the enum cluster.curator.v1.Trial.Outcome.
+ */
+export declare const Trial_OutcomeSchema: GenEnum<Trial_Outcome>;
+
+/**
  * @generated from message cluster.curator.v1.StreamLogsRequest
  */
 export declare type StreamLogsRequest = Message<"cluster.curator.v1.StreamLogsRequest"> & {
@@ -532,6 +669,45 @@ export declare type ResetNodeResponse = Message<"cluster.curator.v1.ResetNodeRes
 export declare const ResetNodeResponseSchema: GenMessage<ResetNodeResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.ProbeRemovedRequest
+ */
+export declare type ProbeRemovedRequest = Message<"cluster.curator.v1.ProbeRemovedRequest"> & {
+  /**
+   * The id or name of a control plane, which tries.
+   *
+   * @generated from field: string node = 1;
+   */
+  node: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.ProbeTask probe = 2;
+   */
+  probe?: ProbeTask | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ProbeRemovedRequest.
+ * Use `create(ProbeRemovedRequestSchema)` to create a new message.
+ */
+export declare const ProbeRemovedRequestSchema: GenMessage<ProbeRemovedRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ProbeRemovedResponse
+ */
+export declare type ProbeRemovedResponse = Message<"cluster.curator.v1.ProbeRemovedResponse"> & {
+  /**
+   * @generated from field: cluster.curator.v1.ProbeReport report = 1;
+   */
+  report?: ProbeReport | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ProbeRemovedResponse.
+ * Use `create(ProbeRemovedResponseSchema)` to create a new message.
+ */
+export declare const ProbeRemovedResponseSchema: GenMessage<ProbeRemovedResponse>;
+
+/**
  * @generated from message cluster.curator.v1.GetMetricsRequest
  */
 export declare type GetMetricsRequest = Message<"cluster.curator.v1.GetMetricsRequest"> & {
@@ -611,6 +787,17 @@ export declare const NodeStreams: GenService<{
     methodKind: "unary";
     input: typeof ResetNodeRequestSchema;
     output: typeof ResetNodeResponseSchema;
+  },
+  /**
+   * Has a control plane show papers in the name of a node that is no member any more, at every door of every node that is
+   * there. The node refuses by itself to borrow the name of a member, and answers with no certificate and no key.
+   *
+   * @generated from rpc cluster.curator.v1.NodeStreams.ProbeRemoved
+   */
+  probeRemoved: {
+    methodKind: "unary";
+    input: typeof ProbeRemovedRequestSchema;
+    output: typeof ProbeRemovedResponseSchema;
   },
   /**
    * Metrics of the programs on the node, in Prometheus' text format.

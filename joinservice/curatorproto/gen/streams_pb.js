@@ -5,14 +5,14 @@
 // What operators ask of one node. Nodes listen on nothing for operators: each holds a stream open to every curator, and
 // the curator that is asked hands the question on over it.
 
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/protobuf/codegenv2";
 import { file_curator } from "./curator_pb.js";
 
 /**
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqgEKDUF0dGVuZFJlcXVlc3QSMgoJYXR0ZW5kaW5nGAEgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZGluZ0gAEiwKBGRhdGEYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuVGFza0RhdGFIABIsCgRkb25lGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEb25lSABCCQoHbWVzc2FnZSIiCglBdHRlbmRpbmcSFQoNYWdlbnRfdmVyc2lvbhgBIAEoCSI3CghUYXNrRGF0YRIMCgR0YXNrGAEgASgEEgwKBGRhdGEYAiABKAwSDwoHZHJvcHBlZBgDIAEoBCJGCghUYXNrRG9uZRIMCgR0YXNrGAEgASgEEiwKBWVycm9yGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkxhc3RFcnJvciLLAQoOQXR0ZW5kUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIvQBCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIg0KC01ldHJpY3NUYXNrIjUKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJNChFTdHJlYW1Mb2dzUmVxdWVzdBIMCgRub2RlGAEgASgJEioKBGxvZ3MYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2siNAoSU3RyZWFtTG9nc1Jlc3BvbnNlEg0KBWxpbmVzGAEgASgMEg8KB2Ryb3BwZWQYAiABKAQiMQoSR2V0RXZpZGVuY2VSZXF1ZXN0EgwKBG5vZGUYASABKAkSDQoFbm9uY2UYAiABKAwiSQoTR2V0RXZpZGVuY2VSZXNwb25zZRIPCgdub2RlX2lkGAEgASgJEg8KB3ZhcmlhbnQYAiABKAkSEAoIZXZpZGVuY2UYAyABKAwiTgoQUmVzZXROb2RlUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBW9yZGVyGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0VGFzayITChFSZXNldE5vZGVSZXNwb25zZSIhChFHZXRNZXRyaWNzUmVxdWVzdBIMCgRub2RlGAEgASgJIiIKEkdldE1ldHJpY3NSZXNwb25zZRIMCgR0ZXh0GAEgASgJMvYDCgtOb2RlU3RyZWFtcxJZCgZBdHRlbmQSIS5jbHVzdGVyLmN1cmF0b3IudjEuQXR0ZW5kUmVxdWVzdBoiLmNsdXN0ZXIuY3VyYXRvci52MS5BdHRlbmRSZXNwb25zZSIE2LoYAigBMAESYwoKU3RyZWFtTG9ncxIlLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UiBNi6GAUwARJkCgtHZXRFdmlkZW5jZRImLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlcXVlc3QaJy5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXNwb25zZSIE2LoYBRJeCglSZXNldE5vZGUSJC5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVxdWVzdBolLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXNwb25zZSIE2LoYBBJhCgpHZXRNZXRyaWNzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldE1ldHJpY3NSZXNwb25zZSIE2LoYBWIGcHJvdG8z", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqgEKDUF0dGVuZFJlcXVlc3QSMgoJYXR0ZW5kaW5nGAEgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZGluZ0gAEiwKBGRhdGEYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuVGFza0RhdGFIABIsCgRkb25lGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEb25lSABCCQoHbWVzc2FnZSIiCglBdHRlbmRpbmcSFQoNYWdlbnRfdmVyc2lvbhgBIAEoCSI3CghUYXNrRGF0YRIMCgR0YXNrGAEgASgEEgwKBGRhdGEYAiABKAwSDwoHZHJvcHBlZBgDIAEoBCJGCghUYXNrRG9uZRIMCgR0YXNrGAEgASgEEiwKBWVycm9yGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkxhc3RFcnJvciLLAQoOQXR0ZW5kUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIqQCCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIg0KC01ldHJpY3NUYXNrIjUKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCI3CglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCCJGCgtQcm9iZVJlcG9ydBIpCgZ0cmlhbHMYASADKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVHJpYWwSDAoEYXdheRgCIAMoCSLXAQoFVHJpYWwSDAoEbm9kZRgBIAEoCRIMCgRkb29yGAIgASgJEg0KBXBhcGVyGAMgASgJEjIKB291dGNvbWUYBCABKA4yIS5jbHVzdGVyLmN1cmF0b3IudjEuVHJpYWwuT3V0Y29tZRIMCgRzYWlkGAUgASgJImEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEhMKD09VVENPTUVfUkVGVVNFRBABEhIKDk9VVENPTUVfTEVUX0lOEAISFAoQT1VUQ09NRV9VTlBST1ZFRBADIk0KEVN0cmVhbUxvZ3NSZXF1ZXN0EgwKBG5vZGUYASABKAkSKgoEbG9ncxgCIAEoCzIcLmNsdXN0ZXIuY3VyYXRvci52MS5Mb2dzVGFzayI0ChJTdHJlYW1Mb2dzUmVzcG9uc2USDQoFbGluZXMYASABKAwSDwoHZHJvcHBlZBgCIAEoBCIxChJHZXRFdmlkZW5jZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRINCgVub25jZRgCIAEoDCJJChNHZXRFdmlkZW5jZVJlc3BvbnNlEg8KB25vZGVfaWQYASABKAkSDwoHdmFyaWFudBgCIAEoCRIQCghldmlkZW5jZRgDIAEoDCJOChBSZXNldE5vZGVSZXF1ZXN0EgwKBG5vZGUYASABKAkSLAoFb3JkZXIYAiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrIhMKEVJlc2V0Tm9kZVJlc3BvbnNlIlEKE1Byb2JlUmVtb3ZlZFJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVwcm9iZRgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVRhc2siRwoUUHJvYmVSZW1vdmVkUmVzcG9uc2USLwoGcmVwb3J0GAEgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVwb3J0IiEKEUdldE1ldHJpY3NSZXF1ZXN0EgwKBG5vZGUYASABKAkiIgoSR2V0TWV0cmljc1Jlc3BvbnNlEgwKBHRleHQYASABKAky3wQKC05vZGVTdHJlYW1zElkKBkF0dGVuZBIhLmNsdXN0ZXIuY3VyYXRvci52MS5BdHRlbmRSZXF1ZXN0GiIuY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZFJlc3BvbnNlIgTYuhgCKAEwARJjCgpTdHJlYW1Mb2dzEiUuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiYuY2x1c3Rlci5jdXJhdG9yLnYxLlN0cmVhbUxvZ3NSZXNwb25zZSIE2LoYBTABEmQKC0dldEV2aWRlbmNlEiYuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVxdWVzdBonLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRFdmlkZW5jZVJlc3BvbnNlIgTYuhgFEl4KCVJlc2V0Tm9kZRIkLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldE5vZGVSZXF1ZXN0GiUuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlc3BvbnNlIgTYuhgEEmcKDFByb2JlUmVtb3ZlZBInLmNsdXN0ZXIuY3VyYXRvci52MS5Qcm9iZVJlbW92ZWRSZXF1ZXN0GiguY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlc3BvbnNlIgTYuhgDEmEKCkdldE1ldHJpY3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuR2V0TWV0cmljc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0TWV0cmljc1Jlc3BvbnNlIgTYuhgFYgZwcm90bzM", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.AttendRequest.
@@ -113,60 +113,107 @@ export const ResetTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 13);
 
 /**
+ * Describes the message cluster.curator.v1.ProbeTask.
+ * Use `create(ProbeTaskSchema)` to create a new message.
+ */
+export const ProbeTaskSchema = /*@__PURE__*/
+  messageDesc(file_streams, 14);
+
+/**
+ * Describes the message cluster.curator.v1.ProbeReport.
+ * Use `create(ProbeReportSchema)` to create a new message.
+ */
+export const ProbeReportSchema = /*@__PURE__*/
+  messageDesc(file_streams, 15);
+
+/**
+ * Describes the message cluster.curator.v1.Trial.
+ * Use `create(TrialSchema)` to create a new message.
+ */
+export const TrialSchema = /*@__PURE__*/
+  messageDesc(file_streams, 16);
+
+/**
+ * Describes the enum cluster.curator.v1.Trial.Outcome.
+ */
+export const Trial_OutcomeSchema = /*@__PURE__*/
+  enumDesc(file_streams, 16, 0);
+
+/**
+ * @generated from enum cluster.curator.v1.Trial.Outcome
+ */
+export const Trial_Outcome = /*@__PURE__*/
+  tsEnum(Trial_OutcomeSchema);
+
+/**
  * Describes the message cluster.curator.v1.StreamLogsRequest.
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 14);
+  messageDesc(file_streams, 17);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 15);
+  messageDesc(file_streams, 18);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 16);
+  messageDesc(file_streams, 19);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 17);
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 22);
+
+/**
+ * Describes the message cluster.curator.v1.ProbeRemovedRequest.
+ * Use `create(ProbeRemovedRequestSchema)` to create a new message.
+ */
+export const ProbeRemovedRequestSchema = /*@__PURE__*/
+  messageDesc(file_streams, 23);
+
+/**
+ * Describes the message cluster.curator.v1.ProbeRemovedResponse.
+ * Use `create(ProbeRemovedResponseSchema)` to create a new message.
+ */
+export const ProbeRemovedResponseSchema = /*@__PURE__*/
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 26);
 
 /**
  * @generated from service cluster.curator.v1.NodeStreams

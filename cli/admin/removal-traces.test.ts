@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { NodeHealth } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { controlPlanesFrom } from './node-remove.ts';
+import { controlPlanesFrom } from './removal-traces.ts';
 
 const entry = (name: string) => ({ nodeId: `id-${name}`, name, curatorEndpoint: `${name}:9091` });
 

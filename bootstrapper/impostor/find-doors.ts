@@ -1,0 +1,65 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import type { Entry, Member } from '../../internal/etcd/index.ts';
+import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
+import { isMemberState } from '../../internal/role/index.ts';
+import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { Door } from './doors.ts';
+
+const API_PORT = 6443;
+const KUBELET_PORT = 10250;
+
+/**
+ * Every door of every node whose heart beats, from the cluster's own records and etcd's members: nobody who asks for a
+ * trial says where. Pure.
+ */
+export function findDoors(
+  entries: readonly Pick<Entry, 'key' | 'value'>[],
+  members: readonly Member[],
+): { readonly doors: readonly Door[]; readonly away: readonly string[] } {
+  const nodes = membersOf(entries);
+  const doors = nodes.flatMap(({ record, address, isBeating }): readonly Door[] => {
+    if (!isBeating || address === undefined) return [];
+    const { name: node, roles } = record;
+    const member = members.find(({ name }) => name === record.nodeId);
+    return [
+      ...(member?.clientUrls ?? []).flatMap((url) => doorAt('etcd-client', node, url)),
+      ...(member?.peerUrls ?? []).flatMap((url) => doorAt('etcd-peer', node, url)),
+      ...(roles.includes('KubernetesController')
+        ? [{ kind: 'api-server', node, host: address, port: API_PORT } as const]
+        : []),
+      { kind: 'kubelet', node, host: address, port: KUBELET_PORT },
+    ];
+  });
+  const away = nodes.filter(({ address, isBeating }) => !isBeating || address === undefined);
+  return { doors, away: away.map(({ record }) => record.name) };
+}
+
+interface KnownNode {
+  readonly record: NodeRecord;
+  readonly address: string | undefined;
+  readonly isBeating: boolean;
+}
+
+function membersOf(entries: readonly Pick<Entry, 'key' | 'value'>[]): readonly KnownNode[] {
+  const at = new Map(entries.map(({ key, value }) => [key, value]));
+  return entries.flatMap(({ key, value }) => {
+    if (parseNodeKey(key)?.part !== 'record') return [];
+    const record = records.node.decode(key, value);
+    if (!isMemberState(record.state)) return [];
+    const isBeating = at.has(records.heartbeat.key(record.nodeId));
+    return [{ record, isBeating, address: addressOf(at.get(records.status.key(record.nodeId)), record) }];
+  });
+}
+
+/** As the node itself says; undefined until it has. */
+function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): string | undefined {
+  if (value === undefined) return undefined;
+  const { status } = records.status.decode(records.status.key(nodeId), value);
+  const { address } = fromBinary(NodeStatusSchema, Buffer.from(status, 'base64'));
+  return address === '' ? undefined : address;
+}
+
+function doorAt(kind: 'etcd-client' | 'etcd-peer', node: string, url: string): readonly Door[] {
+  const { hostname, port } = new URL(url);
+  return [{ kind, node, host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }];
+}

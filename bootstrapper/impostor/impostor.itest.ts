@@ -1,0 +1,175 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { records } from '../../internal/records/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  MemoryEtcd,
+  ProcessUnits,
+} from '../../internal/testing/index.ts';
+import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { Consensus, consensusLayout, type RunningConsensus } from '../consensus/index.ts';
+import { tryPapers, type ImpostorFiles } from './index.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const files = new DiskFiles();
+const REMOVED = `node-${'b'.repeat(32)}`;
+const HERE = `node-${'c'.repeat(32)}`;
+
+let folder: string;
+let units: ProcessUnits;
+let running: RunningConsensus;
+let genuineFiles: ImpostorFiles;
+const etcd = new MemoryEtcd();
+
+/** A real etcd with the certificates that a control plane gives it; nothing listens as API server or kubelet. */
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-impostor-'));
+  units = new ProcessUnits();
+  const stateDir = join(folder, 'state');
+  await files.makeDirectory(stateDir);
+  const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
+  const consensus = new Consensus({ files, commands, units, clock, log: createMemoryLogger().log });
+  running = await consensus.start(
+    {
+      nodeId: HERE,
+      address: '127.0.0.1',
+      clusterId: 'c0ffee',
+      ports: { client: await findFreePort(), peer: await findFreePort(), metrics: await findFreePort() },
+      quotaBytes: 64 * 1024 * 1024,
+      creates: true,
+      peers: [],
+      etcdBinary: await findEtcdBinary(folder),
+      stateDir,
+    },
+    signal,
+  );
+  const layout = consensusLayout(stateDir);
+  const genuine = { certFile: layout.peer.certFile, keyFile: layout.peer.keyFile, path: '/version' };
+  genuineFiles = {
+    authorities: {
+      'cluster-ca': await authority('cluster'),
+      'etcd-clients-ca': layout.clientsCa,
+      'etcd-peers-ca': layout.peersCa,
+      'kubernetes-ca': await authority('kubernetes'),
+    },
+    genuine: {
+      'etcd-client': { ...layout.user('root'), path: '/version' },
+      'etcd-peer': genuine,
+      'api-server': genuine,
+      kubelet: genuine,
+    },
+  };
+  const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
+  const [version, nodeId] = [1 as const, HERE];
+  etcd.commitNow({
+    when: [],
+    then: [
+      put(
+        records.node.key(nodeId),
+        records.node.encode({
+          ...{ version, nodeId, name: 'here', pubKey: '', state: 'UP', labels: {}, createdMs: 0 },
+          roles: ['ConsensusMember'],
+        }),
+      ),
+      put(
+        records.status.key(nodeId),
+        records.status.encode({ version, status: status.toString('base64'), updatedMs: 0 }),
+      ),
+      put(records.heartbeat.key(nodeId), records.heartbeat.encode({ version, sinceMs: 0 })),
+    ],
+  });
+}, 60_000);
+
+afterAll(async () => {
+  running[Symbol.dispose]();
+  await units[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true, force: true });
+});
+
+async function authority(name: string) {
+  const at = { certFile: join(folder, `${name}.crt`), keyFile: join(folder, `${name}.key`) };
+  const keyPem = generateKeyPem();
+  await files.writeAtomic(at.keyFile, keyPem.reveal());
+  await files.writeAtomic(
+    at.certFile,
+    await createAuthorityPem({ commonName: name, keyPem, nowMs: Date.now() }),
+  );
+  return at;
+}
+
+async function tryAt(over: Partial<ImpostorFiles['authorities']>, heldKeys = true) {
+  const authorities = { ...genuineFiles.authorities, ...over };
+  const members = await running.admin.members.list({ signal });
+  const { log } = createMemoryLogger();
+  const { trials } = await tryPapers(
+    { etcd, listMembers: async () => members, files, nowMs: () => Date.now(), log },
+    { ...genuineFiles, authorities },
+    { nodeId: REMOVED, heldKeys },
+    signal,
+  );
+  return trials
+    .filter(({ door }) => door.kind !== 'kubelet')
+    .map(({ door, paper, outcome }) => `${door.kind} ${paper} ${outcome}`);
+}
+
+test("a real etcd refuses a removed node's papers, and lets in what its authorities' keys make", async () => {
+  const before = await readdir(folder, { recursive: true });
+  expect(await tryAt({})).toEqual([
+    'etcd-client node refused',
+    'etcd-client kubelet refused',
+    'etcd-client etcd-client let-in',
+    'etcd-peer node refused',
+    'etcd-peer kubelet refused',
+    'etcd-peer etcd-client refused',
+    'etcd-peer etcd-peer let-in',
+  ]);
+  expect((await readdir(folder, { recursive: true })).length).toBe(before.length);
+});
+
+test('a worker held no such keys: none of what they make is made', async () => {
+  expect(await tryAt({}, false)).toEqual([
+    'etcd-client node refused',
+    'etcd-client kubelet refused',
+    'etcd-peer node refused',
+    'etcd-peer kubelet refused',
+  ]);
+});
+
+test('a server that can not show the certificate of its authority proves nothing', async () => {
+  const foreign = await authority('etcd clients');
+  const said = await tryAt({ 'etcd-clients-ca': foreign });
+  expect(said.filter((line) => line.startsWith('etcd-client '))).toEqual([
+    'etcd-client node unproved',
+    'etcd-client kubelet unproved',
+    'etcd-client etcd-client unproved',
+  ]);
+});
+
+test('a door that lets nobody in proves nothing', async () => {
+  await units.stop('cluster-etcd.service');
+  expect(new Set((await tryAtStopped()).map((line) => line.split(' ')[2]))).toEqual(new Set(['unproved']));
+});
+
+async function tryAtStopped() {
+  const { log } = createMemoryLogger();
+  const port = await findFreePort();
+  const url = [`https://127.0.0.1:${port}`];
+  const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
+  const { trials } = await tryPapers(
+    { etcd, listMembers: async () => [member], files, nowMs: () => Date.now(), log },
+    genuineFiles,
+    { nodeId: REMOVED, heldKeys: true },
+    signal,
+  );
+  return trials.map(({ door, paper, outcome }) => `${door.kind} ${paper} ${outcome}`);
+}

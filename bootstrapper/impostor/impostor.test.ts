@@ -1,0 +1,186 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { put } from '../../internal/etcd/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
+import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { createMemoryLogger, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
+import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { judge, MANNERS, type DoorKind, type Outcome } from './doors.ts';
+import { findDoors } from './find-doors.ts';
+import type { Answer } from './knock.ts';
+import { makePaper, PAPERS, type PaperName } from './papers.ts';
+import { tryPapers, type ImpostorFiles } from './try-papers.ts';
+
+const signal = new AbortController().signal;
+const NODE_ID = `node-${'a'.repeat(32)}`;
+const nowMs = Date.UTC(2026, 5, 1);
+
+let signer: KeySigner;
+beforeAll(async () => {
+  const keyPem = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'any', keyPem, nowMs });
+  signer = new KeySigner({ caPem, keyPem, nowMs: () => nowMs });
+});
+
+describe('makePaper()', () => {
+  test.each(PAPERS)('%s lives a minute and for a key of its own', async (name) => {
+    const [one, other] = [await makePaper(name, NODE_ID, signer), await makePaper(name, NODE_ID, signer)];
+    const certificate = new X509Certificate(one.certPem);
+    expect(Date.parse(certificate.validTo)).toBe(nowMs + 60_000);
+    expect(one.keyPem.reveal()).not.toBe(other.keyPem.reveal());
+    expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
+  });
+
+  test.each(PAPERS)('%s names the removed node and nobody with a right', async (name) => {
+    const { subject } = new X509Certificate((await makePaper(name, NODE_ID, signer)).certPem);
+    const common = /^CN=(.*)$/m.exec(subject)?.[1];
+    expect([NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`]).toContain(common);
+    const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
+    expect(groups.filter((group) => group !== 'cluster:nodes' && group !== 'system:nodes')).toEqual([]);
+  });
+});
+
+describe('judge()', () => {
+  const status = (code: number, message?: string): Answer => ({
+    kind: 'status',
+    status: code,
+    body: message === undefined ? '' : JSON.stringify({ message }),
+  });
+  const alert = (name: string): Answer => ({ kind: 'alert', alert: name });
+  const table: readonly (readonly [DoorKind, PaperName, Answer, Outcome])[] = [
+    ['etcd-client', 'etcd-client', alert('UNKNOWN_CA'), 'refused'],
+    ['etcd-client', 'etcd-client', status(200), 'let-in'],
+    // Let in by TLS is let in, whatever the program then thinks of the request.
+    ['etcd-peer', 'etcd-peer', status(404), 'let-in'],
+    ['etcd-peer', 'etcd-peer', alert('UNKNOWN_CA'), 'refused'],
+    // The door's clock, or a certificate that nobody would take: says nothing about the authority.
+    ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'unproved'],
+    ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'unproved'],
+    ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'unproved'],
+    ['api-server', 'kubelet', status(403, 'cluster: node x is on no record'), 'refused'],
+    ['api-server', 'kubelet', status(404), 'let-in'],
+    ['api-server', 'kubelet', status(200), 'let-in'],
+    ['api-server', 'kubelet', status(401), 'unproved'],
+    ['api-server', 'node', status(401), 'refused'],
+    ['api-server', 'node', status(403), 'let-in'],
+    ['api-server', 'kubernetes-user', status(403), 'let-in'],
+    ['api-server', 'kubernetes-user', status(401), 'refused'],
+    ['api-server', 'node', status(500), 'unproved'],
+    ['kubelet', 'kubelet', status(403), 'refused'],
+    ['kubelet', 'kubernetes-user', alert('UNKNOWN_CA'), 'unproved'],
+    ['kubelet', 'kubernetes-user', status(503), 'unproved'],
+  ];
+  test.each(table)('%s, %s paper, %j: %s', (door, paper, answer, want) => {
+    expect(judge(door, paper, answer).outcome).toBe(want);
+  });
+
+  test("tells the API server's reason, and nothing else of a body", () => {
+    expect(judge('api-server', 'kubelet', status(403, 'on no record')).said).toBe('HTTP 403: on no record');
+    expect(judge('kubelet', 'kubelet', { kind: 'status', status: 403, body: 'Forbidden' }).said).toBe(
+      'HTTP 403',
+    );
+  });
+});
+
+const record = (nodeId: string, over: Partial<NodeRecord> = {}): NodeRecord => ({
+  version: 1,
+  nodeId,
+  name: `name-of-${nodeId}`,
+  pubKey: '',
+  state: 'UP',
+  roles: ['KubernetesWorker'],
+  labels: {},
+  createdMs: 0,
+  ...over,
+});
+
+/** A node as etcd has it; without a heart where it is not there. */
+function enter(etcd: MemoryEtcd, node: NodeRecord, at: { address?: string; beats?: boolean } = {}): void {
+  const { address = '192.0.2.1', beats = true } = at;
+  const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address })));
+  const said = { version: 1, status: status.toString('base64'), updatedMs: 0 } as const;
+  const { nodeId } = node;
+  etcd.commitNow({
+    when: [],
+    then: [
+      put(records.node.key(nodeId), records.node.encode(node)),
+      put(records.status.key(nodeId), records.status.encode(said)),
+      ...(beats
+        ? [put(records.heartbeat.key(nodeId), records.heartbeat.encode({ version: 1, sinceMs: 0 }))]
+        : []),
+    ],
+  });
+}
+
+const member = (name: string) => ({
+  id: 1n,
+  name,
+  peerUrls: ['https://192.0.2.7:2380'],
+  clientUrls: ['https://[2001:db8::7]:2379'],
+  isLearner: false,
+});
+
+describe('findDoors()', () => {
+  test('are those of members that are there; who is away is named', async () => {
+    const etcd = new MemoryEtcd();
+    enter(etcd, record('cp', { roles: ['ConsensusMember', 'KubernetesController'] }));
+    enter(etcd, record('worker'), { address: '192.0.2.2' });
+    enter(etcd, record('off'), { beats: false });
+    enter(etcd, record('silent'), { address: '' });
+    enter(etcd, record('gone', { state: 'DECOMMISSIONED' }));
+    const { entries } = await etcd.list('nodes/', { signal });
+    const { doors, away } = findDoors(entries, [member('cp'), member('gone'), member('stranger')]);
+    expect(doors.map(({ kind, node, host, port }) => `${kind} ${node} ${host} ${port}`)).toEqual([
+      'etcd-client name-of-cp 2001:db8::7 2379',
+      'etcd-peer name-of-cp 192.0.2.7 2380',
+      'api-server name-of-cp 192.0.2.1 6443',
+      'kubelet name-of-cp 192.0.2.1 10250',
+      'kubelet name-of-worker 192.0.2.2 10250',
+    ]);
+    expect([...away].sort()).toEqual(['name-of-off', 'name-of-silent']);
+  });
+});
+
+describe('tryPapers()', () => {
+  const pair = { certFile: '/none.crt', keyFile: '/none.key' };
+  const genuine = { ...pair, path: '/' };
+  const files: ImpostorFiles = {
+    authorities: {
+      'cluster-ca': pair,
+      'etcd-clients-ca': pair,
+      'etcd-peers-ca': pair,
+      'kubernetes-ca': pair,
+    },
+    genuine: { 'etcd-client': genuine, 'etcd-peer': genuine, 'api-server': genuine, kubelet: genuine },
+  };
+  const run = (etcd: MemoryEtcd, nodeId: string) => {
+    const ports = { etcd, files: new MemoryFiles(), nowMs: () => nowMs, log: createMemoryLogger().log };
+    const wish = { nodeId, heldKeys: true };
+    return tryPapers({ ...ports, listMembers: async () => [] }, files, wish, signal);
+  };
+
+  test("never borrows a member's name: nothing is read or made", async () => {
+    const etcd = new MemoryEtcd();
+    enter(etcd, record(NODE_ID));
+    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'impostor-is-member' });
+  });
+
+  test('takes one that is decommissioned or on no record as far as it has keys', async () => {
+    const etcd = new MemoryEtcd();
+    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'impostor-not-here' });
+    enter(etcd, record(NODE_ID, { state: 'DECOMMISSIONED' }));
+    await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'impostor-not-here' });
+  });
+
+  test.each(['', 'root', 'node-', `${NODE_ID}/record`, `node-${'A'.repeat(32)}`])(
+    'refuses %j, which is no id',
+    async (nodeId) => {
+      await expect(run(new MemoryEtcd(), nodeId)).rejects.toMatchObject({ code: 'impostor-request-invalid' });
+    },
+  );
+});
+
+test('every door is tried with the papers that the removed node had', () => {
+  for (const { papers } of Object.values(MANNERS)) expect(papers.slice(0, 2)).toEqual(['node', 'kubelet']);
+});
