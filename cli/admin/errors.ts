@@ -77,6 +77,14 @@ export const adminErrors = defineErrors({
       'A node was removed, and something of the cluster did not yet prove that it is gone; the message says what.',
     fix: "Run `cluster node remove` with the node's id, which the message names; it asks again.",
   },
+  'manage-not-followed': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'The roles of a node were changed and are on record, but its processes have not followed yet; the message says what is missing.',
+    fix: 'See what the node waits for with `cluster node show NODE`, mend that, then run the same command again: it only waits.',
+  },
   'manage-not-verified': {
     fault: 'peer',
     exit: 'refused',

@@ -25,6 +25,7 @@ export interface ResetOptions {
  * itself fresh and may ask to join again, as a new node.
  */
 export async function runReset(context: CommandContext, name: string, options: ResetOptions): Promise<void> {
+  const sign = await ownersHand(context); // before the node is emptied for an order that nobody can give
   const node = await nodeNamed(context, name);
   const plan = await planNow(context, node, []);
   const refusals = [
@@ -53,7 +54,7 @@ export async function runReset(context: CommandContext, name: string, options: R
     return;
   }
   await takeOut(context, node, plan.voters.after, { ...options, isLost: false });
-  await order(context, node);
+  await order(context, node, sign(node));
   await strike(context, node);
   const { proofs, sharedKeys } = await awaitProofs(context, node);
   context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys }, () =>
@@ -68,21 +69,29 @@ export async function runReset(context: CommandContext, name: string, options: R
   );
 }
 
-/** Signed for this node of this cluster, by the owner of this workspace. */
-async function order(context: CommandContext, { name, nodeId }: Node): Promise<void> {
+interface ResetOrder {
+  readonly ownerPubKey: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+/** What signs for the owner of this workspace, for one node of this cluster. */
+async function ownersHand(context: CommandContext): Promise<(node: Node) => ResetOrder> {
   const { layout, state } = await lookAtWorkspace(context);
   const result = state.value.init?.result;
   if (result === undefined)
     throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { clusterId } = result;
   const { keyPem, pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
-  const signature = signEd25519(keyPem, resetStatement({ clusterId: result.clusterId, nodeId }));
-  const ownerPubKey = Buffer.from(pubKeyBase64, 'base64');
+  return ({ nodeId }) => ({
+    ownerPubKey: Buffer.from(pubKeyBase64, 'base64'),
+    signature: signEd25519(keyPem, resetStatement({ clusterId, nodeId })),
+  });
+}
+
+async function order(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Ordering ${name} to be fresh`, () =>
     ask(context, (_, { signal }, of) =>
-      of(NodeStreams).resetNode(
-        { node: nodeId, order: { ownerPubKey, signature } },
-        { signal, timeoutMs: ORDER_MS },
-      ),
+      of(NodeStreams).resetNode({ node: nodeId, order: signed }, { signal, timeoutMs: ORDER_MS }),
     ),
   );
 }
