@@ -19,14 +19,9 @@ describe('targetsOf()', () => {
 
   test.each([
     {
-      name: 'those that serve',
+      name: 'those that serve and those that have not been seen to',
       given: [node('a'), node('b', { curator: false })],
-      want: ['a=a.example.test:9091'],
-    },
-    {
-      name: 'all of them where none is known to serve',
-      given: [node('a', { curator: false })],
-      want: ['a=a.example.test:9091'],
+      want: ['a=a.example.test:9091', 'b=b.example.test:9091'],
     },
     { name: 'IPv6 in brackets', given: [node('a', { host: '2001:db8::1' })], want: ['a=[2001:db8::1]:9091'] },
   ])('names $name', ({ given, want }) => {
@@ -72,6 +67,11 @@ describe('rankTargets()', () => {
   ];
   test.each(cases)('$name', ({ given, want }) => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
+  });
+
+  test('who was not seen to serve comes after who was, the own one too, and before a written address', () => {
+    const unseen = targetsOf({ directory: [node('u', { curator: false })], staticHosts: [], port: 1 });
+    expect(rankTargets([x, ...unseen, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, ...unseen, x]);
   });
 
   test('nodes begin with different ones', () => {

@@ -9,6 +9,8 @@ export interface CuratorTarget {
   readonly endpoint: string;
   /** Who must answer there; undefined for an address that an operator wrote down: any node of this cluster. */
   readonly nodeId: string | undefined;
+  /** A control plane whose curator the directory has not seen. */
+  readonly isUnseen?: boolean;
 }
 
 export interface TargetOptions {
@@ -18,12 +20,15 @@ export interface TargetOptions {
   readonly port: number;
 }
 
-/** Everybody who may be asked. Nodes whose curator has not been seen count only where no other is known. */
+/**
+ * Everybody who may be asked, also where no curator has been seen: all that were may be lost, and then the one that is
+ * left could tell nobody that it serves.
+ */
 export function targetsOf({ directory, staticHosts, port }: TargetOptions): readonly CuratorTarget[] {
-  const serving = directory.filter(({ curator }) => curator);
-  const nodes = (serving.length > 0 ? serving : directory).map(({ nodeId, host }) => ({
+  const nodes = directory.map(({ nodeId, host, curator }) => ({
     nodeId,
     endpoint: endpointOf(host, port),
+    ...(curator ? {} : { isUnseen: true }),
   }));
   const known = new Set(nodes.map(({ endpoint }) => endpoint));
   const others = staticHosts.map((host) => endpointOf(host, port)).filter((each) => !known.has(each));
@@ -42,8 +47,8 @@ export interface Standing {
 }
 
 /**
- * Whom to ask, in order: who works before who failed lately, the directory before written addresses, the own node before
- * others, the least busy of those.
+ * Whom to ask, in order: who works before who failed lately, those that were seen before other control planes and these before
+ * written addresses, the own node before others, the least busy of those.
  */
 export function rankTargets(targets: readonly CuratorTarget[], standing: Standing): readonly CuratorTarget[] {
   const { nowMs, ownNodeId, failedAtMs, users, offset } = standing;
@@ -52,7 +57,7 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;
     const rank = [
       cooling ? failed : -Infinity,
-      target.nodeId === undefined ? 1 : 0,
+      target.nodeId === undefined ? 2 : target.isUnseen === true ? 1 : 0,
       target.nodeId !== undefined && target.nodeId === ownNodeId ? 0 : 1,
       users.get(keyOf(target)) ?? 0,
       (index + offset) % targets.length,
