@@ -16,7 +16,8 @@ import {
   ProcessUnits,
 } from '../../internal/testing/index.ts';
 import { bootstrapCluster, saveInitResult, type ClusterBirth } from './bootstrap-cluster.ts';
-import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
+import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
+import { Consensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout, type EtcdClientFiles } from './layout.ts';
 

@@ -15,7 +15,8 @@ export {
   type ClusterBirth,
   type NamedKey,
 } from './bootstrap-cluster.ts';
-export { Consensus, type ConsensusConfig, type ConsensusPorts, type RunningConsensus } from './consensus.ts';
+export type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
+export { Consensus } from './consensus.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
 export type { RecoverConfig } from './recover-config.ts';
 export { judgeRecovery, recoverAlone, surveyMembers } from './recover.ts';

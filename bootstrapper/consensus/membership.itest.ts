@@ -12,7 +12,8 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../internal/testing/index.ts';
-import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
+import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
+import { Consensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout } from './layout.ts';
 import { struckMembers } from './repair.ts';

@@ -13,7 +13,8 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../internal/testing/index.ts';
-import { Consensus, type ConsensusConfig, type RunningConsensus } from './consensus.ts';
+import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
+import { Consensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout } from './layout.ts';
 import type { RecoverConfig } from './recover-config.ts';
@@ -76,8 +77,8 @@ class TestControlPlane {
     return { ...ports, files };
   }
 
-  async start(peers = this.config.peers): Promise<RunningConsensus> {
-    const running = await new Consensus(this.ports).start({ ...this.config, peers }, signal);
+  async start(over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> {
+    const running = await new Consensus(this.ports).start({ ...this.config, ...over }, signal);
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
   }
@@ -234,8 +235,9 @@ test('a survivor that lagged goes on alone in a new epoch; the old majority come
   await until(() => watched.some(({ kind }) => kind === 'relist'));
 
   // Partitioned from the survivor the old majority still decides, but over its own data alone.
-  const isolated = (of: TestControlPlane) =>
-    of.config.peers.filter((peer) => !peer.endsWith(`:${first.config.ports.client}`));
+  const isolated = ({ config }: TestControlPlane) => ({
+    peers: config.peers.filter((peer) => !peer.endsWith(`:${first.config.ports.client}`)),
+  });
   const [back] = await Promise.all([second.start(isolated(second)), third.start(isolated(third))]);
   expect(await keysOf(back.admin)).toContain('lost');
   expect(await votersOf(alone.admin)).toEqual(['node-1']);
@@ -245,7 +247,7 @@ test('a survivor that lagged goes on alone in a new epoch; the old majority come
   // They take the survivor for lost. In sight of them it starts anew, and does not believe who missed its recovery.
   const struck = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
   await back.admin.members.remove(struck?.id ?? 0n, { signal });
-  const again = await first.start();
+  const again = await first.start({ creates: false });
   expect(await votersOf(again.admin)).toEqual(['node-1']);
   expect(await keysOf(again.admin)).toEqual(['after', 'before']);
 

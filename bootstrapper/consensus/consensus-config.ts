@@ -1,0 +1,83 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { urlOf, type EtcdSettings } from './etcd-unit.ts';
+import type { ConsensusLayout, EtcdClientFiles } from './layout.ts';
+import type { Self } from './membership.ts';
+import type { ConsensusUnits } from './run-etcd.ts';
+
+export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Whether this node creates the cluster: the first member, which makes the authorities too. */
+  readonly creates: boolean;
+  /** Client endpoints of the other members, "host:port"; none where this is the only one. */
+  readonly peers: readonly string[];
+  readonly etcdBinary: string;
+  /** "/var/lib/cluster" */
+  readonly stateDir: string;
+  /** Of etcd's certificates; a year unless said, a fraction is fine. */
+  readonly validDays?: number | undefined;
+  /** How long etcd may take until it serves; a minute unless said. */
+  readonly readyMs?: number;
+}
+
+export interface ConsensusPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly units: ConsensusUnits;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Told while something is waited for: what, and the last error. */
+  readonly onWait?: (what: string, lastError: unknown) => void;
+}
+
+/** What keeps etcd's members right for as long as this one serves. */
+export interface RepairConfig extends Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'> {
+  /** Client endpoints of the other members as they are known now, "host:port". */
+  readonly peers: () => readonly string[];
+}
+
+/** A member that serves, with its access control in force. */
+export interface RunningConsensus extends Disposable {
+  /** The local member as etcd's root; disposed with this. */
+  readonly admin: EtcdClient;
+  /** "127.0.0.1:2379" */
+  readonly endpoint: string;
+  readonly metricsUrl: string;
+  readonly apiServer: EtcdClientFiles;
+  readonly curator: EtcdClientFiles;
+}
+
+export function runningFrom(
+  admin: EtcdClient,
+  config: ConsensusConfig,
+  layout: ConsensusLayout,
+): RunningConsensus {
+  return {
+    admin,
+    endpoint: endpointOf(config),
+    metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
+    apiServer: clientFiles(config, layout, 'apiserver'),
+    curator: clientFiles(config, layout, 'curator'),
+    [Symbol.dispose]: () => admin[Symbol.dispose](),
+  };
+}
+
+/** This node's own member, "host:port". */
+export function endpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
+  return `127.0.0.1:${config.ports.client}`;
+}
+
+export function selfOf({ nodeId, address, ports }: ConsensusConfig): Self {
+  return { nodeId, peerUrl: urlOf(address, ports.peer) };
+}
+
+function clientFiles(
+  config: ConsensusConfig,
+  layout: ConsensusLayout,
+  name: 'apiserver' | 'curator',
+): EtcdClientFiles {
+  const { caFile, certFile, keyFile } = layout.user(name);
+  return { endpoint: `https://${endpointOf(config)}`, caFile, certFile, keyFile };
+}

@@ -1,0 +1,62 @@
+import { isAbort } from '../../internal/errors/index.ts';
+import { selfOf, type ConsensusPorts } from './consensus-config.ts';
+import { readEpoch, type Newest } from './epoch.ts';
+import { ETCD_UNIT } from './etcd-unit.ts';
+import type { ConsensusLayout } from './layout.ts';
+import { findSelf } from './membership.ts';
+import { withPeers, type PeersOf } from './peers.ts';
+
+const PROBE_MS = 2_000;
+
+/** What of the other members is known before this one starts. */
+export interface Found extends PeersOf {
+  readonly newest: Newest;
+}
+
+/**
+ * Whether there is data that this cluster still counts on. Who was removed, by a demotion that did not end or by an
+ * operator, and has the role again, begins anew; where nobody can be asked, the data is used. Those of an older epoch
+ * are not asked: they may have removed whoever went on without them.
+ */
+export async function hasUsableData(ports: ConsensusPorts, found: Found): Promise<boolean> {
+  const { config, newest, layout, signal } = found;
+  const { files, log } = ports;
+  if ((await files.stat(layout.memberData)) === undefined) return false;
+  const own = await readEpoch(files, layout);
+  if (newest.epoch > own) {
+    log.warn('the cluster was recovered without this node: its old data goes, and it joins anew', {});
+    await giveUpData(ports, layout, signal);
+    return false;
+  }
+  if (config.peers.length === 0 || (newest.epoch > 0 && newest.epoch < own)) return true;
+  if ((await isStillMember(ports, found)) !== false) return true;
+  log.warn('this node was removed from etcd: its old data goes, and it joins anew', {});
+  await giveUpData(ports, layout, signal);
+  return false;
+}
+
+/** undefined: nobody could be asked. */
+async function isStillMember(ports: ConsensusPorts, found: Found): Promise<boolean | undefined> {
+  const { config, signal } = found;
+  try {
+    return await withPeers(ports, found, async (peers) => {
+      const listed = await peers.members.list({ signal, timeoutMs: PROBE_MS });
+      return findSelf(listed, selfOf(config)) !== undefined;
+    });
+  } catch (error) {
+    if (isAbort(error, signal)) throw error;
+    ports.log.info('nobody could be asked whether this node is still a member', { error });
+    return undefined;
+  }
+}
+
+async function giveUpData(
+  { files, units }: ConsensusPorts,
+  layout: ConsensusLayout,
+  signal: AbortSignal,
+): Promise<void> {
+  await units.stop(ETCD_UNIT, signal);
+  for (const path of [layout.memberData, layout.data, layout.formedMark, layout.epochFile])
+    await files.remove(path);
+  await files.makeDirectory(layout.data);
+}
