@@ -14,6 +14,9 @@ const log = createLogger({
   sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
 });
 
+// The kernel takes notes from here on: what is written while this program starts is not missed.
+const changes = watch(dirname(path))[Symbol.asyncIterator]();
+const first = changes.next();
 const config = parseApilbConfig(await readFile(path, 'utf8'));
 const balancer = new Balancer({ upstreams: config.upstreams, clock, log });
 await balancer.listen(config.listen);
@@ -21,8 +24,8 @@ log.info('listening', { ...config });
 
 for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => process.exit(0));
 
-for await (const { filename } of watch(dirname(path))) {
-  if (filename !== basename(path)) continue;
+for (let change = await first; change.done !== true; change = await changes.next()) {
+  if (change.value.filename !== basename(path)) continue;
   try {
     const { upstreams } = parseApilbConfig(await readFile(path, 'utf8'));
     balancer.replace(upstreams);
