@@ -1,12 +1,13 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { X509Certificate } from 'node:crypto';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { put } from '../../internal/etcd/index.ts';
+import { put, type Member } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
 import { records } from '../../internal/records/index.ts';
 import {
   createMemoryLogger,
@@ -17,7 +18,10 @@ import {
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { Consensus, consensusLayout, type RunningConsensus } from '../consensus/index.ts';
-import { tryPapers, type ImpostorFiles } from './index.ts';
+import { judge } from './doors.ts';
+import { knock } from './knock.ts';
+import { makePaper } from './papers.ts';
+import { tryPapers, type ImpostorFiles } from './try-papers.ts';
 
 const signal = new AbortController().signal;
 const clock = new SystemClock();
@@ -143,6 +147,24 @@ test('a worker held no such keys: none of what they make is made', async () => {
     'etcd-peer node refused',
     'etcd-peer kubelet refused',
   ]);
+});
+
+test('what the key of another authority of the same name makes is refused', async () => {
+  const [{ clientUrls, peerUrls }] = (await running.admin.members.list({ signal })) as [Member];
+  const { authorities } = genuineFiles;
+  for (const [kind, paper, urls, ca] of [
+    ['etcd-client', 'etcd-client', clientUrls, authorities['etcd-clients-ca']],
+    ['etcd-peer', 'etcd-peer', peerUrls, authorities['etcd-peers-ca']],
+  ] as const) {
+    const serverCaPem = await readFile(ca.certFile, 'utf8');
+    const { port } = new URL(urls[0] ?? '');
+    const at = { host: '127.0.0.1', port: Number(port), path: '/version', serverCaPem };
+    const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
+    const keyPem = generateKeyPem();
+    const caPem = await createAuthorityPem({ commonName: name, keyPem, nowMs: Date.now() });
+    const forged = await makePaper(paper, REMOVED, new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }));
+    expect(judge(kind, paper, await knock(at, forged, signal))).toMatchObject({ outcome: 'refused' });
+  }
 });
 
 test('a server that can not show the certificate of its authority proves nothing', async () => {

@@ -18,5 +18,8 @@
  * A refusal counts only where who belongs there was let in at that moment, the server showed the cluster's certificate,
  * and the reason is the one that is to be proved.
  */
+export { judge } from './doors.ts';
 export { ImpostorError, impostorErrors, type ImpostorErrorCode } from './errors.ts';
+export { knock } from './knock.ts';
+export { makePaper, type PaperName } from './papers.ts';
 export { tryPapers, type ImpostorFiles, type Trials } from './try-papers.ts';

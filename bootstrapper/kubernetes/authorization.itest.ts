@@ -20,6 +20,7 @@ import {
 import { KubeClient, reviewKubelet } from '../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { findFreePort, TestEtcd, untilServing } from '../../internal/testing/index.ts';
+import { judge, knock, makePaper, type PaperName } from '../impostor/index.ts';
 import { placeAuthorization } from './authorization.ts';
 import { PATHS } from './settings.ts';
 
@@ -256,6 +257,34 @@ test('an administrator can ask each API server what it would say to a kubelet', 
     denied: true,
     reason: 'test',
   });
+}, 30_000);
+
+test("a removed node's papers are refused as such, and what the CA's key makes is let in: a trial tells both", async () => {
+  const removedId = `node-${'d'.repeat(32)}`;
+  removed.add(removedId);
+  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  const { signal } = new AbortController();
+  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
+  const tryPaper = async (name: PaperName, signer: KeySigner) =>
+    judge('api-server', name, await knock(at, await makePaper(name, removedId, signer), signal));
+  const strangers = await authority('kubernetes');
+  expect(await tryPaper('kubelet', kubernetesCa)).toEqual({
+    outcome: 'refused',
+    said: expect.stringMatching(/^HTTP 403: .*: test$/) as unknown,
+  });
+  expect(await tryPaper('node', strangers)).toMatchObject({ outcome: 'refused' });
+  expect(await tryPaper('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'let-in' });
+  // What a replaced authority will look like: its name is the same, its key is not.
+  expect(await tryPaper('kubernetes-user', strangers)).toMatchObject({ outcome: 'refused' });
+  expect(await tryPaper('kubelet', strangers)).toMatchObject({ outcome: 'unproved' });
+  // A member's own kubelet is let in there, which is what makes a refusal a proof.
+  const member = `node-${'e'.repeat(32)}`;
+  const asMember = await knock(
+    { ...at, path: `/api/v1/nodes/${member}` },
+    await makePaper('kubelet', member, kubernetesCa),
+    signal,
+  );
+  expect(judge('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'let-in' });
 }, 30_000);
 
 test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {

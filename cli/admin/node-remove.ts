@@ -70,7 +70,7 @@ async function nodeOrTraces(context: CommandContext, name: string): Promise<Node
   } catch (error) {
     const isUnknown = error instanceof CodedError && error.code === 'curator-node-unknown';
     if (!isUnknown || !NODE_ID.test(name)) throw error;
-    return create(NodeSchema, { nodeId: name, name, roles: [NodeRole.CONSENSUS_MEMBER] });
+    return create(NodeSchema, { nodeId: name, name });
   }
 }
 
@@ -83,7 +83,7 @@ async function tellRemoval(context: CommandContext, node: Node, options: RemoveO
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, options.isLost),
+      ...describeSharedKeys(sharedKeys, { ...options, roles: node.roles }),
     ].join('\n'),
   );
 }

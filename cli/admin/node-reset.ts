@@ -64,7 +64,7 @@ export async function runReset(context: CommandContext, name: string, options: R
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, false),
+      ...describeSharedKeys(sharedKeys, { isLost: false, roles: node.roles }),
     ].join('\n'),
   );
 }

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
+import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   ProbeReportSchema,
   Trial_Outcome as Outcome,
@@ -85,7 +86,8 @@ describe('triedFrom()', () => {
 
   test('a worker held none', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
-    expect(describeSharedKeys(triedFrom(report, false).sharedKeys, true)).toEqual([]);
+    const roles = [NodeRole.KUBERNETES_WORKER];
+    expect(describeSharedKeys(triedFrom(report, false).sharedKeys, { isLost: true, roles })).toEqual([]);
   });
 });
 
@@ -98,15 +100,27 @@ test('what another machine says steers no terminal', () => {
   expect(JSON.stringify(triedFrom(report, true))).not.toMatch(/\\u00(1b|07)/);
 });
 
-test('in plain words: each key, what it opens, and what came of trying it', () => {
-  const lines = describeSharedKeys(
-    [
-      { key: 'K', harm: 'open', tried: 'let in at X' },
-      { key: 'L', harm: 'read' },
-    ],
-    true,
-  );
-  expect(lines.join('\n')).toMatch(
-    /not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless/s,
-  );
+describe('describeSharedKeys()', () => {
+  const keys = [
+    { key: 'K', harm: 'open', tried: 'let in at X' },
+    { key: 'L', harm: 'read' },
+  ];
+  const roles = [NodeRole.CONSENSUS_MEMBER];
+
+  test('in plain words: each key, what it opens, and what came of trying it', () => {
+    const said = describeSharedKeys(keys, { isLost: true, roles }).join('\n');
+    expect(said).toMatch(
+      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless/s,
+    );
+  });
+
+  test('a node that left in order wiped them, and no disk need be destroyed', () => {
+    const said = describeSharedKeys(keys, { isLost: false, roles }).join('\n');
+    expect(said).toMatch(/were wiped from its disk; a copy/);
+    expect(said).not.toMatch(/destroyed/);
+  });
+
+  test('nobody claims to know what a node was whose roles are forgotten', () => {
+    expect(describeSharedKeys(keys, { isLost: true, roles: [] }).join('\n')).toMatch(/^\nIf it was/);
+  });
 });

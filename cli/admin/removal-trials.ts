@@ -58,7 +58,7 @@ export interface TriedPapers {
 
 /** Has a control plane that is there try them; who can't is asked no more, and none of them is a proof that is missing. */
 export async function tryPapers(context: CommandContext, removed: Node): Promise<TriedPapers> {
-  const heldKeys = removed.roles.includes(NodeRole.CONSENSUS_MEMBER);
+  const heldKeys = mayHaveHeldKeys(removed);
   const { nodes } = await ask(context, (curator, call) => curator.listNodes({}, call));
   const failures: string[] = [];
   for (const { nodeId, name } of nodes.filter(isControlPlane)) {
@@ -78,6 +78,15 @@ export async function tryPapers(context: CommandContext, removed: Node): Promise
   const actual = `not answered: ${failures.join('; ') || 'no control plane is healthy'}`;
   const proofs = [{ what: 'its papers at every door', ok: false, actual: printable(actual) }];
   return { proofs, sharedKeys: heldKeys ? SHARED_KEYS.map(({ key, harm }) => ({ key, harm })) : [] };
+}
+
+/** A removal that was interrupted has taken the roles already: who has none is not taken for a worker. */
+function mayHaveHeldKeys({ roles }: Pick<Node, 'roles'>): boolean {
+  return roles.length === 0 || wasControlPlane({ roles });
+}
+
+function wasControlPlane({ roles }: Pick<Node, 'roles'>): boolean {
+  return roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
 function isControlPlane({ health, roles, state }: Node): boolean {
@@ -146,13 +155,18 @@ function nameOf(door: string): string {
 }
 
 /** In plain words what is not revoked; nothing for a node that held no such keys. */
-export function describeSharedKeys(keys: readonly SharedKey[], isLost: boolean): readonly string[] {
+export function describeSharedKeys(
+  keys: readonly SharedKey[],
+  removed: { readonly isLost: boolean; readonly roles: readonly NodeRole[] },
+): readonly string[] {
   if (keys.length === 0) return [];
+  const { isLost } = removed;
   return [
     '',
+    wasControlPlane({ roles: [...removed.roles] }) ? HELD : MAY_HAVE_HELD,
     isLost
-      ? 'It held keys that all control planes share, and they are not wiped from its disk. They are not revoked by this:'
-      : 'It held keys that all control planes share. They were wiped from its disk; a copy that somebody made before is not revoked:',
+      ? 'They are not wiped from its disk, and not revoked by this:'
+      : 'They were wiped from its disk; a copy that somebody made before is not revoked by this:',
     ...keys.flatMap(({ key, harm, tried }) => [
       `  ${key.padEnd(20)}${harm}`,
       ...(tried === undefined ? [] : [`  ${''.padEnd(20)}tried now: ${tried}`]),
@@ -160,3 +174,6 @@ export function describeSharedKeys(keys: readonly SharedKey[], isLost: boolean):
     ...(isLost ? ['Unless the disk is destroyed, whoever has it can do so.'] : []),
   ];
 }
+
+const HELD = 'It held keys that all control planes share.';
+const MAY_HAVE_HELD = 'If it was a control plane, it held keys that all of them share.';
