@@ -65,16 +65,21 @@ export async function countUp(kubeconfigFile: string, hosts: readonly string[]):
 
 type Api = (method: string, path: string, body?: object) => Promise<unknown>;
 
-/** Goes to the next host when one does not answer. */
-async function connect(kubeconfigFile: string, hosts: readonly string[]): Promise<Api> {
+/** Connections as whom the kubeconfig names. */
+export async function agentFrom(kubeconfigFile: string): Promise<Agent> {
   const { clusters, users } = parse(await readFile(kubeconfigFile, 'utf8')) as Kubeconfig;
   const decode = (text: string): string => Buffer.from(text, 'base64').toString('utf8');
-  const agent = new Agent({
+  return new Agent({
     ca: decode(clusters[0].cluster['certificate-authority-data']),
     cert: decode(users[0].user['client-certificate-data']),
     key: decode(users[0].user['client-key-data']),
     keepAlive: true,
   });
+}
+
+/** Goes to the next host when one does not answer. */
+export async function connect(kubeconfigFile: string, hosts: readonly string[]): Promise<Api> {
+  const agent = await agentFrom(kubeconfigFile);
   let turn = 0;
   return async (method, path, body) => {
     const host = hosts[turn % hosts.length];

@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import type { Bench, CliResult } from '../machines/bench.ts';
+import type { JoiningCluster } from './joining.ts';
+import { NodeShell } from './node-shell.ts';
+
+/** What `cluster recover quorum` shows. */
+export interface Surveyed {
+  readonly clusterName: string;
+  readonly epoch: number;
+  readonly own: { readonly raftIndex?: number; readonly hasLeader: boolean };
+  readonly others: readonly {
+    readonly endpoint: string;
+    readonly raftIndex?: number;
+    readonly hasLeader: boolean;
+  }[];
+  readonly refusals: readonly string[];
+  readonly losses: readonly string[];
+}
+
+interface Line {
+  readonly type: string;
+  readonly code?: string;
+  readonly message?: string;
+  readonly data?: unknown;
+}
+
+/** What a run of `cluster recover quorum` came to. */
+export interface Recovery {
+  readonly exit: number;
+  /** The error's. */
+  readonly code: string | undefined;
+  readonly said: string;
+  readonly survey: Surveyed | undefined;
+  readonly result: Surveyed | undefined;
+}
+
+/** etcd of one machine, asked on that machine alone. */
+export class LocalEtcd {
+  readonly #cluster: JoiningCluster;
+  readonly #shell: NodeShell;
+  readonly #machine: string;
+
+  constructor(bench: Bench, cluster: JoiningCluster, machine: string) {
+    this.#cluster = cluster;
+    this.#shell = new NodeShell(bench, cluster.name, machine);
+    this.#machine = machine;
+  }
+
+  /** As the member says of itself, with or without a quorum. Ids are too large for numbers. */
+  async status() {
+    const text = await this.#ask('endpoint', 'status', '--write-out', 'json');
+    const field = (name: string): string => new RegExp(`"${name}":(\\d+)`).exec(text)?.[1] ?? '';
+    return {
+      clusterId: field('cluster_id'),
+      revision: Number(field('revision')),
+      raftIndex: Number(field('raftIndex')),
+      hasLeader: !['', '0'].includes(field('leader')),
+    };
+  }
+
+  /** "NAME voter" or "NAME learner" of each member that has started; needs a quorum. */
+  async members(): Promise<readonly string[]> {
+    const lines = (await this.#ask('member', 'list')).trim().split('\n');
+    return lines.map((line) => {
+      const [, state, name, , , isLearner] = line.split(', ');
+      return `${name} ${state === 'started' ? (isLearner === 'true' ? 'learner' : 'voter') : state}`;
+    });
+  }
+
+  /** Of everything that etcd held at a revision: the same bytes on each member, or they are not one cluster. */
+  async hashAt(revision: number): Promise<string> {
+    const text = await this.#ask('endpoint', 'hashkv', '--rev', String(revision), '--write-out', 'json');
+    const [, hash] = /"hash":(\d+)/.exec(text) ?? [];
+    const [, compacted] = /"compact_revision":(\d+)/.exec(text) ?? [];
+    assert.ok(hash !== undefined, text);
+    return `${hash} after ${compacted}`;
+  }
+
+  /** Why the member does not show what was at a revision; undefined where it does. */
+  async refusalAt(revision: number): Promise<string | undefined> {
+    const args = ['get', '--rev', String(revision), '--keys-only', '--limit', '1', '--prefix', '/cluster/'];
+    const { code, stderr } = await this.#shell.etcdctl('root', ...args);
+    return code === 0 ? undefined : stderr;
+  }
+
+  async epoch(): Promise<number> {
+    return Number(await this.#cluster.run(this.#machine, 'cat', '/var/lib/cluster/consensus/epoch'));
+  }
+
+  /** All that a recovery changes on its machine: processes, orders, what etcd is and how far. */
+  async traces(): Promise<string> {
+    const disk = await this.#cluster.sh(
+      this.#machine,
+      `cd /var/lib/cluster
+       systemctl show --property MainPID --value cluster-etcd bootstrapper
+       cat consensus/epoch 2>/dev/null || true
+       ls consensus etcd
+       ls consensus/recovery recovery 2>/dev/null || true`,
+    );
+    const { clusterId, raftIndex, revision } = await this.status();
+    return [disk, clusterId, raftIndex, revision].join('\n');
+  }
+
+  async #ask(...args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.#shell.etcdctl('root', ...args);
+    assert.equal(code, 0, `etcdctl ${args.join(' ')} on ${this.#machine}: ${stderr}`);
+    return stdout;
+  }
+}
+
+/** `cluster recover quorum` as root on a machine. */
+export async function recoverQuorum(
+  cluster: JoiningCluster,
+  machine: string,
+  ...flags: readonly string[]
+): Promise<Recovery> {
+  const argv = ['cluster', 'recover', 'quorum', ...flags, '--output', 'json'];
+  return recoveryFrom(await cluster.try(machine, ...argv));
+}
+
+function recoveryFrom({ code: exit, stdout, stderr }: CliResult): Recovery {
+  const lines = stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Line);
+  const find = (fits: (line: Line) => boolean) => lines.find(fits)?.data as Surveyed | undefined;
+  const error = lines.find(({ type }) => type === 'error');
+  return {
+    exit,
+    code: error?.code,
+    said: `${stdout}\n${stderr}`,
+    survey: find(({ code }) => code === 'recover-survey'),
+    result: find(({ type }) => type === 'result'),
+  };
+}
