@@ -96,6 +96,30 @@ await test('an operator asks nodes for fresh evidence, and hands collateral on',
     assert.deepEqual(await show(), shown);
     assert.match(await must('audit', 'ls'), /PutCollateral/);
   });
+
+  await story.test('every member takes what was handed on, and goes back to nothing older', async () => {
+    const cluster = await bench.cluster(NAME);
+    for (const name of ['n1', 'n2']) {
+      const node = await cluster.node(name);
+      const run = async (...argv: readonly [string, ...string[]]) =>
+        (await node.exec(argv, { signal: bench.signal, timeoutMs: 120_000 })).stdout;
+      // It would ask within a quarter of an hour; an agent that starts asks at once.
+      await run('systemctl', 'restart', 'bootstrapper');
+      const kept = async () => run('sh', '-c', 'cat /var/lib/cluster/collateral/collateral.json || true');
+      while ((await kept()) === '') await run('sleep', '1');
+      const { bundle } = (JSON.parse(await kept()) as { value: { bundle: string } }).value;
+      assert.equal((JSON.parse(bundle) as { items: unknown[] }).items.length, 1);
+      assert.equal(
+        await run('stat', '-c', '%a %U', '/var/lib/cluster/collateral/collateral.json'),
+        '600 root\n',
+      );
+      // Nothing that is laid beside the provisioning by a stranger's hand is believed for lying there.
+      await run('sh', '-c', 'echo hello > /etc/cluster/collateral.json && systemctl restart bootstrapper');
+      assert.match(await run('cat', '/var/lib/cluster/collateral/collateral.json'), /"bundle"/);
+      await run('rm', '/etc/cluster/collateral.json');
+    }
+    assert.equal((await verify('n2')).exit, 0);
+  });
 });
 
 interface Collateral {

@@ -52,7 +52,7 @@ const refusing: Handlers<typeof InitApi, string> = {
 
 async function start(
   handlers: Partial<Handlers<typeof InitApi, string>>,
-  limits: Pick<RpcServerOptions<string>, 'room' | 'maxConnections'> = {},
+  limits: Pick<RpcServerOptions<string>, 'room' | 'maxConnections' | 'maxCallsPerConnection'> = {},
 ) {
   const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
   const rpc = new RpcServer<string>({
@@ -222,6 +222,31 @@ describe('a port for strangers', () => {
     await expect(third?.describe({}, call)).rejects.toMatchObject({ code: 'rpc-unreachable' });
     expect((await first?.describe({}, call))?.hostname).toBe('alive');
   });
+});
+
+test('one connection has so many calls under way, and the next one begins when one has ended', async () => {
+  const begun: PromiseWithResolvers<void>[] = [];
+  const more = Promise.withResolvers<void>();
+  const describing = async () => {
+    const turn = Promise.withResolvers<void>();
+    begun.push(turn);
+    if (begun.length > 2) more.resolve();
+    await turn.promise;
+    return {};
+  };
+  const { dial, client, server } = await start({ describe: describing }, { maxCallsPerConnection: 2 });
+  const only = dial(client, server.fingerprint);
+  const call = { signal: never, timeoutMs: 8_000 };
+  const first = only.describe({}, call);
+  const others = [1, 2].map(() => only.describe({}, call));
+  // Whatever a third one would need to begin has passed when another connection has been served twice.
+  const beside = dial(client, server.fingerprint);
+  for (let i = 0; i < 2; i++) await beside.acknowledge({}, call);
+  expect(begun.length).toBe(2);
+  begun[0]?.resolve();
+  await more.promise;
+  for (const { resolve } of begun) resolve();
+  await Promise.all([first, ...others]);
 });
 
 describe('closing', () => {

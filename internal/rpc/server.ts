@@ -73,6 +73,8 @@ export interface RpcServerOptions<P> {
   readonly maxConnections?: number;
   /** For ports that strangers reach. Absent: whoever comes first proves itself first, all at once. */
   readonly room?: WaitingRoom;
+  /** Calls at once over one connection, streams included; for ports that strangers reach. Absent: any number. */
+  readonly maxCallsPerConnection?: number;
   /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
   readonly maxConnectionAgeMs?: number;
 }
@@ -97,6 +99,9 @@ export class RpcServer<P> implements AsyncDisposable {
       'grpc.keepalive_time_ms': 20_000,
       'grpc.keepalive_timeout_ms': 10_000,
       'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,
+      ...(options.maxCallsPerConnection === undefined
+        ? {}
+        : { 'grpc.max_concurrent_streams': options.maxCallsPerConnection }),
       ...(options.maxConnectionAgeMs === undefined
         ? {}
         : {

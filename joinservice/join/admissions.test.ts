@@ -114,6 +114,8 @@ const listing = (index: number) => ({
     { identity: machine(index).machine.identity, name: `w-${index}`, roles: ['worker' as const], labels: {} },
   ],
 });
+/** What the machines here show at a commit. */
+const SHOWN = { akName: undefined, variant: 'machine-key' };
 const at = (asking: Asking, address = '192.0.2.1') => ({ ...asking, address });
 const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
 
@@ -224,7 +226,7 @@ describe('requests that are open', () => {
     desk.decree({ ...listing(3), policy: 'approve' });
     await desk.admissions.consider(at(listed), never);
     const { identity } = listed.machine;
-    await desk.commits.commit(listed.nodeId, { akName: undefined, identity, lockCounter: undefined }, never);
+    await desk.commits.commit(listed.nodeId, { ...SHOWN, identity }, never);
     for (let hour = 0; hour < 25; hour++) {
       await desk.clock.advance(60 * MINUTE_MS);
       await desk.admissions.consider(at(machine(2)), never);
@@ -232,6 +234,48 @@ describe('requests that are open', () => {
     await settle();
     expect(await desk.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
     expect(await desk.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
+  });
+});
+
+describe('what a machine that is let in can cause to be written', () => {
+  test('one machine with a key after the other has one request, and so many tries', async () => {
+    const desk = deskWith({ policy: 'auto' });
+    const { identity } = machine(1).machine;
+    const shown = { identity, proof: 'endorsed', profile: 'measured' } as const;
+    const tell = (index: number) =>
+      desk.admissions.consider(at(machine(index, shown)), never).then(
+        ({ kind }) => kind,
+        (error: unknown) => (error as { readonly code: string }).code,
+      );
+    const answers: string[] = [];
+    for (let i = 1; i <= 40; i++) {
+      answers.push(await tell(i));
+      await settle();
+    }
+    expect(answers.filter((answer) => answer === 'admitted').length).toBe(16);
+    expect(answers.at(-1)).toBe('join-busy');
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+    expect(counts.map(({ length }) => length)).toEqual([1, 1, 16]);
+    await desk.clock.advance(10 * MINUTE_MS);
+    expect(await tell(41)).toBe('admitted');
+  });
+
+  test('what an operator decided meanwhile about a request is not taken out for another one', async () => {
+    const desk = deskWith();
+    await desk.admissions.consider(at(machine(1)), never);
+    await settle();
+    const key = records.join.key('node-1');
+    const entry = await desk.etcd.get(key, { signal: never });
+    const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+    const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
+    const approved = records.join.encode({ ...record, state: 'approved', decision });
+    // The operator's word is in etcd, and the news of it on the way.
+    desk.etcd.commitNow({ when: [], then: [{ kind: 'put', key, value: approved }] });
+    const { identity } = machine(1).machine;
+    await desk.admissions.consider(at(machine(2, { identity })), never).catch(() => undefined);
+    await settle();
+    const kept = await desk.etcd.get(key, { signal: never });
+    expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
   });
 });
 
@@ -282,11 +326,7 @@ describe('who may join', () => {
       }
       desk.decree(policy);
       const { identity } = asks.machine;
-      const committed = desk.commits.commit(
-        asks.nodeId,
-        { akName: undefined, identity, lockCounter: undefined },
-        never,
-      );
+      const committed = desk.commits.commit(asks.nodeId, { ...SHOWN, identity }, never);
       if (want === 'admitted') expect(await committed).toMatchObject({ nodeId: asks.nodeId, state: 'UP' });
       else {
         await expect(committed).rejects.toEqual(coded(want === 'waiting' ? 'join-not-admitted' : want));
@@ -301,11 +341,9 @@ describe('who may join', () => {
     for (let i = 0; i < 3; i++) {
       await desk.admissions.consider(at(machine(1)), never).catch((error: unknown) => answers.push(error));
       const { identity } = machine(1).machine;
-      await desk.commits
-        .commit('node-1', { akName: undefined, identity, lockCounter: undefined }, never)
-        .catch((error: unknown) => {
-          answers.push(error);
-        });
+      await desk.commits.commit('node-1', { ...SHOWN, identity }, never).catch((error: unknown) => {
+        answers.push(error);
+      });
     }
     expect(answers).toEqual(Array.from({ length: 6 }, () => coded('join-unknown-machine')));
     expect(await desk.members()).toBe(0);

@@ -8,7 +8,8 @@ import { isKept, isNews, POLICY_ADMISSION_MS, recordOf } from './admission-recor
 import type { Asking } from './asking.ts';
 import type { Budget } from './budget.ts';
 import { JoinError } from './errors.ts';
-import type { JoinFeed } from './join-feed.ts';
+import type { JoinEntry, JoinFeed } from './join-feed.ts';
+import { MachineBudget } from './machine-budget.ts';
 import { removalOf, roomForOne } from './open-requests.ts';
 import { policyInForce, type ConfigurationInForce } from './policy-source.ts';
 import { decideJoin, type Decision, type Grant } from './policy.ts';
@@ -36,9 +37,11 @@ export type Considered =
 /** Decides about machines, and writes down what it decided: request, audit and trace in one transaction. */
 export class Admissions {
   readonly #ports: AdmissionPorts;
+  readonly #machines: MachineBudget;
 
   constructor(ports: AdmissionPorts) {
     this.#ports = ports;
+    this.#machines = new MachineBudget(ports.clock);
   }
 
   /**
@@ -94,18 +97,20 @@ export class Admissions {
       if (decision.kind === 'refuse' || join !== undefined) return true; // it is answered, and nothing is written
       throw new JoinError('join-busy', `admitting ${asking.nodeId}: too many ask`);
     }
+    if (!isStrange && !this.#machines.take(asking.machine.identity))
+      throw new JoinError('join-busy', `admitting ${asking.nodeId}: its machine asks too often`);
+    const gone = removalOf([...makesRoom, ...this.#replaced(asking)]);
     const trace = await readTrace(this.#ports.etcd, asking.nodeId, signal);
     const facts = mergeFacts(trace.facts, [...asking.facts, ...factsOf(decision, asking, nowMs)]);
     const then: Write[] = [
       ...(isKept(join, record) ? [] : [put(records.join.key(asking.nodeId), records.join.encode(record))]),
-      ...makesRoom,
-      ...this.#replaced(asking).flatMap(removalOf),
+      ...gone.then,
       traceWrite(asking.nodeId, facts),
     ];
     const dropped = budget.takeDropped();
     const result = await this.#ports.audit.commit(
       {
-        when: [standing.sameJoin],
+        when: [standing.sameJoin, ...gone.when],
         then,
         facts: {
           timeMs: nowMs,
@@ -125,12 +130,14 @@ export class Admissions {
     return result.kind === 'committed';
   }
 
-  /** Open requests of the same machine under older keys: it was reset, and only its newest one can go on. */
-  #replaced({ nodeId, machine }: Asking): readonly JoinRecord[] {
+  /**
+   * Open requests of the same machine under older keys: it was reset, and only its newest one can go on. What an operator
+   * decided stays; what a policy did, it does again.
+   */
+  #replaced({ nodeId, machine }: Asking): readonly JoinEntry[] {
     return this.#ports.feed.open
       .filter(({ record }) => record.nodeId !== nodeId && record.machine.identity === machine.identity)
-      .filter(({ record }) => record.state === 'pending' || record.decision === undefined)
-      .map(({ record }) => record)
+      .filter(({ record: { decision } }) => decision?.by.startsWith('operator:') !== true)
       .slice(0, 4);
   }
 }

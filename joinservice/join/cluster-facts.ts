@@ -9,6 +9,7 @@ import {
   records,
   SETTINGS_KEY,
   type ClusterRecord,
+  type OwnershipRecord,
   type RecordKind,
   type SettingsRecord,
 } from '../../internal/records/index.ts';
@@ -17,6 +18,7 @@ import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { NodeView } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { JoinError } from './errors.ts';
+import { canonicalAddress } from './node-address.ts';
 import { SharedRead } from './shared-read.ts';
 
 /** Where a control plane answers. */
@@ -42,19 +44,23 @@ export class ClusterFacts {
   readonly #ports: ClusterFactsPorts;
   /** Machines come by the rack, and each of them needs all nodes. */
   readonly #nodes: SharedRead<readonly NodeView[]>;
+  /** Strangers are told before they wait for a turn: however many ask, it is one read at a time. */
+  readonly #introduction: SharedRead<Introduction>;
 
   constructor(ports: ClusterFactsPorts) {
     this.#ports = ports;
     this.#nodes = new SharedRead({ read: ports.listNodes, clock: ports.clock });
+    this.#introduction = new SharedRead({
+      read: (signal) => this.#readIntroduction(signal),
+      clock: ports.clock,
+    });
   }
 
   /** The first message of an admission: which cluster this is, in a form that only its own node can give in this session. */
   async introduce(session: Uint8Array, signal: AbortSignal) {
-    const { etcd, clock, identity } = this.#ports;
-    const [cluster, ownership] = await Promise.all([
-      this.cluster(signal),
-      read(etcd, OWNERSHIP_KEY, records.ownership, signal),
-    ]);
+    const { clock, identity } = this.#ports;
+    const { cluster, ownership } = await this.#introduction.get();
+    signal.throwIfAborted();
     const key = createPrivateKey(identity.keyPem.reveal());
     return {
       clusterId: cluster.clusterId,
@@ -68,6 +74,14 @@ export class ClusterFacts {
       signature: new Uint8Array(sign(undefined, joinServerStatement(session), key)),
       nowMs: BigInt(clock.nowMs()),
     };
+  }
+
+  async #readIntroduction(signal: AbortSignal): Promise<Introduction> {
+    const [cluster, ownership] = await Promise.all([
+      this.cluster(signal),
+      read(this.#ports.etcd, OWNERSHIP_KEY, records.ownership, signal),
+    ]);
+    return { cluster, ownership };
   }
 
   cluster(signal: AbortSignal): Promise<ClusterRecord> {
@@ -98,8 +112,14 @@ export class ClusterFacts {
   async holderOf(address: string, signal: AbortSignal): Promise<string | undefined> {
     const nodes = await this.#nodes.get();
     signal.throwIfAborted();
-    return nodes.find((view) => view.isBeating && addressOf(view) === address)?.record.nodeId;
+    return nodes.find((view) => view.isBeating && canonicalAddress(addressOf(view)) === address)?.record
+      .nodeId;
   }
+}
+
+interface Introduction {
+  readonly cluster: ClusterRecord;
+  readonly ownership: OwnershipRecord;
 }
 
 function addressOf({ status }: NodeView): string {

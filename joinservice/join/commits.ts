@@ -1,7 +1,13 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { absent, put, type KeySpace } from '../../internal/etcd/index.ts';
 import type { Readable } from '../../internal/event/index.ts';
-import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
+import {
+  nodeNameKey,
+  records,
+  type JoinRecord,
+  type MachineRecord,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
 import type { AuditLog } from '../audit/index.ts';
 import { describeMachine } from './admission-audit.ts';
 import { akOf, nodeOf } from './admission-record.ts';
@@ -29,8 +35,21 @@ export interface CommitEvidence {
   /** undefined for evidence without a TPM. */
   readonly akName: string | undefined;
   readonly identity: string;
+  readonly variant: string;
   /** undefined where nothing counts. */
   readonly lockCounter?: bigint | undefined;
+}
+
+/**
+ * Whether evidence is of the machine on record. An attestation key that a processor vouched for may be anybody's without
+ * it: the same key under a weaker kind of evidence is not the same machine.
+ */
+export function isSameMachine(
+  known: Pick<MachineRecord, 'akName' | 'identity' | 'variant'>,
+  { akName, identity, variant }: Pick<CommitEvidence, 'akName' | 'identity' | 'variant'>,
+): boolean {
+  if (known.variant !== variant) return false;
+  return known.akName === undefined ? known.identity === identity : known.akName === akName;
 }
 
 /** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */
@@ -82,11 +101,7 @@ export class Commits {
     if (join === undefined || join.state === 'pending')
       throw new JoinError('join-not-admitted', `ticketing ${nodeId}: ${join?.state ?? 'no request'}`);
     const { machine, claimed, pubKey } = join;
-    const isSame =
-      machine.akName === undefined
-        ? machine.identity === evidence.identity
-        : machine.akName === evidence.akName;
-    if (!isSame)
+    if (!isSameMachine(machine, evidence))
       throw new JoinError('join-identity-changed', `ticketing ${nodeId}: admitted was ${machine.identity}`);
     if (join.state === 'approved' && (join.decision?.expiresMs ?? 0) < at.nowMs)
       throw new JoinError('join-admission-expired', `ticketing ${nodeId}`);

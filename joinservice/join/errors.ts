@@ -61,18 +61,23 @@ export const joinErrors = defineErrors({
     'The machine enrols another attestation key than the one that signed its evidence, or evidence of another kind.',
     'Do not trust this machine; see what answers at its address.',
   ),
+  'join-evidence-outdated': passing(
+    'The machine asks for certificates over a session whose evidence was judged by a policy that is no longer in force.',
+    'Nothing: it proves itself anew by itself.',
+    'peer',
+  ),
   'join-not-locked': passing(
     'The machine asks for certificates, and its lock register does not show that it is bound to this cluster.',
-    'Restart its agent, which shows the lock before anything else; if it stays so, reset the machine and let it join anew.',
+    'Restart its bootstrapper.service, which shows the lock before anything else; if it stays so, make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
     'peer',
   ),
   'join-machine-copied': final(
     'The TPM of this machine went back in time, or counted more than went by: its state was restored from a copy, or a copy of it runs elsewhere.',
-    'Find out which machine is the real one. Then remove the node (`cluster node delete`), reset the machine and let it join anew; a copied TPM state stays copied, so give it a new one.',
+    'Find out which machine is the real one. Then take the node out (`cluster node remove NODE --lost`), make the real machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew; a virtual TPM that was copied stays copied: give it a new one.',
   ),
   'join-locked-again': final(
     'The machine was locked again since it joined: it was wiped and its disk put back, or it belonged to another cluster meanwhile.',
-    'Remove the node (`cluster node delete`), reset the machine and let it join anew.',
+    'Take the node out (`cluster node remove NODE --lost`), make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
   ),
   'join-identity-unproved': passing(
     'The policy admits proved machines only, and nobody vouches for the hardware of this one: no manufacturer that is trusted, no inventory.',
@@ -84,15 +89,15 @@ export const joinErrors = defineErrors({
   ),
   'join-identity-taken': passing(
     'This machine is a member already, under another key. One machine has one membership.',
-    'Remove the old node first: `cluster node decommission`, then `cluster node delete`.',
+    'See in the message which node the machine is, and take that out first: `cluster node remove NODE --lost`.',
   ),
   'join-decommissioned': passing(
     'This machine was taken out of the cluster, and its record is still there.',
-    'If it is to come back, delete the old node (`cluster node delete`) and reset the machine.',
+    'If it is to come back, finish taking the old node out (`cluster node remove NODE`) and make the machine fresh as root on it (`cluster node reset --help` shows how).',
   ),
   'join-unknown-machine': passing(
-    'The policy is `inventory`, and this machine is not in it.',
-    'Add its identity, as `cluster explain` shows it, to `join.inventory`.',
+    'The policy is `inventory`, and this machine is not in it, or `attestation.policy.machines` names others.',
+    'Add its identity, as `cluster explain` shows it, to the list that there is.',
   ),
   'join-refused': final(
     'An operator refused this machine.',
@@ -107,11 +112,11 @@ export const joinErrors = defineErrors({
     'Remove the old node, or give this machine another name when approving or in `join.inventory`.',
   ),
   'join-name-invalid': passing(
-    'The machine has no usable name: lower-case letters, digits and dashes, at most 63.',
+    'The machine has no usable name: lower-case letters, digits and dashes, at most 63, and none that stands for the Kubernetes API or for any machine itself.',
     'Give it a name when approving or in `join.inventory`, or set its host name.',
   ),
   'join-address-invalid': final(
-    'The address at which other nodes would reach the machine is none.',
+    'The address at which other nodes would reach the machine is none, or one that is not a machine’s: of services, pods or the Kubernetes API, of a link, or its own for itself.',
     'Set the address in its provisioning.',
   ),
   'join-address-taken': passing(

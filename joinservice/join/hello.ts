@@ -1,9 +1,9 @@
-import { isIP } from 'node:net';
 import { isSignedBy, machineKeyStatement } from '../../internal/crypto/index.ts';
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import type { JoinRecord, TraceFactRecord } from '../../internal/records/index.ts';
 import type { Hello, KeyProof } from '../joinproto/gen/join_pb.js';
 import { JoinError } from './errors.ts';
+import { canonicalAddress } from './node-address.ts';
 
 const MAX_TEXT = 256;
 const MAX_ROLES = 8;
@@ -65,11 +65,12 @@ export function readHello(hello: Hello, session: Uint8Array, nowMs: number): Int
   return { ...verifyKey(hello.key, session), claimed, facts: told, enrolment };
 }
 
-/** An IP address without port and zone; throws `join-address-invalid`. */
+/** An IP address without port and zone, in its one form; throws `join-address-invalid`. */
 export function address(given: string): string {
-  if (isIP(given) === 0 || given.includes('%'))
+  const canonical = canonicalAddress(given);
+  if (canonical === undefined)
     throw new JoinError('join-address-invalid', `reading the address ${JSON.stringify(given.slice(0, 64))}`);
-  return given;
+  return canonical;
 }
 
 /** Printable, so that it can't steer the terminal of whoever reads it later. */

@@ -21,7 +21,7 @@ import { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { JoinFeed } from './join-feed.ts';
 import { joinHandlers } from './join-handlers.ts';
-import { MachineIdentifier } from './machine.ts';
+import { checkAllowed, checkPolicyInForce, MachineIdentifier } from './machine.ts';
 import { MemberKeys } from './member-keys.ts';
 import { runSweep } from './open-requests.ts';
 import { PolicySource } from './policy-source.ts';
@@ -107,7 +107,8 @@ export class JoinService {
       facts,
       signer: options.signer,
       sightings: new Sightings({ etcd, clock }),
-      checkLocked: (peer) => this.#checkLocked(peer),
+      checkEvidence: (peer) => this.#checkEvidence(peer),
+      checkAllowed: (identity) => checkAllowed(identity, this.#trust()),
     });
     const parts = {
       facts,
@@ -134,9 +135,13 @@ export class JoinService {
     };
   }
 
-  /** Whoever gets certificates shows the lock; before its admission a machine may show that it is nobody's. */
-  #checkLocked({ measurements, machineIdentity }: AttestedPeer): void {
+  /**
+   * A session may be an hour old: what passed then need not pass now. And whoever gets certificates shows the lock; before
+   * its admission a machine may show that it is nobody's.
+   */
+  #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {
     const { policy, lockPcr } = this.#inForce();
+    checkPolicyInForce(verdict, policy, machineIdentity);
     try {
       checkRegisters(
         measurements,

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { AttestationError, machineIdentityText } from '../../internal/attestation/index.ts';
+import {
+  AttestationError,
+  machineIdentityText,
+  type MachineIdentity,
+  type Policy,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
 import {
   Activations,
   endorsementKeyIdOf,
@@ -58,25 +64,15 @@ export class MachineIdentifier {
       policyVersion: peer.verdict.policyVersion,
     };
     if (quoted === undefined || peer.machineIdentity.proof === 'endorsed') {
-      const identity = this.#allowed(machineIdentityText(peer.machineIdentity));
+      const identity = checkAllowed(machineIdentityText(peer.machineIdentity), this.#options.trust());
       const isListed = this.#options.trust().listed.has(identity);
       const shown = peer.machineIdentity.proof;
       const proof = shown === 'unproved' && isListed ? 'pinned' : shown;
       return { ...base, identity, proof, ...(quoted === undefined ? {} : { akName: quoted }) };
     }
     const proved = await this.#activate(peer, { enrolment, quoted }, exchange);
-    this.#allowed(proved.identity);
+    checkAllowed(proved.identity, this.#options.trust());
     return { ...base, ...proved, akName: quoted };
-  }
-
-  /** The attestation policy may name the machines that there are. */
-  #allowed(identity: string): string {
-    const { machines } = this.#options.trust();
-    if (machines === 'any' || machines.has(identity)) return identity;
-    throw new JoinError(
-      'join-unknown-machine',
-      `identifying ${identity}: the attestation policy does not list it`,
-    );
   }
 
   async #activate(
@@ -127,6 +123,28 @@ export class MachineIdentifier {
       throw error;
     }
   }
+}
+
+/** The attestation policy may name the machines that there are. Answers the identity. */
+export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 'machines'>): string {
+  if (machines === 'any' || machines.has(identity)) return identity;
+  throw new JoinError(
+    'join-unknown-machine',
+    `identifying ${identity}: the attestation policy does not list it`,
+  );
+}
+
+/** Evidence is judged when its session begins; a policy that came later has judged nothing yet. */
+export function checkPolicyInForce(
+  verdict: Pick<Verdict, 'policyVersion'>,
+  policy: Pick<Policy, 'version'>,
+  machine: MachineIdentity,
+): void {
+  if (verdict.policyVersion === policy.version) return;
+  throw new JoinError(
+    'join-evidence-outdated',
+    `ticketing ${machineIdentityText(machine)}: judged by ${verdict.policyVersion}, in force is ${policy.version}`,
+  );
 }
 
 /** A machine whose evidence is nothing but its key joins with that key and no other. */

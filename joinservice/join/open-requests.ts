@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { remove, unchanged, type KeySpace, type Write } from '../../internal/etcd/index.ts';
+import { remove, unchanged, type Condition, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import { JoinError } from './errors.ts';
@@ -16,8 +16,14 @@ const KEPT_MS = { stranger: DAY_MS, approved: DAY_MS, refusedByOperator: 30 * DA
 const SWEEP_MS = 10 * MINUTE_MS;
 const SWEPT_AT_ONCE = 32;
 
+/** What is taken out, and what must still be so. */
+export interface Removal {
+  readonly when: readonly Condition[];
+  readonly then: readonly Write[];
+}
+
 /** What has to go, so that a request that is not on record yet may be; throws `join-busy` when nothing can. */
-export function roomForOne(feed: JoinFeed, nodeId: string, nowMs: number): readonly Write[] {
+export function roomForOne(feed: JoinFeed, nodeId: string, nowMs: number): readonly JoinEntry[] {
   const { open } = feed;
   if (open.length < MAX_OPEN) return [];
   const gone = open
@@ -28,12 +34,21 @@ export function roomForOne(feed: JoinFeed, nodeId: string, nowMs: number): reado
     );
   if (gone === undefined)
     throw new JoinError('join-busy', `admitting ${nodeId}: ${open.length} machines ask already`);
-  return removalOf(gone.record);
+  return [gone];
 }
 
-/** A request and what is known of its way. */
-export function removalOf({ nodeId }: JoinRecord): readonly Write[] {
-  return [remove(records.join.key(nodeId)), remove(records.trace.key(nodeId))];
+/** Requests and what is known of their way, as they were seen: an operator may have decided about one since. */
+export function removalOf(entries: readonly JoinEntry[]): Removal {
+  const each = [...new Map(entries.map((entry) => [entry.record.nodeId, entry])).values()];
+  return {
+    when: each.map(({ record, modRevision }) =>
+      unchanged({ key: records.join.key(record.nodeId), modRevision }),
+    ),
+    then: each.flatMap(({ record: { nodeId } }) => [
+      remove(records.join.key(nodeId)),
+      remove(records.trace.key(nodeId)),
+    ]),
+  };
 }
 
 /** Whether nobody needs the request any more: its machine stays away, or its admission ran out long ago. */
@@ -72,10 +87,7 @@ async function sweep(etcd: KeySpace, feed: JoinFeed, nowMs: number, signal: Abor
   const over = feed.all.filter(({ record }) => isOver(record, nowMs));
   for (let at = 0; at < over.length; at += SWEPT_AT_ONCE)
     await Promise.all(
-      over.slice(at, at + SWEPT_AT_ONCE).map(({ record, modRevision }) => {
-        const when = [unchanged({ key: records.join.key(record.nodeId), modRevision })];
-        return etcd.commit({ when, then: [...removalOf(record)] }, { signal });
-      }),
+      over.slice(at, at + SWEPT_AT_ONCE).map((entry) => etcd.commit(removalOf([entry]), { signal })),
     );
   return over.length;
 }

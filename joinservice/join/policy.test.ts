@@ -114,6 +114,21 @@ describe('decideJoin()', () => {
       want: { kind: 'refuse', code: 'join-role-denied' },
     },
     {
+      name: 'gives nobody the API server’s name for a wish',
+      asks: {
+        machine: measured,
+        claimed: { ...applicant.claimed, name: 'kubernetes', hostname: 'localhost' },
+      },
+      policy: auto,
+      want: { kind: 'admit', grant: { name: applicant.nodeId } },
+    },
+    {
+      name: 'nor because somebody wrote it',
+      standing: { join: join({ state: 'approved', decision: { ...decision, name: 'kubernetes' } }) },
+      policy: approve,
+      want: { kind: 'refuse', code: 'join-name-invalid' },
+    },
+    {
       name: 'refuses a taken name',
       standing: { nameHolder: () => 'node-2' },
       policy: inventory,

@@ -66,6 +66,8 @@ export interface Check {
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+/** A node's name is in its kubelet's serving certificate: these are the API server's own, and every machine's for itself. */
+const RESERVED: readonly string[] = ['kubernetes', 'localhost'];
 const ROLE_SETS: Readonly<Record<InventoryMachine['roles'][number], readonly Role[]>> = {
   'control-plane': ['ConsensusMember', 'KubernetesController'],
   worker: ['KubernetesWorker'],
@@ -172,7 +174,7 @@ function denialOf(
   const excess = claimed.roles.filter((role) => !(grant.roles as readonly string[]).includes(role));
   look('roles', excess.length === 0, `within ${grant.roles.join(' ')}`, claimed.roles.join(' ') || 'no wish');
   if (excess.length > 0) return refuse('join-role-denied', `it asks for ${excess.join(' ')}`);
-  if (!NAME.test(grant.name)) return refuse('join-name-invalid', `the name ${JSON.stringify(grant.name)}`);
+  if (!isNodeName(grant.name)) return refuse('join-name-invalid', `the name ${JSON.stringify(grant.name)}`);
   const holder = nameHolder(grant.name);
   const isFree = holder === undefined || holder === nodeId;
   look('name', isFree, `${grant.name} is free`, isFree ? 'free' : `it belongs to ${holder}`);
@@ -182,11 +184,11 @@ function denialOf(
 /** What an operator's yes without a name gives: what the machine wishes to be called, else its host name. */
 export function wishedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hostname'>): string | undefined {
   const host = claimed.hostname.toLowerCase().split('.')[0] ?? '';
-  return [claimed.name, host].find((name) => NAME.test(name));
+  return [claimed.name, host].find(isNodeName);
 }
 
 export function isNodeName(name: string): boolean {
-  return NAME.test(name);
+  return NAME.test(name) && !RESERVED.includes(name);
 }
 
 function rolesOf(names: InventoryMachine['roles']): readonly Role[] {

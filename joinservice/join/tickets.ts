@@ -4,7 +4,13 @@ import { machineIdentityText } from '../../internal/attestation/index.ts';
 import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import { records, type NodeRecord } from '../../internal/records/index.ts';
+import {
+  records,
+  type JoinRecord,
+  type MachineRecord,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
 import type {
   IssueJoinTicketRequest,
   IssueRejoinTicketRequest,
@@ -13,10 +19,11 @@ import type {
 } from '../joinproto/gen/join_pb.js';
 import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
-import type { CommitEvidence, Commits } from './commits.ts';
+import { isSameMachine, type CommitEvidence, type Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { address, verifyKey } from './hello.ts';
 import { akNameOf } from './machine.ts';
+import { reservedFor } from './node-address.ts';
 import type { Sightings } from './sightings.ts';
 
 const MAX_CSR_BYTES = 8192;
@@ -33,8 +40,13 @@ export interface TicketPorts {
   readonly facts: ClusterFacts;
   readonly signer: TicketSigner;
   readonly sightings: Sightings;
-  /** Throws unless the evidence of this session shows that its machine is bound to this cluster. */
-  readonly checkLocked: (peer: AttestedPeer) => void;
+  /**
+   * Throws unless the evidence of this session was judged by the policy that is in force now, and shows that its machine
+   * is bound to this cluster.
+   */
+  readonly checkEvidence: (peer: AttestedPeer) => void;
+  /** Throws unless the policy that is in force now lets this machine be a member. */
+  readonly checkAllowed: (identity: string) => void;
 }
 
 type Ticket = MessageInitShape<typeof TicketSchema>;
@@ -53,9 +65,12 @@ export class Tickets {
     if (request.joinId !== nodeId)
       throw new JoinError('join-ticket-other-key', `ticketing ${request.joinId.slice(0, 64)} to ${nodeId}`);
     const keys = readKeys(request.keys);
-    const claimed = await this.#claimedAddress(nodeId, signal);
-    await this.#checkAddress(nodeId, claimed, signal);
-    this.#ports.checkLocked(peer);
+    const asked = await this.#request(nodeId, signal);
+    const claimed = address(asked.claimed.address);
+    const roles = asked.decision?.roles ?? [];
+    await this.#checkAddress({ nodeId, roles }, claimed, signal);
+    this.#ports.checkEvidence(peer);
+    this.#ports.checkAllowed(asked.machine.identity);
     const node = await this.#ports.commits.commit(nodeId, evidenceOf(peer), signal);
     await this.#checkSame(node, peer, signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
@@ -67,10 +82,11 @@ export class Tickets {
     const keys = readKeys(request.keys);
     const claimed = address(request.address);
     const node = await this.#member(nodeId, signal);
-    checkMachine(node, peer);
-    this.#ports.checkLocked(peer);
+    const { identity } = checkMachine(node, peer);
+    this.#ports.checkEvidence(peer);
+    this.#ports.checkAllowed(identity);
     await this.#checkSame(node, peer, signal);
-    await this.#checkAddress(nodeId, claimed, signal);
+    await this.#checkAddress(node, claimed, signal);
     return this.#ticket(node, { address: claimed, keys }, signal);
   }
 
@@ -128,16 +144,24 @@ export class Tickets {
     return node;
   }
 
-  /** What the machine named when it asked to be admitted. */
-  async #claimedAddress(nodeId: string, signal: AbortSignal): Promise<string> {
+  /** What the machine said when it asked to be admitted, and what was decided. */
+  async #request(nodeId: string, signal: AbortSignal): Promise<JoinRecord> {
     const key = records.join.key(nodeId);
     const entry = await this.#ports.etcd.get(key, { signal });
     if (entry === undefined) throw new JoinError('join-not-admitted', `ticketing ${nodeId}: no request`);
-    return address(records.join.decode(key, entry.value).claimed.address);
+    return records.join.decode(key, entry.value);
   }
 
-  /** Or the API server would talk to one node and take it for another. */
-  async #checkAddress(nodeId: string, claimed: string, signal: AbortSignal): Promise<void> {
+  /** Or the API server would talk to one node and take it for another, and others to a node and take it for the API. */
+  async #checkAddress(
+    { nodeId, roles }: Pick<NodeRecord, 'nodeId' | 'roles'>,
+    claimed: string,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const settings = await this.#ports.facts.settings(signal);
+    const why = reservedFor(claimed, settings, { servesApi: isControlPlane(roles) });
+    if (why !== undefined)
+      throw new JoinError('join-address-invalid', `ticketing ${nodeId}: ${claimed}: ${why}`);
     const holder = await this.#ports.facts.holderOf(claimed, signal);
     if (holder !== undefined && holder !== nodeId)
       throw new JoinError('join-address-taken', `ticketing ${nodeId}: ${claimed} belongs to ${holder}`);
@@ -148,6 +172,7 @@ export class Tickets {
 export function evidenceOf(peer: AttestedPeer): CommitEvidence {
   return {
     akName: akNameOf(peer),
+    variant: peer.variant,
     identity: machineIdentityText(peer.machineIdentity),
     lockCounter: lockCounterOf(peer),
   };
@@ -168,18 +193,17 @@ function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer)
     );
 }
 
-/** A key is a member's only together with the machine that it was admitted with. */
-function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
-  const { akName, identity } = evidenceOf(peer);
+/** A key is a member's only together with the machine that it was admitted with, which is answered. */
+function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): MachineRecord {
+  const { identity, variant } = evidenceOf(peer);
   if (admission === undefined)
     throw new JoinError('join-identity-changed', `ticketing ${nodeId} again: no machine is on record for it`);
-  const isSame =
-    admission.akName === undefined ? admission.identity === identity : admission.akName === akName;
-  if (!isSame)
+  if (!isSameMachine(admission, evidenceOf(peer)))
     throw new JoinError(
       'join-identity-changed',
-      `ticketing ${nodeId} again: ${identity} shows the key of ${admission.identity}`,
+      `ticketing ${nodeId} again: ${identity} (${variant}) shows the key of ${admission.identity} (${admission.variant})`,
     );
+  return admission;
 }
 
 /** Sizes; what they mean is for the signer to verify. */

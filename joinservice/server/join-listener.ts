@@ -14,6 +14,8 @@ import type { JoinService } from '../join/index.ts';
 
 /** Machines that have proved themselves; most of them wait for a decision. */
 const MAX_CONNECTIONS = 4_096;
+/** A machine asks for one thing at a time; each stream costs memory, and there is no other bound to them. */
+const MAX_CALLS = 4;
 /** A machine that waits for days proves itself anew each hour. */
 const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 /**
@@ -51,6 +53,7 @@ export function createJoinServer(parts: {
     log,
     maxConnections: MAX_CONNECTIONS,
     room: ROOM,
+    maxCallsPerConnection: MAX_CALLS,
     maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });
 }

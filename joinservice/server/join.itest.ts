@@ -740,12 +740,12 @@ describe('operators', () => {
       };
       const keys = { ...made, signature: b.sign(ticketKeysStatement({ nodeId: b.nodeId, ...made })) };
       using session = await b.dial(endpoint);
-      const asked = { key: await session.keyProof(), address: '127.0.0.1', keys };
+      const asked = { key: await session.keyProof(), address: '192.0.2.1', keys };
       const ticket = await session.client.issueRejoinTicket(asked, { signal: never });
       for (const pem of [ticket.kubeletClientCertificatePem, ticket.kubeletServingCertificatePem])
         expect(new X509Certificate(pem).subject).toContain('CN=system:node:b');
       const serving = new X509Certificate(ticket.kubeletServingCertificatePem);
-      expect(serving.subjectAltName).toBe('DNS:b, IP Address:127.0.0.1');
+      expect(serving.subjectAltName).toBe('DNS:b, IP Address:192.0.2.1');
       // Nor with the key of the other one, which it does not have.
       const { nodes } = await curator.listNodes({}, { signal: never });
       const others = nodes.find(({ name }) => name === 'first')?.nodeId ?? '';
@@ -764,7 +764,7 @@ describe('operators', () => {
       using session = await b.dial(endpoint);
       const keys = await b.ticketKeys('node-of-somebody-else');
       const key = await session.keyProof();
-      const address = '127.0.0.1';
+      const address = '192.0.2.1';
       await expectRefused(() => session.client.issueRejoinTicket({ key, address, keys }, { signal: never }), {
         code: 'signer-request-invalid',
       });

@@ -236,7 +236,7 @@ export class TestSession implements Disposable {
     return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });
   }
 
-  async rejoin(address = '127.0.0.1'): Promise<Ticket> {
+  async rejoin(address = '192.0.2.1'): Promise<Ticket> {
     const keys = await this.#machine.ticketKeys();
     return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
   }
@@ -252,7 +252,7 @@ export class TestSession implements Disposable {
       key: await this.keyProof(),
       agentVersion: '0.1.0',
       hostname: 'machine',
-      address: '127.0.0.1',
+      address: '192.0.2.1',
       nowMs: BigInt(clock.nowMs()),
       enrolment: await hardware.enrolment(),
       ...hello,
