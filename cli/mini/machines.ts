@@ -65,8 +65,14 @@ export async function prepareLayers(
   const rootfs = await host.step('mini-rootfs', 'Preparing the root file system', (progress) =>
     ensureRootfs(machines, { folder: places.rootfs, onProgress: (phase) => progress.update(phase), signal }),
   );
-  const layer = await host.step('mini-agent', 'Installing the agent package', () =>
-    ensureAgentLayer(machines, { folder: places.layers, rootfs, packagePath, signal }),
+  const layer = await host.step('mini-agent', 'Installing the agent package', (progress) =>
+    ensureAgentLayer(machines, {
+      folder: places.layers,
+      rootfs,
+      packagePath,
+      onProgress: (text) => progress.update(text),
+      signal,
+    }),
   );
   return [layer, rootfs];
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { readFile, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { env, execPath } from 'node:process';
@@ -17,16 +17,29 @@ import type { ByHand } from './byhand/by-hand.ts';
 const PROGRAM = join(import.meta.dirname, '../../dist/cluster/main.mjs');
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 
+/** The kernel's default does for one machine; the host gets its own number back. */
+const INOTIFY_INSTANCES = '/proc/sys/fs/inotify/max_user_instances';
+const INSTANCES_FOR_ALL = 2048;
+
 /** What rounds of ours and of the hand's stand on: the same bundle, root file system and agent. All in it goes with it. */
 export class Ground implements AsyncDisposable {
   readonly bench: Bench;
   readonly #manifest: BundleManifest;
   readonly #layers: readonly string[];
+  readonly #hostInstances: string;
 
-  private constructor(bench: Bench, manifest: BundleManifest, layers: readonly string[]) {
+  private constructor(
+    bench: Bench,
+    made: {
+      readonly manifest: BundleManifest;
+      readonly layers: readonly string[];
+      readonly hostInstances: string;
+    },
+  ) {
     this.bench = bench;
-    this.#manifest = manifest;
-    this.#layers = layers;
+    this.#manifest = made.manifest;
+    this.#layers = made.layers;
+    this.#hostInstances = made.hostInstances;
   }
 
   static async open(): Promise<Ground> {
@@ -44,9 +57,13 @@ export class Ground implements AsyncDisposable {
       folder: join(CACHE, 'layers'),
       rootfs,
       packagePath: bench.agent,
+      onProgress: () => undefined,
       signal,
     });
-    return new Ground(bench, manifest, [layer, rootfs]);
+    const hostInstances = await readFile(INOTIFY_INSTANCES, 'utf8');
+    if (Number(hostInstances) < INSTANCES_FOR_ALL)
+      await writeFile(INOTIFY_INSTANCES, String(INSTANCES_FOR_ALL));
+    return new Ground(bench, { manifest, layers: [layer, rootfs], hostInstances });
   }
 
   /** A machine that is switched on and obeys nobody: for a cluster by hand. */
@@ -90,6 +107,7 @@ export class Ground implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.bench[Symbol.asyncDispose]();
+    await writeFile(INOTIFY_INSTANCES, this.#hostInstances);
   }
 }
 

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import type { MachineHost } from './host.ts';
-import { acquireLock } from './lock.ts';
+import { awaitTurn } from './lock.ts';
 import { pruneCache } from './prune.ts';
 import { launchScript } from './scripts.ts';
 
 const MAX_PACKAGE_BYTES = 1024 * 1024 * 1024;
+/** dpkg installs one package in seconds; a busy machine takes longer. */
+const OTHERS_MS = 5 * 60_000;
 
 /**
  * The agent on top of the root file system, shared by all nodes that run this build of it: the real
@@ -18,16 +20,22 @@ export async function ensureAgentLayer(
     readonly folder: string;
     readonly rootfs: string;
     readonly packagePath: string;
+    readonly onProgress: (text: string) => void;
     readonly signal: AbortSignal;
   },
 ): Promise<string> {
-  const { folder, rootfs, packagePath, signal } = options;
+  const { folder, rootfs, packagePath, onProgress, signal } = options;
   const bytes = await host.files.read(packagePath, MAX_PACKAGE_BYTES);
   if (bytes === undefined) throw new TypeError(`installing ${packagePath}: there is no such file`);
   const key = createHash('sha256').update(bytes).update(rootfs).digest('hex').slice(0, 16);
   const target = `${folder}/${key}`;
   if ((await host.files.stat(target)) !== undefined) return target;
-  await using _lock = await acquireLock(`layer ${target}`);
+  await using _turn = await awaitTurn(`layer ${target}`, {
+    clock: host.clock,
+    limitMs: OTHERS_MS,
+    onWait: () => onProgress('another command installs the same package'),
+    signal,
+  });
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
   await host.files.remove(partial);

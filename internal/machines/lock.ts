@@ -1,5 +1,8 @@
 import { createServer } from 'node:net';
+import type { Clock } from '../clock/index.ts';
 import { MachinesError } from './errors.ts';
+
+const POLL_MS = 250;
 
 /**
  * One holder at a time on this machine, for as long as its process lives: an abstract unix socket
@@ -21,4 +24,30 @@ export async function acquireLock(what: string): Promise<AsyncDisposable> {
   return {
     [Symbol.asyncDispose]: () => new Promise((resolve) => server.close(() => resolve())),
   };
+}
+
+export interface TurnOptions {
+  readonly clock: Clock;
+  readonly limitMs: number;
+  /** Told once, when somebody else is at it. */
+  readonly onWait: () => void;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The same for what is shared: who holds it makes the very thing that is wanted here, so it is waited for.
+ * @throws MachinesError `machines-busy` when the other one has not let go in time
+ */
+export async function awaitTurn(what: string, options: TurnOptions): Promise<AsyncDisposable> {
+  const { clock, limitMs, onWait, signal } = options;
+  const endMs = clock.monotonicMs() + limitMs;
+  for (let tries = 0; ; tries++) {
+    try {
+      return await acquireLock(what);
+    } catch (error) {
+      if (!(error instanceof MachinesError) || clock.monotonicMs() >= endMs) throw error;
+      if (tries === 0) onWait();
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
 }

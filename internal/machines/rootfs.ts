@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { sourcesFor } from './apt-sources.ts';
 import type { MachineHost } from './host.ts';
 import { output, readText } from './host.ts';
-import { acquireLock } from './lock.ts';
+import { awaitTurn } from './lock.ts';
 import { pruneCache } from './prune.ts';
 
 /** How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. */
@@ -50,6 +50,9 @@ export function recipeHash(recipe: RootfsRecipe): string {
   return createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
 }
 
+/** Of another command that builds it: a minute, more where packages come slowly. */
+const OTHERS_MS = 15 * 60_000;
+
 export interface RootfsOptions {
   /** `<cache>/rootfs`. */
   readonly folder: string;
@@ -61,7 +64,12 @@ export interface RootfsOptions {
 export async function ensureRootfs(host: MachineHost, options: RootfsOptions): Promise<string> {
   const target = `${options.folder}/${recipeHash(rootfsRecipe)}`;
   if ((await host.files.stat(target)) !== undefined) return target;
-  await using _lock = await acquireLock(`rootfs ${target}`);
+  await using _turn = await awaitTurn(`rootfs ${target}`, {
+    clock: host.clock,
+    limitMs: OTHERS_MS,
+    onWait: () => options.onProgress('another command builds it'),
+    signal: options.signal,
+  });
   if ((await host.files.stat(target)) !== undefined) return target;
   const partial = `${target}.partial`;
   await host.files.remove(partial); // of a build that was killed; nobody else builds while we hold the lock
