@@ -33,9 +33,11 @@ import type {
 } from '../roleserve/index.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
 import { giveBirth } from './cluster-birth.ts';
+import { Held } from './held.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
+import { writeCredentials } from './place-ticket.ts';
 import { PLACES } from './places.ts';
 
 export interface DriverPorts {
@@ -71,7 +73,7 @@ export interface DriverOptions {
 export class MachineControlPlane implements ControlPlaneDriver {
   readonly #ports: DriverPorts;
   readonly #options: DriverOptions;
-  #running: RunningConsensus | undefined;
+  readonly #running = new Held<RunningConsensus>();
 
   constructor(ports: DriverPorts, options: DriverOptions) {
     this.#ports = ports;
@@ -80,7 +82,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   /** The local member as its root, while it runs; disposed with it. */
   get etcd(): EtcdClient | undefined {
-    return this.#running?.admin;
+    return this.#running.value?.admin;
   }
 
   async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
@@ -91,9 +93,9 @@ export class MachineControlPlane implements ControlPlaneDriver {
         : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
     refuseOtherAddress(own.address, addresses());
     const peers = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
-    this.#running?.[Symbol.dispose]();
+    this.#running.drop();
     const config = { ...this.#configOf(own, peers), creates: start.kind === 'bootstrap' };
-    this.#running = await this.#consensusPort(say).start(config, signal);
+    this.#running.hold(await this.#consensusPort(say).start(config, signal));
   }
 
   async createCluster(
@@ -159,11 +161,12 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
   async renewConsensus(signal: AbortSignal): Promise<void> {
-    const [config, membership, before] = [this.#memberConfig(), this.#options.membership(), this.#running];
+    const [config, membership] = [this.#memberConfig(), this.#options.membership()];
+    const before = this.#running.value;
     if (config === undefined || membership === undefined || before === undefined) return;
-    this.#running = await this.#consensusPort().renew(config);
-    before[Symbol.dispose]();
-    await this.startCurator(membership, signal);
+    const renewed = await this.#consensusPort().renew(config);
+    // The role may have gone meanwhile: nobody starts a curator on a node that has just been made a worker.
+    if (this.#running.exchange(before, renewed)) await this.startCurator(membership, signal);
   }
 
   async repairMembers(signal: AbortSignal): Promise<void> {
@@ -201,8 +204,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     if (membership === undefined || config === undefined) return;
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
-    this.#running?.[Symbol.dispose]();
-    this.#running = undefined;
+    this.#running.drop();
     await this.#consensusPort().leave(config, signal);
     await files.remove(PLACES.ca);
   }
@@ -255,8 +257,9 @@ export class MachineControlPlane implements ControlPlaneDriver {
   }
 
   #consensus(): RunningConsensus {
-    if (this.#running === undefined) throw new TypeError('the control plane needs a running etcd');
-    return this.#running;
+    const { value } = this.#running;
+    if (value === undefined) throw new TypeError('the control plane needs a running etcd');
+    return value;
   }
 }
 
@@ -271,15 +274,3 @@ const JOINSERVICE_COMMAND = [
   '--max-semi-space-size=1',
   '/usr/lib/cluster/joinservice.mjs',
 ] as const;
-
-/** The membership as the PEM files that other programs read. The membership itself stays the truth. */
-async function writeCredentials(
-  files: FilePort,
-  membership: Membership,
-): Promise<{ readonly certFile: string; readonly caFile: string }> {
-  await files.makeDirectory(PLACES.credentials);
-  const [certFile, caFile] = [`${PLACES.credentials}/node.crt`, `${PLACES.credentials}/ca.crt`];
-  await files.writeAtomic(certFile, membership.nodeCertPem);
-  await files.writeAtomic(caFile, membership.clusterCaPem);
-  return { certFile, caFile };
-}
