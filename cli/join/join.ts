@@ -39,13 +39,14 @@ export async function runJoin(context: CommandContext, options: JoinOptions): Pr
     clock: context.ports.clock,
     signal: context.signal,
   };
-  const seen = { last: undefined as StageView | undefined };
+  const seen: Seen = { last: undefined, trouble: undefined };
   try {
     const view = await withTimeout(limit, (signal) => follow(context, machine, { options, seen, signal }));
     context.host.result(view.data, () => view.text);
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
     throw new JoinError('join-wait-timeout', `${limit.what}: ${seen.last?.text ?? 'it says nothing'}`, {
+      cause: seen.trouble,
       details: { ...seen.last?.data },
     });
   }
@@ -87,13 +88,20 @@ async function direct(
   }
 }
 
+/** What of a wait is worth telling when it ends without its end. */
+interface Seen {
+  last: StageView | undefined;
+  /** Why the machine can't be heard just now. */
+  trouble: unknown;
+}
+
 /** The view that ends the wait. A stream that breaks, because the agent was restarted, is opened again. */
-async function follow(
-  context: CommandContext,
-  machine: Client<typeof Machine>,
+export async function follow(
+  context: Pick<CommandContext, 'host' | 'ports'>,
+  machine: Pick<Client<typeof Machine>, 'watchEnrolment'>,
   at: {
-    readonly options: JoinOptions;
-    readonly seen: { last: StageView | undefined };
+    readonly options: Pick<JoinOptions, 'wait' | 'node'>;
+    readonly seen: Seen;
     readonly signal: AbortSignal;
   },
 ): Promise<StageView> {
@@ -102,6 +110,7 @@ async function follow(
     try {
       for await (const event of machine.watchEnrolment({}, { signal })) {
         const view = stageView(event);
+        seen.trouble = undefined;
         if (JSON.stringify(view.data) !== JSON.stringify(seen.last?.data))
           context.host.say(view.code, view.text, view.data);
         seen.last = view;
@@ -115,6 +124,7 @@ async function follow(
       if (!(error instanceof RpcError) || !error.retryable) throw error;
       const isInside = options.node !== undefined && seen.last?.code === 'join-stage-admitted';
       if (isInside && seen.last !== undefined) return seen.last;
+      seen.trouble = error;
       await context.ports.clock.sleep(POLL_MS, signal);
     }
   }

@@ -1,12 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { Admission, type Join } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { askCurator, lookAtWorkspace, printable, readAccess } from '../cluster/index.ts';
 import { MiniError } from './errors.ts';
 import type { MachineKind } from './machine-plan.ts';
-import { describeWaiting, memberProgress, type MemberProgress, type SeenCluster } from './member-progress.ts';
+import {
+  describeWaiting,
+  memberProgress,
+  unheard,
+  type MemberProgress,
+  type SeenCluster,
+} from './member-progress.ts';
 
 const POLL_MS = 1000;
 /** Of all of them together; each is on its way at the same time. */
@@ -41,7 +48,7 @@ export async function awaitMembers(
       const seen = await look(context);
       const waiting = new Map<string, MemberProgress>();
       for (const machine of shown) {
-        const progress = memberProgress(machine.machine, seen);
+        const progress = unheard(memberProgress(machine.machine, seen), seen.silence);
         machine.show(progress);
         if (progress.kind === 'ready') continue;
         waiting.set(machine.machine.name, progress);
@@ -94,31 +101,29 @@ class ShownMachine {
 /** While control planes come and go an answer may fail; the next look has it. */
 async function look(context: CommandContext): Promise<SeenCluster> {
   const { layout } = await lookAtWorkspace(context);
+  const failures: unknown[] = [];
+  const orNone = async <T>(ask: () => Promise<readonly T[]>): Promise<readonly T[]> => {
+    try {
+      return await ask();
+    } catch (error) {
+      context.signal.throwIfAborted();
+      failures.push(error);
+      return [];
+    }
+  };
   const [nodes, joins, kubeNodes] = await Promise.all([
+    orNone(async () => (await askCurator(context, {}, (curator, call) => curator.listNodes({}, call))).nodes),
     orNone(
-      context,
-      async () => (await askCurator(context, {}, (curator, call) => curator.listNodes({}, call))).nodes,
-    ),
-    orNone(
-      context,
       async (): Promise<readonly Join[]> =>
         (await askCurator(context, {}, (_, call, of) => of(Admission).listJoins({}, call))).joins,
     ),
-    orNone(context, async () => {
+    orNone(async () => {
       using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
       return await listNodes(client, context.signal);
     }),
   ]);
-  return { nodes, joins, kubeNodes };
-}
-
-async function orNone<T>(context: CommandContext, ask: () => Promise<readonly T[]>): Promise<readonly T[]> {
-  try {
-    return await ask();
-  } catch {
-    context.signal.throwIfAborted();
-    return [];
-  }
+  const seen = { nodes, joins, kubeNodes };
+  return failures.length === 0 ? seen : { ...seen, silence: describeError(failures[0]) };
 }
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {

@@ -1,3 +1,5 @@
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
 import type { ChartConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { MiniError } from './errors.ts';
@@ -6,6 +8,7 @@ import { MiniError } from './errors.ts';
 const NODE_PORT = 30080;
 const ANSWER_MS = 60_000;
 const POLL_MS = 250;
+const TRY_MS = 5_000;
 
 /** The sample chart of the bundle, so that a new cluster has something that answers. */
 export const demoChart: Partial<ChartConfig> = {
@@ -24,7 +27,7 @@ export async function askDemo(
   return context.host.step('mini-demo', `Asking the sample chart at ${url}`, async () => {
     const deadlineMs = clock.monotonicMs() + ANSWER_MS;
     for (;;) {
-      const said = await ask(url, context.signal);
+      const said = await ask(url, { clock, signal: context.signal });
       if (said.answer !== undefined) return { url, answer: said.answer };
       if (clock.monotonicMs() >= deadlineMs) {
         throw new MiniError('mini-demo-silent', `asking ${url} for ${ANSWER_MS / 1000} s`, {
@@ -38,12 +41,18 @@ export async function askDemo(
 
 type Said = { readonly answer: string } | { readonly answer: undefined; readonly error: unknown };
 
-async function ask(url: string, signal: AbortSignal): Promise<Said> {
+/** One try: who takes the question and says nothing is asked again. */
+export async function ask(
+  url: string,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<Said> {
   try {
-    const response = await fetch(url, { signal });
-    const text = await response.text();
-    if (response.ok) return { answer: text.trim() };
-    return { answer: undefined, error: new Error(`HTTP ${response.status}: ${text.slice(0, 200)}`) };
+    return await withTimeout({ what: `asking ${url}`, ms: TRY_MS, clock, signal }, async (trying) => {
+      const response = await fetch(url, { signal: trying });
+      const text = await response.text();
+      if (response.ok) return { answer: text.trim() };
+      return { answer: undefined, error: new Error(`HTTP ${response.status}: ${text.slice(0, 200)}`) };
+    });
   } catch (error) {
     signal.throwIfAborted();
     return { answer: undefined, error };

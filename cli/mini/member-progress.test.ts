@@ -3,7 +3,13 @@ import { describe, expect, test } from '@jest/globals';
 import { JoinSchema, JoinState } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { NodeHealth, NodeSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { KubeNode } from '../../internal/kube/index.ts';
-import { describeWaiting, memberProgress, type MemberProgress, type SeenCluster } from './member-progress.ts';
+import {
+  describeWaiting,
+  memberProgress,
+  unheard,
+  type MemberProgress,
+  type SeenCluster,
+} from './member-progress.ts';
 
 const machine = { name: 'n2', identity: 'tpm-ek:aa' };
 const nothing: SeenCluster = { joins: [], nodes: [], kubeNodes: [] };
@@ -91,4 +97,23 @@ describe('memberProgress()', () => {
 test('describeWaiting() names each machine and what it waits for', () => {
   const waiting = new Map([['n2', memberProgress(machine, joined(JoinState.PENDING))]]);
   expect(describeWaiting(waiting, 65_000)).toBe('n2 waits: join-x because (for 1 min 5 s)');
+});
+
+describe('unheard()', () => {
+  const waiting: MemberProgress = { kind: 'waiting', text: 'has not asked the cluster yet' };
+
+  test('says why the cluster could not be asked beside what is known', () => {
+    expect(unheard(waiting, 'reaching 198.18.0.11: refused')).toEqual({
+      kind: 'waiting',
+      text: 'has not asked the cluster yet, as far as is known; asking the cluster failed: reaching 198.18.0.11: refused',
+    });
+  });
+
+  test.each<{ name: string; progress: MemberProgress; silence: string | undefined }>([
+    { name: 'the cluster has answered', progress: waiting, silence: undefined },
+    { name: 'the machine is in', progress: { kind: 'ready' }, silence: 'x' },
+    { name: 'the machine was refused', progress: { kind: 'refused', code: 'c', message: 'm' }, silence: 'x' },
+  ])('adds nothing when $name', ({ progress, silence }) => {
+    expect(unheard(progress, silence)).toBe(progress);
+  });
 });

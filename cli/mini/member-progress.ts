@@ -8,6 +8,8 @@ export interface SeenCluster {
   readonly joins: readonly Join[];
   readonly nodes: readonly Node[];
   readonly kubeNodes: readonly KubeNode[];
+  /** Why a part could not be asked. */
+  readonly silence?: string;
 }
 
 /** Where one machine stands on its way in. */
@@ -68,6 +70,12 @@ function slowestPart(node: Node): string | undefined {
     return `${part}: ${[deepest.idleBecause, why].filter((text) => text !== '').join(' – last: ')}`;
   }
   return undefined;
+}
+
+/** What is shown while part of the cluster can't be asked: what is not known then must not pass for news. */
+export function unheard(progress: MemberProgress, silence: string | undefined): MemberProgress {
+  if (silence === undefined || progress.kind === 'ready' || progress.kind === 'refused') return progress;
+  return { ...progress, text: `${progress.text}, as far as is known; asking the cluster failed: ${silence}` };
 }
 
 /** "n2: admitted …, n4: has not asked …" */

@@ -1,0 +1,58 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import {
+  EnrolmentEvent_Stage as Stage,
+  EnrolmentEventSchema,
+  type EnrolmentEvent,
+} from '../../initproto/gen/machine_pb.js';
+import { RpcError } from '../../internal/rpc/index.ts';
+import { FakeClock, FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.ts';
+import { RecordingHost } from '../host/index.ts';
+import { follow } from './join.ts';
+
+const broken = new RpcError('rpc-unreachable', 'following the machine');
+
+/** A machine that says these, one stream after the other, and then is not there any more. */
+function createMachine(...streams: readonly (readonly Stage[])[]) {
+  const left = [...streams];
+  return {
+    watchEnrolment: async function* (): AsyncGenerator<EnrolmentEvent> {
+      for (const stage of left.shift() ?? []) yield create(EnrolmentEventSchema, { stage });
+      throw broken;
+    },
+  };
+}
+
+function createFollower() {
+  const clock = new FakeClock();
+  const stop = new AbortController();
+  const seen = { last: undefined, trouble: undefined };
+  const context = {
+    host: new RecordingHost(),
+    ports: { clock, files: new MemoryFiles(), commands: new FakeCommands() },
+  };
+  const at = { options: { wait: true, node: undefined }, seen, signal: stop.signal };
+  return { clock, stop, seen, context, at };
+}
+
+describe('follow()', () => {
+  test('opens a stream that broke again, and ends with the machine running', async () => {
+    const { clock, seen, context, at } = createFollower();
+    const following = follow(context, createMachine([Stage.ASKING], [Stage.RUNNING]), at);
+    await settle();
+    expect(seen.trouble).toBe(broken);
+    await clock.advance(500);
+    expect(await following).toMatchObject({ end: 'running' });
+    expect(seen.trouble).toBeUndefined();
+  });
+
+  test('keeps why the machine can not be heard, for whoever gives up waiting', async () => {
+    const { clock, stop, seen, context, at } = createFollower();
+    const outcome = expect(follow(context, createMachine([Stage.ASKING]), at)).rejects.toThrow('enough');
+    await settle();
+    await clock.advance(1_500);
+    stop.abort(new Error('enough'));
+    await outcome;
+    expect(seen).toMatchObject({ last: { code: 'join-stage-asking' }, trouble: broken });
+  });
+});

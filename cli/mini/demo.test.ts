@@ -1,0 +1,41 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { once } from 'node:events';
+import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { ask } from './demo.ts';
+
+const never = new AbortController().signal;
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close().closeAllConnections();
+});
+
+async function serve(
+  listener: RequestListener,
+): Promise<{ readonly url: string; readonly asked: Promise<unknown> }> {
+  const server = createServer(listener);
+  servers.push(server);
+  const asked = once(server, 'request');
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as { port: number }).port}/`, asked };
+}
+
+describe('ask()', () => {
+  test('has what the chart says', async () => {
+    const { url } = await serve((_, response) => response.end('hello\n'));
+    expect(await ask(url, { clock: new FakeClock(), signal: never })).toEqual({ answer: 'hello' });
+  });
+
+  test('leaves who takes the question and says nothing', async () => {
+    const { url, asked } = await serve(() => undefined);
+    const clock = new FakeClock();
+    const said = ask(url, { clock, signal: never });
+    await asked;
+    await clock.advance(5_000);
+    expect(await said).toEqual({
+      answer: undefined,
+      error: expect.objectContaining({ message: expect.stringContaining('no answer within 5000 ms') }),
+    });
+  });
+});
