@@ -7,7 +7,7 @@ export const nodeCollateralErrors = defineErrors({
     retryable: false,
     meaning:
       'Collateral that this machine was given is malformed, not signed by its manufacturer, out of date, or older than what it has. What it had stays in force.',
-    fix: 'The message says which document and why. Refresh the workspace’s with `cluster attest collateral refresh` and hand it on; lay a fresh bundle beside the provisioning of a machine that is no member.',
+    fix: 'The message says which document and why. In the workspace run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`; a machine that is no member yet needs the new bundle beside its provisioning (`cluster node cloud-init` writes both).',
   },
 });
 

@@ -21,7 +21,7 @@ export const curatorClientErrors = defineErrors({
     retryable: false,
     meaning:
       'A curator of this cluster says that this node is disowned: its key is on no record of a member any more. It was removed.',
-    fix: 'If the node is to be a member again: `cluster node reset` on it, then let it join anew, with a new key. Otherwise switch it off.',
+    fix: 'If it is to be a member again, make the machine fresh as root on it (`cluster node reset --help` shows how); it then asks to join with a new key. Otherwise switch it off.',
   },
   'curatorclient-other-node': {
     fault: 'peer',

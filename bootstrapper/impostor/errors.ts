@@ -6,28 +6,30 @@ export const impostorErrors = defineErrors({
     exit: 'refused',
     retryable: false,
     meaning:
-      'Papers in the name of a node were to be tried, but that node is a member: nobody may show its name.',
-    fix: 'Remove the node first: `cluster node remove`, which asks for the trial by itself.',
+      'Whether a removed node is still let in is tested with credentials that are forged in its name. The node that was named is still a member, and nobody may act in the name of one.',
+    fix: 'Remove the node first: `cluster node remove` runs the test by itself.',
   },
   'impostor-not-here': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'This node runs no control plane, so it has no keys that papers could be made with.',
-    fix: 'Ask a control-plane node.',
+    meaning:
+      'Only a control-plane node has the keys to test with forged credentials whether a removed node is still let in; this one runs no control plane.',
+    fix: 'Run `cluster node remove` again: it asks the control-plane nodes that there are by then.',
   },
   'impostor-busy': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning: 'This node is trying papers already.',
-    fix: 'Ask again in a minute, or another control-plane node.',
+    meaning:
+      'This node is already testing with forged credentials whether a removed node is still let in; it runs one such test at a time.',
+    fix: 'Run the same command again in a minute.',
   },
   'impostor-request-invalid': {
     fault: 'peer',
     exit: 'usage',
     retryable: false,
-    meaning: 'What was asked for names no node.',
+    meaning: 'The request for a test with forged credentials names no node.',
     fix: 'Compare the versions of agent and CLI; they may differ by one minor.',
   },
 });

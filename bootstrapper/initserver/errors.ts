@@ -13,14 +13,14 @@ export const initErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'An init with this id runs or has run with another specification.',
-    fix: 'Run the command with the configuration it was begun with; settings of a running cluster are changed with `cluster apply`.',
+    fix: 'Run the command with the configuration it was begun with; settings of a running cluster are changed with `cluster config apply`.',
   },
   'init-other-cluster': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
     meaning: 'This machine belongs to another cluster, or another init has bound it. Nothing was changed.',
-    fix: 'Use the workspace of the cluster named in the message, or put the machine back with `cluster node reset`.',
+    fix: 'Use the workspace of the cluster named in the message. If that cluster is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'init-version': {
     fault: 'operator',
@@ -49,7 +49,7 @@ export const initErrors = defineErrors({
     retryable: false,
     meaning:
       'The record of an init on this machine is damaged. Nothing was changed: a cluster may have begun here.',
-    fix: 'Restore the file named in the message from a backup, or put the machine back with `cluster node reset`.',
+    fix: 'Restore the file named in the message from a backup. If no cluster is to be saved there, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'init-signature': {
     fault: 'peer',

@@ -36,7 +36,7 @@ export const joinClientErrors = defineErrors({
     exit: 'refused',
     retryable: true,
     meaning: 'This machine is bound to one cluster, and another one answers.',
-    fix: 'Correct the endpoint; a machine changes clusters only after `cluster node reset`.',
+    fix: 'Correct the endpoint. To move the machine to the other cluster, run `cluster node reset NODE` in the one it belongs to.',
   },
   'joinclient-clock-off': {
     fault: 'operator',

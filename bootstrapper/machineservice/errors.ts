@@ -14,7 +14,7 @@ export const machineServiceErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'This machine belongs to a cluster already, or creates one; nobody can direct it elsewhere.',
-    fix: 'If it is to join another cluster, remove it from this one and run `cluster node reset`.',
+    fix: 'If it is to join another cluster, run `cluster node reset NODE` in the one it belongs to; if that is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
 });
 

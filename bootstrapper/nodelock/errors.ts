@@ -7,7 +7,7 @@ export const nodelockErrors = defineErrors({
     retryable: false,
     meaning:
       'The lock that binds this machine to a cluster is damaged. Nothing was changed: it might be a member.',
-    fix: 'If the machine belongs to no cluster, put it back with `cluster node reset`; else restore the file from a backup.',
+    fix: 'Restore the file named in the message from a backup. If the machine is no node of any cluster (`cluster node ls`), make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'nodelock-register-foreign': {
     fault: 'system',
@@ -22,7 +22,7 @@ export const nodelockErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'This machine is already bound to a cluster, by another init or by a join.',
-    fix: 'Use the cluster named in the message, or put the machine back with `cluster node reset`.',
+    fix: 'Use the cluster named in the message. If that cluster is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
 });
 

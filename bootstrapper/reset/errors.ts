@@ -7,7 +7,7 @@ export const resetErrors = defineErrors({
     retryable: false,
     meaning:
       'An order to become a fresh machine is not signed by an owner whose key this machine was provisioned with, or is for another machine. Nothing was touched.',
-    fix: 'Give the order from the workspace whose owner key is in the provisioning of this machine.',
+    fix: 'Run `cluster node reset` in the workspace whose owner key is in /etc/cluster/provisioning.json of the machine.',
   },
   'reset-begun': {
     fault: 'operator',

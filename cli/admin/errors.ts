@@ -35,8 +35,8 @@ export const adminErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning:
-      'Somebody changed the configuration of the cluster, and nobody knows from which one this file was made. Nothing was changed.',
-    fix: 'Look at it with `cluster config show`, take over what the file lacks, then say so: `cluster config apply --onto REVISION`.',
+      'Somebody has changed the configuration of the cluster since its init, and this workspace has not applied one yet: it is not known which revision this file was made from. Nothing was changed.',
+    fix: 'Compare the file with `cluster config show`, write into it what it lacks, then run `cluster config apply --onto REVISION` with the revision that was shown.',
   },
   'manage-config-conflict': {
     fault: 'operator',

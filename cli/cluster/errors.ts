@@ -12,8 +12,9 @@ export const clusterErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'This identity has a key, but no owner of a cluster has said yes to it.',
-    fix: 'Give the request (`cluster operator key NAME` writes it) to an owner, who runs `cluster operator add`; take what comes back with `cluster operator accept FILE`.',
+    meaning:
+      'This operator identity has a key, but no grant: no owner has added it to a cluster, or their answer was not taken yet.',
+    fix: 'Give the request that `cluster operator key NAME` wrote to an owner, who runs `cluster operator add NAME --role ROLE --request FILE --out GRANT`; then run `cluster operator accept GRANT` here.',
   },
   'cluster-no-fingerprint': {
     fault: 'operator',
@@ -56,7 +57,7 @@ export const clusterErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'The machine belongs to another cluster than the one of this workspace. Nothing was changed.',
-    fix: 'Use the workspace of the cluster named in the message, or put the machine back with `cluster node reset`.',
+    fix: 'Use the workspace of the cluster named in the message: in that one, `cluster node reset NODE` frees the machine. If that cluster is no more, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'cluster-clocks-differ': {
     fault: 'operator',
@@ -71,7 +72,7 @@ export const clusterErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning: 'An init is under way on the machine, and cluster.yaml has changed since it began.',
-    fix: 'Put cluster.yaml back as it was when the init began (charts and the address of the node may differ) and run the same command again; settings of a running cluster are changed in place. To begin anew instead, put the machine back with `cluster node reset`.',
+    fix: 'Put cluster.yaml back as it was when the init began (charts and the address of the node may differ) and run the same command again; settings of a running cluster are changed in place. To begin anew instead, make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'cluster-bundle-missing': {
     fault: 'operator',

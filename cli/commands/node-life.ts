@@ -91,14 +91,21 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
       '--dry-run',
       'say what would happen and do nothing',
     ),
-  ).action(
-    action<ResetFlags>(async (context, flags, name = '') =>
-      (await import('../admin/index.ts')).runReset(context, name, {
-        dryRun: flags.dryRun === true,
-        drain: drainFrom(flags),
-      }),
-    ),
-  );
+  )
+    .addHelpText(
+      'after',
+      '\nA machine that can take no order, because its agent does not run or its cluster is gone, is made fresh as root on it:' +
+        '\n  install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart bootstrapper' +
+        '\nEverything of a cluster that it had is deleted. Where the cluster still lists it: cluster node remove NODE --lost',
+    )
+    .action(
+      action<ResetFlags>(async (context, flags, name = '') =>
+        (await import('../admin/index.ts')).runReset(context, name, {
+          dryRun: flags.dryRun === true,
+          drain: drainFrom(flags),
+        }),
+      ),
+    );
 }
 
 function withDrainFlags(command: Command): Command {

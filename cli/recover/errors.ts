@@ -21,7 +21,7 @@ export const recoverErrors = defineErrors({
     exit: 'partial',
     retryable: true,
     meaning: 'The order to recover the quorum was given up by the machine; the message says why.',
-    fix: 'See `journalctl -u bootstrapper` on the machine; what etcd had is untouched, or kept in /var/lib/cluster/consensus/recovery.',
+    fix: 'See `journalctl -u bootstrapper` on the machine and remove the cause, then give the order again with --confirm. What etcd had is untouched, or kept in /var/lib/cluster/consensus/recovery.',
   },
   'recover-timeout': {
     fault: 'system',

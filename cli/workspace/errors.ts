@@ -34,7 +34,8 @@ export const workspaceErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'An operator’s identity, or the grant that completes it, is not what it should be.',
+    meaning:
+      'The file of an operator’s identity, or of the grant that completes it, is damaged, of another operator, or not what `cluster operator` writes; the message names it.',
     fix: 'Make an identity with `cluster operator key NAME`, have an owner answer with `cluster operator add`, take the answer with `cluster operator accept`.',
   },
   'workspace-state-invalid': {

@@ -13,7 +13,8 @@ export const EXIT_CODES = {
   partial: { number: 7, meaning: 'part of the work is done; the same command goes on from there' },
   needsReset: {
     number: 8,
-    meaning: 'part of the work is done and can not go on; the machine needs `cluster node reset`',
+    meaning:
+      'part of the work is done and can not go on; the machine must be made fresh (`cluster node reset --help`)',
   },
   locked: { number: 9, meaning: 'another process holds the lock' },
   unhealthy: { number: 10, meaning: 'the command ran; what it looked at is not healthy' },

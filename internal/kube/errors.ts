@@ -21,7 +21,7 @@ export const kubeErrors = defineErrors({
     exit: 'refused',
     retryable: false,
     meaning: 'The Kubernetes API does not accept these credentials, or does not allow them this.',
-    fix: 'Use the kubeconfig of the cluster (`cluster kubeconfig`); its certificate may have run out.',
+    fix: 'The certificate in the kubeconfig may have run out, or be of another cluster: an owner makes a new one with `cluster kubeconfig --renew`.',
   },
   'kube-not-found': {
     fault: 'operator',

@@ -43,8 +43,9 @@ export const rpcErrors = defineErrors({
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
-    meaning: 'More wait to be served than may wait, most of them from the same network.',
-    fix: 'Nothing: who is sent away comes again by itself. If it stays so, see in the log where the many come from.',
+    meaning:
+      'So many machines wait to be served here that this one was sent away; most of those who wait are from the same network as it.',
+    fix: 'Nothing: it asks again by itself. If it stays so for minutes, look on the control planes where the many come from: `cluster node logs NODE --unit cluster-joinservice`.',
   },
   'rpc-failed': {
     fault: 'peer',

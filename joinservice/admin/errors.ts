@@ -50,7 +50,7 @@ export const adminErrors = defineErrors({
     retryable: false,
     meaning:
       'The collateral that was handed on is malformed, not signed by its manufacturer, out of date, or older than what was used before. What was there stays in use.',
-    fix: 'Fetch it anew (`cluster attest collateral refresh`) and hand that on; the log of the join service has the reason.',
+    fix: 'Fetch it anew (`cluster attest collateral refresh`) and hand that on (`cluster attest collateral hand-on`). Which document it is, and why, stands in the message.',
   },
   'admin-signing': {
     fault: 'system',

@@ -14,7 +14,7 @@ export const collateralErrors = defineErrors({
     retryable: false,
     meaning:
       'One of the documents is older than the one of its kind that is in force. Old documents can hide what was revoked since.',
-    fix: 'Fetch them anew with `cluster attest collateral refresh`. If they are new, what they come from plays old ones.',
+    fix: 'Fetch them anew with `cluster attest collateral refresh`. If that is what you just did, the server or proxy that they came from serves old ones: fetch from the manufacturer itself.',
   },
 });
 

@@ -1,7 +1,8 @@
 import { defineErrors } from '../../errors/index.ts';
 import { refusedCheck as refusal } from '../errors.ts';
 
-const ALTERED = 'The evidence was altered, cut off, or made by an agent of another version.';
+const ALTERED =
+  'Compare the version of the agent with that of the cluster (`cluster node ls --wide`) and restart its bootstrapper.service. If it stays so, do not trust the machine: its evidence was altered.';
 const ENROL =
   'Enrol the machine; if it is enrolled, its TPM was cleared, replaced, or its key secret is lost: reset and enrol it again.';
 const AGENT =
