@@ -5,7 +5,7 @@ import { defineCounter, incrementCounter, readCounter, readNvPublic } from './co
 import { certifyNv, type SignedAttest } from './commands/quote.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
-import { COUNTER_ATTRIBUTES, NV_ATTRIBUTE, type NvPublic } from './structures/nv-public.ts';
+import { COUNTER_ATTRIBUTES, encodeNvPublic, NV_ATTRIBUTE, type NvPublic } from './structures/nv-public.ts';
 import { canonicalSignature, encodeSignature, parseSignature } from './structures/signature.ts';
 
 /**
@@ -79,12 +79,11 @@ export async function certifyLockCounter(
   return { attest, signature: encodeSignature(canonicalSignature(parseSignature(signature), 'p256')) };
 }
 
-function checkOurs({ attributes, sizeBytes, authPolicy }: NvPublic): void {
-  const isOurs =
-    (attributes | NV_ATTRIBUTE.written) === LOCK_COUNTER.attributes &&
-    sizeBytes === BYTES &&
-    authPolicy.length === 0;
-  if (!isOurs)
+/** All of it: verifiers compare its Name, and would refuse evidence for a difference that was let pass here. */
+function checkOurs(nv: NvPublic): void {
+  const { attributes, sizeBytes } = nv;
+  const counting = encodeNvPublic({ ...nv, attributes: attributes | NV_ATTRIBUTE.written });
+  if (Buffer.compare(counting, encodeNvPublic(LOCK_COUNTER)) !== 0)
     throw new TpmError('tpm-nv-foreign', `using NV index 0x${INDEX.toString(16)} as the lock counter`, {
       details: { attributes: `0x${attributes.toString(16)}`, sizeBytes },
     });

@@ -249,14 +249,20 @@ describe('a software TPM', () => {
     expect(await value()).toBe(first);
     await use((connection, signal) => incrementLockCounter(connection, signal));
     expect(await value()).toBe((first ?? 0n) + 1n);
-    await use(async (connection, signal) => {
-      await undefineNv(connection, LOCK_COUNTER.index, signal);
-      const attributes = NV_ATTRIBUTE.authRead | NV_ATTRIBUTE.authWrite | NV_ATTRIBUTE.noDa;
-      await defineNv(connection, { ...LOCK_COUNTER, attributes }, new Uint8Array(), signal);
-    });
-    await expect(value()).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
-    const starting = use((connection, signal) => startLockCounter(connection, signal));
-    await expect(starting).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
+    const fresh = { ...LOCK_COUNTER, attributes: LOCK_COUNTER.attributes & ~NV_ATTRIBUTE.written };
+    for (const foreign of [
+      { attributes: NV_ATTRIBUTE.authRead | NV_ATTRIBUTE.authWrite | NV_ATTRIBUTE.noDa },
+      { nameHash: 'sha384' },
+      { authPolicy: new Uint8Array(32).fill(1) },
+    ] as const) {
+      await use(async (connection, signal) => {
+        await undefineNv(connection, LOCK_COUNTER.index, signal);
+        await defineNv(connection, { ...fresh, ...foreign }, new Uint8Array(), signal);
+      });
+      await expect(value()).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
+      const starting = use((connection, signal) => startLockCounter(connection, signal));
+      await expect(starting).rejects.toMatchObject({ code: 'tpm-nv-foreign' });
+    }
     await use((connection, signal) => undefineNv(connection, LOCK_COUNTER.index, signal));
   });
 
