@@ -106,13 +106,17 @@ async function recovered(
   const first = init === undefined ? [] : [init.replace(/:[0-9]+$/, `:${DEFAULTS.curatorPort}`)];
   const { masterSecret, ownerKey } = keys;
   const id = initIdFrom(masterSecret);
-  const result = await recoverResult(context, {
-    endpoints: [...new Set([...first, ...(await readKnownCurators(files, workspace.layout.curators))])],
+  const known = await readKnownCurators(files, workspace.layout.curators);
+  const asked = {
+    endpoints: [...new Set([...first, ...known])],
     initId: id,
     clusterId: clusterIdFrom(masterSecret),
     ownerKey,
     adminKeyPem: adminKeyFrom(masterSecret),
-  });
+  };
+  const result = await context.host.step('init-look', 'Looking for a cluster of this workspace', () =>
+    recoverResult(context, asked),
+  );
   if (result === undefined) return false;
   const fingerprint = options.fingerprint ?? config.firstNode.fingerprint ?? '';
   await workspace.state.update((state) => ({

@@ -97,6 +97,14 @@ async function startCurator(
   return `127.0.0.1:${port}`;
 }
 
+/** Takes connections and says nothing. */
+async function startDeaf(): Promise<{ readonly port: number }> {
+  const deaf = createServer(() => undefined);
+  await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
+  open.push(() => void deaf.close());
+  return deaf.address() as { port: number };
+}
+
 /** Limits come sooner. */
 class HastyClock extends SystemClock {
   override sleep(ms: number, signal: AbortSignal): Promise<void> {
@@ -143,11 +151,13 @@ describe('recoverResult()', () => {
     expect((await recover([...nobody, await startCurator()])).found).toBeUndefined();
   });
 
+  test('has it from another node when the first one is gone without a word', async () => {
+    const { port } = await startDeaf();
+    expect((await recover([`127.0.0.1:${port}`, await startCurator()])).found).toMatchObject({ clusterId });
+  });
+
   test('gives up whoever does not answer, in ten seconds for all of them', async () => {
-    const deaf = createServer(() => undefined);
-    await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
-    open.push(() => void deaf.close());
-    const { port } = deaf.address() as { port: number };
+    const { port } = await startDeaf();
     expect(await recover([`127.0.0.1:${port}`])).toEqual({ found: undefined, codes: ['init-not-recovered'] });
   });
 });

@@ -1,7 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { createPublicKey, verify, type X509Certificate } from 'node:crypto';
 import { InitResultSchema } from '../../initproto/gen/init_pb.js';
-import { withTimeout } from '../../internal/cleanup/index.ts';
+import { childSignal, withTimeout } from '../../internal/cleanup/index.ts';
 import { ownershipStatement, selfSignedCertificate } from '../../internal/crypto/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
@@ -44,11 +44,18 @@ export async function recoverResult(
   const limit = { what: 'asking curators for the result', ms: ALL_MS, clock, signal: context.signal };
   try {
     return await withTimeout(limit, async (signal) => {
-      for (const endpoint of options.endpoints.slice(0, MAX_PLACES)) {
-        const found = await askOne(context, options, { endpoint, certPem, signal });
-        if (found !== undefined) return found;
+      using asking = childSignal(signal);
+      const { promise: first, resolve } = Promise.withResolvers<InitStateResult>();
+      // All at once: the first machine, of all of them, may be the one that is gone without a word.
+      const asked = options.endpoints.slice(0, MAX_PLACES).map(async (endpoint) => {
+        const found = await askOne(context, options, { endpoint, certPem, signal: asking.signal });
+        if (found !== undefined) resolve(found);
+      });
+      try {
+        return await Promise.race([first, Promise.all(asked).then(() => undefined)]);
+      } finally {
+        asking.abort(new Error('one has answered'));
       }
-      return undefined;
     });
   } catch (error) {
     context.signal.throwIfAborted();
