@@ -10,22 +10,10 @@ import {
   type WatchNodesResponse,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './rolefetch-worker.ts';
 import { statusPushWorker } from './statuspush-worker.ts';
 import { RoleValues, type RoleSet } from './values.ts';
-
-const membership: Membership = {
-  clusterId: 'a'.repeat(32),
-  clusterName: 'blue',
-  nodeId: 'node-1',
-  nodeName: 'n1',
-  nodeAddress: '198.18.0.11',
-  nodeCertPem: '',
-  clusterCaPem: '',
-  epoch: 1,
-  directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
-};
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
 class FakeCurator implements Curators {

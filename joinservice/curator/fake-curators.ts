@@ -1,3 +1,4 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import {
@@ -8,7 +9,7 @@ import {
   TestCluster,
   type TestPeer,
 } from '../../internal/testing/index.ts';
-import type { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+import type { Curator as CuratorContract, WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
 import { Curator } from './curator.ts';
 
 /** What a member sees of a curator, without a wire in between. */
@@ -69,4 +70,43 @@ export class TestCurators implements AsyncDisposable {
 export function nodeIdOf({ identity }: TestPeer): string {
   if (identity.kind !== 'node') throw new Error(`operator ${identity.name} is no node`);
   return identity.nodeId;
+}
+
+/** `create()` makes curators that end with the test; to be called once in a file, with its `afterEach`. */
+export function curatorsOfTests(afterEach: (work: () => Promise<void>) => void) {
+  const made: TestCurators[] = [];
+  afterEach(async () => {
+    for (const each of made.splice(0)) await each[Symbol.asyncDispose]();
+  });
+  return async (count = 1) => {
+    const all = await TestCurators.create(count);
+    made.push(all);
+    const { etcd, clock, cluster, first, owner } = all;
+    const curators = Array.from({ length: count }, (_, index) => all.at(index));
+    return { etcd, clock, cluster, first, owner, curator: all.at(0), curators };
+  };
+}
+
+/** A call of this member. */
+export function as({ identity }: TestPeer, signal = new AbortController().signal) {
+  return { peer: identity, signal, address: '127.0.0.1' };
+}
+
+export const mutation = (idempotencyKey: string = crypto.randomUUID()) => ({ idempotencyKey });
+
+/** Reads a watch message by message. */
+export function follow(
+  messages: AsyncIterable<MessageInitShape<(typeof CuratorContract)['method']['watchNodes']['output']>>,
+) {
+  const iterator = messages[Symbol.asyncIterator]();
+  return {
+    next: async () => (await iterator.next()).value as WatchNodesResponse,
+    end: () => iterator.return?.(),
+  };
+}
+
+/** A caller's stream of one message. */
+export async function* one(message: unknown, staysOpen = false) {
+  yield message;
+  if (staysOpen) await new Promise(() => undefined);
 }

@@ -26,23 +26,7 @@ export function readHandlers(parts: ReadParts): Pick<GuardedHandlers, ReadMethod
       const { epoch } = await readCluster(etcd, signal);
       return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
     },
-    getClusterInfo: async (_request, { signal }) => {
-      const cluster = await readCluster(etcd, signal);
-      const listed = await nodes.list(signal);
-      return {
-        clusterId: cluster.clusterId,
-        clusterName: cluster.clusterName,
-        epoch: BigInt(cluster.epoch),
-        clusterCaPem: cluster.caPem,
-        createdMs: BigInt(cluster.createdMs),
-        directory: listed.nodes.flatMap(directoryEntry),
-        etcd: await parts.facts.etcdStatus(signal),
-        certificates: parts.facts.certificates.map(({ name, notAfterMs }) => ({
-          name,
-          notAfterMs: BigInt(notAfterMs),
-        })),
-      };
-    },
+    getClusterInfo: (_request, { signal }) => clusterInfo(parts, signal),
     getNode: async ({ node }, { signal }) => ({ node: nodeToWire(await nodes.get(node, signal)) }),
     listNodes: async (_request, { signal }) => {
       const { epoch } = await readCluster(etcd, signal);
@@ -52,33 +36,59 @@ export function readHandlers(parts: ReadParts): Pick<GuardedHandlers, ReadMethod
         position: { epoch: BigInt(epoch), revision: listed.revision },
       };
     },
-    getConfiguration: async (_request, { signal }) => {
-      const entry = await etcd.get(CONFIGURATION_KEY, { signal });
-      if (entry === undefined) throw noCluster('reading the configuration');
-      const { document, updatedMs, updatedBy } = records.configuration.decode(entry.key, entry.value);
-      return {
-        document: new Uint8Array(Buffer.from(document, 'base64')),
-        revision: entry.modRevision,
-        updatedMs: BigInt(updatedMs),
-        updatedBy,
-      };
-    },
-    getInitResult: async ({ initId }, { signal }) => {
-      const entry = await etcd.get(INIT_RESULT_KEY, { signal });
-      if (entry === undefined) throw noCluster("reading the init's result");
-      const record = records.initResult.decode(entry.key, entry.value);
-      if (initId !== '' && initId !== record.initId)
-        refuse('init_id', `this cluster was made by init ${record.initId}`);
-      const owned = await etcd.get(OWNERSHIP_KEY, { signal });
-      const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
-      const bytes = (base64: string): Uint8Array => new Uint8Array(Buffer.from(base64, 'base64'));
-      return {
-        initId: record.initId,
-        result: bytes(record.result),
-        ownershipSignature: bytes(signature ?? ''),
-      };
-    },
+    getConfiguration: (_request, { signal }) => readConfiguration(etcd, signal),
+    getInitResult: ({ initId }, { signal }) => readInitResult(etcd, initId, signal),
   };
+}
+
+async function clusterInfo({ etcd, nodes, facts }: ReadParts, signal: AbortSignal) {
+  const cluster = await readCluster(etcd, signal);
+  const listed = await nodes.list(signal);
+  return {
+    clusterId: cluster.clusterId,
+    clusterName: cluster.clusterName,
+    epoch: BigInt(cluster.epoch),
+    clusterCaPem: cluster.caPem,
+    createdMs: BigInt(cluster.createdMs),
+    directory: listed.nodes.flatMap(directoryEntry),
+    etcd: await facts.etcdStatus(signal),
+    certificates: facts.certificates.map(({ name, notAfterMs }) => ({
+      name,
+      notAfterMs: BigInt(notAfterMs),
+    })),
+  };
+}
+
+async function readConfiguration(etcd: KeySpace, signal: AbortSignal) {
+  const entry = await etcd.get(CONFIGURATION_KEY, { signal });
+  if (entry === undefined) throw noCluster('reading the configuration');
+  const { document, updatedMs, updatedBy } = records.configuration.decode(entry.key, entry.value);
+  return {
+    document: bytesFrom(document),
+    revision: entry.modRevision,
+    updatedMs: BigInt(updatedMs),
+    updatedBy,
+  };
+}
+
+/** With the owner's signature, once there is one: it says whose cluster this is. */
+async function readInitResult(etcd: KeySpace, initId: string, signal: AbortSignal) {
+  const entry = await etcd.get(INIT_RESULT_KEY, { signal });
+  if (entry === undefined) throw noCluster("reading the init's result");
+  const record = records.initResult.decode(entry.key, entry.value);
+  if (initId !== '' && initId !== record.initId)
+    refuse('init_id', `this cluster was made by init ${record.initId}`);
+  const owned = await etcd.get(OWNERSHIP_KEY, { signal });
+  const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
+  return {
+    initId: record.initId,
+    result: bytesFrom(record.result),
+    ownershipSignature: bytesFrom(signature ?? ''),
+  };
+}
+
+function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(base64, 'base64'));
 }
 
 /** The cluster's record, which also proves that etcd answers now. */

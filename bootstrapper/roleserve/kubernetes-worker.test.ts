@@ -1,0 +1,196 @@
+import { describe, expect, test } from '@jest/globals';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  FakeCommands,
+  FakeUnits,
+  MemoryFiles,
+  settle,
+  superviseForTest,
+} from '../../internal/testing/index.ts';
+import { CLIENTS, CONTROL_PLANE_KEY_FILES, Kubeadm, KUBELET_FILES, Marks } from '../kubernetes/index.ts';
+import {
+  all,
+  bootstrap,
+  components,
+  etcd,
+  host,
+  membership,
+  none,
+  NotedPhases,
+  now,
+  settings,
+  workerOnly,
+} from './fake-node.ts';
+import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
+import { RoleValues } from './values.ts';
+
+describe('planKubernetes()', () => {
+  const known = { bootstrap: undefined, membership, settings, roles: all, components };
+  const plan = (changes: Partial<typeof known> | object) =>
+    planKubernetes({ ...known, ...changes }, host, { nodeId: 'node-1', address: () => '198.18.0.99' });
+
+  test.each([
+    {
+      name: 'the roles',
+      changes: { roles: undefined },
+      want: { kind: 'wait', why: 'the roles of this node' },
+    },
+    {
+      name: 'the settings',
+      changes: { settings: undefined },
+      want: { kind: 'wait', why: 'the settings of the cluster' },
+    },
+    {
+      name: 'the components',
+      changes: { components: undefined },
+      want: { kind: 'wait', why: 'the components' },
+    },
+    {
+      name: 'nothing without the role',
+      changes: { roles: none },
+      want: { kind: 'stop', why: 'idle: role absent' },
+    },
+  ])('waits for $name', ({ changes, want }) => {
+    expect(plan(changes)).toEqual(want);
+  });
+
+  test('takes networks and version from the cluster, name and address from the membership (row 36)', () => {
+    expect(plan({})).toMatchObject({
+      kind: 'start',
+      config: {
+        settings: {
+          version: 'v1.35.4',
+          podSubnet: '198.19.0.0/17',
+          nodeName: 'n1',
+          nodeAddress: '198.18.0.11',
+          runsWorkloads: true,
+        },
+      },
+    });
+  });
+
+  test('begins with the specification while the cluster is being created', () => {
+    expect(plan({ membership: undefined, roles: undefined, bootstrap })).toMatchObject({
+      kind: 'start',
+      config: { settings: { nodeName: 'n1', nodeAddress: '198.18.0.99' } },
+    });
+  });
+});
+
+const kubernetesCaKey = generateKeyPem();
+const kubernetesCaPem = await createAuthorityPem({
+  commonName: 'kubernetes',
+  keyPem: kubernetesCaKey,
+  nowMs: Date.now(),
+});
+const signer = new KeySigner({
+  caPem: kubernetesCaPem,
+  keyPem: kubernetesCaKey,
+  nowMs: () => Date.now(),
+});
+const clientCertPem = await signer.issue({
+  ...{ commonName: 'system:client', usages: ['client'], names: [], validDays: 9 },
+  pubKeyDer: pubKeyOf(kubernetesCaKey),
+});
+
+/** What a ticket brings to a control plane. */
+async function placeKeys(files: MemoryFiles): Promise<void> {
+  for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.writeAtomic(path, path);
+  }
+  // Made before: what has to be signed would not be there after `settle`.
+  for (const { folder, key, cert } of Object.values(CLIENTS)) {
+    await files.makeDirectory(folder);
+    await files.writeAtomic(key, kubernetesCaKey.reveal());
+    await files.writeAtomic(cert, clientCertPem);
+  }
+  await files.writeAtomic(CONTROL_PLANE_KEY_FILES['kubernetes-ca.crt'], kubernetesCaPem);
+  await files.writeAtomic(CONTROL_PLANE_KEY_FILES['kubernetes-ca.key'], kubernetesCaKey.reveal());
+}
+
+async function createKubernetes() {
+  const values = new RoleValues();
+  const phases = new NotedPhases();
+  const files = new MemoryFiles();
+  await placeKeys(files);
+  const commands = new FakeCommands();
+  const units = new FakeUnits();
+  units.active.add('kubelet.service');
+  const worker = kubernetesWorker({
+    reads: values,
+    writes: values,
+    phases,
+    host,
+    nodeId: 'node-1',
+    ownAddress: () => '198.18.0.11',
+    madeTheCluster: () => false,
+    apiServerEtcd: etcd,
+    ports: {
+      files,
+      commands,
+      units,
+      clock: new FakeClock(),
+      kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
+      marks: new Marks(files),
+      log: createMemoryLogger().log,
+      probe: () => Promise.resolve(),
+      isListening: () => Promise.resolve(false),
+    },
+  });
+  values.clusterSettings.set(settings);
+  return { values, phases, files, units, worker };
+}
+
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
+  const { values, phases, units, worker } = await createKubernetes();
+  await using tree = superviseForTest(worker);
+  values.bootstrapData.set(bootstrap);
+  values.localComponents.set({ ...components, images: 'importing' });
+  await settle();
+  expect(phases.names).toEqual(['pki']);
+  values.localComponents.set({ ...components, images: 'essential' });
+  await settle();
+  expect(tree.at('root').note).toBe('consensus');
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'control-plane']);
+  values.localComponents.set(components);
+  await settle();
+  expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
+  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
+  values.bootstrapData.set(undefined);
+  values.localRoles.set(none);
+  await settle();
+  expect(now(values.kubernetesStatus)).toBeUndefined();
+  expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
+});
+
+test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays (rows 16, 18, 28, 35)', async () => {
+  const { values, phases, files, units, worker } = await createKubernetes();
+  await using _tree = superviseForTest(worker);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(workerOnly);
+  values.localComponents.set({ ...components, controlPlane: false });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node']);
+  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
+  await placeKeys(files); // the renewal worker's part of a promotion
+  values.localRoles.set(all);
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node']); // the parts of a control plane are still to come
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
+  expect(now(values.kubernetesStatus)?.controlPlane).toBe(true);
+  values.localRoles.set(workerOnly);
+  await settle();
+  expect(now(values.kubernetesStatus)?.controlPlane).toBe(false);
+  expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
+  expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
+    [],
+  );
+});

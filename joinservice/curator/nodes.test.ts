@@ -1,0 +1,187 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { records } from '../../internal/records/index.ts';
+import type { TestPeer } from '../../internal/testing/index.ts';
+import { Curator as CuratorContract, NodeRole, NodeState } from '../curatorproto/gen/curator_pb.js';
+import { as, curatorsOfTests, follow, mutation, nodeIdOf } from './fake-curators.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const createCurators = curatorsOfTests(afterEach);
+
+describe('nodes', () => {
+  test('setNodeRoles() changes them and says so to a watch at another curator', async () => {
+    const { curators, cluster, owner } = await createCurators(2);
+    const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
+    const node = await cluster.addNode('n');
+    const watch = follow(
+      there.watchNode(create(CuratorContract.method.watchNode.input, { nodeId: nodeIdOf(node) }), as(node)),
+    );
+    expect(await watch.next()).toMatchObject({ relist: true, caughtUp: true, nodes: [{ roles: [] }] });
+    const request = create(CuratorContract.method.setNodeRoles.input, {
+      nodeId: nodeIdOf(node),
+      roles: [NodeRole.KUBERNETES_WORKER],
+      mutation: mutation(),
+    });
+    const answer = await here.setNodeRoles(request, as(owner));
+    expect(answer.node).toMatchObject({ roles: [NodeRole.KUBERNETES_WORKER] });
+    expect(await watch.next()).toMatchObject({
+      relist: false,
+      nodes: [{ roles: [NodeRole.KUBERNETES_WORKER] }],
+    });
+    await watch.end();
+  });
+
+  test('a mutation happens once however often its key is sent, and another request under it is refused', async () => {
+    const { curators, cluster, owner, etcd } = await createCurators(2);
+    const node = await cluster.addNode('n');
+    const request = (value: string) =>
+      create(CuratorContract.method.updateNodeLabels.input, {
+        nodeId: nodeIdOf(node),
+        set: { zone: value },
+        mutation: mutation('one-and-only'),
+      });
+    await Promise.all(
+      curators.flatMap((curator) => [1, 2, 3].map(() => curator.updateNodeLabels(request('a'), as(owner)))),
+    );
+    const { entries } = await etcd.list('audit/', { signal });
+    expect(entries.map((each) => records.audit.decode(each.key, each.value))).toMatchObject([
+      {
+        caller: 'operator:owner',
+        method: 'UpdateNodeLabels',
+        subject: nodeIdOf(node),
+        detail: { set: { zone: 'a' }, changed: true },
+      },
+    ]);
+    await expect(curators[0]?.updateNodeLabels(request('b'), as(owner))).rejects.toEqual(
+      coded('curator-key-reused'),
+    );
+  });
+
+  test('whoever loses a race reads again: 10 label changes at once all arrive', async () => {
+    const { curators, cluster, owner } = await createCurators(3);
+    const node = await cluster.addNode('n');
+    await Promise.all(
+      Array.from({ length: 10 }, async (_, i) =>
+        curators[i % 3]?.updateNodeLabels(
+          create(CuratorContract.method.updateNodeLabels.input, {
+            nodeId: nodeIdOf(node),
+            set: { [`l${i}`]: 'x' },
+            mutation: mutation(),
+          }),
+          as(owner),
+        ),
+      ),
+    );
+    const found = await curators[0]?.getNode(
+      create(CuratorContract.method.getNode.input, { node: 'n' }),
+      as(owner),
+    );
+    expect(Object.keys(found?.node?.labels ?? {})).toHaveLength(10);
+  });
+
+  test('the last control-plane node keeps its role, also when two are demoted at once', async () => {
+    const { curators, cluster, owner, first } = await createCurators(2);
+    const second = await cluster.addNode('second', { roles: ['ConsensusMember'] });
+    const demote = (peer: TestPeer, curator = curators[0]) =>
+      curator?.setNodeRoles(
+        create(CuratorContract.method.setNodeRoles.input, {
+          nodeId: nodeIdOf(peer),
+          roles: [],
+          mutation: mutation(),
+        }),
+        as(owner),
+      );
+    const results = await Promise.allSettled([demote(first, curators[0]), demote(second, curators[1])]);
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: coded('curator-last-control-plane'),
+    });
+  });
+
+  test.each([
+    {
+      name: 'a controller without consensus',
+      roles: [NodeRole.KUBERNETES_CONTROLLER],
+      code: 'role-conflict',
+    },
+    { name: 'an unknown role', roles: [99 as NodeRole], code: 'curator-request-invalid' },
+  ])('setNodeRoles() refuses $name', async ({ roles, code }) => {
+    const { curator, cluster, owner } = await createCurators();
+    const node = await cluster.addNode('n');
+    const request = create(CuratorContract.method.setNodeRoles.input, {
+      nodeId: nodeIdOf(node),
+      roles,
+      mutation: mutation(),
+    });
+    await expect(curator.setNodeRoles(request, as(owner))).rejects.toEqual(coded(code));
+  });
+
+  test('a node leaves in order: roles, state, record; each shortcut is refused (row 60)', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
+    const nodeId = nodeIdOf(node);
+    const state = (to: NodeState) =>
+      curator.setNodeState(
+        create(CuratorContract.method.setNodeState.input, { nodeId, state: to, mutation: mutation() }),
+        as(owner),
+      );
+    const remove = () =>
+      curator.deleteNode(
+        create(CuratorContract.method.deleteNode.input, { nodeId, mutation: mutation() }),
+        as(owner),
+      );
+    await expect(state(NodeState.DECOMMISSIONED)).rejects.toEqual(coded('curator-node-in-use'));
+    await expect(remove()).rejects.toEqual(coded('curator-node-in-use'));
+    await expect(state(NodeState.NEW)).rejects.toEqual(coded('role-state-move'));
+    const roles = create(CuratorContract.method.setNodeRoles.input, {
+      nodeId,
+      roles: [],
+      mutation: mutation(),
+    });
+    await curator.setNodeRoles(roles, as(owner));
+    expect((await state(NodeState.DECOMMISSIONED)).node).toMatchObject({ state: NodeState.DECOMMISSIONED });
+    await expect(state(NodeState.UP)).rejects.toEqual(coded('role-state-move'));
+    await remove();
+    expect((await etcd.list(`nodes/${nodeId}/`, { signal })).entries).toEqual([]);
+    await expect(remove()).rejects.toEqual(coded('curator-node-unknown'));
+  });
+
+  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed (row 55)', async () => {
+    const { curator, cluster, owner } = await createCurators();
+    const nodeId = nodeIdOf(await cluster.addNode('n', { state: 'NEW' }));
+    const state = (to: NodeState) =>
+      curator.setNodeState(
+        create(CuratorContract.method.setNodeState.input, { nodeId, state: to, mutation: mutation() }),
+        as(owner),
+      );
+    await expect(state(NodeState.UP)).rejects.toEqual(coded('role-state-move'));
+    for (let i = 0; i < 2; i++)
+      expect((await state(NodeState.STANDBY)).node).toMatchObject({ state: NodeState.STANDBY });
+    await expect(state(NodeState.UP)).rejects.toEqual(coded('curator-request-invalid'));
+  });
+
+  test.each([
+    { name: 'a key with two slashes', set: { 'a/b/c': 'x' }, remove: [] },
+    { name: 'a key of 64 characters', set: { ['a'.repeat(64)]: 'x' }, remove: [] },
+    { name: 'a value with a space', set: { a: 'x y' }, remove: [] },
+    { name: 'the same key set and removed', set: { a: 'x' }, remove: ['a'] },
+    {
+      name: 'more than 128 labels',
+      set: Object.fromEntries(Array.from({ length: 129 }, (_, i) => [`l${i}`, 'x'])),
+      remove: [],
+    },
+  ])('updateNodeLabels() refuses $name', async ({ set, remove }) => {
+    const { curator, cluster, owner } = await createCurators();
+    const nodeId = nodeIdOf(await cluster.addNode('n'));
+    const request = create(CuratorContract.method.updateNodeLabels.input, {
+      nodeId,
+      set,
+      remove,
+      mutation: mutation(),
+    });
+    await expect(curator.updateNodeLabels(request, as(owner))).rejects.toEqual(
+      coded('curator-request-invalid'),
+    );
+  });
+});
