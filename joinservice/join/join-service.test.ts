@@ -1,0 +1,193 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, sign } from 'node:crypto';
+import type { AttestedPeer } from '../../internal/atls/index.ts';
+import { lockedValue } from '../../internal/attestation/index.ts';
+import { machineKeyStatement } from '../../internal/crypto/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import { generateKeyPem, nodeIdOf, spkiOf } from '../../internal/pki/index.ts';
+import {
+  CLUSTER_KEY,
+  CONFIGURATION_KEY,
+  records,
+  SETTINGS_KEY,
+  type NodeRecord,
+} from '../../internal/records/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { AuditLog } from '../audit/index.ts';
+import { IssueRejoinTicketRequestSchema, type Join } from '../joinproto/gen/join_pb.js';
+import { JoinService } from './join-service.ts';
+
+const CLUSTER_ID = '00112233445566778899aabbccddeeff';
+const EK = `tpm-ek:${'e'.repeat(64)}`;
+const AK = 'ab'.repeat(34);
+const session = new Uint8Array(64).fill(5);
+const { publicKey, privateKey } = generateKeyPairSync('ed25519');
+const pubKeyDer = spkiOf(publicKey);
+const nodeId = nodeIdOf(pubKeyDer);
+const ZERO = new Uint8Array(32);
+
+const node: NodeRecord = {
+  version: 1,
+  nodeId,
+  name: 'w1',
+  pubKey: Buffer.from(pubKeyDer).toString('base64'),
+  state: 'UP',
+  roles: ['KubernetesWorker'],
+  labels: {},
+  createdMs: 0,
+  admission: {
+    identity: EK,
+    proof: 'endorsed',
+    variant: 'tpm',
+    profile: 'identity',
+    akName: AK,
+    evidenceDigest: 'd'.repeat(64),
+    policyVersion: 'p',
+    decidedBy: 'operator:o',
+    timeMs: 0,
+  },
+};
+const settings = {
+  version: 1 as const,
+  clusterName: 'c',
+  kubernetesVersion: 'v1.35.0',
+  podSubnet: '10.244.0.0/16',
+  serviceSubnet: '10.96.0.0/12',
+  apiServerSans: [],
+  bundleManifest: '{}',
+};
+
+const cluster = {
+  version: 1 as const,
+  clusterId: CLUSTER_ID,
+  clusterName: 'c',
+  epoch: 1,
+  caPem: '',
+  createdMs: 0,
+  firstNodeId: 'n',
+};
+
+let etcd: MemoryEtcd;
+let service: JoinService;
+let signed: number;
+let stop: AbortController;
+let running: Promise<unknown>;
+beforeEach(async () => {
+  etcd = new MemoryEtcd();
+  signed = 0;
+  stop = new AbortController();
+  write(records.node.key(nodeId), records.node.encode(node));
+  write(SETTINGS_KEY, records.settings.encode(settings));
+  write(CLUSTER_KEY, records.cluster.encode(cluster));
+  configure();
+  service = new JoinService({
+    etcd,
+    audit: new AuditLog({ etcd }),
+    signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
+    identity: { certPem: '', keyPem: generateKeyPem() },
+    clusterId: CLUSTER_ID,
+    own: { nodeId: 'n', address: '192.0.2.9' },
+    listNodes: () => Promise.resolve([]),
+    clock: new FakeClock(),
+    log: createMemoryLogger().log,
+  });
+  running = service.run(stop.signal).catch((error: unknown) => error);
+  await settle();
+});
+afterEach(async () => {
+  stop.abort(new Error('the test is over'));
+  await running;
+});
+
+function write(key: string, value: Uint8Array): void {
+  etcd.commitNow({ when: [], then: [put(key, value)] });
+}
+
+/** What operators wrote of evidence. */
+function configure(policy: object = {}): void {
+  const document = {
+    version: 1,
+    name: 'test',
+    attestation: {
+      variants: ['tpm'],
+      firstContact: 'fingerprint',
+      policy: {
+        name: 'test',
+        profile: 'identity',
+        machines: 'any-proved',
+        tpm: { requiredPcrs: [7], eventLog: 'optional' },
+        ...policy,
+      },
+    },
+  };
+  const text = btoa(JSON.stringify(document));
+  const record = { version: 1 as const, document: text, updatedMs: 1, updatedBy: 'x' };
+  write(CONFIGURATION_KEY, records.configuration.encode(record));
+}
+
+/** A session whose evidence passed under the policy of now. */
+function sessionOf(pcr15 = lockedValue(ZERO, CLUSTER_ID)): AttestedPeer {
+  return {
+    session,
+    variant: 'tpm',
+    claims: { attestationKey: AK },
+    machineIdentity: { kind: 'tpm-ek', id: 'e'.repeat(64), proof: 'endorsed' },
+    measurements: new Map([
+      ['pcr7', ZERO],
+      ['pcr15', pcr15],
+    ]),
+    verdict: { policyVersion: service.rules().policy.version },
+  } as unknown as AttestedPeer;
+}
+
+async function rejoin(peer: AttestedPeer): Promise<string> {
+  const handlers = service.service.handlers as unknown as Handlers<typeof Join, AttestedPeer>;
+  const signature = new Uint8Array(sign(undefined, machineKeyStatement(session), privateKey));
+  const keys = {
+    kubeletClientCsr: new Uint8Array(10),
+    kubeletServingCsr: new Uint8Array(10),
+    sealingPublicKey: new Uint8Array(10),
+    signature: new Uint8Array(64),
+  };
+  const request = create(IssueRejoinTicketRequestSchema, {
+    key: { publicKey: pubKeyDer, signature },
+    address: '192.0.2.1',
+    keys,
+  });
+  const call = { peer, signal: stop.signal, address: '192.0.2.1' };
+  const error: unknown = await handlers.issueRejoinTicket(request, call).catch((cause: unknown) => cause);
+  const { code, message } = error as { readonly code?: string; readonly message: string };
+  return code ?? message;
+}
+
+describe('the ticket of a session that is open for a while', () => {
+  test('gets as far as the signer while all is as it was', async () => {
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+  });
+
+  test('is refused when another policy is in force since, and its machine proves itself anew', async () => {
+    const peer = sessionOf();
+    configure({ registers: { 7: { expected: '00'.repeat(32) } } });
+    await settle();
+    expect(await rejoin(peer)).toBe('join-evidence-outdated');
+    expect(signed).toBe(0);
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+  });
+
+  test('is refused when the policy names other machines, also under fresh evidence', async () => {
+    configure({ machines: [`tpm-ek:${'f'.repeat(64)}`] });
+    await settle();
+    expect(await rejoin(sessionOf())).toBe('join-unknown-machine');
+    configure({ machines: [EK] });
+    await settle();
+    expect(await rejoin(sessionOf())).toBe('signed 1');
+  });
+
+  test('is refused when it does not show the lock of this cluster', async () => {
+    expect(await rejoin(sessionOf(ZERO))).toBe('join-not-locked');
+    expect(await rejoin(sessionOf(lockedValue(ZERO, 'ff'.repeat(16))))).toBe('join-not-locked');
+    expect(signed).toBe(0);
+  });
+});
