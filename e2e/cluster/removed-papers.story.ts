@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createBench } from '../machines/bench.ts';
+import { JoiningCluster } from './joining.ts';
+
+const NAME = 'papers';
+const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+
+await test('a control plane is lost: papers in its name are tried at every door of the others', async (story) => {
+  await using bench = await createBench();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  const cluster = new JoiningCluster(bench, NAME);
+  const workspace = await cluster.workspace();
+  const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
+
+  await story.test('all refuse its own papers, and what its keys make is told door by door', async (step) => {
+    const shown = await must('node', 'show', 'n3');
+    const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];
+    await cluster.cutPower('n3');
+    const said = await must('node', 'remove', 'n3', '--lost');
+    step.diagnostic(said);
+    for (const node of ['n1', 'n2'])
+      for (const door of DOORS)
+        assert.match(
+          said,
+          new RegExp(`its papers at ${door} of ${node} +node refused \\(.*kubelet refused \\(`),
+        );
+    assert.match(said, /its papers at the kubelet of n4 +node refused \(.*kubelet refused \(/);
+    assert.match(said, /kubelet refused \(HTTP 403: .*is on no record/, 'the API server says why');
+    for (const key of ['etcd clients CA', 'etcd peers CA', 'Kubernetes CA'])
+      assert.match(said, new RegExp(`${key}.*\\n +tried now: let in at .*n1`));
+    // It can be asked again, by the id that is left.
+    const again = await must('node', 'remove', nodeId, '--lost');
+    assert.match(again, /its papers at etcd's peer port of n1 +node refused/);
+  });
+
+  await story.test('no paper and no key is in a log', async () => {
+    const log = await cluster.log('n1');
+    assert.doesNotMatch(log + (await cluster.log('n2')), /PRIVATE KEY|BEGIN CERTIFICATE/);
+  });
+});
