@@ -44,7 +44,7 @@ export async function askCurator<T>(
   const trust = { caPem, clusterId, nowMs: () => context.ports.clock.nowMs() };
   const known = await readKnownCurators(context.ports.files, member.curatorsPath);
   const endpoints = from.only ?? [...new Set([...known, ...member.curatorEndpoints])];
-  let last: unknown;
+  const failures: { readonly error: unknown; readonly tells: Telling }[] = [];
   for (const endpoint of endpoints) {
     using channel = new RpcChannel({
       endpoint,
@@ -58,17 +58,31 @@ export async function askCurator<T>(
       return await ask(createClient(Curator, channel), options, (service) => createClient(service, channel));
     } catch (error) {
       context.signal.throwIfAborted();
-      const isCutOff = isEtcdSilent(error);
-      if (!isCutOff && !(error instanceof RpcError && error.retryable)) throw error;
-      // A curator without its etcd tells more than a machine that is off.
-      if (isCutOff || !isEtcdSilent(last)) last = error;
+      const tells = tellingOf(error, channel.connectError);
+      if (tells === undefined) throw error;
+      failures.push({ error, tells });
     }
   }
+  const [most] = failures.toSorted((one, other) => other.tells - one.tells);
+  // Not one of them is of this cluster: that is no matter of reaching them.
+  if (most !== undefined && failures.every(({ tells }) => tells === Telling.STRANGER)) throw most.error;
   throw new ClusterError(
     'cluster-curator-unreachable',
     `asking the curators at ${endpoints.join(', ') || 'no endpoint'}`,
-    { cause: last },
+    { cause: most?.error },
   );
+}
+
+/** How much a failure tells that only one curator has, and another one may not. */
+const Telling = { SILENCE: 0, STRANGER: 1, CUT_OFF: 2 } as const;
+type Telling = (typeof Telling)[keyof typeof Telling];
+
+/** undefined: what one curator says, all of them say. */
+function tellingOf(error: unknown, connectError: unknown): Telling | undefined {
+  if (isEtcdSilent(error)) return Telling.CUT_OFF;
+  if (error instanceof RpcError && error.retryable) return Telling.SILENCE;
+  // The address of a control plane that is gone may be another machine's by now.
+  return error === connectError ? Telling.STRANGER : undefined;
 }
 
 /** From a curator that is cut off from the others, or has no quorum: another one may have it. */

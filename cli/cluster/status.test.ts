@@ -201,6 +201,17 @@ describe('runNodeList()', () => {
     });
   });
 
+  test('asks the next curator when another machine has the address of the first one', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        await startCurator(await createSigner('other')),
+        await startCurator(signer),
+      ]),
+    );
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
+  });
+
   test('refuses a curator of another cluster', async () => {
     const context = contextOf(await start(async () => [await startCurator(await createSigner('other'))]));
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({ exit: 'refused' });
