@@ -23,6 +23,11 @@ export interface AdmissionStreamParts {
   readonly identifier: MachineIdentifier;
   readonly admissions: Admissions;
   readonly feed: JoinFeed;
+  /**
+   * Before a machine is asked who it is: a challenge is open until it is answered, and there are only so many. Nobody may
+   * have all of them.
+   */
+  readonly identifying: FairShares;
   /** Before whatever asks etcd or the signer. */
   readonly turnstile: FairShares;
   readonly clock: Clock;
@@ -39,9 +44,11 @@ export async function* admissionStream(
   yield { event: { case: 'cluster', value: await facts.introduce(peer.session, signal) } };
   const turns = new Turns(requests, clock);
   const introduction = readHello(await turns.hello(signal), peer.session, clock.nowMs());
-  const machine = yield* identify(parts, { peer, turns, enrolment: introduction.enrolment, signal });
+  const { enrolment } = introduction;
+  const { address = '' } = call;
+  const machine = yield* identify(parts, { peer, turns, enrolment, address, signal });
   checkOwnKey(machine, introduction.pubKeyDer);
-  const asking = { ...introduction, machine, address: call.address ?? '' };
+  const asking = { ...introduction, machine, address };
   try {
     if (feed.waiting >= MAX_WAITING) throw new JoinError('join-busy', `${MAX_WAITING} machines wait here`);
     if (turnstile.waiting > 0)
@@ -85,15 +92,17 @@ export async function inTurn<T>(
 
 /** The challenge of the machine's TPM, where its evidence needs one. */
 async function* identify(
-  { identifier }: AdmissionStreamParts,
+  { identifier, identifying }: AdmissionStreamParts,
   session: {
     readonly peer: AttestedPeer;
     readonly turns: Turns;
     readonly enrolment: Uint8Array;
+    readonly address: string;
     readonly signal: AbortSignal;
   },
 ): AsyncGenerator<AdmissionEventInit, Asking['machine']> {
-  const { peer, turns, enrolment, signal } = session;
+  const { peer, turns, enrolment, address, signal } = session;
+  using _place = await identifying.enter(address, signal);
   const asked = Promise.withResolvers<Uint8Array>();
   const answered = Promise.withResolvers<Uint8Array>();
   answered.promise.catch(() => undefined); // whoever identifies has it
@@ -101,16 +110,21 @@ async function* identify(
     asked.resolve(challenge);
     return answered.promise;
   });
-  const challenge = await Promise.race([asked.promise, identified.then(() => undefined)]);
-  if (challenge !== undefined) {
-    yield { event: { case: 'challenge', value: { challenge } } };
-    try {
-      answered.resolve(await turns.answer(signal));
-    } catch (error) {
-      answered.reject(error);
+  identified.catch(() => undefined); // awaited below, unless the machine hangs up before
+  try {
+    const challenge = await Promise.race([asked.promise, identified.then(() => undefined)]);
+    if (challenge !== undefined) {
+      yield { event: { case: 'challenge', value: { challenge } } };
+      try {
+        answered.resolve(await turns.answer(signal));
+      } catch (error) {
+        answered.reject(error);
+      }
     }
+    return await identified;
+  } finally {
+    answered.reject(new JoinError('join-hung-up', 'waiting for the answer to a challenge'));
   }
-  return await identified;
 }
 
 /** false: nothing for a minute. */

@@ -1,11 +1,14 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { put } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import {
   AUDIT_PREFIX,
   IDENTITIES_PREFIX,
   JOINS_PREFIX,
+  nodeNameKey,
   NODES_PREFIX,
   records,
+  type NodeRecord,
 } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
 import { AuditLog } from '../audit/index.ts';
@@ -269,13 +272,32 @@ describe('what a machine that is let in can cause to be written', () => {
     const record = records.join.decode(key, entry?.value ?? new Uint8Array());
     const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
     const approved = records.join.encode({ ...record, state: 'approved', decision });
-    // The operator's word is in etcd, and the news of it on the way.
-    desk.etcd.commitNow({ when: [], then: [{ kind: 'put', key, value: approved }] });
+    // The operator's word comes between the look and the write.
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    };
     const { identity } = machine(1).machine;
     await desk.admissions.consider(at(machine(2, { identity })), never).catch(() => undefined);
     await settle();
     const kept = await desk.etcd.get(key, { signal: never });
     expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
+  });
+
+  test('nor is it overwritten by the same machine, which learns it', async () => {
+    const desk = deskWith();
+    await desk.admissions.consider(at(machine(1)), never);
+    const key = records.join.key('node-1');
+    const entry = await desk.etcd.get(key, { signal: never });
+    const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+    const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      const approved = records.join.encode({ ...record, state: 'approved', decision });
+      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    };
+    const again = machine(1, {}, { name: 'another' });
+    expect(await desk.admissions.consider(at(again), never)).toMatchObject({ kind: 'admitted' });
   });
 });
 
@@ -334,6 +356,47 @@ describe('who may join', () => {
       }
     },
   );
+
+  test.each([
+    {
+      name: 'the name',
+      taken: () => put(nodeNameKey('w-1'), new TextEncoder().encode('node-9')),
+      want: 'join-name-taken',
+    },
+    {
+      name: 'the machine',
+      taken: () =>
+        put(
+          records.identity.key(machine(1).machine.identity),
+          records.identity.encode({ version: 1, nodeId: 'node-9' }),
+        ),
+      want: 'join-identity-taken',
+    },
+    {
+      name: 'its admission',
+      taken: () => ({ kind: 'delete', key: records.join.key('node-1') }) as const,
+      want: 'join-not-admitted',
+    },
+  ])('at commit, whatever was true a moment before: $name is gone in between', async ({ taken, want }) => {
+    const desk = deskWith(listing(1));
+    await desk.admissions.consider(at(machine(1)), never);
+    const { pubKeyDer, machine: known } = machine(9);
+    const admission = { ...known, decidedBy: 'operator:o', timeMs: 0 };
+    const node: NodeRecord = {
+      ...{ version: 1, nodeId: 'node-9', name: 'w-9', state: 'UP', roles: [], labels: {}, createdMs: 0 },
+      pubKey: Buffer.from(pubKeyDer).toString('base64'),
+      admission,
+    };
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      desk.etcd.commitNow({ when: [], then: [put(records.node.key('node-9'), records.node.encode(node))] });
+      desk.etcd.commitNow({ when: [], then: [taken()] });
+    };
+    const { identity } = machine(1).machine;
+    const committed = desk.commits.commit('node-1', { ...SHOWN, identity }, never);
+    await expect(committed).rejects.toEqual(coded(want));
+    expect(await desk.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
+  });
 
   test('a machine that may not join leaves no record of a member, and the same request gets the same answer (row 52)', async () => {
     const desk = deskWith(listing(2));

@@ -5,6 +5,7 @@ import {
   machineIdentityText,
   withLock,
 } from '../../internal/attestation/index.ts';
+import { Activations } from '../../internal/attestation/enrol/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -32,6 +33,8 @@ import { Tickets, type TicketSigner } from './tickets.ts';
 
 /** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
 const TURNSTILE = { places: 16, waiting: 4_096 };
+/** Machines that are asked who they are at the same time; fewer than challenges may be open. */
+const IDENTIFYING = { places: 256, waiting: 4_096 };
 /** Audit entries and requests that strangers can cause on one node. */
 const STRANGERS = { size: 1_200, periodMs: 10 * 60_000 };
 
@@ -99,7 +102,11 @@ export class JoinService {
       own,
       listNodes: options.listNodes,
     });
-    const identifier = new MachineIdentifier({ trust: () => this.#trust(), clock });
+    const identifier = new MachineIdentifier({
+      trust: () => this.#trust(),
+      clock,
+      activations: new Activations(),
+    });
     const commits = new Commits(deciding);
     const tickets = new Tickets({
       etcd,
@@ -113,6 +120,7 @@ export class JoinService {
     const parts = {
       facts,
       identifier,
+      identifying: new FairShares({ ...IDENTIFYING, clock }),
       turnstile: new FairShares({ ...TURNSTILE, clock }),
       admissions: new Admissions({ ...deciding, budget }),
       tickets,

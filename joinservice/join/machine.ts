@@ -8,7 +8,7 @@ import {
   type Verdict,
 } from '../../internal/attestation/index.ts';
 import {
-  Activations,
+  type Activations,
   endorsementKeyIdOf,
   decodeEnrolmentRequest,
   encodeChallenge,
@@ -35,6 +35,8 @@ export interface MachineTrust {
 export interface IdentifierOptions {
   readonly trust: () => MachineTrust;
   readonly clock: Clock;
+  /** Challenges that are out; this is their one writer. */
+  readonly activations: Activations;
 }
 
 /** A challenge goes to the machine, and its answer comes back. */
@@ -46,7 +48,6 @@ export type Exchange = (challenge: Uint8Array) => Promise<Uint8Array>;
  */
 export class MachineIdentifier {
   readonly #options: IdentifierOptions;
-  readonly #activations = new Activations();
   readonly #cache = new CertificateCache();
 
   constructor(options: IdentifierOptions) {
@@ -88,9 +89,12 @@ export class MachineIdentifier {
         'join-evidence-mismatch',
         `enrolling ${judged.endorsement.attestationKeyNameHex}: the evidence is by ${given.quoted}`,
       );
-    const challenge = this.#activations.challenge(judged.endorsement, clock.nowMs());
-    const answer = await exchange(encodeChallenge(challenge));
-    const { endorsementKeyId } = this.#activations.redeem(
+    const challenge = this.#options.activations.challenge(judged.endorsement, clock.nowMs());
+    const answer = await exchange(encodeChallenge(challenge)).catch((error: unknown) => {
+      this.#options.activations.forget(challenge.id);
+      throw error;
+    });
+    const { endorsementKeyId } = this.#options.activations.redeem(
       { id: challenge.id, answer, session: peer.session },
       clock.nowMs(),
     );

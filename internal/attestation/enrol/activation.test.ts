@@ -177,6 +177,18 @@ describe('Activations', () => {
       expect.objectContaining({ code: 'enrol-challenge-unknown' }),
     );
   });
+
+  test('has room again for one that nobody will answer any more, and takes no answer to it', () => {
+    const activations = new Activations({ maxOpen: 1 });
+    const left = activations.challenge(endorsement, 0);
+    activations.forget(left.id);
+    const next = activations.challenge(endorsement, 0);
+    expect(() => activations.redeem({ id: left.id, answer: answerTo(left), session }, 0)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+    expect(activations.open).toBe(1);
+    expect(next.id).not.toBe(left.id);
+  });
 });
 
 test('an answer is an HMAC over challenge and session, and each of them matters', () => {

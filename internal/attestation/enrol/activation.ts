@@ -79,6 +79,11 @@ export class Activations {
     return challenge.endorsement;
   }
 
+  /** Nobody will answer it any more: its place is for another one. */
+  forget(id: string): void {
+    this.#open.delete(id);
+  }
+
   #forgetExpired(nowMs: number): void {
     for (const [id, { untilMs }] of this.#open) if (untilMs < nowMs) this.#open.delete(id);
   }
