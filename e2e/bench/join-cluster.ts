@@ -8,31 +8,20 @@ import { join } from 'node:path';
 import { execPath } from 'node:process';
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import {
-  ed25519PubKeyFrom,
-  generateEd25519Key,
-  ownershipStatement,
-  signEd25519,
-} from '../../internal/crypto/index.ts';
-import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { Namespace } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
-import {
-  CLUSTER_PREFIX,
-  CONFIGURATION_KEY,
-  NODES_PREFIX,
-  OWNERSHIP_KEY,
-  records,
-  SETTINGS_KEY,
-} from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, NODES_PREFIX, records } from '../../internal/records/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import { keyHardware, tpmHardware } from './join-hardware.ts';
 import {
   createMemoryLogger,
+  describeCluster,
   findFreePort,
   TestCluster,
   TestEtcd,
   untilServing,
+  keyHardware,
+  tpmHardware,
 } from '../../internal/testing/index.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -65,7 +54,11 @@ export async function startJoinCluster({ inventory, tpm }: JoinClusterOptions): 
   await untilServing(root);
   const space = new Namespace(root, CLUSTER_PREFIX);
   const cluster = await TestCluster.create(space, () => clock.nowMs());
-  await writeRecords(space, cluster, { inventory, attestation: attestationBy(tpm) });
+  await describeCluster(space, cluster, {
+    attestation: attestationBy(tpm),
+    join: { policy: 'inventory', inventory },
+    bundleManifest: JSON.stringify({ size: 'x'.repeat(8_000) }),
+  });
   const { privateKey } = generateKeyPairSync('ed25519');
   const roles = ['ConsensusMember', 'KubernetesController'] as const;
   const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
@@ -140,49 +133,6 @@ export async function cpuSecondsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
-}
-
-async function writeRecords(
-  space: KeySpace,
-  cluster: TestCluster,
-  says: { readonly inventory: JoinClusterOptions['inventory']; readonly attestation: object },
-): Promise<void> {
-  const ownerKeyPem = generateEd25519Key();
-  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
-  const statement = ownershipStatement({
-    clusterId: cluster.clusterId,
-    clusterCaPem: cluster.trust.caPem,
-    epoch: 1n,
-  });
-  const ownership = {
-    version: 1 as const,
-    epoch: 1,
-    ownerPubKey: base64(ed25519PubKeyFrom(ownerKeyPem) ?? new Uint8Array()),
-    signature: base64(signEd25519(ownerKeyPem, statement)),
-    timeMs: 1,
-  };
-  const settings = {
-    version: 1 as const,
-    clusterName: 'bench',
-    kubernetesVersion: 'v1.34.0',
-    podSubnet: '10.244.0.0/16',
-    serviceSubnet: '10.96.0.0/12',
-    apiServerSans: [],
-    bundleManifest: JSON.stringify({ size: 'x'.repeat(8_000) }),
-  };
-  const document = JSON.stringify({
-    version: 1,
-    name: 'bench',
-    attestation: says.attestation,
-    join: { policy: 'inventory', inventory: says.inventory },
-  });
-  const configuration = { version: 1 as const, document: btoa(document), updatedMs: 1, updatedBy: 'bench' };
-  const writes = [
-    put(OWNERSHIP_KEY, records.ownership.encode(ownership)),
-    put(SETTINGS_KEY, records.settings.encode(settings)),
-    put(CONFIGURATION_KEY, records.configuration.encode(configuration)),
-  ];
-  await space.commit({ when: [], then: writes }, { signal: never });
 }
 
 function attestationBy(tpm: Tpm | undefined): object {

@@ -22,8 +22,8 @@ import {
   spkiOf,
 } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client } from '../../internal/rpc/index.ts';
+import { keyHardware, type MachineHardware } from '../../internal/testing/index.ts';
 import { Join, type AdmissionEvent, type Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
-import { keyHardware, type BenchHardware } from './join-hardware.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -60,12 +60,12 @@ export class BenchMachine {
   readonly #address: string;
   readonly #privKey: KeyObject;
   readonly #pubKeyDer: Uint8Array;
-  readonly #hardware: BenchHardware;
+  readonly #hardware: MachineHardware;
   readonly #tlsKeys = new RotatingKeys({ clock });
   #ticketKeys: Awaited<ReturnType<BenchMachine['makeKeys']>> | undefined;
 
   /** @param hardware its own key unless said */
-  constructor(index: number, hardware?: BenchHardware) {
+  constructor(index: number, hardware?: MachineHardware) {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
     this.#privKey = privateKey;
     this.#pubKeyDer = spkiOf(publicKey);

@@ -1,9 +1,8 @@
 import { performance } from 'node:perf_hooks';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
-import { createSwtpmFactory } from '../../internal/testing/index.ts';
+import { createSwtpmFactory, tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { startJoinCluster } from './join-cluster.ts';
-import { tpmHardware, tpmIdentity } from './join-hardware.ts';
 import { ANY_MACHINE, BenchMachine } from './join-machine.ts';
 import type { BenchResult } from './result.ts';
 

@@ -5,36 +5,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import {
-  ed25519PubKeyFrom,
-  generateEd25519Key,
-  ownershipStatement,
-  signEd25519,
-} from '../../internal/crypto/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
-import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, spkiOf } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
-  CONFIGURATION_KEY,
   IDENTITIES_PREFIX,
   nodeNameKey,
   NODES_PREFIX,
-  OWNERSHIP_KEY,
   records,
-  SETTINGS_KEY,
 } from '../../internal/records/index.ts';
 import {
+  describeCluster,
   JoinPrograms,
   TestCluster,
   TestEtcd,
   untilServing,
   type Overheard,
   type ProgramName,
+  keyHardware,
 } from '../../internal/testing/index.ts';
 import { CONTROL_PLANE_KEYS } from '../signer/index.ts';
-import { keyHardwareOf, TestMachine } from '../testing/index.ts';
+import { TestMachine } from '../testing/index.ts';
 
 const never = new AbortController().signal;
 const clock = new SystemClock();
@@ -56,7 +49,11 @@ beforeAll(async () => {
   await untilServing(root);
   space = new Namespace(root, CLUSTER_PREFIX);
   const cluster = await TestCluster.create(space, () => clock.nowMs());
-  await describeCluster(cluster);
+  const inventory = keys.map((key, i) => ({ identity: identityOf(key), name: `m-${i}` }));
+  await describeCluster(space, cluster, {
+    attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+    join: { policy: 'inventory', inventory },
+  });
   programs = await JoinPrograms.create(folder, { etcd, member, cluster, keyNames: CONTROL_PLANE_KEYS });
 }, 60_000);
 
@@ -65,44 +62,6 @@ afterAll(async () => {
   await etcd[Symbol.asyncDispose]();
   await rm(folder, { recursive: true });
 }, 30_000);
-
-async function describeCluster(cluster: TestCluster): Promise<void> {
-  const ownerKeyPem = generateEd25519Key();
-  const { clusterId } = cluster;
-  const statement = ownershipStatement({ clusterId, clusterCaPem: cluster.trust.caPem, epoch: 1n });
-  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
-  const ownership = {
-    version: 1 as const,
-    epoch: 1,
-    ownerPubKey: base64(ed25519PubKeyFrom(ownerKeyPem) ?? new Uint8Array()),
-    signature: base64(signEd25519(ownerKeyPem, statement)),
-    timeMs: 1,
-  };
-  const settings = {
-    version: 1 as const,
-    clusterName: 'test',
-    kubernetesVersion: 'v1.34.0',
-    podSubnet: '10.244.0.0/16',
-    serviceSubnet: '10.96.0.0/12',
-    apiServerSans: [],
-    bundleManifest: '{}',
-  };
-  const inventory = keys.map((key, i) => ({ identity: identityOf(key), name: `m-${i}` }));
-  const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
-  const document = JSON.stringify({
-    version: 1,
-    name: 'test',
-    attestation,
-    join: { policy: 'inventory', inventory },
-  });
-  const configuration = { version: 1 as const, document: btoa(document), updatedMs: 1, updatedBy: 'test' };
-  const then = [
-    put(OWNERSHIP_KEY, records.ownership.encode(ownership)),
-    put(SETTINGS_KEY, records.settings.encode(settings)),
-    put(CONFIGURATION_KEY, records.configuration.encode(configuration)),
-  ];
-  await space.commit({ when: [], then }, { signal: never });
-}
 
 function identityOf(key: KeyObject): string {
   const fingerprint = fingerprintOfKey(spkiOf(createPublicKey(key)));
@@ -114,7 +73,7 @@ function newMachine(): { readonly machine: TestMachine; readonly name: string; r
   const key = keys[used];
   if (key === undefined) throw new Error(`the test has ${MACHINES} machines, and all of them are members`);
   const name = `m-${used++}`;
-  return { machine: new TestMachine(keyHardwareOf(key), key), name, identity: identityOf(key) };
+  return { machine: new TestMachine(keyHardware(key), key), name, identity: identityOf(key) };
 }
 
 /** Asks as its agent does: with the same key, until it has its ticket. Answers how often it had to ask. */

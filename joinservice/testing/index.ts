@@ -1,9 +1,2 @@
 /** A machine's end of joining, for tests of this program only. */
-export {
-  hardwareOf,
-  keyHardwareOf,
-  TestMachine,
-  TestSession,
-  type TestHardware,
-  type TestHello,
-} from './test-machine.ts';
+export { TestMachine, type TestHardware, type TestHello } from './test-machine.ts';

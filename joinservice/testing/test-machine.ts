@@ -2,27 +2,13 @@ import { createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node
 import type { Socket } from 'node:net';
 import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
 import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
-import { DEFAULT_LOCK_PCR, lockDigest, type Issuer } from '../../internal/attestation/index.ts';
-import {
-  answerChallenge,
-  decodeChallenge,
-  encodeEnrolmentRequest,
-  readEnrolmentRequest,
-} from '../../internal/attestation/enrol/index.ts';
-import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
-import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
 import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import {
-  extendPcr,
-  incrementLockCounter,
-  readPcrs,
-  startLockCounter,
-  type Tpm,
-} from '../../internal/tpm/index.ts';
+import type { Issuer } from '../../internal/attestation/index.ts';
 import {
   Join,
   type AdmissionEvent,
@@ -33,7 +19,7 @@ import {
 import type { MessageInitShape } from '@bufbuild/protobuf';
 
 const clock = new SystemClock();
-const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
+const never = new AbortController().signal;
 const ANY_MACHINE: Rules = {
   policy: {
     version: 'test',
@@ -50,44 +36,12 @@ const ANY_MACHINE: Rules = {
   collateral: { tpm: { attestationKeys: new Map() } },
 };
 
-/** What a machine proves itself with. */
+/** What a machine proves itself with; internal/testing has a TPM's and a bare key's. */
 export interface TestHardware {
   readonly issuer: Issuer;
   readonly enrolment: () => Promise<Uint8Array>;
   readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
-  /** Shows from now on that the machine is bound to a cluster. */
-  readonly lock?: (clusterId: string) => Promise<void>;
-}
-
-const never = new AbortController().signal;
-
-/** A machine with a TPM that is really there. */
-export function hardwareOf(tpm: Tpm): TestHardware {
-  return {
-    issuer: createTpmIssuer({ tpm, pcrs: QUOTED, lockCounter: true }),
-    enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
-    answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
-    lock: (clusterId) =>
-      tpm.use(never, async (connection, signal) => {
-        const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;
-        const before = (await readPcrs(connection, selection, signal)).get(DEFAULT_LOCK_PCR);
-        if (before?.some((byte) => byte !== 0) === true) return;
-        await startLockCounter(connection, signal);
-        await incrementLockCounter(connection, signal);
-        const digest = lockDigest(clusterId);
-        await extendPcr(connection, { pcr: DEFAULT_LOCK_PCR, hash: 'sha256', digest }, signal);
-      }),
-  };
-}
-
-/** A machine that has nothing but its key. */
-export function keyHardwareOf(privKey: KeyObject): TestHardware {
-  return {
-    issuer: new MachineKeyIssuer({ privKey: new Secret(privKey) }),
-    enrolment: () => Promise.resolve(new Uint8Array()),
-    answer: () => Promise.reject(new Error('a machine without a TPM was challenged')),
-    lock: () => Promise.resolve(),
-  };
+  readonly lock: (clusterId: string) => Promise<void>;
 }
 
 /** The machine's end of joining, as simple as it can be; every step can be told to lie. */
@@ -225,7 +179,7 @@ export class TestSession implements Disposable {
 
   /** The commit, over a session of its own that shows the lock. */
   async ticket(joinId?: string): Promise<Ticket> {
-    await this.#hardware.lock?.(await this.#clusterId());
+    await this.#hardware.lock(await this.#clusterId());
     using session = await this.#machine.dial(this.#endpoint);
     return await session.ticketHere(joinId);
   }

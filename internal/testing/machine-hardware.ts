@@ -1,5 +1,5 @@
 import type { KeyObject } from 'node:crypto';
-import { DEFAULT_LOCK_PCR, lockDigest, type Issuer } from '../../internal/attestation/index.ts';
+import { DEFAULT_LOCK_PCR, lockDigest, type Issuer } from '../attestation/index.ts';
 import {
   answerChallenge,
   decodeChallenge,
@@ -7,31 +7,26 @@ import {
   encodeEnrolmentRequest,
   endorsementKeyIdOf,
   readEnrolmentRequest,
-} from '../../internal/attestation/enrol/index.ts';
-import { MachineKeyIssuer } from '../../internal/attestation/machinekey/index.ts';
-import { createTpmIssuer } from '../../internal/attestation/tpm/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import {
-  extendPcr,
-  incrementLockCounter,
-  readPcrs,
-  startLockCounter,
-  type Tpm,
-} from '../../internal/tpm/index.ts';
+} from '../attestation/enrol/index.ts';
+import { MachineKeyIssuer } from '../attestation/machinekey/index.ts';
+import { createTpmIssuer } from '../attestation/tpm/index.ts';
+import { Secret } from '../secret/index.ts';
+import { extendPcr, incrementLockCounter, readPcrs, startLockCounter, type Tpm } from '../tpm/index.ts';
 
 const never = new AbortController().signal;
 const QUOTED = Array.from({ length: 16 }, (_, pcr) => pcr);
 
 /** What a machine proves itself with. */
-export interface BenchHardware {
+export interface MachineHardware {
   readonly issuer: Issuer;
   readonly enrolment: () => Promise<Uint8Array>;
   readonly answer: (challenge: Uint8Array, session: Uint8Array) => Promise<Uint8Array>;
+  /** Shows from now on that the machine is bound to a cluster. */
   readonly lock: (clusterId: string) => Promise<void>;
 }
 
 /** A machine that has nothing but its key. */
-export function keyHardware(privKey: KeyObject): BenchHardware {
+export function keyHardware(privKey: KeyObject): MachineHardware {
   return {
     issuer: new MachineKeyIssuer({ privKey: new Secret(privKey) }),
     enrolment: () => Promise.resolve(new Uint8Array()),
@@ -41,7 +36,7 @@ export function keyHardware(privKey: KeyObject): BenchHardware {
 }
 
 /** A machine with a TPM that is really there; its keys are made anew with each of these. */
-export function tpmHardware(tpm: Tpm): BenchHardware {
+export function tpmHardware(tpm: Tpm): MachineHardware {
   return {
     issuer: createTpmIssuer({ tpm, pcrs: QUOTED, lockCounter: true }),
     enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),

@@ -1,0 +1,316 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { ChainVerifier } from '../../internal/audit/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
+import { createAuthorityPem, generateKeyPem, verifyNode } from '../../internal/pki/index.ts';
+import {
+  AUDIT_PREFIX,
+  CLUSTER_PREFIX,
+  records,
+  type AuditRecord,
+  type JoinRecord,
+} from '../../internal/records/index.ts';
+import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
+import {
+  configurationWrite,
+  createMemoryLogger,
+  createSwtpmFactory,
+  describeCluster,
+  TestCluster,
+  TestEtcd,
+  untilServing,
+  type TestMember,
+  tpmHardware,
+} from '../../internal/testing/index.ts';
+import type { Tpm } from '../../internal/tpm/index.ts';
+import { Admission } from '../curatorproto/gen/admission_pb.js';
+import { Curator } from '../curatorproto/gen/curator_pb.js';
+import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
+import { TestMachine } from '../testing/index.ts';
+import { serve } from './serve.ts';
+
+const never = new AbortController().signal;
+const clock = new SystemClock();
+
+export const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID() } });
+
+/** Asks until there is an answer. */
+export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
+  const deadline = AbortSignal.timeout(10_000);
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    await clock.sleep(20, deadline);
+  }
+}
+
+/**
+ * A control plane as far as joining needs it: real etcd, join service, signer and evidence socket with a software TPM, each
+ * as its own program would be; and an owner who asks its curator.
+ */
+export class TestService implements AsyncDisposable {
+  readonly space: KeySpace;
+  readonly cluster: TestCluster;
+  /** Of the join service. */
+  readonly endpoint: string;
+  readonly curatorEndpoint: string;
+  readonly admin: Client<typeof Admission>;
+  readonly curator: Client<typeof Curator>;
+  readonly #closing: (() => Promise<unknown>)[];
+
+  private constructor(
+    world: World,
+    at: { readonly join: string; readonly curator: string },
+    owner: RpcChannel,
+  ) {
+    this.space = world.space;
+    this.cluster = world.cluster;
+    this.#closing = world.closing;
+    this.endpoint = at.join;
+    this.curatorEndpoint = at.curator;
+    this.admin = createClient(Admission, owner);
+    this.curator = createClient(Curator, owner);
+  }
+
+  static async start(): Promise<TestService> {
+    const closing: World['closing'] = [];
+    const folder = await mkdtemp(join(tmpdir(), 'cluster-join-'));
+    closing.push(() => rm(folder, { recursive: true }));
+    const etcd = await TestEtcd.create();
+    closing.push(() => Promise.resolve(etcd[Symbol.asyncDispose]()));
+    const member = await etcd.startMember('one');
+    const root = await etcd.connect('root', member.endpoint);
+    await untilServing(root);
+    const space = new Namespace(root, CLUSTER_PREFIX);
+    const cluster = await TestCluster.create(space, () => clock.nowMs());
+    await describeCluster(space, cluster, rules('approve'));
+    const world: World = { folder, etcd, member, space, cluster, closing };
+    const at = await startPrograms(world);
+    const owner = await cluster.addOperator('owner', 'owner');
+    const upgrade = tlsClientUpgrade({
+      identity: owner.tls,
+      accept: (certificate) => verifyNode(certificate, cluster.trust),
+    });
+    const channel = new RpcChannel({ endpoint: at.curator, upgrade });
+    closing.push(async () => channel[Symbol.dispose]());
+    return new TestService(world, at, channel);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const close of this.#closing.reverse()) await close();
+  }
+
+  /** Other rules from now on. */
+  async configure(
+    policy: string,
+    inventory: readonly object[] = [],
+    registers: Readonly<Record<string, unknown>> = {},
+  ): Promise<void> {
+    const then = [configurationWrite(rules(policy, inventory, registers))];
+    await this.space.commit({ when: [], then }, { signal: never });
+    await clock.sleep(100, never); // until it is in force: the join service follows etcd
+  }
+
+  async write(key: string, value: Uint8Array): Promise<void> {
+    await this.space.commit({ when: [], then: [put(key, value)] }, { signal: never });
+  }
+
+  /** A software TPM that nobody else has. */
+  tpm(): Promise<Tpm> {
+    return ownTpm(this.#closing);
+  }
+
+  /** A member on this TPM, approved under this name. */
+  async joined(tpm: Tpm, name: string): Promise<TestMachine> {
+    const machine = new TestMachine(tpmHardware(tpm));
+    using session = await machine.dial(this.endpoint);
+    const admitted = session.admitted();
+    await this.asked(machine.nodeId);
+    await this.approve(machine.nodeId, name);
+    await admitted;
+    await session.ticket();
+    return machine;
+  }
+
+  /** Resolves when this machine's request is on record. */
+  async asked(nodeId: string): Promise<void> {
+    await until(() => this.space.get(records.join.key(nodeId), { signal: never }));
+  }
+
+  async approve(join: string, name: string): Promise<void> {
+    await this.admin.decideJoin(
+      { join, decision: { case: 'approve', value: { name } }, ...mutation() },
+      { signal: never },
+    );
+  }
+
+  async nodeNames(): Promise<readonly string[]> {
+    const { nodes } = await this.curator.listNodes({}, { signal: never });
+    return nodes.map(({ name }) => name).sort();
+  }
+
+  /** The whole chain, which must be whole. */
+  async audit(): Promise<readonly AuditRecord[]> {
+    const { entries } = await this.space.list(AUDIT_PREFIX, { signal: never });
+    const verifier = new ChainVerifier();
+    return entries.map(({ value }) => verifier.next(value));
+  }
+
+  async auditOf(subject: string): Promise<readonly Record<string, unknown>[]> {
+    const entries = (await this.audit()).filter((entry) => entry.subject === subject);
+    return entries.map(({ method, detail }) => ({ method, ...detail }));
+  }
+
+  /** Every refusal is in the audit, with the code that the machine was told. */
+  async untilAudited(code: string, subject?: string): Promise<void> {
+    await until(async () =>
+      (await this.audit()).find(
+        (entry) =>
+          entry.detail['verdict'] === 'refused' &&
+          entry.detail['code'] === code &&
+          (subject === undefined || entry.subject === subject),
+      ),
+    );
+  }
+
+  /** Changes a machine's request behind everybody's back. */
+  async edit(nodeId: string, change: (record: JoinRecord) => JoinRecord): Promise<void> {
+    const key = records.join.key(nodeId);
+    const entry = await this.space.get(key, { signal: never });
+    const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+    await this.write(key, records.join.encode(change(record)));
+  }
+}
+
+interface World {
+  readonly folder: string;
+  readonly etcd: TestEtcd;
+  readonly member: TestMember;
+  readonly space: KeySpace;
+  readonly cluster: TestCluster;
+  readonly closing: (() => Promise<unknown>)[];
+}
+
+function rules(
+  policy: string,
+  inventory: readonly object[] = [],
+  registers: Readonly<Record<string, unknown>> = {},
+) {
+  const attestation = {
+    firstContact: 'fingerprint',
+    variants: ['tpm'],
+    policy: {
+      name: 'identity',
+      profile: 'identity',
+      machines: 'any-proved',
+      registers,
+      tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
+    },
+  };
+  return { attestation, join: { policy, inventory } };
+}
+
+async function ownTpm(closing: World['closing']): Promise<Tpm> {
+  const factory = await createSwtpmFactory();
+  const chip = await factory.start();
+  const tpm = chip.open();
+  closing.push(async () => {
+    await tpm[Symbol.asyncDispose]();
+    await chip[Symbol.asyncDispose]();
+    await factory[Symbol.asyncDispose]();
+  });
+  return tpm;
+}
+
+/** Where the two services listen. */
+async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
+  const { folder, etcd, member, cluster, closing } = world;
+  const log = createMemoryLogger().log;
+  const files = new DiskFiles();
+  const at = (name: string): string => join(folder, name);
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const roles = ['ConsensusMember', 'KubernetesController'] as const;
+  const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
+  await writeKeys(folder, cluster);
+  const client = await etcd.clientFiles('root');
+  const contents = {
+    'ca.crt': cluster.trust.caPem,
+    'node.crt': node.tls.certPem,
+    'node.key': node.tls.keyPem.reveal(),
+    'etcd-ca.crt': client.caPem,
+    'etcd.crt': client.certPem,
+    'etcd.key': client.keyPem.reveal(),
+  };
+  for (const [name, text] of Object.entries(contents)) await writeFile(at(name), text, { mode: 0o600 });
+  const etcdFiles = { caFile: at('etcd-ca.crt'), certFile: at('etcd.crt'), keyFile: at('etcd.key') };
+  const evidence = await createEvidenceSocketServer({
+    path: at('evidence.sock'),
+    context: JOIN_CONTEXT,
+    issuers: [tpmHardware(await ownTpm(closing)).issuer],
+    files,
+    clock,
+    log,
+  });
+  closing.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
+  const stop = new AbortController();
+  const ports = { files, streams: new DiskStreams(), clock, log };
+  const joining = Promise.withResolvers<number>();
+  const curating = Promise.withResolvers<number>();
+  const serving = serve(
+    {
+      version: 1,
+      clusterId: cluster.clusterId,
+      nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+      listen: { host: '127.0.0.1', port: 0 },
+      clusterCaFile: at('ca.crt'),
+      certFile: at('node.crt'),
+      keyFile: at('node.key'),
+      stores: [],
+      join: {
+        listen: { host: '127.0.0.1', port: 0 },
+        address: '127.0.0.1',
+        evidence: { socket: at('evidence.sock'), variant: 'tpm' },
+        signer: { socket: at('signer.sock'), etcdPipe: at('etcd.sock') },
+      },
+      etcd: { endpoints: [member.endpoint], ...etcdFiles, metricsUrl: member.metricsUrl },
+    },
+    ports,
+    { signal: stop.signal, onListening: curating.resolve, onJoinListening: joining.resolve },
+  );
+  serving.catch((error: unknown) => joining.reject(error));
+  const signing = Promise.withResolvers<void>();
+  const signer = serveSigner(
+    {
+      version: 1,
+      listen: at('signer.sock'),
+      keys: folder,
+      etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
+    },
+    ports,
+    { signal: stop.signal, onListening: () => signing.resolve() },
+  );
+  closing.push(async () => {
+    stop.abort(new Error('the test is over'));
+    await Promise.allSettled([serving, signer]);
+  });
+  const [port] = await Promise.all([joining.promise, signing.promise]);
+  return { join: `127.0.0.1:${port}`, curator: `127.0.0.1:${await curating.promise}` };
+}
+
+/** What the signer signs with, and what it hands on. */
+async function writeKeys(folder: string, cluster: TestCluster): Promise<void> {
+  const nowMs = clock.nowMs();
+  for (const name of CONTROL_PLANE_KEYS) await writeFile(join(folder, name), `text of ${name}`);
+  const keyPem = generateKeyPem();
+  const kubernetesCa = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
+  const { caPem, keyPem: clusterKey } = cluster.authority;
+  await writeFile(join(folder, 'kubernetes-ca.crt'), kubernetesCa);
+  await writeFile(join(folder, 'kubernetes-ca.key'), keyPem.reveal());
+  await writeFile(join(folder, 'cluster-ca.crt'), caPem);
+  await writeFile(join(folder, 'cluster-ca.key'), clusterKey.reveal());
+}

@@ -1,0 +1,100 @@
+import { afterAll, beforeAll, expect, test, describe } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { ChainVerifier } from '../../internal/audit/index.ts';
+import { generateEd25519Key, kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import {
+  createRequest,
+  generateKeyPem,
+  pubKeyOf,
+  verifyMember,
+  verifyNode,
+} from '../../internal/pki/index.ts';
+import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
+import { Admission, type AuditHead } from '../curatorproto/gen/admission_pb.js';
+import { mutation, TestService } from './fake-service.ts';
+
+const never = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+let service: TestService;
+beforeAll(async () => {
+  service = await TestService.start();
+}, 60_000);
+
+afterAll(() => service[Symbol.asyncDispose](), 30_000);
+
+describe('operators, asked over the wire', () => {
+  test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
+    const keyPem = generateKeyPem();
+    const certificateRequest = await createRequest(keyPem, 'anything');
+    const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
+    const added = await service.admin.putOperator(put, { signal: never });
+    const identity = verifyMember(new X509Certificate(added.certificatePem), service.cluster.trust);
+    expect(identity).toMatchObject({
+      kind: 'operator',
+      name: 'eve',
+      fingerprint: added.operator?.fingerprint,
+    });
+    const { operators } = await service.admin.listOperators({}, { signal: never });
+    expect(operators.map(({ name, role }) => `${name} ${role}`)).toEqual(
+      expect.arrayContaining(['eve viewer', 'owner owner']),
+    );
+    await service.admin.deleteOperator({ name: 'eve', ...mutation() }, { signal: never });
+    await expect(
+      service.admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never }),
+    ).rejects.toEqual(coded('admin-last-owner'));
+  });
+
+  test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
+    const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
+    const csr = await createRequest(ownKey, 'anything');
+    const put = { name: 'second', role: 'owner', certificateRequest: csr, ...mutation() };
+    const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
+    const upgrade = tlsClientUpgrade({
+      identity: { certPem, keyPem: ownKey },
+      accept: (certificate) => verifyNode(certificate, service.cluster.trust),
+    });
+    using channel = new RpcChannel({ endpoint: service.curatorEndpoint, upgrade });
+    const own = createClient(Admission, channel);
+    const certificateRequest = await createRequest(kubectlKey, 'anything');
+    const statement = kubeconfigStatement({ clusterId: service.cluster.clusterId, certificateRequest });
+    const operatorPublicKey = pubKeyOf(ownKey);
+    const asked = { certificateRequest, operatorPublicKey, signature: signEd25519(ownKey, statement) };
+    const { certificatePem, kubernetesCaPem } = await own.issueKubeconfig(
+      { ...asked, ...mutation() },
+      { signal: never },
+    );
+    const certificate = new X509Certificate(certificatePem);
+    expect(certificate.subject.split('\n')).toEqual(['CN=second', 'O=kubeadm:cluster-admins']);
+    expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
+    expect(
+      Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyOf(kubectlKey)),
+    ).toBe(0);
+    // Another owner who passes it on, and one whose key signed something else.
+    await expect(
+      service.admin.issueKubeconfig({ ...asked, ...mutation() }, { signal: never }),
+    ).rejects.toThrow();
+    const signature = signEd25519(ownKey, kubeconfigStatement({ clusterId: 'another', certificateRequest }));
+    await expect(
+      own.issueKubeconfig({ ...asked, signature, ...mutation() }, { signal: never }),
+    ).rejects.toEqual(coded('admin-signing'));
+    await service.admin.deleteOperator({ name: 'second', ...mutation() }, { signal: never });
+    await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
+  });
+
+  test('read the whole chain, verify it, and go on where they stopped', async () => {
+    const verifier = new ChainVerifier();
+    let head: AuditHead | undefined;
+    for await (const { message } of service.admin.listAudit({}, { signal: never })) {
+      if (message.case === 'entry') verifier.next(message.value.record);
+      else if (message.case === 'head') head = message.value;
+    }
+    if (head === undefined) throw new Error('no head');
+    verifier.end({ seq: Number(head.seq), hash: head.hash });
+    expect(head).toMatchObject({ clusterId: service.cluster.clusterId, firstSeq: 1n });
+    const rest: bigint[] = [];
+    for await (const { message } of service.admin.listAudit({ afterSeq: head.seq - 2n }, { signal: never }))
+      if (message.case === 'entry') rest.push(message.value.seq);
+    expect(rest).toEqual([head.seq - 1n, head.seq]);
+  });
+});

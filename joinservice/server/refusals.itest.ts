@@ -1,0 +1,286 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { decodeEnrolmentRequest, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { ticketKeysStatement } from '../../internal/crypto/index.ts';
+import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { records, type JoinRecord } from '../../internal/records/index.ts';
+import { tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
+import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
+import { TestMachine } from '../testing/index.ts';
+import { TestService, until } from './fake-service.ts';
+
+const never = new AbortController().signal;
+const clock = new SystemClock();
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+let service: TestService;
+beforeAll(async () => {
+  service = await TestService.start();
+}, 60_000);
+
+afterAll(() => service[Symbol.asyncDispose](), 30_000);
+
+describe('nobody gets what is not theirs', () => {
+  let strange: Tpm;
+  let names: readonly string[];
+  let tpm: Tpm;
+  let b: TestMachine;
+  afterEach(() => service.configure('approve'));
+  beforeAll(async () => {
+    [tpm, strange] = [await service.tpm(), await service.tpm()];
+    b = await member(tpm, 'b');
+  }, 60_000);
+
+  /** Refused with this code, nothing minted, and the audit has the code: under this subject, where one is given. */
+  async function expectRefused(
+    attempt: () => Promise<unknown>,
+    want: { readonly code: string; readonly audit?: readonly [subject: string, code: string] },
+  ): Promise<void> {
+    await expect(attempt()).rejects.toEqual(coded(want.code));
+    expect(await service.nodeNames()).toEqual(names);
+    const [subject, code] = want.audit ?? [undefined, want.code];
+    await service.untilAudited(code, subject);
+  }
+
+  test('a machine that is in no inventory', async () => {
+    await service.configure('inventory');
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    await expectRefused(() => session.admitted(), {
+      code: 'join-unknown-machine',
+      audit: [d.nodeId, 'join-unknown-machine'],
+    });
+    await expectRefused(() => session.ticket(), { code: 'join-unknown-machine' });
+  });
+
+  test('a machine that nobody vouches for, under auto', async () => {
+    await service.configure('auto');
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    await expectRefused(() => session.admitted(), { code: 'join-identity-unproved' });
+  });
+
+  test('a machine whose software is another', async () => {
+    await service.configure('approve', [], { pcr7: { expected: 'ab'.repeat(32) } });
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    await expectRefused(() => session.admitted(), {
+      code: 'atls-alert-evidence-rejected',
+      audit: ['address:127.0.0.1', 'attestation-register-mismatch'],
+    });
+  });
+
+  test('evidence that was shown before', async () => {
+    const real = tpmHardware(strange);
+    const shown: Uint8Array[] = [];
+    const replaying = {
+      ...real,
+      issuer: {
+        variant: 'tpm' as const,
+        issue: async (binding: Uint8Array, signal: AbortSignal) => {
+          shown.push(await real.issuer.issue(binding, signal));
+          return shown[0] ?? new Uint8Array();
+        },
+      },
+    };
+    const d = new TestMachine(replaying);
+    using first = await d.dial(service.endpoint);
+    await first.peer;
+    using second = await d.dial(service.endpoint);
+    await expect(second.peer).rejects.toEqual(coded('atls-alert-evidence-rejected'));
+    const entry = await until(async () =>
+      (await service.auditOf('address:127.0.0.1')).find(({ code }) => String(code).startsWith('quote-')),
+    );
+    expect(entry).toMatchObject({ method: 'Attest', verdict: 'refused' });
+    expect(await service.nodeNames()).toEqual(names);
+  });
+
+  test('a machine that enrols the TPM of another one', async () => {
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    await expectRefused(() => session.admitted({}, tpmHardware(tpm)), { code: 'join-evidence-mismatch' });
+  });
+
+  test('a machine with the AK of its own and the EK of another one', async () => {
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    const [own, others] = [
+      decodeEnrolmentRequest(await tpmHardware(strange).enrolment()),
+      decodeEnrolmentRequest(await tpmHardware(tpm).enrolment()),
+    ];
+    const mixed = {
+      ...tpmHardware(strange),
+      enrolment: async () => encodeEnrolmentRequest({ ...others, attestationKey: own.attestationKey }),
+      answer: async () => new Uint8Array(32),
+    };
+    await expectRefused(() => session.admitted({}, mixed), { code: 'enrol-answer-wrong' });
+  });
+
+  test('a member’s machine under a second key, and a member’s key on another machine', async () => {
+    const second = new TestMachine(tpmHardware(tpm));
+    using session = await second.dial(service.endpoint);
+    await expectRefused(() => session.admitted(), {
+      code: 'join-identity-taken',
+      audit: [second.nodeId, 'join-identity-taken'],
+    });
+    const stolen = new TestMachine(tpmHardware(strange), b.privKey);
+    using thief = await stolen.dial(service.endpoint);
+    await expectRefused(() => thief.rejoin(), { code: 'join-identity-changed' });
+    await expectRefused(() => thief.admitted(), { code: 'join-identity-changed' });
+    using owner = await b.dial(service.endpoint);
+    expect((await owner.rejoin()).nodeName).toBe('b'); // whom none of this touches
+  });
+
+  test('a taken name, a role beyond the policy’s, a wrong clock', async () => {
+    const d = new TestMachine(tpmHardware(strange));
+    const identity = await tpmIdentity(strange);
+    using session = await d.dial(service.endpoint);
+    await service.configure('inventory', [{ identity, name: 'b' }]);
+    await expectRefused(() => session.admitted(), {
+      code: 'join-name-taken',
+      audit: [d.nodeId, 'join-name-taken'],
+    });
+    await service.configure('inventory', [{ identity, name: 'd' }]);
+    const wantedRoles = ['ConsensusMember', 'KubernetesController'];
+    await expectRefused(() => session.admitted({ wantedRoles }), {
+      code: 'join-role-denied',
+      audit: [d.nodeId, 'join-role-denied'],
+    });
+    const nowMs = BigInt(clock.nowMs() + 3_600_000);
+    await expectRefused(() => session.admitted({ nowMs }), {
+      code: 'join-clock-off',
+      audit: [d.nodeId, 'join-clock-off'],
+    });
+    const { facts } = await service.admin.getTrace({ subject: d.nodeId }, { signal: never });
+    expect(facts.find(({ name }) => name === 'clock')?.actual).toMatch(/^\+3(599|600) s$/);
+  });
+
+  test('a ticket by another key, after its time, or long after it was taken', async () => {
+    const d = new TestMachine(tpmHardware(strange));
+    using session = await d.dial(service.endpoint);
+    const admitted = session.admitted();
+    await service.asked(d.nodeId);
+    await service.approve(d.nodeId, 'd');
+    await admitted;
+    const e = new TestMachine(tpmHardware(tpm));
+    using others = await e.dial(service.endpoint);
+    await expectRefused(() => others.ticket(d.nodeId), { code: 'join-ticket-other-key' });
+    const past = (record: JoinRecord): JoinRecord => ({
+      ...record,
+      ...(record.decision === undefined ? {} : { decision: { ...record.decision, expiresMs: 1 } }),
+    });
+    await service.edit(d.nodeId, past);
+    await expectRefused(() => session.ticket(), { code: 'join-admission-expired' });
+    await service.edit(b.nodeId, past);
+    using used = await b.dial(service.endpoint);
+    await expectRefused(() => used.ticket(), { code: 'join-ticket-used' });
+  });
+
+  test('a ticket or certificates for a machine that does not show its lock', async () => {
+    const f = new TestMachine(tpmHardware(await service.tpm()));
+    using session = await f.dial(service.endpoint);
+    const admitted = session.admitted();
+    await service.asked(f.nodeId);
+    await service.approve(f.nodeId, 'f');
+    await admitted;
+    await expectRefused(() => session.ticketHere(), { code: 'join-not-locked' });
+    expect((await session.ticket()).nodeName).toBe('f');
+    names = await service.nodeNames();
+    await expectRefused(() => session.rejoin(), { code: 'join-not-locked' });
+    using locked = await f.dial(service.endpoint);
+    expect((await locked.rejoin()).nodeName).toBe('f');
+  });
+
+  test('certificates for a member that was locked again since: wiped, and its disk put back', async () => {
+    const own = await service.tpm();
+    const g = await member(own, 'g');
+    using before = await g.dial(service.endpoint);
+    expect((await before.rejoin()).nodeName).toBe('g');
+    await own.use(never, incrementLockCounter);
+    using after = await g.dial(service.endpoint);
+    await expectRefused(() => after.rejoin(), { code: 'join-locked-again' });
+    await expectRefused(() => after.ticketHere(), { code: 'join-locked-again' });
+  });
+
+  test('certificates for the copy of a member, whose TPM is behind what was seen', async () => {
+    const own = await service.tpm();
+    const h = await member(own, 'h');
+    const { identity } = await admissionOf(h.nodeId);
+    const key = records.identity.key(identity);
+    const seen = records.identity.decode(
+      key,
+      (await service.space.get(key, { signal: never }))?.value ?? new Uint8Array(),
+    );
+    expect(seen.sighting?.resetCount).toBeGreaterThan(0);
+    // The original has been restarted twice since the copy was made.
+    const sighting = seen.sighting && { ...seen.sighting, resetCount: seen.sighting.resetCount + 2 };
+    await service.write(key, records.identity.encode({ ...seen, ...(sighting && { sighting }) }));
+    using copy = await h.dial(service.endpoint);
+    await expectRefused(() => copy.rejoin(), {
+      code: 'join-machine-copied',
+      audit: [identity, 'join-machine-copied'],
+    });
+  });
+
+  /** One more, whom the refusals that follow leave alone. */
+  async function member(own: Tpm, name: string): Promise<TestMachine> {
+    const made = await service.joined(own, name);
+    names = await service.nodeNames();
+    return made;
+  }
+
+  async function admissionOf(nodeId: string) {
+    const key = records.node.key(nodeId);
+    const entry = await service.space.get(key, { signal: never });
+    const { admission } = records.node.decode(key, entry?.value ?? new Uint8Array());
+    if (admission === undefined) throw new Error('nothing on record');
+    return admission;
+  }
+
+  test('a kubelet that asks for the certificate of another node: it gets one in its own name, or none', async () => {
+    const client = generateKeyPem();
+    const csr = await createRequest(client, 'system:node:first');
+    const made = {
+      kubeletClientCsr: csr,
+      kubeletServingCsr: csr,
+      sealingPublicKey: pubKeyOf(b.sealingKeyPem),
+    };
+    const keys = { ...made, signature: b.sign(ticketKeysStatement({ nodeId: b.nodeId, ...made })) };
+    using session = await b.dial(service.endpoint);
+    const asked = { key: await session.keyProof(), address: '192.0.2.1', keys };
+    const ticket = await session.client.issueRejoinTicket(asked, { signal: never });
+    for (const pem of [ticket.kubeletClientCertificatePem, ticket.kubeletServingCertificatePem])
+      expect(new X509Certificate(pem).subject).toContain('CN=system:node:b');
+    const serving = new X509Certificate(ticket.kubeletServingCertificatePem);
+    expect(serving.subjectAltName).toBe('DNS:b, IP Address:192.0.2.1');
+    // Nor with the key of the other one, which it does not have.
+    const { nodes } = await service.curator.listNodes({}, { signal: never });
+    const others = nodes.find(({ name }) => name === 'first')?.nodeId ?? '';
+    const foreign = { ...made, signature: b.sign(ticketKeysStatement({ nodeId: others, ...made })) };
+    await expectRefused(
+      () => session.client.issueRejoinTicket({ ...asked, keys: foreign }, { signal: never }),
+      { code: 'signer-request-invalid' },
+    );
+    const joinId = { key: asked.key, joinId: others, keys };
+    await expectRefused(() => session.client.issueJoinTicket(joinId, { signal: never }), {
+      code: 'join-ticket-other-key',
+    });
+  });
+
+  test('keys that the machine did not sign, and no key at all', async () => {
+    using session = await b.dial(service.endpoint);
+    const keys = await b.ticketKeys('node-of-somebody-else');
+    const key = await session.keyProof();
+    const address = '192.0.2.1';
+    await expectRefused(() => session.client.issueRejoinTicket({ key, address, keys }, { signal: never }), {
+      code: 'signer-request-invalid',
+    });
+    const unproved = { ...key, signature: new Uint8Array(64) };
+    const good = await b.ticketKeys();
+    await expectRefused(
+      () => session.client.issueRejoinTicket({ key: unproved, address, keys: good }, { signal: never }),
+      { code: 'join-key-unproved' },
+    );
+  });
+});
