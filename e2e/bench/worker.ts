@@ -19,6 +19,9 @@ export async function runWorkerBench(rounds = ROUNDS): Promise<readonly BenchRes
     theirs.push(hand.programsMs + hand.imagesMs + hand.untilReadyMs);
     prepared.push(hand.imagesMs + hand.untilReadyMs);
     ours.push(await place.ours(1));
+    process.stderr.write(
+      `round ${round + 1}: ours ${seconds(ours.at(-1) ?? NaN)}, by hand ${seconds(theirs.at(-1) ?? NaN)}\n`,
+    );
   }
   await place.removeTheirs();
   const idle = await measureIdle(await place.find('n2'), place.signal, 'worker');
