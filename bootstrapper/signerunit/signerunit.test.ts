@@ -48,3 +48,23 @@ test('a key that comes or changes restarts it; nothing new does not', async () =
   await unit.start(config, signal);
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(2);
 });
+
+test('it is looked after: ended for good, it is started again by the fifth look, and the looks between ask systemd nothing', async () => {
+  const { units, unit } = await create();
+  await unit.start(config, signal);
+  await units.stop(SIGNER_UNIT);
+  const before = units.moves.length;
+  for (let look = 0; look < 4; look++) await unit.start(config, signal);
+  expect(units.moves).toHaveLength(before);
+  await unit.start(config, signal);
+  expect(units.moves.slice(before)).toContainEqual(expect.stringMatching(/^start/));
+});
+
+test('stopped with its role, it is started at once when the role comes back', async () => {
+  const { units, unit } = await create();
+  await unit.start(config, signal);
+  await unit.stop(signal);
+  const before = units.moves.length;
+  await unit.start(config, signal);
+  expect(units.moves.slice(before)).toContainEqual(expect.stringMatching(/^start/));
+});
