@@ -23,6 +23,7 @@ class FakeCurator implements Curators {
   dials = 0;
   open = 0;
   failing = false;
+  mute = false;
 
   async use<T>(
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
@@ -62,7 +63,7 @@ class FakeCurator implements Curators {
   async *#answer(beats: AsyncIterable<unknown>): AsyncGenerator<{ intervalMs: bigint }> {
     for await (const _ of beats) {
       this.beats++;
-      yield { intervalMs: 5000n };
+      if (!this.mute) yield { intervalMs: 5000n };
     }
   }
 }
@@ -186,5 +187,16 @@ describe('the statuspush worker', () => {
     expect(first).toBe(1);
     expect(curator.beats).toBeGreaterThanOrEqual(6);
     expect(curator.beats).toBeLessThanOrEqual(8);
+  });
+
+  test('leaves a curator that takes beats and answers none, while its lease still runs', async () => {
+    const { values, curator, clock, worker } = create();
+    curator.mute = true;
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(curator.dials).toBe(1);
+    await clock.advance(8_000);
+    expect(curator.dials).toBeGreaterThan(1);
   });
 });

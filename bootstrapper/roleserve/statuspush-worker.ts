@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { childSignal } from '../../internal/cleanup/index.ts';
+import { childSignal, withTimeout } from '../../internal/cleanup/index.ts';
 import { combine, map, type Readable, type Watcher } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -14,6 +14,8 @@ const LOOK_MS = 5_000;
 const PUSH_MS = 10_000;
 /** The curator's first answer brings the interval; until then a short one does no harm. */
 const FIRST_BEAT_MS = 1_000;
+/** A curator that takes beats and answers none may have lost them: another one is asked before this node counts as silent. */
+const ANSWER_MS = 5_000;
 
 type Status = MessageInitShape<typeof NodeStatusSchema>;
 
@@ -87,7 +89,13 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const beating = async (): Promise<never> => {
     let intervalMs = FIRST_BEAT_MS;
     const beats = beatOn(() => intervalMs, clock, signal);
-    for await (const answer of client.heartbeat(beats, { signal })) intervalMs = Number(answer.intervalMs);
+    const answers = client.heartbeat(beats, { signal })[Symbol.asyncIterator]();
+    const next = (): ReturnType<typeof answers.next> =>
+      withTimeout({ what: `beating to ${endpoint}`, ms: intervalMs + ANSWER_MS, clock, signal }, () =>
+        answers.next(),
+      );
+    for (let answer = await next(); answer.done !== true; answer = await next())
+      intervalMs = Number(answer.value.intervalMs);
     throw new Error(`the heartbeat stream to ${endpoint} ended`);
   };
   await Promise.race([looking(), beating()]);

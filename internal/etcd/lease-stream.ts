@@ -1,5 +1,6 @@
 import { createClient } from '../rpc/index.ts';
 import { EtcdError, etcdError } from './errors.ts';
+import { childSignal, type ChildSignal } from '../cleanup/index.ts';
 import type { EtcdConnection } from './connection.ts';
 import { Lease } from './proto/gen/etcdserverpb_pb.js';
 
@@ -18,16 +19,17 @@ interface Beat {
  * etcd answers in the order of the requests on a stream, per lease.
  */
 export class LeaseStream implements Disposable {
-  readonly #connection: EtcdConnection;
+  readonly #connection: Connection;
   readonly #closed = new AbortController();
   #toSend: Beat[] = [];
   #sent = new Map<bigint, Beat[]>();
   #wake = Promise.withResolvers<void>();
-  #running = false;
+  /** Ends the stream that is open now. */
+  #stream: ChildSignal | undefined;
   readonly #waiting = new Set<Beat>();
   #sweeping = false;
 
-  constructor(connection: EtcdConnection) {
+  constructor(connection: Connection) {
     this.#connection = connection;
   }
 
@@ -46,7 +48,7 @@ export class LeaseStream implements Disposable {
     const beat = { leaseId, answer, timeoutMs, untilMs };
     this.#toSend.push(beat);
     this.#wake.resolve();
-    if (!this.#running) void this.#run();
+    if (this.#stream === undefined) void this.#run();
     return this.#bounded(beat, signal);
   }
 
@@ -63,7 +65,10 @@ export class LeaseStream implements Disposable {
     }
   }
 
-  /** For as long as anybody waits. */
+  /**
+   * For as long as anybody waits. A stream that answers one beat too late is given up, or one that died without a word
+   * would take every later beat too.
+   */
   async #sweep(): Promise<void> {
     const { clock } = this.#connection;
     this.#sweeping = true;
@@ -74,6 +79,7 @@ export class LeaseStream implements Disposable {
           if (untilMs > clock.monotonicMs()) continue;
           const late = `keeping a lease alive: no answer within ${timeoutMs} ms`;
           answer.reject(new EtcdError('etcd-unavailable', late));
+          this.#stream?.abort(new EtcdError('etcd-unavailable', late));
         }
       }
     } catch (error) {
@@ -84,11 +90,12 @@ export class LeaseStream implements Disposable {
   }
 
   async #run(): Promise<void> {
-    this.#running = true;
+    using stream = childSignal(this.#closed.signal);
+    this.#stream = stream;
     const channel = this.#connection.channel;
     try {
-      const answers = createClient(Lease, channel).leaseKeepAlive(this.#requests(), {
-        signal: this.#closed.signal,
+      const answers = createClient(Lease, channel).leaseKeepAlive(this.#requests(stream.signal), {
+        signal: stream.signal,
         headers: { hasleader: 'true' },
       });
       for await (const { id, ttlSeconds } of answers) {
@@ -99,13 +106,14 @@ export class LeaseStream implements Disposable {
       throw new EtcdError('etcd-unavailable', 'keeping leases alive: the member ended the stream');
     } catch (error) {
       this.#connection.leave(channel);
-      this.#running = false;
+      this.#stream = undefined;
+      stream.abort(error);
       this.#fail(etcdError('keeping leases alive', error));
     }
   }
 
-  async *#requests() {
-    while (this.#running && !this.#closed.signal.aborted) {
+  async *#requests(stream: AbortSignal) {
+    while (!stream.aborted) {
       for (const beat of this.#toSend.splice(0)) {
         const waiting = this.#sent.get(beat.leaseId);
         if (waiting === undefined) this.#sent.set(beat.leaseId, [beat]);
@@ -126,3 +134,5 @@ export class LeaseStream implements Disposable {
     for (const beat of waiting) beat.answer.reject(error);
   }
 }
+
+type Connection = Pick<EtcdConnection, 'channel' | 'clock' | 'leave'>;
