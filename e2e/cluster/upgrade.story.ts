@@ -12,7 +12,7 @@ const NEWER = '99.0.0';
 const DIST = join(import.meta.dirname, '../../dist');
 /** All that an upgrade of the agent must leave alone, by the name of its process. */
 const WORKLOADS =
-  'etcd kube-apiserver kube-controller-manager kube-scheduler kubelet containerd kube-proxy coredns flanneld hello';
+  'etcd kube-apiserver kube-controller-manager kube-scheduler kubelet containerd kube-proxy coredns flanneld web';
 
 /** The agent's package as the next release would bring it: other programs, a higher version. */
 async function newerPackage(bench: Bench): Promise<string> {
@@ -39,7 +39,8 @@ const processes = (node: NodeShell): Promise<string> =>
 const mainPid = (node: NodeShell, unit: string): Promise<string> =>
   node.run('systemctl', 'show', '--property', 'MainPID', '--value', unit);
 
-async function upgrade(story: TestContext, bench: Bench, name: string, newer: string): Promise<void> {
+/** Answers which processes it has compared. */
+async function upgrade(story: TestContext, bench: Bench, name: string, newer: string): Promise<string> {
   const node = new NodeShell(bench, NAME, name);
   const machine = await (await bench.cluster(NAME)).node(name);
   await copyFile(newer, join(machine.paths.data, 'cluster/newer.deb'));
@@ -55,6 +56,7 @@ async function upgrade(story: TestContext, bench: Bench, name: string, newer: st
   );
   assert.match(await node.run('dpkg-query', '--show', 'cluster-agent'), new RegExp(NEWER));
   assert.equal(await processes(node), before);
+  return before;
 }
 
 await test('the agent is upgraded on every node, and no workload notices', async (story) => {
@@ -68,10 +70,24 @@ await test('the agent is upgraded on every node, and no workload notices', async
   const services = ['cluster-joinservice', 'cluster-signer'];
   const before = await Promise.all(services.map((unit) => mainPid(first, unit)));
 
+  const compared: string[] = [];
   for (const name of ['n1', 'n2'])
-    await story.test(`${name}: etcd, Kubernetes and pods are the same processes as before`, (step) =>
-      upgrade(step, bench, name, newer),
+    await story.test(`${name}: etcd, Kubernetes and pods are the same processes as before`, async (step) => {
+      compared.push(await upgrade(step, bench, name, newer));
+    });
+
+  await story.test('every kind of them was among those compared', () => {
+    const names = new Set(
+      compared
+        .join('\n')
+        .split('\n')
+        .map((line) => line.split(' ')[0]),
     );
+    assert.deepEqual(
+      WORKLOADS.split(' ').filter((name) => !names.has(name)),
+      [],
+    );
+  });
 
   await story.test('the join service and the signer run the new programs', async () => {
     const after = await Promise.all(services.map((unit) => mainPid(first, unit)));
