@@ -21,7 +21,10 @@ export interface UnitStatus {
 
 /** Long-lived processes as systemd units: written, started and stopped by the agent, outliving it. */
 export interface UnitPort {
-  /** Writes the unit file, or a drop-in as "UNIT.d/NAME.conf", when it differs; answers whether it did. */
+  /**
+   * Writes the unit file, or a drop-in as "UNIT.d/NAME.conf", when it differs. Answers whether the unit has yet to be
+   * started or restarted with what is written: also when an earlier life wrote it and was killed before it came to that.
+   */
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
   /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
@@ -45,20 +48,25 @@ export class SystemdUnits implements UnitPort {
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_FOLDER}/${unit}`;
     const found = await this.#files.read(path, MAX_UNIT_BYTES);
-    if (found !== undefined && Buffer.from(found).toString('utf8') === content) return false;
+    const isWritten = found !== undefined && Buffer.from(found).toString('utf8') === content;
+    if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
-    await this.#files.writeAtomic(path, content, { mode: 0o644 });
+    await this.#files.writeAtomic(pendingPath(unit), '');
+    if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
     await this.#systemctl(['daemon-reload'], START_MS, signal);
+    if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // nobody starts a drop-in
     return true;
   }
 
   async start(unit: string, signal: AbortSignal, options: { readonly enable?: boolean } = {}): Promise<void> {
     if (options.enable === true) await this.#systemctl(['enable', '--quiet', unit], START_MS, signal);
     await this.#orLog('starting', unit, signal, () => this.#systemctl(['start', unit], START_MS, signal));
+    await this.#files.remove(pendingPath(unit));
   }
 
   async restart(unit: string, signal: AbortSignal): Promise<void> {
     await this.#orLog('restarting', unit, signal, () => this.#systemctl(['restart', unit], START_MS, signal));
+    await this.#files.remove(pendingPath(unit));
   }
 
   async stop(unit: string, signal: AbortSignal): Promise<void> {
@@ -138,4 +146,14 @@ export class SystemdUnits implements UnitPort {
       });
     }
   }
+}
+
+/** There while what is written is not yet what runs. systemd takes no file for a unit whose name begins with a dot. */
+function pendingPath(unit: string): string {
+  const slash = unit.lastIndexOf('/') + 1;
+  return `${UNIT_FOLDER}/${unit.slice(0, slash)}.${unit.slice(slash)}.pending`;
+}
+
+function isDropIn(unit: string): boolean {
+  return unit.includes('/');
 }

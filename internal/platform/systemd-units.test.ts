@@ -1,0 +1,60 @@
+import { describe, expect, test } from '@jest/globals';
+import type { CommandRunner } from '../exec/index.ts';
+import { FakeCommands, MemoryFiles } from '../testing/index.ts';
+import { SystemdUnits } from './systemd-units.ts';
+
+const signal = new AbortController().signal;
+const UNIT = 'cluster-signer.service';
+const PATH = `/etc/systemd/system/${UNIT}`;
+
+async function create() {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc/systemd/system');
+  return { files, units: new SystemdUnits({ files, commands: new FakeCommands() }) };
+}
+
+/** Killed before the command that matches; what was written stays. */
+function killedBefore(verb: string): CommandRunner {
+  const commands = new FakeCommands();
+  return {
+    run: (command) =>
+      command.argv.includes(verb) ? Promise.reject(new Error('killed')) : commands.run(command),
+  };
+}
+
+describe('SystemdUnits', () => {
+  test('install() tells what is new, and nothing once it runs', async () => {
+    const { units } = await create();
+    expect(await units.install(UNIT, 'one', signal)).toBe(true);
+    await units.start(UNIT, signal);
+    expect(await units.install(UNIT, 'one', signal)).toBe(false);
+    expect(await units.install(UNIT, 'two', signal)).toBe(true);
+    await units.restart(UNIT, signal);
+    expect(await units.install(UNIT, 'two', signal)).toBe(false);
+  });
+
+  test.each(['daemon-reload', 'restart'])(
+    'killed before its %s, what is written is still to come into force in the next life',
+    async (verb) => {
+      const { files, units } = await create();
+      await units.install(UNIT, 'one', signal);
+      await units.start(UNIT, signal);
+      const dying = new SystemdUnits({ files, commands: killedBefore(verb) });
+      const life = async (): Promise<void> => {
+        await dying.install(UNIT, 'two', signal);
+        await dying.restart(UNIT, signal);
+      };
+      await expect(life()).rejects.toThrow();
+      expect(Buffer.from((await files.read(PATH, 10)) ?? []).toString()).toBe('two');
+      expect(await units.install(UNIT, 'two', signal)).toBe(true);
+      await units.restart(UNIT, signal);
+      expect(await units.install(UNIT, 'two', signal)).toBe(false);
+    },
+  );
+
+  test('a drop-in is in force once systemd has read it', async () => {
+    const { units } = await create();
+    expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);
+    expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(false);
+  });
+});
