@@ -39,8 +39,10 @@ export async function runEtcd(
   const { layout, etcdBinary, stateDir } = run;
   const written = buildEtcdConfig(run.settings, layout);
   const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
-  const changed = found === undefined || Buffer.from(found).toString('utf8') !== written;
-  if (changed) await files.writeAtomic(layout.configFile, written);
+  if (found === undefined || Buffer.from(found).toString('utf8') !== written) {
+    await units.outdate(ETCD_UNIT); // also for the next life, should this one end before the restart
+    await files.writeAtomic(layout.configFile, written);
+  }
   await commands.run({
     argv: ['systemd-sysusers', '--inline', `u ${ETCD_USER} - "etcd (cluster)" /nonexistent`],
     timeoutMs: 20_000,
@@ -52,9 +54,9 @@ export async function runEtcd(
     signal,
   });
   const unit = buildEtcdUnit({ etcdBinary, stateDir, layout });
-  const unitChanged = await units.install(ETCD_UNIT, unit, signal);
+  const changed = await units.install(ETCD_UNIT, unit, signal);
   const { active } = await units.status(ETCD_UNIT, signal);
-  if (active === 'active' && (changed || unitChanged)) {
+  if (active === 'active' && changed) {
     log.info('restarting etcd with a new configuration');
     await units.restart(ETCD_UNIT, signal);
   } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
@@ -88,6 +90,7 @@ export async function connectAsRoot(
 /** What consensus needs of systemd; `internal/platform` has it. */
 export interface ConsensusUnits {
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
+  outdate(unit: string): Promise<void>;
   start(unit: string, signal: AbortSignal): Promise<void>;
   restart(unit: string, signal: AbortSignal): Promise<void>;
   stop(unit: string, signal: AbortSignal): Promise<void>;

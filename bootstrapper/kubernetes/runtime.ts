@@ -29,13 +29,14 @@ export async function startContainerRuntime(
   }
   const config = buildContainerdConfig({ pauseImage, host: options.host });
   const found = await ports.files.read(PATHS.containerdConfig, 64 * 1024);
-  const changed = found === undefined || Buffer.from(found).toString('utf8') !== config;
   await ports.files.makeDirectory('/etc/containerd', 0o755);
-  if (changed) await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
+  if (found === undefined || Buffer.from(found).toString('utf8') !== config) {
+    await ports.units.outdate(CONTAINERD_UNIT); // also for the next life, should this one end before the restart
+    await ports.files.writeAtomic(PATHS.containerdConfig, config, { mode: 0o644 });
+  }
   await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);
-  const changedUnit = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
+  const changed = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
   const { active } = await ports.units.status(CONTAINERD_UNIT, options.signal);
-  if (active === 'active' && (changed || changedUnit))
-    await ports.units.restart(CONTAINERD_UNIT, options.signal);
+  if (active === 'active' && changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
   else await ports.units.start(CONTAINERD_UNIT, options.signal);
 }

@@ -52,6 +52,17 @@ describe('SystemdUnits', () => {
     },
   );
 
+  test('outdate() says that it has yet to be started or restarted, also to the next life', async () => {
+    const { files, units } = await create();
+    await units.install(UNIT, 'one', signal);
+    await units.start(UNIT, signal);
+    await units.outdate(UNIT);
+    const next = new SystemdUnits({ files, commands: new FakeCommands() });
+    expect(await next.install(UNIT, 'one', signal)).toBe(true);
+    await next.restart(UNIT, signal);
+    expect(await next.install(UNIT, 'one', signal)).toBe(false);
+  });
+
   test('a drop-in is in force once systemd has read it', async () => {
     const { units } = await create();
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);

@@ -26,6 +26,11 @@ export interface UnitPort {
    * started or restarted with what is written: also when an earlier life wrote it and was killed before it came to that.
    */
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
+  /**
+   * To be called before a file is written that the unit reads when it starts: from here on `install` answers that it has
+   * yet to be started or restarted, in later lives too.
+   */
+  outdate(unit: string): Promise<void>;
   /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
   restart(unit: string, signal: AbortSignal): Promise<void>;
@@ -51,11 +56,15 @@ export class SystemdUnits implements UnitPort {
     const isWritten = found !== undefined && Buffer.from(found).toString('utf8') === content;
     if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
-    await this.#files.writeAtomic(pendingPath(unit), '');
+    await this.outdate(unit);
     if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
     await this.#systemctl(['daemon-reload'], START_MS, signal);
     if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // nobody starts a drop-in
     return true;
+  }
+
+  async outdate(unit: string): Promise<void> {
+    await this.#files.writeAtomic(pendingPath(unit), '');
   }
 
   async start(unit: string, signal: AbortSignal, options: { readonly enable?: boolean } = {}): Promise<void> {

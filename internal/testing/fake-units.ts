@@ -10,20 +10,27 @@ export class FakeUnits implements UnitPort {
   readonly logs = new Map<string, readonly string[]>();
   /** How often a unit has restarted by itself. */
   readonly restarts = new Map<string, number>();
+  readonly #outdated = new Set<string>();
 
   async install(unit: string, content: string): Promise<boolean> {
     const changed = this.installed.get(unit) !== content;
     this.installed.set(unit, content);
-    return changed;
+    return changed || this.#outdated.has(unit);
+  }
+
+  async outdate(unit: string): Promise<void> {
+    this.#outdated.add(unit);
   }
 
   async start(unit: string): Promise<void> {
+    this.#outdated.delete(unit);
     if (this.active.has(unit)) return;
     this.moves.push(`start ${unit}`);
     this.active.add(unit);
   }
 
   async restart(unit: string): Promise<void> {
+    this.#outdated.delete(unit);
     this.moves.push(`restart ${unit}`);
     this.active.add(unit);
   }

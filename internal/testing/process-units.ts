@@ -10,20 +10,27 @@ export class ProcessUnits implements AsyncDisposable {
   /** Every start, restart and stop, in order. */
   readonly moves: string[] = [];
   readonly #running = new Map<string, ChildProcess>();
+  readonly #outdated = new Set<string>();
 
   async install(unit: string, content: string): Promise<boolean> {
     const changed = this.installed.get(unit) !== content;
     this.installed.set(unit, content);
-    return changed;
+    return changed || this.#outdated.has(unit);
+  }
+
+  async outdate(unit: string): Promise<void> {
+    this.#outdated.add(unit);
   }
 
   async start(unit: string): Promise<void> {
     this.moves.push(`start ${unit}`);
+    this.#outdated.delete(unit);
     this.#spawn(unit);
   }
 
   async restart(unit: string): Promise<void> {
     this.moves.push(`restart ${unit}`);
+    this.#outdated.delete(unit);
     await this.kill(unit);
     this.#spawn(unit);
   }

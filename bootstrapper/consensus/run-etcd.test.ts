@@ -1,0 +1,57 @@
+import { expect, test } from '@jest/globals';
+import type { FilePort } from '../../internal/file/index.ts';
+import { SystemdUnits } from '../../internal/platform/index.ts';
+import {
+  FakeCommands,
+  FaultyFiles,
+  MemoryFiles,
+  createMemoryLogger,
+  SimulatedCrash,
+} from '../../internal/testing/index.ts';
+import { ETCD_PORTS } from './etcd-unit.ts';
+import { consensusLayout } from './layout.ts';
+import { runEtcd } from './run-etcd.ts';
+
+const signal = new AbortController().signal;
+const stateDir = '/var/lib/cluster';
+const layout = consensusLayout(stateDir);
+const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
+
+function run(files: FilePort, quotaBytes: number): Promise<void> {
+  const settings = {
+    ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
+    ...{ ports: ETCD_PORTS, quotaBytes, origin: { kind: 'first' } as const },
+  };
+  const units = new SystemdUnits({ files, commands });
+  return runEtcd(
+    { files, commands, units, log: createMemoryLogger().log },
+    { settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd' },
+    signal,
+  );
+}
+
+function restarts(): number {
+  return commands.runs.filter((argv) => argv[1] === 'restart').length;
+}
+
+test('killed after any write, etcd is restarted for its new configuration, once', async () => {
+  for (let point = 0, isOver = false; !isOver; point++) {
+    const disk = new MemoryFiles();
+    for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+    await run(disk, 1024);
+    const before = restarts();
+    const dying = new FaultyFiles(disk, { point, fault: 'crash-after' });
+    isOver = await run(dying, 2048).then(
+      () => true,
+      (error: unknown) => {
+        if (!(error instanceof SimulatedCrash)) throw error;
+        return false;
+      },
+    );
+    await run(disk, 2048);
+    const restartedAfter = restarts();
+    expect({ point, restarted: restartedAfter > before }).toEqual({ point, restarted: true });
+    await run(disk, 2048);
+    expect(restarts()).toBe(restartedAfter);
+  }
+});
