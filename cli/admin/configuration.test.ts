@@ -152,16 +152,16 @@ describe('cluster config apply', () => {
   });
 });
 
-describe('cluster config edit', () => {
-  const editor = (shared: Awaited<ReturnType<typeof createShared>>, change: (text: string) => string) => ({
-    runAttached: async ({ argv }: { readonly argv: readonly string[] }) => {
-      const path = argv.at(-1) ?? '';
-      const text = Buffer.from((await shared.files.read(path, 1e6)) ?? '').toString('utf8');
-      await shared.files.writeAtomic(path, change(text));
-      return 0;
-    },
-  });
+const editor = (shared: Awaited<ReturnType<typeof createShared>>, change: (text: string) => string) => ({
+  runAttached: async ({ argv }: { readonly argv: readonly string[] }) => {
+    const path = argv.at(-1) ?? '';
+    const text = Buffer.from((await shared.files.read(path, 1e6)) ?? '').toString('utf8');
+    await shared.files.writeAtomic(path, change(text));
+    return 0;
+  },
+});
 
+describe('cluster config edit', () => {
   test('takes over what was edited and keeps what others changed while the editor was open', async () => {
     await using shared = await createShared();
     const runs = editor(shared, (text) => {
@@ -181,6 +181,74 @@ describe('cluster config edit', () => {
     await expect(runConfigEdit(shared.owner, slip)).rejects.toMatchObject({ code: 'config-invalid' });
     const mend = editor(shared, (text) => text.replace('policy: everybody', 'policy: auto'));
     await runConfigEdit(shared.owner, mend);
+    expect(shared.document().join.policy).toBe('auto');
+  });
+});
+
+describe('a configuration that this version can not read', () => {
+  /** Written by a version that knows more, past the curator. */
+  const createBroken = async () => {
+    const shared = await createShared();
+    shared.others((document) => (document['jion'] = { policy: 'auto\u001b[2J' }));
+    return shared;
+  };
+
+  test('is shown as it is stored, with the reason, and steers no terminal', async () => {
+    await using shared = await createBroken();
+    await runConfigShow(shared.owner);
+    const [record] = shared.owner.host.records;
+    const text = record?.kind === 'result' ? record.text : '';
+    expect(text).toContain('# Revision 6, by operator:bob');
+    expect(text).toContain('jion:');
+    expect(text).toContain('policy: "auto');
+    expect(text).not.toContain('\u001b');
+    expect(shared.owner.host.answered).toMatchObject({
+      stored: shared.now.text,
+      problem: expect.stringContaining('jion'),
+    });
+  });
+
+  test('of which not even the form can be told is shown all the same', async () => {
+    await using shared = await createShared();
+    shared.now.text = 'version: [1';
+    await runConfigShow(shared.owner);
+    const [record] = shared.owner.host.records;
+    expect(record?.kind === 'result' ? record.text : '').toMatch(/\nversion: \[1$/);
+  });
+
+  test('is replaced as a whole by who has seen it, and by nobody else', async () => {
+    await using shared = await createBroken();
+    const broken = shared.now.text;
+    for (const onto of [undefined, shared.now.revision - 1n])
+      await expect(shared.apply(onto === undefined ? {} : { onto })).rejects.toMatchObject({
+        code: 'manage-config-unreadable',
+      });
+    await shared.apply({ onto: shared.now.revision, dryRun: true });
+    expect(shared.now.text).toBe(broken);
+    await shared.apply({ onto: shared.now.revision });
+    expect(shared.document()).not.toHaveProperty('jion');
+    expect(shared.document().join.policy).toBe('approve');
+  });
+
+  test('is mended in an editor', async () => {
+    await using shared = await createBroken();
+    await runConfigEdit(
+      shared.owner,
+      editor(shared, (text) => text.replace(/^jion:\n.*\n/m, '')),
+    );
+    expect(shared.document()).not.toHaveProperty('jion');
+  });
+
+  test('that somebody else mends meanwhile is not overwritten by an edit', async () => {
+    await using shared = await createBroken();
+    const late = editor(shared, (text) => {
+      shared.others((document) => {
+        delete document['jion'];
+        document.join.policy = 'auto';
+      });
+      return text.replace(/^jion:\n.*\n/m, '');
+    });
+    await expect(runConfigEdit(shared.owner, late)).rejects.toMatchObject({ code: 'manage-config-base' });
     expect(shared.document().join.policy).toBe('auto');
   });
 });

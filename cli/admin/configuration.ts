@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { stringify } from 'yaml';
 import {
   canonicalJson,
   clusterPartOf,
@@ -7,7 +6,6 @@ import {
   MAX_CONFIG_BYTES,
   mergeThreeWay,
   parseClusterConfig,
-  parseClusterPart,
   placeOf,
   type Conflict,
   type Json,
@@ -20,6 +18,7 @@ import type { CommandContext } from '../app/command.ts';
 import { printable, readMember } from '../cluster/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readApplied, saveApplied } from './applied.ts';
+import { readInForce, renderInForce, type InForce } from './configuration-in-force.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
 
@@ -27,27 +26,11 @@ import { AdminError } from './errors.ts';
 const TRIES = 5;
 const MAX_SHOWN = 60;
 
-interface Current {
-  readonly document: Json;
-  readonly revision: bigint;
-  readonly updatedMs: number;
-  readonly updatedBy: string;
-}
-
 /** A file that somebody wrote, and what in it concerns the cluster. */
 interface Mine {
   readonly path: string;
   readonly text: string;
   readonly document: Json;
-}
-
-/** `cluster config show`: what is in force, who put it there and when. */
-export async function runConfigShow(context: CommandContext): Promise<void> {
-  const current = await readCurrent(context);
-  const { document, revision, updatedMs, updatedBy } = current;
-  context.host.result({ revision, updatedMs, updatedBy, configuration: document }, () =>
-    renderCurrent(current).trimEnd(),
-  );
 }
 
 export interface ApplyOptions {
@@ -65,14 +48,12 @@ export async function runConfigApply(context: CommandContext, options: ApplyOpti
   const applied = await readApplied(context.ports.files, member);
   const done = await applyMerged(context, mine, {
     dryRun: options.dryRun,
+    replaces: options.onto,
     baseFor: (current) => {
       if (options.onto === current.revision) return current.document;
       if (applied !== undefined) return applied;
       if (!current.updatedBy.startsWith('operator:')) return current.document; // as the init left it
-      throw new AdminError(
-        'manage-config-base',
-        `applying ${mine.path}: ${printable(current.updatedBy)} changed the configuration, last at revision ${current.revision}`,
-      );
+      throw unknownBase(mine, current);
     },
   });
   if (!options.dryRun) await saveApplied(context.ports.files, member, mine.document);
@@ -85,9 +66,9 @@ export async function runConfigEdit(
   processes: Pick<ProcessPort, 'runAttached'>,
 ): Promise<void> {
   const { ports, env, signal, paths } = context;
-  const start = await readCurrent(context);
+  const start = await readInForce(context);
   const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
-  await ports.files.createExclusive(path, renderCurrent(start), { mode: 0o600 }); // or an earlier edit goes on
+  await ports.files.createExclusive(path, renderInForce(start), { mode: 0o600 }); // or an earlier edit goes on
   const editor = (env['VISUAL'] ?? env['EDITOR'] ?? 'vi').split(' ').filter((word) => word !== '');
   const known = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const exit = await processes.runAttached({
@@ -98,7 +79,14 @@ export async function runConfigEdit(
   if (exit !== 0)
     throw new AdminError('manage-flag-invalid', `editing ${path}: ${editor.join(' ')} ended with ${exit}`);
   const mine = await readMine(context, path);
-  const done = await applyMerged(context, mine, { dryRun: false, baseFor: () => start.document });
+  const done = await applyMerged(context, mine, {
+    dryRun: false,
+    replaces: start.document === undefined ? start.revision : undefined,
+    baseFor: (current) => {
+      if (start.document === undefined) throw unknownBase(mine, current); // somebody else has mended it meanwhile
+      return start.document;
+    },
+  });
   await ports.files.remove(path);
   report(context, done, false);
 }
@@ -108,18 +96,21 @@ interface Applied {
   readonly changes: readonly JsonPath[];
 }
 
-async function applyMerged(
-  context: CommandContext,
-  mine: Mine,
-  options: { readonly dryRun: boolean; readonly baseFor: (current: Current) => Json },
-): Promise<Applied> {
+interface Merging {
+  readonly dryRun: boolean;
+  /** The revision that may be replaced as a whole should this program not be able to read it: somebody has seen it. */
+  readonly replaces: bigint | undefined;
+  readonly baseFor: (current: Readable) => Json;
+}
+
+type Readable = InForce & { readonly document: Json };
+
+async function applyMerged(context: CommandContext, mine: Mine, options: Merging): Promise<Applied> {
   let base: Json | undefined;
   for (let tries = 1; ; tries++) {
-    const current = await readCurrent(context);
-    base ??= options.baseFor(current); // what others do from now on is theirs
-    const merge = mergeThreeWay({ base, mine: mine.document, current: current.document });
-    refuse(mine, current, merge);
-    const { changes, merged } = merge;
+    const current = await readInForce(context);
+    if (isReadable(current)) base ??= options.baseFor(current); // what others do from now on is theirs
+    const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
     if (options.dryRun || changes.length === 0) return { revision: current.revision, changes };
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
@@ -133,8 +124,36 @@ async function applyMerged(
   }
 }
 
+/** What is to be in force; of a document that can't be read nothing can be kept. */
+function merging(
+  mine: Mine,
+  current: InForce,
+  { base, replaces }: { readonly base: Json | undefined; readonly replaces: bigint | undefined },
+): Pick<Merge, 'changes' | 'merged'> {
+  if (isReadable(current) && base !== undefined) {
+    const merge = mergeThreeWay({ base, mine: mine.document, current: current.document });
+    refuse(mine, current, merge);
+    return merge;
+  }
+  if (replaces === current.revision) return { changes: [[]], merged: mine.document };
+  throw new AdminError('manage-config-unreadable', `applying ${mine.path} to revision ${current.revision}`, {
+    cause: current.problem,
+  });
+}
+
+function isReadable(current: InForce): current is Readable {
+  return current.document !== undefined;
+}
+
+function unknownBase(mine: Mine, current: InForce): AdminError {
+  return new AdminError(
+    'manage-config-base',
+    `applying ${mine.path}: ${printable(current.updatedBy)} changed the configuration, last at revision ${current.revision}`,
+  );
+}
+
 /** Fixed places before conflicts: they can't be resolved by choosing. */
-function refuse(mine: Mine, current: Current, { conflicts, merged }: Merge): void {
+function refuse(mine: Mine, current: Readable, { conflicts, merged }: Merge): void {
   const fixed = fixedDifferences(current.document, merged);
   if (fixed.length > 0)
     throw new AdminError('manage-config-fixed', `applying ${mine.path}:\n${linesOf(mine, fixed, nameOf)}`, {
@@ -172,28 +191,12 @@ function short(value: Json | undefined): string {
   return printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
 }
 
-async function readCurrent(context: CommandContext): Promise<Current> {
-  const answer = await ask(context, (curator, call) => curator.getConfiguration({}, call));
-  const text = Buffer.from(answer.document).toString('utf8');
-  return {
-    document: parseClusterPart(text, 'the configuration of the cluster'),
-    revision: answer.revision,
-    updatedMs: Number(answer.updatedMs),
-    updatedBy: answer.updatedBy,
-  };
-}
-
 async function readMine(context: CommandContext, path: string): Promise<Mine> {
   const raw = await context.ports.files.read(path, MAX_CONFIG_BYTES);
   if (raw === undefined)
     throw new AdminError('manage-flag-invalid', `reading ${path}: there is no such file`);
   const text = Buffer.from(raw).toString('utf8');
   return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
-}
-
-function renderCurrent({ document, revision, updatedMs, updatedBy }: Current): string {
-  const when = new Date(updatedMs).toISOString();
-  return `# Revision ${revision}, by ${printable(updatedBy)} at ${when}\n${stringify(document, { lineWidth: 0 })}`;
 }
 
 function report(context: CommandContext, { revision, changes }: Applied, dryRun: boolean): void {

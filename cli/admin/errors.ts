@@ -38,6 +38,14 @@ export const adminErrors = defineErrors({
       'Somebody has changed the configuration of the cluster since its init, and this workspace has not applied one yet: it is not known which revision this file was made from. Nothing was changed.',
     fix: 'Compare the file with `cluster config show`, write into it what it lacks, then run `cluster config apply --onto REVISION` with the revision that was shown.',
   },
+  'manage-config-unreadable': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The configuration that the cluster keeps can not be read by this version: it was written by another one or past the curator. It can only be replaced as a whole. Nothing was changed.',
+    fix: 'See it with `cluster config show`, write what is to stay of it into the file, then run `cluster config apply --onto REVISION` with the revision that was shown; or use `cluster config edit`.',
+  },
   'manage-config-conflict': {
     fault: 'operator',
     exit: 'precondition',

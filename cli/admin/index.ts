@@ -6,7 +6,8 @@ export { runAuditExport, runAuditList, runAuditVerify, type AuditFilter } from '
 export { runCloudInit, type CloudInitOptions } from './cloud-init.ts';
 export { runCollateralHandOn } from './collateral-hand-on.ts';
 export { runCollateralShow } from './collateral-show.ts';
-export { runConfigApply, runConfigEdit, runConfigShow, type ApplyOptions } from './configuration.ts';
+export { runConfigShow } from './configuration-in-force.ts';
+export { runConfigApply, runConfigEdit, type ApplyOptions } from './configuration.ts';
 export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { AdminError, adminErrors, type AdminErrorCode } from './errors.ts';
 export { runExplainJoin } from './explain.ts';

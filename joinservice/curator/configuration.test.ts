@@ -116,15 +116,26 @@ describe('updateConfiguration()', () => {
     expect(await audit()).toEqual([]);
   });
 
-  test('a document that nobody can read holds nobody back from putting a good one in its place', async () => {
+  const encode = (text: string) => new TextEncoder().encode(text);
+  test.each([
+    {
+      name: 'a document',
+      text: 'broken: [',
+      stored: records.configuration.encode({
+        version: 1,
+        document: btoa('broken: ['),
+        updatedMs: 1,
+        updatedBy: 'x',
+      }),
+    },
+    { name: 'a record', text: '{"version":9}', stored: encode('{"version":9}') },
+  ])('$name that nobody can read is shown as it is, and a good one can take its place', async (given) => {
     const { curators, get, update } = await createDesk();
     await using _ = curators;
-    const record = { version: 1 as const, document: btoa('broken: ['), updatedMs: 1, updatedBy: 'x' };
-    curators.etcd.commitNow({
-      when: [],
-      then: [put(CONFIGURATION_KEY, records.configuration.encode(record))],
-    });
-    await update(START, (await get()).revision);
+    curators.etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, given.stored)] });
+    const { text, revision } = await get();
+    expect(text).toBe(given.text);
+    await update(START, revision);
     expect(JSON.parse((await get()).text)).toEqual(START);
   });
 });

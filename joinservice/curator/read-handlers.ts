@@ -13,6 +13,7 @@ import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { CuratorError } from './errors.ts';
 import type { GuardedHandlers } from './guard.ts';
 import type { NodeStore } from './node-store.ts';
+import { storedConfiguration } from './stored-configuration.ts';
 import { nodeToWire, refuse, type NodeView } from './wire.ts';
 
 type ReadMethods =
@@ -62,9 +63,9 @@ async function clusterInfo({ etcd, nodes, facts }: ReadParts, signal: AbortSigna
 async function readConfiguration(etcd: KeySpace, signal: AbortSignal) {
   const entry = await etcd.get(CONFIGURATION_KEY, { signal });
   if (entry === undefined) throw noCluster('reading the configuration');
-  const { document, updatedMs, updatedBy } = records.configuration.decode(entry.key, entry.value);
+  const { document, updatedMs, updatedBy } = storedConfiguration(entry);
   return {
-    document: bytesFrom(document),
+    document,
     revision: entry.modRevision,
     updatedMs: BigInt(updatedMs),
     updatedBy,

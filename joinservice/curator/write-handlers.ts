@@ -19,6 +19,7 @@ import type { GuardedHandlers } from './guard.ts';
 import type { Mutation, Mutations } from './mutations.ts';
 import { planDeletion, planLabels, planRoles, planState } from './node-plans.ts';
 import type { NodeStore } from './node-store.ts';
+import { storedConfiguration } from './stored-configuration.ts';
 import { nodeToWire, refuse, rolesFromWire, stateFromWire } from './wire.ts';
 
 const MAX_CONFIGURATION_BYTES = 512 * 1024;
@@ -87,9 +88,8 @@ async function updateConfiguration(
   const revision = await mutations.run(made, async () => {
     const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
     if (entry?.modRevision !== baseRevision) throw staleConfiguration(baseRevision, entry?.modRevision);
-    const before = records.configuration.decode(entry.key, entry.value).document;
     const paths = verifyConfigurationChange(
-      Buffer.from(before, 'base64').toString('utf8'),
+      Buffer.from(storedConfiguration(entry).document).toString('utf8'),
       Buffer.from(document).toString('utf8'),
     );
     const record = {
