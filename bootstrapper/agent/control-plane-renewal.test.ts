@@ -11,7 +11,7 @@ import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { FakeClock, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { RoleValues } from '../roleserve/index.ts';
+import { RoleValues, type Renewal } from '../roleserve/index.ts';
 import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { PLACES } from './places.ts';
 
@@ -31,8 +31,8 @@ async function createNode() {
   const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 90 } as const;
   const certPem = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
   const layout = consensusLayout(PLACES.state);
-  const etcd = [layout.server, layout.peer, layout.user('root')].map(({ certFile }) => certFile);
-  for (const path of [...etcd, `${PATHS.pki}/apiserver.crt`]) {
+  const certificates = [layout.server, layout.peer, layout.user('root')].map(({ certFile }) => certFile);
+  for (const path of [...certificates, `${PATHS.pki}/apiserver.crt`]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
     await files.writeAtomic(path, certPem);
   }
@@ -41,10 +41,11 @@ async function createNode() {
   const done: string[] = [];
   const driver = { renewConsensus: () => Promise.resolve(void done.push('etcd')) };
   const log = createMemoryLogger().log;
-  const [etcdRenewal, kubernetes] = controlPlaneRenewals({ files, nowMs, log, values, driver });
-  if (etcdRenewal === undefined || kubernetes === undefined) throw new Error('two renewals');
+  const { etcd: etcdRenewal, kubernetes } = controlPlaneRenewals({ files, nowMs, log, values, driver });
   return { clock, values, done, etcdRenewal, kubernetes };
 }
+
+const renew = async (renewal: Renewal) => (await renewal.prepare(never))(never);
 
 const running = {
   apiServerEtcd: { endpoint: '', caFile: '', certFile: '', keyFile: '' },
@@ -68,7 +69,7 @@ describe('controlPlaneRenewals()', () => {
   test('etcd’s are renewed by the driver, which hands them to those who hold one', async () => {
     const { values, done, etcdRenewal } = await createNode();
     values.localControlPlane.set(running);
-    expect(await etcdRenewal.renew(never)).toBeUndefined();
+    expect(await renew(etcdRenewal)).toBeUndefined();
     expect(done).toEqual(['etcd']);
   });
 
@@ -78,7 +79,7 @@ describe('controlPlaneRenewals()', () => {
     values.localControlPlane.set(running);
     values.clusterSettings.set({ ...settings, certificates });
     await clock.advance(61 * DAY_MS);
-    await kubernetes.renew(never);
+    await renew(kubernetes);
     const [times] = await kubernetes.times(never);
     expect((times?.notAfterMs ?? 0) - clock.nowMs()).toBe(30 * DAY_MS);
   });
@@ -91,7 +92,7 @@ test('kubeletServingRenewal() is due when a kubelet runs with another certificat
   units.active.add('kubelet.service');
   const renewal = kubeletServingRenewal({ files, units });
   expect(await renewal.times(never)).toHaveLength(1);
-  await renewal.renew(never);
+  await renew(renewal);
   expect(units.moves).toEqual(['restart kubelet.service']);
   expect(await renewal.times(never)).toEqual([]);
 });

@@ -33,31 +33,29 @@ export function lifetimesOf({ clusterSettings }: Pick<RoleValues, 'clusterSettin
  * What a control plane signs for itself: etcd's certificates, then those of the API server and of its clients. Only
  * while its etcd serves: before that they are looked after by those who start it.
  */
-export function controlPlaneRenewals(ports: ControlPlaneRenewalPorts): readonly Renewal[] {
+export function controlPlaneRenewals(
+  ports: ControlPlaneRenewalPorts,
+): Readonly<Record<'etcd' | 'kubernetes', Renewal>> {
   const { files, nowMs, log, values, driver } = ports;
   const serves = (): boolean => {
     const now = values.localControlPlane.peek();
     return now.set && now.value !== undefined;
   };
-  return [
-    {
+  return {
+    etcd: {
       name: 'etcd',
       times: async () => (serves() ? etcdTimes(files) : []),
-      renew: async (signal) => {
-        await driver.renewConsensus(signal);
-        return undefined;
-      },
+      prepare: here((signal) => driver.renewConsensus(signal)),
     },
-    {
+    kubernetes: {
       name: 'Kubernetes control plane',
       times: async () => (serves() ? ownCertificateTimes(files) : []),
-      renew: async () => {
+      prepare: here(async () => {
         const renewed = await renewOwnCertificates({ files, nowMs }, lifetimesOf(values));
         log.info('certificates of the control plane were renewed', { renewed });
-        return undefined;
-      },
+      }),
     },
-  ];
+  };
 }
 
 /** A kubelet shows its renewed serving certificate to the API server only after a restart. */
@@ -68,11 +66,13 @@ export function kubeletServingRenewal(ports: KubeletServingPorts): Renewal {
       const shown = await shownServingTimes(ports, signal);
       return shown === undefined ? [] : [shown];
     },
-    renew: async (renewing) => {
-      await restartKubeletServing(ports, renewing);
-      return undefined;
-    },
+    prepare: here((signal) => restartKubeletServing(ports, signal)),
   };
+}
+
+/** All that is needed is on this machine, and the membership stays as it is. */
+function here(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare'] {
+  return () => Promise.resolve((signal) => work(signal).then(() => undefined));
 }
 
 async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {

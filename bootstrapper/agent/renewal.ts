@@ -38,7 +38,7 @@ export interface TicketRenewalPorts {
 
 /** Everything that a ticket brings, by fresh evidence to any control plane of the cluster, this node's own included. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
-  const { files, state, values } = ports;
+  const { files, values } = ports;
   return {
     name: 'node and kubelet',
     times: async () => {
@@ -51,19 +51,28 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
       // A node that creates its cluster has a membership before it has a Kubernetes CA.
       return [timesOf(membership.nodeCertPem), ...kubelet.filter((times) => times !== undefined), ...keys];
     },
-    renew: async (signal) => {
+    prepare: async (waiting) => {
       const membership = valueOf(values.clusterMembership.peek());
-      if (membership === undefined) return undefined;
-      const ticket = await askAgain(ports, membership, signal);
-      await placeKubeletCertificates(files, ticket);
-      if (await lacksSharedKeys(ports)) await placeControlPlaneKeys(files, ticket);
-      const renewed = membershipFrom(ticket, membership.nodeAddress);
-      await writeCredentials(files, renewed);
-      await state.membership.save(renewed);
-      await ports.onRenewed(renewed, signal);
-      return renewed;
+      if (membership === undefined) return () => Promise.resolve(undefined);
+      const ticket = await askAgain(ports, membership, waiting);
+      return (signal) => putInForce(ports, { membership, ticket }, signal);
     },
   };
+}
+
+async function putInForce(
+  ports: TicketRenewalPorts,
+  { membership, ticket }: { readonly membership: Membership; readonly ticket: OpenedTicket },
+  signal: AbortSignal,
+): Promise<Membership> {
+  const { files, state } = ports;
+  await placeKubeletCertificates(files, ticket);
+  if (await lacksSharedKeys(ports)) await placeControlPlaneKeys(files, ticket);
+  const renewed = membershipFrom(ticket, membership.nodeAddress);
+  await writeCredentials(files, renewed);
+  await state.membership.save(renewed);
+  await ports.onRenewed(renewed, signal);
+  return renewed;
 }
 
 /**

@@ -96,14 +96,14 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       reads,
       writes: values,
       clock,
-      renewals: [
-        createTicketRenewal(options, driver),
-        kubeletServingRenewal({ files, units: options.ports.units }),
+      renewals: {
+        ticket: createTicketRenewal(options, driver),
+        kubelet: kubeletServingRenewal({ files, units: options.ports.units }),
         ...controlPlaneRenewals({
           ...{ files, values, driver, nowMs: () => clock.nowMs() },
           log: options.ports.log.child('renewal'),
         }),
-      ],
+      },
     }),
     ...operatorRunnables({ ...options, etcd: () => driver.etcd }),
     address: ownAddress(options),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { untilAborted } from '../../internal/cleanup/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
 import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
@@ -19,7 +20,7 @@ describe('renewalTimeOf()', () => {
   });
 });
 
-function createWorker(first: CertificateTimes, before: readonly Renewal[] = []) {
+function createWorker(first: CertificateTimes, others: Readonly<Record<string, Renewal>> = {}) {
   const clock = new FakeClock();
   const startMs = clock.nowMs();
   const clusterMembership = new EventValue<Membership | undefined>();
@@ -35,19 +36,21 @@ function createWorker(first: CertificateTimes, before: readonly Renewal[] = []) 
     reads: { clusterMembership, localRoles },
     writes: { clusterMembership },
     clock,
-    renewals: [
-      ...before,
-      {
+    renewals: {
+      ...others,
+      test: {
         name: 'test',
         times: () => Promise.resolve([state.times]),
-        renew: () => {
+        prepare: () => {
           if (state.fail-- > 0) return Promise.reject(new Error('nobody answers'));
-          state.renewedAtMs.push(clock.nowMs() - startMs);
-          state.times = { madeMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
-          return Promise.resolve({ ...membership, nodeCertPem: `at ${state.renewedAtMs.length}` });
+          return Promise.resolve(() => {
+            state.renewedAtMs.push(clock.nowMs() - startMs);
+            state.times = { madeMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
+            return Promise.resolve({ ...membership, nodeCertPem: `at ${state.renewedAtMs.length}` });
+          });
         },
       },
-    ],
+    },
   });
   return { clock, root, state, clusterMembership, localRoles };
 }
@@ -96,21 +99,54 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
-  test.each([
-    { name: 'that is refused', fails: 'renew' },
-    { name: 'whose dates can not be read', fails: 'times' },
-  ])('a renewal $name lets no other run out', async ({ fails }) => {
-    const broken: Renewal = {
-      name: 'broken',
-      times: () =>
-        fails === 'times'
-          ? Promise.reject(new Error('damaged'))
-          : Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]),
-      renew: () => Promise.reject(new Error('refused')),
-    };
-    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3 * 3600_000 }, [broken]);
+  const due = () => Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]);
+  const broken: readonly (Omit<Renewal, 'name'> & { readonly how: string })[] = [
+    { how: 'that is refused', times: due, prepare: () => Promise.reject(new Error('refused')) },
+    {
+      how: 'that can not be put in force',
+      times: due,
+      prepare: () => Promise.resolve(() => Promise.reject(new Error('disk full'))),
+    },
+    {
+      how: 'whose dates can not be read',
+      times: () => Promise.reject(new Error('damaged')),
+      prepare: () => Promise.reject(new Error('not reached')),
+    },
+    { how: 'that waits for a quorum', times: due, prepare: (signal) => untilAborted(signal) },
+  ];
+  test.each(broken)('a renewal $how lets no other run out', async ({ times, prepare }) => {
+    const { clock, root, state } = createWorker(
+      { madeMs: 0, notAfterMs: 3 * 3600_000 },
+      { broken: { name: 'broken', times, prepare } },
+    );
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 3 * 3600_000, 5 * 60_000);
     expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2]);
+  });
+
+  test('puts in force one at a time', async () => {
+    const events: string[] = [];
+    const slow = (name: string): Renewal => {
+      let isDue = true;
+      return {
+        name,
+        times: () => (isDue ? due() : Promise.resolve([])),
+        prepare: () =>
+          Promise.resolve(async () => {
+            events.push(`${name} begins`);
+            await settle();
+            isDue = false;
+            events.push(`${name} ends`);
+            return undefined;
+          }),
+      };
+    };
+    const { clock, root } = createWorker(
+      { madeMs: 0, notAfterMs: 30 * DAY_MS },
+      { first: slow('first'), second: slow('second') },
+    );
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 5_000, 1_000);
+    expect(events).toEqual(['first begins', 'first ends', 'second begins', 'second ends']);
   });
 });

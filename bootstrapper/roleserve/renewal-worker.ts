@@ -12,14 +12,20 @@ const LOOK_MS = 10 * 60_000;
 /** Between two of a kind, so that a certificate that is due at once does not make a busy loop. */
 const SHORTEST_MS = 1_000;
 
+/** Puts into force what was prepared: on disk, and taken by those who use it, when it resolves; the membership where it has changed. */
+export type PutInForce = (signal: AbortSignal) => Promise<Membership | undefined>;
+
 /** Certificates that are renewed together, and how. */
 export interface Renewal {
   /** For the log. */
   readonly name: string;
   /** Of all of them; one that can't be read is due. */
   times(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
-  /** On disk, and taken by those who use them, when it resolves; the membership where it has changed. */
-  renew(signal: AbortSignal): Promise<Membership | undefined>;
+  /**
+   * Gets what only others can give. May take days while nobody can give it, and changes nothing here: whatever else is
+   * due is renewed meanwhile. What it answers is called once, and one at a time with those of all others.
+   */
+  prepare(signal: AbortSignal): Promise<PutInForce>;
 }
 
 export interface RenewalOptions {
@@ -29,39 +35,40 @@ export interface RenewalOptions {
     readonly localRoles: Readable<RoleSet | undefined>;
   };
   readonly writes: { readonly clusterMembership: Settable<Membership | undefined> };
-  /** One after the other, never two at a time. */
-  readonly renewals: readonly Renewal[];
+  /** By the name of its runnable. */
+  readonly renewals: Readonly<Record<string, Renewal>>;
   readonly clock: Clock;
 }
 
-/** Renews what this node proves itself with, for as long as it is a member. */
+/**
+ * Renews what this node proves itself with, for as long as it is a member. Each renewal is a runnable of its own: one that
+ * fails or waits lets no other run out.
+ */
 export function renewalWorker(options: RenewalOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planRoleFetch(membership),
     start: (scope) => {
-      scope.run('watch', (watch) => keepFresh(options, watch));
+      const turns = new Turns();
+      for (const [name, renewal] of Object.entries(options.renewals))
+        scope.run(name, (each) => keepFresh({ ...options, renewal, turns }, each));
       return Promise.resolve();
     },
   });
 }
 
-async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, scope: Scope): Promise<void> {
+type Parts = Pick<RenewalOptions, 'reads' | 'writes' | 'clock'> & {
+  readonly renewal: Renewal;
+  readonly turns: Turns;
+};
+
+async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
+  const { reads, clock } = parts;
   scope.healthy();
   using roles = reads.localRoles.watch();
   await roles.next(scope.signal);
   for (;;) {
-    let nextMs = clock.nowMs() + LOOK_MS;
-    const failures: unknown[] = [];
-    for (const renewal of renewals) {
-      try {
-        nextMs = Math.min(nextMs, await renewIfDue(renewal, { writes, clock }, scope));
-      } catch (error) {
-        scope.signal.throwIfAborted();
-        failures.push(error); // one that can't be renewed lets no other run out
-      }
-    }
-    if (failures.length > 0) throw failures[0];
+    const nextMs = Math.min(clock.nowMs() + LOOK_MS, await renewIfDue(parts, scope));
     scope.waiting(undefined);
     using pause = childSignal(scope.signal);
     const ends = [
@@ -76,18 +83,29 @@ async function keepFresh({ reads, renewals, writes, clock }: RenewalOptions, sco
 }
 
 /** Answers when to look at this one again. */
-async function renewIfDue(
-  renewal: Renewal,
-  { writes, clock }: Pick<RenewalOptions, 'writes' | 'clock'>,
-  scope: Scope,
-): Promise<number> {
+async function renewIfDue({ renewal, turns, writes, clock }: Parts, scope: Scope): Promise<number> {
   const times = await renewal.times(scope.signal);
   const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
   scope.waiting(`new certificates: ${renewal.name}`);
   scope.log.info('certificates are due', { what: renewal.name, dueMs });
-  const membership = await renewal.renew(scope.signal);
-  if (membership !== undefined) writes.clusterMembership.set(membership);
+  const putInForce = await renewal.prepare(scope.signal);
+  await turns.take(async () => {
+    scope.signal.throwIfAborted();
+    const membership = await putInForce(scope.signal);
+    if (membership !== undefined) writes.clusterMembership.set(membership);
+  });
   scope.log.info('certificates were renewed', { what: renewal.name });
   return clock.nowMs() + SHORTEST_MS;
+}
+
+/** One after the other: several of them restart the same programs. */
+class Turns {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take(work: () => Promise<void>): Promise<void> {
+    const mine = this.#last.then(work);
+    this.#last = mine.catch(() => undefined); // its own taker is told
+    return mine;
+  }
 }
