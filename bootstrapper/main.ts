@@ -3,7 +3,7 @@ import { MAX_PROVISIONING_BYTES, parseProvisioning, PROVISIONING_PATH } from '..
 import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/errors/index.ts';
 import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
-import { createLogger, formatJsonRecord } from '../internal/logging/index.ts';
+import { createLogger, lineSink, outlive } from '../internal/logging/index.ts';
 import type { ProcessUsage } from '../internal/metrics/index.ts';
 import { guardProcess, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
@@ -19,13 +19,15 @@ const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
 /** The newest of it, for operators who ask this node. */
 const ring = new LogRing();
+outlive(process.stderr); // Node's own warnings
+const journal = lineSink(process.stdout);
 const log = createLogger({
   path: '',
   nowMs: () => clock.nowMs(),
   sink: (record) => {
     if (record.level === 'debug' && process.env['CLUSTER_DEBUG'] !== '1') return;
     ring.add(record);
-    process.stdout.write(`${formatJsonRecord(record)}\n`);
+    journal(record);
   },
 });
 // An agent whose workers all wait for one another's values has no handle of its own; it must not end for that.

@@ -2,6 +2,7 @@ import { expect, test } from '@jest/globals';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { open, rename, writeFile } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { findFreePort } from '../../internal/testing/free-port.ts';
 import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
@@ -36,6 +37,64 @@ test('a list that is written while the balancer still reads the one before is no
     await ended;
   }
 });
+
+test('outlives the journal that it writes to, and goes on as it is told', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'config.json');
+  const port = await findFreePort();
+  const follow = async (upstream: number): Promise<void> => {
+    const listing = {
+      listen: { host: '127.0.0.1', port },
+      upstreams: [{ host: '127.0.0.1', port: upstream }],
+    };
+    await writeFile(`${path}.new`, JSON.stringify(listing));
+    await rename(`${path}.new`, path);
+  };
+  await follow(1);
+  const balancer = spawn(process.execPath, ['--no-warnings', PROGRAM, path], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(balancer, 'exit');
+  try {
+    await saidBy(balancer.stdout, /listening/); // leaving the loop closes the pipe
+    for (const name of ['first', 'second', 'third']) {
+      await using server = await serveName(name);
+      await follow(server.port);
+      expect(await answerOf(port, name)).toBe(name);
+    }
+  } finally {
+    balancer.kill();
+  }
+  expect(await ended).toEqual([0, null]);
+});
+
+/** A server that says its name and hangs up. */
+async function serveName(name: string): Promise<{ readonly port: number } & AsyncDisposable> {
+  const server = createServer((socket) => socket.end(name)).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+/** What is answered at the port, asked until it is `wanted` or nobody listens there. */
+async function answerOf(port: number, wanted: string): Promise<string> {
+  const signal = AbortSignal.timeout(10_000);
+  for (let answer = ''; ;) {
+    const socket = connect({ host: '127.0.0.1', port });
+    try {
+      for await (const piece of socket) answer += String(piece);
+      if (answer === wanted || signal.aborted) return answer;
+      answer = '';
+    } finally {
+      socket.destroy();
+    }
+  }
+}
 
 /** All that was said until it was this. */
 async function saidBy(stream: AsyncIterable<Buffer>, what: RegExp): Promise<string> {

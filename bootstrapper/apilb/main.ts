@@ -1,17 +1,18 @@
 import { readFile, watch } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { createLogger, formatJsonRecord } from '../../internal/logging/index.ts';
+import { createLogger, lineSink, outlive } from '../../internal/logging/index.ts';
 import { Balancer } from './balancer.ts';
 import { parseApilbConfig } from './upstreams.ts';
 
 /** The node-local balancer: `apilb.mjs CONFIG`. Follows its configuration file; lives without the agent. */
 const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
 const clock = new SystemClock();
+outlive(process.stderr); // Node's own warnings
 const log = createLogger({
   path: 'apilb',
   nowMs: () => clock.nowMs(),
-  sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
+  sink: lineSink(process.stdout),
 });
 
 // The kernel takes notes from here on: what is written while this program starts is not missed.

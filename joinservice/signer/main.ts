@@ -1,7 +1,7 @@
 import { SystemClock } from '../../internal/clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../../internal/errors/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { createLogger, formatJsonRecord } from '../../internal/logging/index.ts';
+import { createLogger, lineSink, outlive } from '../../internal/logging/index.ts';
 import { parseSignerConfig } from './config.ts';
 import { serveSigner } from './serve.ts';
 
@@ -9,10 +9,11 @@ import { serveSigner } from './serve.ts';
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
+outlive(process.stderr); // Node's own warnings
 const log = createLogger({
   path: 'signer',
   nowMs: () => clock.nowMs(),
-  sink: (record) => process.stdout.write(`${formatJsonRecord(record)}\n`),
+  sink: lineSink(process.stdout),
 });
 
 const stop = new AbortController();
