@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { once } from 'node:events';
 import { request } from 'node:https';
+import { connect, Socket } from 'node:net';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, remove } from '../../internal/etcd/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
@@ -127,6 +129,26 @@ test('what is no review, or too long, gets no decision', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   expect((await ask({}, apiServer, '{"kind":"Pod"}')).status).toBe(400);
   expect((await ask({}, apiServer, ' '.repeat(300_000))).status).toBe(413);
+});
+
+test('whoever holds connections and says nothing keeps the API server out at no time', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  const live = await cluster.addNode('w3');
+  const silent: Socket[] = [];
+  try {
+    for (let round = 0; round < 4; round++) {
+      for (let i = 0; i < 200; i++) {
+        const socket = connect({ host: '127.0.0.1', port });
+        socket.on('error', () => undefined); // let go for a newer one
+        silent.push(socket);
+        if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01])); // the first bytes of a handshake
+      }
+      await once(silent.at(-1) ?? new Socket(), 'connect');
+      expect(await ask(kubeletOf('w3', idOf(live)), apiServer)).toMatchObject({ status: 200, denied: false });
+    }
+  } finally {
+    for (const socket of silent) socket.destroy();
+  }
 });
 
 test('while etcd does not answer, a live node’s kubelet gets no decision, and one afterwards', async () => {

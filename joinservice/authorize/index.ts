@@ -6,6 +6,9 @@
  *                                                        │ denied: 403, now            (linearizable, a second old at most)
  *                                                        └ no opinion: Node, RBAC
  * ```
+ * Any process of the machine, and a pod in its network, can connect; only who shows the API server's certificate is
+ * answered, and whoever holds connections without one loses the oldest to the next comer.
+ *
  * It never allows anything: what a member's kubelet may do is for Kubernetes' own authorizers. What can't be decided is
  * refused, so the API server asks again and then denies.
  */

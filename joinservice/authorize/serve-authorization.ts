@@ -1,12 +1,13 @@
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { MembershipLookup } from './membership-lookup.ts';
 import { claimedNodeOf, decide, parseReview, renderDecision } from './review.ts';
+import { Strangers } from './strangers.ts';
 
 /** The API server is on this machine. */
 const HOST = '127.0.0.1';
@@ -15,7 +16,12 @@ const PATH = '/authorize';
 const CALLER = 'apiserver';
 const MAX_BYTES = 256 * 1024;
 const REQUEST_MS = 5_000;
-const MAX_CONNECTIONS = 64;
+/** Connections that have not shown the API server's certificate yet; one that does takes milliseconds for it. */
+const MAX_STRANGERS = 64;
+/** Of those that have. It keeps a few open and opens no new one for each question. */
+const MAX_CONNECTIONS = 256;
+/** Less than the 90 s after which the API server itself lets go of one (net/http, DefaultTransport). */
+const KEEP_MS = 75_000;
 
 export interface AuthorizationPlace {
   /** 0 for any that is free. */
@@ -45,6 +51,7 @@ export async function serveAuthorization(
       requestTimeout: REQUEST_MS,
       headersTimeout: REQUEST_MS,
       handshakeTimeout: REQUEST_MS,
+      keepAliveTimeout: KEEP_MS,
       maxHeaderSize: 16 * 1024,
     },
     (request, response) => {
@@ -58,7 +65,10 @@ export async function serveAuthorization(
       );
     },
   );
-  server.maxConnections = MAX_CONNECTIONS;
+  const strangers = new Strangers(MAX_STRANGERS);
+  server.on('connection', (socket: Socket) => strangers.enter(socket));
+  server.on('secureConnection', (socket) => strangers.proved(socket));
+  server.maxConnections = MAX_STRANGERS + MAX_CONNECTIONS;
   const stopped = Promise.withResolvers<never>();
   server.on('error', stopped.reject);
   const onAbort = (): void => stopped.reject(signal.reason);
