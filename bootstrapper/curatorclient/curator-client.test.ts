@@ -66,6 +66,7 @@ async function startCurator(
       implement(Distribution, {
         fetchBlob: over.fetchBlob ?? (() => Readable.from([])),
         fetchCollateral: () => Promise.resolve({}),
+        fetchKeys: () => Promise.resolve({}),
         watchDirectory: async function* (_: unknown, call: { signal: AbortSignal }) {
           yield { epoch: 1n, controlPlanes: [] };
           await new Promise((_resolve, reject) =>

@@ -7,6 +7,7 @@
  * meta/settings         how every node runs Kubernetes     first node
  * meta/ownership        the owner's signature              first node, when acknowledged
  * meta/audit            where the chain of decisions ends  with each decision
+ * meta/keys             how far a rotation of keys is      curator, then control planes
  * nodes/ID/record       decided about a node                 curator
  * nodes/ID/status       what a node says about itself        curator, for the node
  * nodes/ID/heartbeat    there while its lease lives          curator, for the node
@@ -35,6 +36,7 @@ export {
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
   JOINS_PREFIX,
+  KEYS_KEY,
   nodeNameKey,
   NODES_PREFIX,
   OPERATORS_PREFIX,
@@ -61,6 +63,7 @@ export {
   type InitResultRecord,
   type JoinRecord,
   type JoinRecordState,
+  type KeysRecord,
   type MachineRecord,
   type MutationRecord,
   type NodeRecord,

@@ -10,6 +10,7 @@ import {
   identityShape,
   initResultShape,
   joinShape,
+  keysShape,
   mutationShape,
   nodeShape,
   operatorShape,
@@ -35,6 +36,7 @@ export const records = {
   settings: kindOf('meta/', settingsShape),
   ownership: kindOf('meta/', ownershipShape),
   auditHead: kindOf('meta/', auditHeadShape),
+  keys: kindOf('meta/', keysShape),
   node: kindOf('nodes/', nodeShape, '/record'),
   operator: kindOf('operators/', operatorShape),
   configuration: kindOf('configuration/', configurationShape),
@@ -54,6 +56,7 @@ export const CLUSTER_KEY = records.cluster.key('cluster');
 export const SETTINGS_KEY = records.settings.key('settings');
 export const OWNERSHIP_KEY = records.ownership.key('ownership');
 export const AUDIT_HEAD_KEY = records.auditHead.key('audit');
+export const KEYS_KEY = records.keys.key('keys');
 export const CONFIGURATION_KEY = records.configuration.key('current');
 export const COLLATERAL_KEY = records.collateral.key('collateral');
 export const INIT_RESULT_KEY = records.initResult.key('result');

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { KEY_PHASES } from '../keyset/index.ts';
 import { NODE_STATES, ROLES } from '../role/index.ts';
 
 const version = z.literal(1);
@@ -236,6 +237,34 @@ export const auditHeadShape = z.strictObject({
   firstSeq: z.int().positive(),
 });
 
+/** PEM. */
+const publicsShape = z.strictObject({
+  'etcd-clients-ca': z.string().min(1),
+  'etcd-peers-ca': z.string().min(1),
+  'kubernetes-clients-ca': z.string().min(1),
+  'front-proxy-ca': z.string().min(1),
+  'service-account': z.string().min(1),
+});
+
+/**
+ * How far the cluster is with replacing the keys that control planes share (internal/keyset). Public halves only: the
+ * private ones go from one control plane to the others in tickets.
+ */
+export const keysShape = z.strictObject({
+  version,
+  generation: z.int().min(2),
+  /** `asked`: nobody has made the new ones yet. */
+  phase: z.enum(['asked', ...KEY_PHASES]),
+  startedMs: z.int(),
+  phaseSinceMs: z.int(),
+  /** As in the audit, e.g. "operator:NAME". */
+  startedBy: z.string(),
+  reason: z.string(),
+  /** Absent while they are asked for. */
+  made: z.strictObject({ by: z.string(), previous: publicsShape, next: publicsShape }).optional(),
+});
+
+export type KeysRecord = z.infer<typeof keysShape>;
 export type SettingsRecord = z.infer<typeof settingsShape>;
 export type OwnershipRecord = z.infer<typeof ownershipShape>;
 export type MachineRecord = z.infer<typeof machineShape>;

@@ -5,10 +5,12 @@ import { collateralHandlers, type CollateralAdminParts } from './collateral-hand
 import { auditHandlers } from './audit-handlers.ts';
 import { joinAdminHandlers } from './join-handlers.ts';
 import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
+import { keysHandlers, type KeysAdminParts } from './keys-handlers.ts';
 import { operatorHandlers, type OperatorAdminParts } from './operator-handlers.ts';
 
 export type AdminParts = Omit<OperatorAdminParts, 'signer'> &
-  CollateralAdminParts & {
+  CollateralAdminParts &
+  KeysAdminParts & {
     readonly signer: OperatorAdminParts['signer'] & KubeconfigSigner;
   };
 
@@ -19,5 +21,6 @@ export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Cal
     ...operatorHandlers(parts),
     ...kubeconfigHandlers(parts),
     ...collateralHandlers(parts),
+    ...keysHandlers(parts),
   };
 }

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { put } from '../../internal/etcd/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
 import { COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
 import { FetchCollateralRequestSchema } from '../curatorproto/gen/distribution_pb.js';
@@ -22,7 +23,8 @@ beforeEach(() => {
   const collateral = new CollateralFeed({ etcd, log: createMemoryLogger().log });
   const nodes = { subscribe: () => Promise.reject(new Error('not part of this test')) };
   const feed = new DirectoryFeed({ nodes, clock: new FakeClock() });
-  const handlers = distributionHandlers({ etcd, feed, collateral, blobs: undefined });
+  const keys = { stage: new EventValue<string>() };
+  const handlers = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
   running = settle()
     .then(() => collateral.run(signal))
     .catch((error: unknown) => error);

@@ -2,6 +2,7 @@ import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { afterEach, expect, test } from '@jest/globals';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import { records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -19,6 +20,9 @@ import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorp
 import { DirectoryFeed } from './directory-feed.ts';
 import { distributionHandlers } from './distribution.ts';
 
+const stage = new EventValue<string>();
+stage.set('');
+const keys = { stage };
 const collateral = { fetch: () => Promise.reject(new Error('not part of this test')) };
 
 const stop = new AbortController();
@@ -43,7 +47,7 @@ test('the directory has control planes that said where they are, forgets removed
     curator.run(signal).catch(() => 0),
     feed.run(signal).catch(() => 0),
   );
-  const handlers = distributionHandlers({ etcd, feed, collateral, blobs: undefined });
+  const handlers = distributionHandlers({ etcd, feed, keys, collateral, blobs: undefined });
   const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
   const watch = handlers
     .watchDirectory(create(WatchDirectoryRequestSchema), { peer: caller, signal })
@@ -115,7 +119,7 @@ test('a fetch is refused for what is no blob, and where there is no store', asyn
     { blobs: undefined, sha256: 'ab'.repeat(32), offset: 0n, code: 'distribution-blob-missing' },
   ];
   for (const { blobs: store, sha256, offset, code } of table) {
-    const { fetchBlob } = distributionHandlers({ etcd, feed, collateral, blobs: store });
+    const { fetchBlob } = distributionHandlers({ etcd, feed, keys, collateral, blobs: store });
     const wire = create(FetchBlobRequestSchema, { sha256, offset });
     const answer = fetchBlob(wire, { peer: caller, signal })[Symbol.asyncIterator]();
     await expect(answer.next()).rejects.toEqual(expect.objectContaining({ code }));

@@ -1,34 +1,42 @@
 import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
+import { combine } from '../../internal/event/index.ts';
+import { KEYS_KEY } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { CollateralFeed } from './collateral-feed.ts';
 import type { ControlPlaneEntry, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
+import type { KeysFeed } from './keys-feed.ts';
 
 /** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
 const MAX_FETCHES = 64;
 
-type Told = { readonly epoch: bigint; readonly controlPlanes: ControlPlaneEntry[] };
+type Told = {
+  readonly epoch: bigint;
+  readonly controlPlanes: ControlPlaneEntry[];
+  readonly keys: string;
+};
 
 export interface DistributionParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
+  readonly keys: Pick<KeysFeed, 'stage'>;
   readonly collateral: Pick<CollateralFeed, 'fetch'>;
   /** Absent where this node has no store to read from. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
 }
 
 export function distributionHandlers(parts: DistributionParts): Handlers<typeof Distribution, Caller> {
-  const { etcd, feed, collateral, blobs } = parts;
+  const { etcd, feed, keys, collateral, blobs } = parts;
   let fetches = 0;
   /** One message for all who watch: thousands are told the same, and it is encoded once. */
   let told: { readonly entries: readonly ControlPlaneEntry[]; readonly message: Told } | undefined;
-  const toldOf = (entries: readonly ControlPlaneEntry[], epoch: bigint): Told => {
-    if (told?.entries !== entries || told.message.epoch !== epoch) {
+  const toldOf = (entries: readonly ControlPlaneEntry[], epoch: bigint, stage: string): Told => {
+    if (told?.entries !== entries || told.message.epoch !== epoch || told.message.keys !== stage) {
       const controlPlanes = entries.map((entry) => ({ ...entry }));
-      told = { entries, message: Object.freeze({ epoch, controlPlanes }) };
+      told = { entries, message: Object.freeze({ epoch, controlPlanes, keys: stage }) };
     }
     return told.message;
   };
@@ -47,15 +55,19 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
         fetches--;
       }
     },
+    fetchKeys: async (_request, { signal }) => {
+      const entry = await etcd.get(KEYS_KEY, { signal });
+      return entry === undefined ? {} : { record: entry.value };
+    },
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
-      using watcher = feed.directory.watch();
+      using watcher = combine({ directory: feed.directory, stage: keys.stage }).watch();
       for (;;) {
-        const now = await watcher.next(signal);
+        const { directory: now, stage } = await watcher.next(signal);
         // Callers must not wait at a curator whose etcd is gone: they go on at another one.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0) yield toldOf(now.entries, epoch);
+        if (now.entries.length > 0) yield toldOf(now.entries, epoch, stage);
       }
     },
   };

@@ -5,6 +5,7 @@
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (one for all) ─▶ WatchDirectory
  * etcd ─▶ CollateralFeed (one for all) ─────────────────────▶ FetchCollateral
+ * etcd ─▶ KeysFeed (one for all) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */
@@ -12,3 +13,4 @@ export { CollateralFeed } from './collateral-feed.ts';
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution.ts';
 export { DistributionError, distributionErrors, type DistributionErrorCode } from './errors.ts';
+export { KeysFeed } from './keys-feed.ts';

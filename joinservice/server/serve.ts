@@ -15,7 +15,7 @@ import { adminHandlers } from '../admin/index.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
-import { CollateralFeed, DirectoryFeed, distributionHandlers } from '../distribution/index.ts';
+import { CollateralFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { Attendances, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './bare-owner.ts';
@@ -79,7 +79,8 @@ export async function serve(
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   const collateral = new CollateralFeed({ etcd: cluster, log: log.child('collateral') });
   const blobs = storeOf(config, ports);
-  const distribution = distributionHandlers({ etcd: cluster, feed, collateral, blobs });
+  const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
+  const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
   const attendances = new Attendances();
   const streams = streamsOf(cluster, attendances, clock);
   const { join } = config;
@@ -88,6 +89,7 @@ export async function serve(
   const admin = adminHandlers({
     etcd: cluster,
     mutations,
+    nodes: new NodeStore(cluster),
     clock,
     signer,
     manufacturers: MANUFACTURERS,
@@ -116,6 +118,7 @@ export async function serve(
       curator.run(signal),
       feed.run(signal),
       collateral.run(signal),
+      keys.run(signal),
       options.metrics === undefined
         ? undefined
         : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),

@@ -7,7 +7,7 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
-import type { Mutation, NodeRole } from "./curator_pb.js";
+import type { KeyStage, Mutation, NodeRole } from "./curator_pb.js";
 
 /**
  * Describes the file admission.proto.
@@ -910,6 +910,132 @@ export declare type PutCollateralResponse = Message<"cluster.curator.v1.PutColla
 export declare const PutCollateralResponseSchema: GenMessage<PutCollateralResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.RotateKeysRequest
+ */
+export declare type RotateKeysRequest = Message<"cluster.curator.v1.RotateKeysRequest"> & {
+  /**
+   * For the audit and for who looks: e.g. "node c3 was lost".
+   *
+   * @generated from field: string reason = 1;
+   */
+  reason: string;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 2;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RotateKeysRequest.
+ * Use `create(RotateKeysRequestSchema)` to create a new message.
+ */
+export declare const RotateKeysRequestSchema: GenMessage<RotateKeysRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.RotateKeysResponse
+ */
+export declare type RotateKeysResponse = Message<"cluster.curator.v1.RotateKeysResponse"> & {
+  /**
+   * The generation that the cluster is on its way to.
+   *
+   * @generated from field: uint64 generation = 1;
+   */
+  generation: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RotateKeysResponse.
+ * Use `create(RotateKeysResponseSchema)` to create a new message.
+ */
+export declare const RotateKeysResponseSchema: GenMessage<RotateKeysResponse>;
+
+/**
+ * @generated from message cluster.curator.v1.GetKeysRequest
+ */
+export declare type GetKeysRequest = Message<"cluster.curator.v1.GetKeysRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetKeysRequest.
+ * Use `create(GetKeysRequestSchema)` to create a new message.
+ */
+export declare const GetKeysRequestSchema: GenMessage<GetKeysRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.GetKeysResponse
+ */
+export declare type GetKeysResponse = Message<"cluster.curator.v1.GetKeysResponse"> & {
+  /**
+   * Generation 1, "done" before the first rotation.
+   *
+   * @generated from field: cluster.curator.v1.KeyStage stage = 1;
+   */
+  stage?: KeyStage | undefined;
+
+  /**
+   * @generated from field: int64 started_ms = 2;
+   */
+  startedMs: bigint;
+
+  /**
+   * @generated from field: int64 phase_since_ms = 3;
+   */
+  phaseSinceMs: bigint;
+
+  /**
+   * @generated from field: string started_by = 4;
+   */
+  startedBy: string;
+
+  /**
+   * @generated from field: string reason = 5;
+   */
+  reason: string;
+
+  /**
+   * Whom the present phase waits for; empty when nobody is waited for.
+   *
+   * @generated from field: repeated cluster.curator.v1.AwaitedNode awaited = 6;
+   */
+  awaited: AwaitedNode[];
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetKeysResponse.
+ * Use `create(GetKeysResponseSchema)` to create a new message.
+ */
+export declare const GetKeysResponseSchema: GenMessage<GetKeysResponse>;
+
+/**
+ * @generated from message cluster.curator.v1.AwaitedNode
+ */
+export declare type AwaitedNode = Message<"cluster.curator.v1.AwaitedNode"> & {
+  /**
+   * @generated from field: string node_id = 1;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * Why it is not done, for people.
+   *
+   * @generated from field: string why = 3;
+   */
+  why: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.AwaitedNode.
+ * Use `create(AwaitedNodeSchema)` to create a new message.
+ */
+export declare const AwaitedNodeSchema: GenMessage<AwaitedNode>;
+
+/**
  * @generated from enum cluster.curator.v1.JoinState
  */
 export enum JoinState {
@@ -1041,6 +1167,27 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof PutCollateralRequestSchema;
     output: typeof PutCollateralResponseSchema;
+  },
+  /**
+   * Replaces the keys that control planes share, in the background: GetKeys tells how far it is. Where a rotation is under
+   * way, that one goes on.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.RotateKeys
+   */
+  rotateKeys: {
+    methodKind: "unary";
+    input: typeof RotateKeysRequestSchema;
+    output: typeof RotateKeysResponseSchema;
+  },
+  /**
+   * How far a rotation is, and whom it waits for.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.GetKeys
+   */
+  getKeys: {
+    methodKind: "unary";
+    input: typeof GetKeysRequestSchema;
+    output: typeof GetKeysResponseSchema;
   },
   /**
    * From now on the key is unknown. The last owner stays.

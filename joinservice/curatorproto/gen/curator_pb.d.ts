@@ -219,6 +219,20 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: map<string, string> facts = 9;
    */
   facts: { [key: string]: string };
+
+  /**
+   * How far the node is with the keys that control planes share; absent from agents that can't replace them.
+   *
+   * @generated from field: cluster.curator.v1.KeyStage keys = 10;
+   */
+  keys?: KeyStage | undefined;
+
+  /**
+   * Whether private halves of them are on its disk.
+   *
+   * @generated from field: bool holds_keys = 11;
+   */
+  holdsKeys: boolean;
 };
 
 /**
@@ -226,6 +240,33 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
+
+/**
+ * Of the keys that control planes share, which a rotation replaces.
+ *
+ * @generated from message cluster.curator.v1.KeyStage
+ */
+export declare type KeyStage = Message<"cluster.curator.v1.KeyStage"> & {
+  /**
+   * 1 as they were made with the cluster.
+   *
+   * @generated from field: uint64 generation = 1;
+   */
+  generation: bigint;
+
+  /**
+   * "hand", "believe", "issue", "refresh", "retire" or "done" (internal/keyset); of the cluster also "asked".
+   *
+   * @generated from field: string phase = 2;
+   */
+  phase: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.KeyStage.
+ * Use `create(KeyStageSchema)` to create a new message.
+ */
+export declare const KeyStageSchema: GenMessage<KeyStage>;
 
 /**
  * @generated from message cluster.curator.v1.Runnable

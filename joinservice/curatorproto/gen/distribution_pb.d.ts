@@ -77,6 +77,14 @@ export declare type WatchDirectoryResponse = Message<"cluster.curator.v1.WatchDi
    * @generated from field: repeated cluster.curator.v1.ControlPlane control_planes = 2;
    */
   controlPlanes: ControlPlane[];
+
+  /**
+   * The stage of the cluster's keys, "GENERATION/PHASE": who is at another one asks with FetchKeys. Empty before the first
+   * rotation.
+   *
+   * @generated from field: string keys = 3;
+   */
+  keys: string;
 };
 
 /**
@@ -164,6 +172,36 @@ export declare type FetchCollateralResponse = Message<"cluster.curator.v1.FetchC
 export declare const FetchCollateralResponseSchema: GenMessage<FetchCollateralResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.FetchKeysRequest
+ */
+export declare type FetchKeysRequest = Message<"cluster.curator.v1.FetchKeysRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchKeysRequest.
+ * Use `create(FetchKeysRequestSchema)` to create a new message.
+ */
+export declare const FetchKeysRequestSchema: GenMessage<FetchKeysRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.FetchKeysResponse
+ */
+export declare type FetchKeysResponse = Message<"cluster.curator.v1.FetchKeysResponse"> & {
+  /**
+   * The record (internal/records), JSON; empty before the first rotation.
+   *
+   * @generated from field: bytes record = 1;
+   */
+  record: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.FetchKeysResponse.
+ * Use `create(FetchKeysResponseSchema)` to create a new message.
+ */
+export declare const FetchKeysResponseSchema: GenMessage<FetchKeysResponse>;
+
+/**
  * @generated from service cluster.curator.v1.Distribution
  */
 export declare const Distribution: GenService<{
@@ -197,6 +235,16 @@ export declare const Distribution: GenService<{
     methodKind: "unary";
     input: typeof FetchCollateralRequestSchema;
     output: typeof FetchCollateralResponseSchema;
+  },
+  /**
+   * How far the cluster is with replacing the keys that control planes share: public halves only.
+   *
+   * @generated from rpc cluster.curator.v1.Distribution.FetchKeys
+   */
+  fetchKeys: {
+    methodKind: "unary";
+    input: typeof FetchKeysRequestSchema;
+    output: typeof FetchKeysResponseSchema;
   },
 }>;
 

@@ -418,6 +418,13 @@ export declare type ProbeTask = Message<"cluster.curator.v1.ProbeTask"> & {
    * @generated from field: bool held_keys = 2;
    */
   heldKeys: boolean;
+
+  /**
+   * Of those keys: 1 as they were made with the cluster. 0 means those of now, and fewer papers.
+   *
+   * @generated from field: uint64 generation = 3;
+   */
+  generation: bigint;
 };
 
 /**
@@ -463,15 +470,15 @@ export declare type Trial = Message<"cluster.curator.v1.Trial"> & {
   node: string;
 
   /**
-   * "etcd-client", "etcd-peer", "api-server" or "kubelet".
+   * "etcd-client", "etcd-peer", "api-server", "kubelet" or "curator".
    *
    * @generated from field: string door = 2;
    */
   door: string;
 
   /**
-   * "node" and "kubelet": as the removed node had them. "etcd-client", "etcd-peer" and "kubernetes-user": made by the
-   * authority's key, in a name without rights.
+   * "node" and "kubelet": as the removed node had them. "etcd-client", "etcd-peer", "kubernetes-user", "kubernetes-server",
+   * "front-proxy", "service-account", "member" and "operator": made by keys of control planes, in a name without rights.
    *
    * @generated from field: string paper = 3;
    */

@@ -595,6 +595,13 @@ export declare type Ticket = Message<"cluster.join.v1.Ticket"> & {
    * @generated from field: cluster.join.v1.SealedKeys control_plane_keys = 15;
    */
   controlPlaneKeys?: SealedKeys | undefined;
+
+  /**
+   * Whom the kubelet believes of its clients, one after the other; empty: the Kubernetes CA.
+   *
+   * @generated from field: string kubernetes_clients_ca_pem = 16;
+   */
+  kubernetesClientsCaPem: string;
 };
 
 /**

@@ -93,6 +93,13 @@ export declare type SignMemberResponse = Message<"cluster.signer.v1.SignMemberRe
    * @generated from field: cluster.signer.v1.Sealed control_plane_keys = 5;
    */
   controlPlaneKeys?: Sealed | undefined;
+
+  /**
+   * Whom kubelets believe of their clients, one after the other.
+   *
+   * @generated from field: string kubernetes_clients_ca_pem = 6;
+   */
+  kubernetesClientsCaPem: string;
 };
 
 /**

@@ -1,0 +1,94 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { createPublicKey, X509Certificate } from 'node:crypto';
+import { believed, encodeKeySet, issuing, makePairs, parseKeySet, type KeySet } from './key-set.ts';
+import { hasReached, KEY_PHASES, ROTATING_KEYS, stageText, type KeyPhase } from './names.ts';
+
+const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
+let set: KeySet;
+
+beforeAll(async () => {
+  const [previous, next] = [await makePairs(2, NOW_MS), await makePairs(3, NOW_MS)];
+  set = { generation: 3, phase: 'hand', previous, next };
+});
+
+const at = (phase: KeyPhase): KeySet => ({ ...set, phase });
+
+test.each([
+  { phase: 'hand', trusts: ['previous'], signs: 'previous' },
+  { phase: 'believe', trusts: ['previous', 'next'], signs: 'previous' },
+  { phase: 'issue', trusts: ['previous', 'next'], signs: 'next' },
+  { phase: 'refresh', trusts: ['previous', 'next'], signs: 'next' },
+  { phase: 'retire', trusts: ['next'], signs: 'next' },
+  { phase: 'done', trusts: ['next'], signs: 'next' },
+] as const)('in phase $phase $trusts are believed and $signs signs', ({ phase, trusts, signs }) => {
+  for (const name of ROTATING_KEYS) {
+    expect(believed(at(phase), name)).toBe(trusts.map((which) => set[which][name].public).join(''));
+    expect(issuing(at(phase), name)).toBe(set[signs][name]);
+  }
+});
+
+test('nodes of two neighbouring phases believe what the other one shows', () => {
+  for (const [index, phase] of KEY_PHASES.slice(0, -1).entries()) {
+    const later = KEY_PHASES[index + 1] ?? phase;
+    for (const name of ROTATING_KEYS) {
+      expect(believed(at(phase), name)).toContain(issuing(at(later), name).public);
+      expect(believed(at(later), name)).toContain(issuing(at(phase), name).public);
+    }
+  }
+});
+
+test('new ones are authorities of their own name, and a key that tokens are checked with', () => {
+  expect(new X509Certificate(set.next['etcd-peers-ca'].public).subject).toBe('CN=etcd peers 3');
+  expect(new X509Certificate(set.next['kubernetes-clients-ca'].public).ca).toBe(true);
+  expect(createPublicKey(set.next['service-account'].public).asymmetricKeyType).toBe('ec');
+});
+
+describe('parseKeySet()', () => {
+  test('reads what was written', () => {
+    const text = encodeKeySet(set).reveal();
+    expect(encodeKeySet(parseKeySet('x', text)).reveal()).toBe(text);
+  });
+
+  const mutate = (change: (read: Record<string, unknown>) => unknown): string =>
+    JSON.stringify(change(JSON.parse(encodeKeySet(set).reveal()) as Record<string, unknown>));
+  test.each([
+    { name: 'nothing', given: () => '' },
+    { name: 'half of it', given: () => encodeKeySet(set).reveal().slice(0, 900) },
+    { name: 'a newer version', given: () => mutate((read) => ({ ...read, version: 2 })) },
+    { name: 'an unknown phase', given: () => mutate((read) => ({ ...read, phase: 'rest' })) },
+    { name: 'an unknown field', given: () => mutate((read) => ({ ...read, more: 1 })) },
+    { name: 'no next keys', given: () => mutate(({ next: _, ...read }) => read) },
+    { name: 'the first generation', given: () => mutate((read) => ({ ...read, generation: 1 })) },
+    {
+      name: 'halves of two pairs',
+      given: () =>
+        mutate((read) => {
+          const next = read['next'] as Record<string, object>;
+          const mixed = { ...next['etcd-peers-ca'], private: set.previous['etcd-peers-ca'].private.reveal() };
+          return { ...read, next: { ...next, 'etcd-peers-ca': mixed } };
+        }),
+    },
+  ])('refuses $name and tells no key', ({ given }) => {
+    const text = given();
+    const refused = expect(() => parseKeySet('/keys', text));
+    refused.toThrow(expect.objectContaining({ code: 'keyset-invalid' }));
+    refused.not.toThrow(/BEGIN|JSON/);
+  });
+});
+
+test.each([
+  { now: undefined, wanted: '2/hand', want: false },
+  { now: '2/hand', wanted: '2/hand', want: true },
+  { now: '2/issue', wanted: '2/believe', want: true },
+  { now: '2/believe', wanted: '2/issue', want: false },
+  { now: '3/hand', wanted: '2/done', want: true },
+  { now: '2/done', wanted: '3/hand', want: false },
+])('whoever is at $now has reached $wanted: $want', ({ now, wanted, want }) => {
+  const stage = (text: string) => {
+    const [generation, phase] = text.split('/');
+    const read = { generation: Number(generation), phase: phase as KeyPhase };
+    expect(stageText(read)).toBe(text);
+    return read;
+  };
+  expect(hasReached(now === undefined ? undefined : stage(now), stage(wanted))).toBe(want);
+});

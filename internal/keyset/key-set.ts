@@ -1,0 +1,143 @@
+import { createPublicKey, X509Certificate, type KeyObject } from 'node:crypto';
+import { z } from 'zod';
+import { createAuthorityPem, generateKeyPem, pubKeyOf, spkiOf } from '../pki/index.ts';
+import { Secret } from '../secret/index.ts';
+import { KeySetError } from './errors.ts';
+import {
+  isFrom,
+  KEY_PHASES,
+  ROTATING_KEYS,
+  type KeyPhase,
+  type KeyStage,
+  type RotatingKey,
+} from './names.ts';
+
+/** A certificate of an authority, or a public key; and what belongs to it. All PEM. */
+export interface RotatingPair {
+  readonly public: string;
+  readonly private: Secret<string>;
+}
+
+export type RotatingPairs = Readonly<Record<RotatingKey, RotatingPair>>;
+
+/** What a control plane has of a rotation: one file, which says of each key what is believed and what signs. */
+export interface KeySet extends KeyStage {
+  readonly previous: RotatingPairs;
+  readonly next: RotatingPairs;
+}
+
+/** Whom to believe: PEM, one after the other where there are two. */
+export function believed({ phase, previous, next }: KeySet, name: RotatingKey): string {
+  return believedOf(phase, { previous: previous[name].public, next: next[name].public });
+}
+
+/** The same of public halves alone. */
+export function believedOf(
+  phase: KeyPhase,
+  { previous, next }: { readonly previous: string; readonly next: string },
+): string {
+  const both = [...(isFrom(phase, 'retire') ? [] : [previous]), ...(isFrom(phase, 'believe') ? [next] : [])];
+  return both.map((pem) => `${pem.trim()}\n`).join('');
+}
+
+/** What signs now. */
+export function issuing({ phase, previous, next }: KeySet, name: RotatingKey): RotatingPair {
+  return (isFrom(phase, 'issue') ? next : previous)[name];
+}
+
+export function publicsOf(pairs: RotatingPairs): Record<RotatingKey, string> {
+  return mapKeys((name) => pairs[name].public);
+}
+
+/** New ones, all of them. Their names carry the generation: two of one name could be taken for each other. */
+export async function makePairs(generation: number, nowMs: number): Promise<RotatingPairs> {
+  const made: Partial<Record<RotatingKey, RotatingPair>> = {};
+  for (const name of ROTATING_KEYS) {
+    const keyPem = generateKeyPem();
+    made[name] = {
+      private: keyPem,
+      public:
+        name === 'service-account'
+          ? publicPem(keyPem)
+          : await createAuthorityPem({ commonName: `${COMMON_NAMES[name]} ${generation}`, keyPem, nowMs }),
+    };
+  }
+  return mapKeys((name) => made[name] ?? missing(name));
+}
+
+const COMMON_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
+  'etcd-clients-ca': 'etcd clients',
+  'etcd-peers-ca': 'etcd peers',
+  'kubernetes-clients-ca': 'kubernetes clients',
+  'front-proxy-ca': 'front-proxy-ca',
+};
+
+const pairShape = z.strictObject({ public: z.string().min(1), private: z.string().min(1) });
+const pairsShape = z.strictObject({
+  'etcd-clients-ca': pairShape,
+  'etcd-peers-ca': pairShape,
+  'kubernetes-clients-ca': pairShape,
+  'front-proxy-ca': pairShape,
+  'service-account': pairShape,
+});
+const shape = z.strictObject({
+  version: z.literal(1),
+  generation: z.int().min(2),
+  phase: z.enum(KEY_PHASES),
+  previous: pairsShape,
+  next: pairsShape,
+});
+
+/** Secret as a whole. */
+export function encodeKeySet({ generation, phase, previous, next }: KeySet): Secret<string> {
+  const plain = (pairs: RotatingPairs): z.infer<typeof pairsShape> =>
+    mapKeys((name) => ({ public: pairs[name].public, private: pairs[name].private.reveal() }));
+  const text = { version: 1, generation, phase, previous: plain(previous), next: plain(next) };
+  return new Secret(`${JSON.stringify(text)}\n`);
+}
+
+/** @throws KeySetError `keyset-invalid`, which tells nothing of what it read */
+export function parseKeySet(source: string, text: string): KeySet {
+  let read: z.infer<typeof shape>;
+  try {
+    read = shape.parse(JSON.parse(text));
+  } catch {
+    throw new KeySetError('keyset-invalid', `reading ${source}`, { details: { path: source } });
+  }
+  const pairs = (of: z.infer<typeof pairsShape>): RotatingPairs =>
+    mapKeys((name) => {
+      const pair = { public: of[name].public, private: new Secret(of[name].private) };
+      if (!isPair(pair)) {
+        const why = `reading ${source}: the halves of ${name} do not belong together`;
+        throw new KeySetError('keyset-invalid', why, { details: { path: source } });
+      }
+      return pair;
+    });
+  const { generation, phase } = read;
+  return { generation, phase, previous: pairs(read.previous), next: pairs(read.next) };
+}
+
+function isPair(pair: RotatingPair): boolean {
+  try {
+    return Buffer.compare(spkiOf(publicKeyIn(pair.public)), pubKeyOf(pair.private)) === 0;
+  } catch {
+    return false;
+  }
+}
+
+function publicKeyIn(pem: string): KeyObject {
+  return pem.includes('BEGIN CERTIFICATE') ? new X509Certificate(pem).publicKey : createPublicKey(pem);
+}
+
+function publicPem(keyPem: Secret<string>): string {
+  const key = createPublicKey({ key: Buffer.from(pubKeyOf(keyPem)), format: 'der', type: 'spki' });
+  return key.export({ format: 'pem', type: 'spki' }).toString();
+}
+
+function mapKeys<T>(of: (name: RotatingKey) => T): Record<RotatingKey, T> {
+  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, of(name)])) as Record<RotatingKey, T>;
+}
+
+function missing(name: RotatingKey): never {
+  throw new TypeError(`no ${name} was made`);
+}
