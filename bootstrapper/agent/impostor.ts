@@ -20,6 +20,7 @@ export interface ImpostorDeskPorts {
   /** etcd as its root, while this node is a member that serves. */
   readonly etcd: () => EtcdClient | undefined;
   readonly nodeName: string;
+  readonly clusterId: string;
 }
 
 /** Tries papers for an operator, one round at a time; the answer as bytes of a `ProbeReport`. */
@@ -35,8 +36,7 @@ export function impostorDesk(ports: ImpostorDeskPorts): TaskPorts['probe'] {
         etcd: new Namespace(etcd, CLUSTER_PREFIX),
         listMembers: (listing: AbortSignal) => etcd.members.list({ signal: listing }),
       };
-      const { files, nowMs, log, nodeName } = ports;
-      return reportOf(await tryPapers({ ...reads, files, nowMs, log }, filesOf(nodeName), wish, signal));
+      return reportOf(await tryPapers({ ...ports, ...reads }, filesOf(ports.nodeName), wish, signal));
     } finally {
       isTrying = false;
     }
@@ -63,27 +63,36 @@ function reportOf({ trials, away }: Trials): Uint8Array {
   return toBinary(ProbeReportSchema, report);
 }
 
-/** Where a control plane has the authorities, and what each of its doors knows. */
+/** Where a control plane has the keys that all of them share, and what each of its doors knows. */
 function filesOf(nodeName: string): ImpostorFiles {
-  const authority = (name: 'cluster-ca' | 'etcd-clients-ca' | 'etcd-peers-ca' | 'kubernetes-ca') => ({
+  const authority = (
+    name: 'cluster-ca' | 'etcd-clients-ca' | 'etcd-peers-ca' | 'kubernetes-ca' | 'front-proxy-ca',
+  ) => ({
     certFile: CONTROL_PLANE_KEY_FILES[`${name}.crt`],
     keyFile: CONTROL_PLANE_KEY_FILES[`${name}.key`],
   });
   const layout = consensusLayout(PLACES.state);
   const { clientCert, clientKey } = KUBELET_FILES;
   const toKubelets = `${PATHS.pki}/apiserver-kubelet-client`;
+  const node = { certFile: `${PLACES.credentials}/node.crt`, keyFile: PLACES.machineKey };
   return {
     authorities: {
       'cluster-ca': authority('cluster-ca'),
       'etcd-clients-ca': authority('etcd-clients-ca'),
       'etcd-peers-ca': authority('etcd-peers-ca'),
       'kubernetes-ca': authority('kubernetes-ca'),
+      // One and the same before the first rotation, and afterwards in its file.
+      'kubernetes-clients-ca': authority('kubernetes-ca'),
+      'front-proxy-ca': authority('front-proxy-ca'),
     },
+    serviceAccountKey: CONTROL_PLANE_KEY_FILES['service-account.key'],
+    rotation: PLACES.rotation,
     genuine: {
       'etcd-client': { ...layout.user('root'), path: '/version' },
       'etcd-peer': { ...layout.peer, path: '/version' },
       'api-server': { certFile: clientCert, keyFile: clientKey, path: `/api/v1/nodes/${nodeName}` },
       kubelet: { certFile: `${toKubelets}.crt`, keyFile: `${toKubelets}.key`, path: '/pods' },
+      curator: { ...node, path: '/' },
     },
   };
 }

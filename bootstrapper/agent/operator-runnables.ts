@@ -73,7 +73,10 @@ function taskPorts(
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
     reset: (order) => resetOrders.accept(clusterId, order),
-    probe: impostorDesk({ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd, nodeName }),
+    probe: impostorDesk({
+      ...{ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd },
+      ...{ nodeName, clusterId },
+    }),
     metrics,
   };
 }

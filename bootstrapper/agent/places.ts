@@ -29,6 +29,8 @@ export const PLACES = {
   resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
   ca: `${STATE}/ca`,
+  /** The keys that control planes share, of two generations (internal/keyset); not there before the first rotation. */
+  rotation: `${STATE}/keys/rotation.json`,
   etcdData: `${STATE}/etcd/data/member`,
   store: `${STATE}/store`,
   /** containerd's. */

@@ -150,7 +150,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
     commands: new FakeJournal([]),
     evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
     reset: async () => undefined,
-    probe: async ({ nodeId, heldKeys }) => Buffer.from(`${nodeId} ${heldKeys}`),
+    probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
     metrics: async () => 'up 1\n',
     ...overrides,
   };
@@ -173,9 +173,9 @@ const data = (saying: { value: Record<string, unknown> } | undefined): string =>
 describe('attend()', () => {
   test('hands on for whom papers are to be tried, and what came of it', async () => {
     const { order, orders, until, ended } = setUp();
-    const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true } };
+    const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
     order({ case: 'task', value: { task: 1n, credit: 16, what } });
-    expect(data((await until(3))[1])).toBe('node-0 true');
+    expect(data((await until(3))[1])).toBe('node-0 true 2');
     orders.close();
     await ended;
   });

@@ -20,7 +20,7 @@ export interface TaskPorts {
   }) => Promise<void>;
   /** Shows papers in the name of a removed node at every door; a `ProbeReport` as bytes. */
   readonly probe: (
-    wish: { readonly nodeId: string; readonly heldKeys: boolean },
+    wish: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
     signal: AbortSignal,
   ) => Promise<Uint8Array>;
   /** The metrics of every program on this node that answers. */
@@ -47,8 +47,8 @@ export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal
       yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
       return;
     case 'probe': {
-      const { removedNodeId: nodeId, heldKeys } = task.what.value;
-      yield* packBytes(await ports.probe({ nodeId, heldKeys }, signal));
+      const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;
+      yield* packBytes(await ports.probe({ nodeId, heldKeys, generation: Number(generation) }, signal));
       return;
     }
     case 'reset':

@@ -1,7 +1,7 @@
 import type { Answer } from './knock.ts';
 import type { Authority, PaperName } from './papers.ts';
 
-export const DOOR_KINDS = ['etcd-client', 'etcd-peer', 'api-server', 'kubelet'] as const;
+export const DOOR_KINDS = ['etcd-client', 'etcd-peer', 'api-server', 'kubelet', 'curator'] as const;
 export type DoorKind = (typeof DOOR_KINDS)[number];
 
 /** Where papers are shown. */
@@ -26,8 +26,12 @@ interface Manner {
   readonly path: (nodeId: string) => string;
   /** Whom the server itself has to be known by. */
   readonly server: Authority;
-  /** Papers of the removed node, and what the keys it may have held make. */
-  readonly papers: readonly PaperName[];
+  /** Papers of the removed node, made with the keys of now: whoever it is, its record decides. */
+  readonly own: readonly PaperName[];
+  /** Of a control plane: good at another door, and never at this one. */
+  readonly strange: readonly PaperName[];
+  /** What the keys that it may have held make, for a door that goes by them. */
+  readonly shared: readonly PaperName[];
   /** Only a certificate of this authority is looked at at all. */
   readonly handshake: boolean;
 }
@@ -37,27 +41,43 @@ export const MANNERS: Readonly<Record<DoorKind, Manner>> = {
   'etcd-client': {
     path: () => '/version',
     server: 'etcd-clients-ca',
-    papers: ['node', 'kubelet', 'etcd-client'],
+    own: ['node', 'kubelet'],
+    strange: [],
+    shared: ['etcd-client'],
     handshake: true,
   },
-  // A client must never pass for a peer.
   'etcd-peer': {
     path: () => '/version',
     server: 'etcd-peers-ca',
-    papers: ['node', 'kubelet', 'etcd-client', 'etcd-peer'],
+    own: ['node', 'kubelet'],
+    strange: ['etcd-client'],
+    shared: ['etcd-peer'],
     handshake: true,
   },
   // A member's kubelet may read its own Node.
   'api-server': {
     path: (nodeId) => `/api/v1/nodes/${nodeId}`,
     server: 'kubernetes-ca',
-    papers: ['node', 'kubelet', 'kubernetes-user'],
+    own: ['node', 'kubelet'],
+    strange: [],
+    shared: ['kubernetes-user', 'kubernetes-server', 'front-proxy', 'service-account'],
     handshake: false,
   },
   kubelet: {
     path: () => '/pods',
     server: 'kubernetes-ca',
-    papers: ['node', 'kubelet', 'kubernetes-user'],
+    own: ['node', 'kubelet'],
+    strange: [],
+    shared: ['kubernetes-user', 'kubernetes-server', 'service-account'],
+    handshake: false,
+  },
+  // The node's own key is asked about by its record (cli/admin); here it is what the cluster's authority could make.
+  curator: {
+    path: () => '/',
+    server: 'cluster-ca',
+    own: [],
+    strange: [],
+    shared: ['member', 'operator'],
     handshake: false,
   },
 };
@@ -69,8 +89,10 @@ export const MANNERS: Readonly<Record<DoorKind, Manner>> = {
 export function judge(kind: DoorKind, paper: PaperName, answer: Answer): Verdict {
   if (answer.kind === 'failed') return { outcome: 'unproved', said: answer.why };
   if (answer.kind === 'alert') return judgeAlert(kind, answer.alert);
+  if (answer.kind === 'code') return judgeCode(answer.code);
   const { status, body } = answer;
   const said = `HTTP ${status}${reasonIn(body)}`;
+  if (kind === 'curator') return { outcome: 'let-in', said: 'answered' };
   if (MANNERS[kind].handshake) return { outcome: 'let-in', said };
   const refusal = paper === 'kubelet' ? 403 : 401;
   if (status === refusal) return { outcome: 'refused', said };
@@ -84,6 +106,12 @@ function judgeAlert(kind: DoorKind, alert: string): Verdict {
   const said = `TLS: ${alert.toLowerCase().replaceAll('_', ' ')}`;
   const refused = MANNERS[kind].handshake && alert === 'UNKNOWN_CA';
   return { outcome: refused ? 'refused' : 'unproved', said };
+}
+
+/** A curator goes by the key on record; whoever is only denied something is known. */
+function judgeCode(code: string): Verdict {
+  if (code === 'curator-not-member') return { outcome: 'refused', said: code };
+  return { outcome: code === 'curator-denied' ? 'let-in' : 'unproved', said: code };
 }
 
 /** The `message` of a Status of the Kubernetes API; what others say is left out. */

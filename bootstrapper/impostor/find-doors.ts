@@ -7,6 +7,8 @@ import type { Door } from './doors.ts';
 
 const API_PORT = 6443;
 const KUBELET_PORT = 10250;
+/** As the agent has its curator listen. */
+const CURATOR_PORT = 9091;
 
 /**
  * Every door of every node whose heart beats, from the cluster's own records and etcd's members: nobody who asks for a
@@ -28,6 +30,9 @@ export function findDoors(
         ? [{ kind: 'api-server', node, host: address, port: API_PORT } as const]
         : []),
       { kind: 'kubelet', node, host: address, port: KUBELET_PORT },
+      ...(roles.includes('ConsensusMember')
+        ? [{ kind: 'curator', node, host: address, port: CURATOR_PORT } as const]
+        : []),
     ];
   });
   const away = nodes.filter(({ address, isBeating }) => !isBeating || address === undefined);

@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -7,8 +7,10 @@ import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { put, type Member } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
+import { encodeKeySet, makePairs, type RotatingPairs } from '../../internal/keyset/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
 import { records } from '../../internal/records/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import {
   createMemoryLogger,
   findEtcdBinary,
@@ -65,12 +67,17 @@ beforeAll(async () => {
       'etcd-clients-ca': layout.clientsCa,
       'etcd-peers-ca': layout.peersCa,
       'kubernetes-ca': await authority('kubernetes'),
+      'kubernetes-clients-ca': await authority('kubernetes clients'),
+      'front-proxy-ca': await authority('front-proxy-ca'),
     },
+    serviceAccountKey: layout.clientsCa.keyFile,
+    rotation: join(folder, 'rotation.json'),
     genuine: {
       'etcd-client': { ...layout.user('root'), path: '/version' },
       'etcd-peer': genuine,
       'api-server': genuine,
       kubelet: genuine,
+      curator: genuine,
     },
   };
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
@@ -111,18 +118,18 @@ async function authority(name: string) {
   return at;
 }
 
-async function tryAt(over: Partial<ImpostorFiles['authorities']>, heldKeys = true) {
+async function tryAt(over: Partial<ImpostorFiles['authorities']>, heldKeys = true, generation = 0) {
   const authorities = { ...genuineFiles.authorities, ...over };
   const members = await running.admin.members.list({ signal });
   const { log } = createMemoryLogger();
   const { trials } = await tryPapers(
-    { etcd, listMembers: async () => members, files, nowMs: () => Date.now(), log },
+    { etcd, listMembers: async () => members, files, nowMs: () => Date.now(), log, clusterId: 'c0ffee' },
     { ...genuineFiles, authorities },
-    { nodeId: REMOVED, heldKeys },
+    { nodeId: REMOVED, heldKeys, generation },
     signal,
   );
   return trials
-    .filter(({ door }) => door.kind !== 'kubelet')
+    .filter(({ door }) => door.kind.startsWith('etcd-'))
     .map(({ door, paper, outcome }) => `${door.kind} ${paper} ${outcome}`);
 }
 
@@ -162,9 +169,81 @@ test('what the key of another authority of the same name makes is refused', asyn
     const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
     const keyPem = generateKeyPem();
     const caPem = await createAuthorityPem({ commonName: name, keyPem, nowMs: Date.now() });
-    const forged = await makePaper(paper, REMOVED, new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }));
+    const forged = await makePaper(
+      paper,
+      { nodeId: REMOVED, clusterId: 'c0ffee' },
+      new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }),
+    );
     expect(judge(kind, paper, await knock(at, forged, signal))).toMatchObject({ outcome: 'refused' });
   }
+});
+
+describe('when keys have been replaced', () => {
+  const rotate = async (phase: 'refresh' | 'done', next: RotatingPairs, previous: RotatingPairs) =>
+    files.writeAtomic(genuineFiles.rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
+  const shared = (said: readonly string[]) =>
+    said.filter((line) =>
+      ['etcd-client etcd-client', 'etcd-peer etcd-peer'].some((at) => line.startsWith(at)),
+    );
+  let foreign: RotatingPairs;
+  let genuine: RotatingPairs;
+
+  beforeAll(async () => {
+    foreign = await makePairs(1, Date.now());
+    const pairOf = async ({
+      certFile,
+      keyFile,
+    }: {
+      readonly certFile: string;
+      readonly keyFile: string;
+    }) => ({
+      public: await readFile(certFile, 'utf8'),
+      private: new Secret(await readFile(keyFile, 'utf8')),
+    });
+    const { authorities } = genuineFiles;
+    genuine = {
+      ...(await makePairs(2, Date.now())),
+      'etcd-clients-ca': await pairOf(authorities['etcd-clients-ca']),
+      'etcd-peers-ca': await pairOf(authorities['etcd-peers-ca']),
+    };
+  });
+  afterAll(() => rm(genuineFiles.rotation, { force: true }));
+
+  test('those of before are refused where those of now are let in', async () => {
+    await rotate('done', genuine, foreign);
+    expect(shared(await tryAt({}, true, 1))).toEqual([
+      'etcd-client etcd-client refused',
+      'etcd-peer etcd-peer refused',
+    ]);
+    expect(shared(await tryAt({}, true, 2))).toEqual([
+      'etcd-client etcd-client let-in',
+      'etcd-peer etcd-peer let-in',
+    ]);
+  });
+
+  test('while both are believed those of before are let in', async () => {
+    await rotate('refresh', foreign, genuine);
+    expect(shared(await tryAt({}, true, 1))).toEqual([
+      'etcd-client etcd-client let-in',
+      'etcd-peer etcd-peer let-in',
+    ]);
+  });
+
+  test('those of before that are refused prove nothing where those of now are refused as well', async () => {
+    await rotate('refresh', foreign, genuine);
+    expect(shared(await tryAt({}, true, 2))).toEqual([
+      'etcd-client etcd-client unproved',
+      'etcd-peer etcd-peer unproved',
+    ]);
+  });
+
+  test('those that were replaced twice are not kept, and nothing is claimed of them', async () => {
+    await rotate('done', genuine, foreign);
+    expect(shared(await tryAt({}, true, 7))).toEqual([
+      'etcd-client etcd-client unproved',
+      'etcd-peer etcd-peer unproved',
+    ]);
+  });
 });
 
 test('a server that can not show the certificate of its authority proves nothing', async () => {
@@ -188,9 +267,9 @@ async function tryAtStopped() {
   const url = [`https://127.0.0.1:${port}`];
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { trials } = await tryPapers(
-    { etcd, listMembers: async () => [member], files, nowMs: () => Date.now(), log },
+    { etcd, listMembers: async () => [member], files, nowMs: () => Date.now(), log, clusterId: 'c0ffee' },
     genuineFiles,
-    { nodeId: REMOVED, heldKeys: true },
+    { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,
   );
   return trials.map(({ door, paper, outcome }) => `${door.kind} ${paper} ${outcome}`);

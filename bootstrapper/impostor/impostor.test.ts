@@ -1,19 +1,21 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeAll, describe, expect, test } from '@jest/globals';
-import { X509Certificate } from 'node:crypto';
+import { createPublicKey, verify, X509Certificate } from 'node:crypto';
 import { put } from '../../internal/etcd/index.ts';
-import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, nodeIdOf, spkiOf } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { judge, MANNERS, type DoorKind, type Outcome } from './doors.ts';
 import { findDoors } from './find-doors.ts';
 import type { Answer } from './knock.ts';
-import { makePaper, PAPERS, type PaperName } from './papers.ts';
+import { CERTIFICATES, makePaper, type PaperName } from './papers.ts';
+import { makeToken, uidIn } from './token.ts';
 import { tryPapers, type ImpostorFiles } from './try-papers.ts';
 
 const signal = new AbortController().signal;
 const NODE_ID = `node-${'a'.repeat(32)}`;
+const REMOVED = { nodeId: NODE_ID, clusterId: 'c0ffee' };
 const nowMs = Date.UTC(2026, 5, 1);
 
 let signer: KeySigner;
@@ -24,21 +26,56 @@ beforeAll(async () => {
 });
 
 describe('makePaper()', () => {
-  test.each(PAPERS)('%s lives a minute and for a key of its own', async (name) => {
-    const [one, other] = [await makePaper(name, NODE_ID, signer), await makePaper(name, NODE_ID, signer)];
+  test.each(CERTIFICATES)('%s lives a minute and for a key of its own', async (name) => {
+    const [one, other] = [await makePaper(name, REMOVED, signer), await makePaper(name, REMOVED, signer)];
     const certificate = new X509Certificate(one.certPem);
     expect(Date.parse(certificate.validTo)).toBe(nowMs + 60_000);
     expect(one.keyPem.reveal()).not.toBe(other.keyPem.reveal());
     expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
   });
 
-  test.each(PAPERS)('%s names the removed node and nobody with a right', async (name) => {
-    const { subject } = new X509Certificate((await makePaper(name, NODE_ID, signer)).certPem);
+  test.each(CERTIFICATES)('%s names the removed node and nobody with a right', async (name) => {
+    const paper = await makePaper(name, REMOVED, signer);
+    const { subject, publicKey } = new X509Certificate(paper.certPem);
     const common = /^CN=(.*)$/m.exec(subject)?.[1];
-    expect([NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`]).toContain(common);
+    const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
+    // A node's id is its key's, and this key was never admitted; a front proxy is what it says of others.
+    if (name === 'member') harmless.push(nodeIdOf(spkiOf(publicKey)));
+    if (name === 'front-proxy') harmless.push('front-proxy-client');
+    expect(harmless).toContain(common);
+    expect(paper.asUser).toBe(name === 'front-proxy' ? `removed:${NODE_ID}` : undefined);
     const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
-    expect(groups.filter((group) => group !== 'cluster:nodes' && group !== 'system:nodes')).toEqual([]);
+    const known = ['cluster:nodes', 'cluster:operators', 'system:nodes'];
+    expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
   });
+});
+
+test('a token is that of an account without rights, lives a minute, and is verified by its key', () => {
+  const keyPem = generateKeyPem();
+  const [head = '', claims = '', signature = ''] = makeToken(keyPem, { uid: 'u1', nowMs })
+    .reveal()
+    .split('.');
+  const read = JSON.parse(Buffer.from(claims, 'base64url').toString('utf8')) as Record<string, unknown>;
+  expect(read).toMatchObject({
+    sub: 'system:serviceaccount:kube-public:default',
+    iat: nowMs / 1000,
+    exp: nowMs / 1000 + 60,
+    'kubernetes.io': { serviceaccount: { uid: 'u1' } },
+  });
+  const key = createPublicKey(keyPem.reveal());
+  const signed = Buffer.from(`${head}.${claims}`);
+  const options = { key, dsaEncoding: 'ieee-p1363' } as const;
+  expect(verify('sha256', signed, options, Buffer.from(signature, 'base64url'))).toBe(true);
+});
+
+test.each([
+  { body: '{"metadata":{"uid":"u1"}}', want: 'u1' },
+  { body: '{"metadata":{"uid":1}}', want: undefined },
+  { body: '{"kind":"Status","message":"forbidden"}', want: undefined },
+  { body: 'Forbidden', want: undefined },
+  { body: '', want: undefined },
+])('uidIn($body) is $want', ({ body, want }) => {
+  expect(uidIn(body)).toBe(want);
 });
 
 describe('judge()', () => {
@@ -70,6 +107,12 @@ describe('judge()', () => {
     ['kubelet', 'kubelet', status(403), 'refused'],
     ['kubelet', 'kubernetes-user', alert('UNKNOWN_CA'), 'unproved'],
     ['kubelet', 'kubernetes-user', status(503), 'unproved'],
+    ['api-server', 'service-account', status(401), 'refused'],
+    ['api-server', 'front-proxy', status(403), 'let-in'],
+    ['curator', 'member', { kind: 'code', code: 'curator-not-member' }, 'refused'],
+    ['curator', 'operator', { kind: 'code', code: 'curator-denied' }, 'let-in'],
+    ['curator', 'member', { kind: 'code', code: 'etcd-unavailable' }, 'unproved'],
+    ['curator', 'member', status(200), 'let-in'],
   ];
   test.each(table)('%s, %s paper, %j: %s', (door, paper, answer, want) => {
     expect(judge(door, paper, answer).outcome).toBe(want);
@@ -136,6 +179,7 @@ describe('findDoors()', () => {
       'etcd-peer name-of-cp 192.0.2.7 2380',
       'api-server name-of-cp 192.0.2.1 6443',
       'kubelet name-of-cp 192.0.2.1 10250',
+      'curator name-of-cp 192.0.2.1 9091',
       'kubelet name-of-worker 192.0.2.2 10250',
     ]);
     expect([...away].sort()).toEqual(['name-of-off', 'name-of-silent']);
@@ -151,12 +195,23 @@ describe('tryPapers()', () => {
       'etcd-clients-ca': pair,
       'etcd-peers-ca': pair,
       'kubernetes-ca': pair,
+      'kubernetes-clients-ca': pair,
+      'front-proxy-ca': pair,
     },
-    genuine: { 'etcd-client': genuine, 'etcd-peer': genuine, 'api-server': genuine, kubelet: genuine },
+    serviceAccountKey: '/none.key',
+    rotation: '/none.json',
+    genuine: {
+      'etcd-client': genuine,
+      'etcd-peer': genuine,
+      'api-server': genuine,
+      kubelet: genuine,
+      curator: genuine,
+    },
   };
   const run = (etcd: MemoryEtcd, nodeId: string) => {
-    const ports = { etcd, files: new MemoryFiles(), nowMs: () => nowMs, log: createMemoryLogger().log };
-    const wish = { nodeId, heldKeys: true };
+    const { log } = createMemoryLogger();
+    const ports = { etcd, files: new MemoryFiles(), nowMs: () => nowMs, log, clusterId: 'c0ffee' };
+    const wish = { nodeId, heldKeys: true, generation: 0 };
     return tryPapers({ ...ports, listMembers: async () => [] }, files, wish, signal);
   };
 
@@ -181,6 +236,7 @@ describe('tryPapers()', () => {
   );
 });
 
-test('every door is tried with the papers that the removed node had', () => {
-  for (const { papers } of Object.values(MANNERS)) expect(papers.slice(0, 2)).toEqual(['node', 'kubelet']);
+test('every door that may know a node is tried with the papers that the removed one had', () => {
+  for (const [kind, { own }] of Object.entries(MANNERS))
+    expect(own).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
 });

@@ -5,7 +5,8 @@
  * ```
  * operator ── ProbeRemoved ──▶ curator ── ProbeTask ──▶ agent of a control plane
  *                                                         │ is this id a member? then nothing is made
- *             keys of the authorities, on its own disk ──▶ papers ── TLS ──▶ etcd client, etcd peer, API server, kubelet
+ *             keys of the authorities, on its own disk ──▶ papers ── TLS ──▶ etcd client, etcd peer, API server, kubelet,
+ *                                                         │                  curator
  *          ◀────────── what each door said ───────────────┘ (never a certificate, never a key)
  * ```
  *
@@ -16,10 +17,12 @@
  * and its key is made for the trial and never written. What can come of asking is work for the doors, one round at a time.
  *
  * A refusal counts only where who belongs there was let in at that moment, the server showed the cluster's certificate,
- * and the reason is the one that is to be proved.
+ * and the reason is the one that is to be proved. Papers of keys that were replaced are refused only where the same paper,
+ * made with the keys of now, is let in.
  */
 export { judge } from './doors.ts';
 export { ImpostorError, impostorErrors, type ImpostorErrorCode } from './errors.ts';
 export { knock } from './knock.ts';
-export { makePaper, type PaperName } from './papers.ts';
+export { makePaper, type CertificateName } from './papers.ts';
+export { makeToken } from './token.ts';
 export { tryPapers, type ImpostorFiles, type Trials } from './try-papers.ts';

@@ -8,6 +8,8 @@ const MAX_BODY = 2_000;
 export type Answer =
   /** TLS took the certificate, or did not ask for one; the program behind it answered. */
   | { readonly kind: 'status'; readonly status: number; readonly body: string }
+  /** A curator answered with the code of an error. */
+  | { readonly kind: 'code'; readonly code: string }
   /** The other end ended the handshake and said why, e.g. "UNKNOWN_CA" (RFC 8446 section 6). */
   | { readonly kind: 'alert'; readonly alert: string }
   /** Nothing that proves anything. */
@@ -16,13 +18,13 @@ export type Answer =
 /** An HTTPS request with a paper, to a server that itself has to show a certificate of `serverCaPem`. */
 export function knock(
   at: { readonly host: string; readonly port: number; readonly path: string; readonly serverCaPem: string },
-  { certPem, keyPem }: Paper,
+  paper: Paper,
   signal: AbortSignal,
 ): Promise<Answer> {
   const { serverCaPem: ca, ...to } = at;
   return new Promise((resolve) => {
     const asked = request(
-      { ...to, ca, cert: certPem, key: keyPem.reveal(), timeout: KNOCK_MS, signal, agent: false },
+      { ...to, ca, ...shown(paper), timeout: KNOCK_MS, signal, agent: false },
       (response) => {
         let body = '';
         response.setEncoding('utf8');
@@ -35,6 +37,13 @@ export function knock(
     asked.once('error', (error) => resolve(failureOf(error)));
     asked.end();
   });
+}
+
+function shown(paper: Paper): object {
+  if ('token' in paper) return { headers: { authorization: `Bearer ${paper.token.reveal()}` } };
+  const { certPem, keyPem, asUser } = paper;
+  const headers = asUser === undefined ? {} : { headers: { 'x-remote-user': asUser } };
+  return { cert: certPem, key: keyPem.reveal(), ...headers };
 }
 
 /** Node names an alert of the other end ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_…. */

@@ -1,32 +1,20 @@
 import type { KeySpace, Member } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { KeySigner } from '../../internal/pki/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
 import { judge, MANNERS, type Door, type DoorKind, type Verdict } from './doors.ts';
 import { ImpostorError } from './errors.ts';
 import { findDoors } from './find-doors.ts';
-import { knock } from './knock.ts';
-import {
-  AUTHORITIES,
-  AUTHORITY_OF,
-  makePaper,
-  type Authority,
-  type Paper,
-  type PaperName,
-} from './papers.ts';
+import { readKeys, readPair, type KeyFiles, type KeyRing, type Keys, type PairFiles } from './keys.ts';
+import { knock, type Answer } from './knock.ts';
+import { knockAtCurator } from './knock-curator.ts';
+import { AUTHORITY_OF, makePaper, type Paper, type PaperName } from './papers.ts';
+import { ACCOUNT_PATH, makeToken, uidIn } from './token.ts';
 
-const MAX_PEM_BYTES = 64 * 1024;
 /** `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 const AT_ONCE = 8;
-
-interface PairFiles {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
 
 export interface ImpostorPorts {
   /** The cluster's records: linearizable reads. */
@@ -35,11 +23,11 @@ export interface ImpostorPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
+  readonly clusterId: string;
 }
 
 /** Where this control plane has what it needs. */
-export interface ImpostorFiles {
-  readonly authorities: Readonly<Record<Authority, PairFiles>>;
+export interface ImpostorFiles extends KeyFiles {
   /** What each kind of door must let in: a door that refuses everybody proves nothing. */
   readonly genuine: Readonly<Record<DoorKind, PairFiles & { readonly path: string }>>;
 }
@@ -49,13 +37,14 @@ export interface ImpostorWish {
   readonly nodeId: string;
   /** Whether it had the keys of a control plane: then what they make is tried as well. */
   readonly heldKeys: boolean;
+  /** Of those keys; 0: of the keys of now, with the papers that agents tried before there were others. */
+  readonly generation: number;
 }
 
 /** One paper at one door. */
 export interface Trial extends Verdict {
   readonly door: Door;
   readonly paper: PaperName;
-  readonly authority: Authority;
 }
 
 export interface Trials {
@@ -79,30 +68,83 @@ export async function tryPapers(
   const { entries } = await ports.etcd.list(NODES_PREFIX, { signal });
   const { doors, away } = findDoors(entries, await ports.listMembers(signal));
   ports.log.warn('trying papers in the name of a removed node', { ...wish, doors: doors.length });
-  const signers = await readSigners(ports, files);
-  const papers = new Map<PaperName, Paper>();
-  const wanted = (kind: DoorKind): readonly PaperName[] =>
-    MANNERS[kind].papers.filter((name) => wish.heldKeys || name === 'node' || name === 'kubelet');
-  for (const name of new Set(doors.flatMap(({ kind }) => wanted(kind))))
-    papers.set(name, await makePaper(name, wish.nodeId, signers[AUTHORITY_OF[name]]));
-  const trials = await inTurns(doors, async (door) => {
-    const names = wanted(door.kind);
-    const shut = await whyShut({ ports, files, signers }, door, signal);
-    const to = { ...door, path: MANNERS[door.kind].path(wish.nodeId), serverCaPem: serverCa(signers, door) };
-    const found: Trial[] = [];
-    for (const name of names) {
-      const paper = papers.get(name);
-      const verdict =
-        shut ?? (paper === undefined ? NOT_MADE : judge(door.kind, name, await knock(to, paper, signal)));
-      signal.throwIfAborted();
-      found.push({ door, paper: name, authority: AUTHORITY_OF[name], ...verdict });
-    }
-    return found;
-  });
+  const keys = await readKeys(ports.files, files, ports.nowMs);
+  const round = { ports, files, keys, wish };
+  const accountUid = await accountUidAt(round, doors, signal);
+  const trials = await inTurns(doors, (door) => tryDoor({ ...round, accountUid }, door, signal));
   return { trials: trials.flat(), away };
 }
 
-const NOT_MADE: Verdict = { outcome: 'unproved', said: 'no such paper was made' };
+interface Round {
+  readonly ports: ImpostorPorts;
+  readonly files: ImpostorFiles;
+  readonly keys: Keys;
+  readonly wish: ImpostorWish;
+  /** Of the service account that tokens name; undefined where nobody tells. */
+  readonly accountUid?: string | undefined;
+}
+
+async function tryDoor(round: Round, door: Door, signal: AbortSignal): Promise<readonly Trial[]> {
+  const { own, strange, shared } = MANNERS[door.kind];
+  const { heldKeys, generation } = round.wish;
+  const { present, of } = round.keys;
+  const held = of(generation);
+  const shut = await whyShut(round, door, signal);
+  const show = async (name: PaperName, ring: KeyRing): Promise<Verdict> => {
+    if (shut !== undefined) return shut;
+    const paper = await paperOf(round, name, ring);
+    if (paper === undefined) return NOT_MADE;
+    const answer = await knockAt(round, door, paper, signal);
+    signal.throwIfAborted();
+    return judge(door.kind, name, answer);
+  };
+  const trials: Trial[] = [];
+  for (const paper of [...own, ...(heldKeys ? strange : [])])
+    trials.push({ door, paper, ...(await show(paper, present)) });
+  for (const paper of heldKeys ? shared.filter((name) => generation > 0 || FIRST.includes(name)) : []) {
+    const verdict = held === undefined ? NOT_KEPT : await show(paper, held);
+    const control = held === present ? undefined : CONTROLS[paper];
+    trials.push({ door, paper, ...(await doubted(verdict, control && (() => show(control, present)))) });
+  }
+  return trials;
+}
+
+/** Refused for the key, or because nothing like it is let in: only what the keys of now make can tell. */
+async function doubted(verdict: Verdict, control: (() => Promise<Verdict>) | undefined): Promise<Verdict> {
+  if (verdict.outcome !== 'refused' || control === undefined) return verdict;
+  const { outcome, said } = await control();
+  if (outcome === 'let-in') return verdict;
+  return { outcome: 'unproved', said: `made with the keys of now it is not let in either: ${said}` };
+}
+
+/** For one door: on the way to the last of a thousand it would run out. */
+async function paperOf(
+  { ports, wish, accountUid: uid }: Round,
+  name: PaperName,
+  { signers, serviceAccount }: KeyRing,
+): Promise<Paper | undefined> {
+  if (name !== 'service-account') return makePaper(name, { ...wish, ...ports }, signers[AUTHORITY_OF[name]]);
+  return uid === undefined ? undefined : { token: makeToken(serviceAccount, { uid, nowMs: ports.nowMs() }) };
+}
+
+/** What was tried before there were generations: who asks for none knows no others. */
+const FIRST: readonly PaperName[] = ['etcd-client', 'etcd-peer', 'kubernetes-user'];
+
+/** What must be let in where a paper is refused for its key alone. The others' keys are the same in all generations. */
+const CONTROLS: Readonly<Partial<Record<PaperName, PaperName>>> = {
+  'etcd-client': 'etcd-client',
+  'etcd-peer': 'etcd-peer',
+  'kubernetes-user': 'kubernetes-user',
+  'kubernetes-server': 'kubernetes-user',
+  'front-proxy': 'front-proxy',
+  'service-account': 'service-account',
+};
+
+const NOT_MADE: Verdict = { outcome: 'unproved', said: 'no such paper could be made' };
+const NOT_KEPT: Verdict = {
+  outcome: 'unproved',
+  said: 'keys of that generation are not kept: they were replaced more than once',
+};
 
 async function refuseMember({ etcd }: ImpostorPorts, nodeId: string, signal: AbortSignal): Promise<void> {
   if (!NODE_ID.test(nodeId))
@@ -116,45 +158,43 @@ async function refuseMember({ etcd }: ImpostorPorts, nodeId: string, signal: Abo
     throw new ImpostorError('impostor-is-member', `trying papers of ${nodeId}`);
 }
 
-type Signers = Readonly<Record<Authority, KeySigner>>;
-
-async function readSigners(
-  { files, nowMs }: ImpostorPorts,
-  { authorities }: ImpostorFiles,
-): Promise<Signers> {
-  const read = async (name: Authority): Promise<readonly [Authority, KeySigner]> => {
-    const { certPem: caPem, keyPem } = await readPair(files, authorities[name]);
-    return [name, new KeySigner({ caPem, keyPem, nowMs })];
-  };
-  return Object.fromEntries(await Promise.all(AUTHORITIES.map(read))) as Signers;
-}
-
-function serverCa(signers: Signers, { kind }: Door): string {
-  return signers[MANNERS[kind].server].caPem;
+function knockAt(
+  { ports, keys, wish }: Round,
+  door: Door & { readonly path?: string },
+  paper: Paper,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const { path, server } = MANNERS[door.kind];
+  const at = { path: path(wish.nodeId), ...door, serverCaPem: keys.believed(server) };
+  if (door.kind !== 'curator') return knock(at, paper, signal);
+  if ('token' in paper) throw new TypeError('curators take no tokens');
+  return knockAtCurator({ ...ports, ...at }, paper, signal);
 }
 
 /** A door that does not let in who belongs there: nothing is proved at it. */
-async function whyShut(
-  { ports, files, signers }: { ports: ImpostorPorts; files: ImpostorFiles; signers: Signers },
-  door: Door,
-  signal: AbortSignal,
-): Promise<Verdict | undefined> {
-  const { path, ...pair } = files.genuine[door.kind];
-  const genuine = await readPair(ports.files, pair);
-  const answer = await knock({ ...door, path, serverCaPem: serverCa(signers, door) }, genuine, signal);
+async function whyShut(round: Round, door: Door, signal: AbortSignal): Promise<Verdict | undefined> {
+  const { path, ...pair } = round.files.genuine[door.kind];
+  const genuine = await readPair(round.ports.files, pair);
+  const answer = await knockAt(round, { ...door, path }, genuine, signal);
   if (answer.kind === 'status' && answer.status === 200) return undefined;
   const { said } = judge(door.kind, 'node', answer);
   return { outcome: 'unproved', said: `who belongs there is not let in either: ${said}` };
 }
 
-async function readPair(files: FilePort, { certFile, keyFile }: PairFiles): Promise<Paper> {
-  const read = async (path: string): Promise<string> => {
-    const bytes = await files.read(path, MAX_PEM_BYTES);
-    if (bytes === undefined)
-      throw new ImpostorError('impostor-not-here', `reading ${path}: it is not there`, { details: { path } });
-    return Buffer.from(bytes).toString('utf8');
-  };
-  return { certPem: await read(certFile), keyPem: new Secret(await read(keyFile)) };
+/** From the first API server that tells: tokens name an account that is there. */
+async function accountUidAt(
+  round: Round,
+  doors: readonly Door[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (!round.wish.heldKeys || round.wish.generation === 0) return undefined;
+  const genuine = await readPair(round.ports.files, round.files.genuine.kubelet);
+  for (const door of doors.filter(({ kind }) => kind === 'api-server')) {
+    const answer = await knockAt(round, { ...door, path: ACCOUNT_PATH }, genuine, signal);
+    const uid = answer.kind === 'status' ? uidIn(answer.body) : undefined;
+    if (uid !== undefined) return uid;
+  }
+  return undefined;
 }
 
 /** A few at a time: a cluster of a thousand kubelets is not to be stormed. The order stays. */

@@ -19,8 +19,9 @@ import {
 } from '../../internal/pki/index.ts';
 import { KubeClient, reviewKubelet } from '../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
 import { findFreePort, TestEtcd, untilServing } from '../../internal/testing/index.ts';
-import { judge, knock, makePaper, type PaperName } from '../impostor/index.ts';
+import { judge, knock, makePaper, makeToken, type CertificateName } from '../impostor/index.ts';
 import { placeAuthorization } from './authorization.ts';
 import { PATHS } from './settings.ts';
 
@@ -37,6 +38,8 @@ let etcd: TestEtcd;
 let apiServer: ChildProcess;
 let apiPort: number;
 let kubernetesCa: KeySigner;
+let frontProxyCa: KeySigner;
+let serviceAccountKey: Secret<string>;
 let membership: Server;
 const asked: Review['spec'][] = [];
 const removed = new Set<string>();
@@ -49,15 +52,20 @@ beforeAll(async () => {
   const member = await etcd.startMember('one');
   await untilServing(await etcd.connect('root', member.endpoint));
   kubernetesCa = await authority('kubernetes');
+  frontProxyCa = await authority('front-proxy-ca');
   const clusterCa = await authority('cluster');
   const { tls, nodeId } = await nodeIdentity(clusterCa);
   const client = await etcd.clientFiles('apiserver');
+  serviceAccountKey = new Secret(
+    createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString(),
+  );
   const files = {
     'etcd-ca.crt': client.caPem,
     'client.crt': client.certPem,
     'client.key': client.keyPem.reveal(),
     'ca.crt': kubernetesCa.caPem,
-    'sa.key': createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString(),
+    'front-proxy-ca.crt': frontProxyCa.caPem,
+    'sa.key': serviceAccountKey.reveal(),
   };
   for (const [name, text] of Object.entries(files))
     await writeFile(join(folder, name), text, { mode: 0o600 });
@@ -98,7 +106,13 @@ function flags(etcdEndpoint: string): string[] {
     '--bind-address=127.0.0.1',
     `--secure-port=${apiPort}`,
     `--cert-dir=${at('serving')}`,
-    '--service-account-issuer=https://kubernetes.default.svc',
+    // As kubeadm has them.
+    `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
+    '--requestheader-allowed-names=front-proxy-client',
+    '--requestheader-username-headers=X-Remote-User',
+    '--requestheader-group-headers=X-Remote-Group',
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+    '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
     `--service-account-key-file=${at('sa.key')}`,
     `--service-account-signing-key-file=${at('sa.key')}`,
     '--service-cluster-ip-range=10.96.0.0/16',
@@ -265,8 +279,8 @@ test("a removed node's papers are refused as such, and what the CA's key makes i
   const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
   const { signal } = new AbortController();
   const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
-  const tryPaper = async (name: PaperName, signer: KeySigner) =>
-    judge('api-server', name, await knock(at, await makePaper(name, removedId, signer), signal));
+  const tryPaper = async (name: CertificateName, signer: KeySigner) =>
+    judge('api-server', name, await knock(at, await makePaper(name, removedOf(removedId), signer), signal));
   const strangers = await authority('kubernetes');
   expect(await tryPaper('kubelet', kubernetesCa)).toEqual({
     outcome: 'refused',
@@ -281,11 +295,39 @@ test("a removed node's papers are refused as such, and what the CA's key makes i
   const member = `node-${'e'.repeat(32)}`;
   const asMember = await knock(
     { ...at, path: `/api/v1/nodes/${member}` },
-    await makePaper('kubelet', member, kubernetesCa),
+    await makePaper('kubelet', removedOf(member), kubernetesCa),
     signal,
   );
   expect(judge('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'let-in' });
+  // Who speaks for others, and tokens: by keys of their own.
+  expect(await tryPaper('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'let-in' });
+  expect(await tryPaper('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
+    outcome: 'refused',
+  });
 }, 30_000);
+
+test('a token is let in by the key that API servers believe, and by no other', async () => {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiPort}`;
+  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem: serverCaPem, ...admin }, { clock: new SystemClock() });
+  const { signal } = new AbortController();
+  const accounts = '/api/v1/namespaces/kube-public/serviceaccounts';
+  const { metadata } = (await client.postJson(accounts, { metadata: { name: 'default' } }, signal)) as {
+    readonly metadata: { readonly uid: string };
+  };
+  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/any`, serverCaPem };
+  const tryToken = async (keyPem: Secret<string>, uid = metadata.uid) => {
+    const token = makeToken(keyPem, { uid, nowMs: nowMs() });
+    return judge('api-server', 'service-account', await knock(at, { token }, signal)).outcome;
+  };
+  expect(await tryToken(serviceAccountKey)).toBe('let-in');
+  expect(await tryToken(generateKeyPem())).toBe('refused');
+  // Of an account that is not there even the right key's is refused, so it would prove nothing.
+  expect(await tryToken(serviceAccountKey, 'another')).toBe('refused');
+}, 60_000);
+
+const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
 
 test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {
   const one = await kubelet('w3', 'node-3');
