@@ -17,6 +17,7 @@ import { consensusLayout, type ConsensusLayout } from './layout.ts';
 import { checkLeave, leave } from './leave.ts';
 import { newestOf } from './peers.ts';
 import { preparePki } from './prepare-pki.ts';
+import { rekey } from './rekey.ts';
 import { repairMembers } from './repair.ts';
 import { connectAsRoot, originOf, runEtcd } from './run-etcd.ts';
 import { hasUsableData } from './usable-data.ts';
@@ -76,6 +77,15 @@ export class Consensus {
     const layout = consensusLayout(config.stateDir);
     await preparePki(this.#pki, config, layout);
     return runningFrom(await connectAsRoot(this.#ports, layout, [endpointOf(config)]), config, layout);
+  }
+
+  /** Brings authorities that were replaced on disk into force, and then does `work`, in this node's turn. */
+  async rekey(
+    config: ConsensusConfig,
+    work: (signal: AbortSignal) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await rekey(this.#ports, config, work, signal);
   }
 
   /** Takes members of lost nodes out, once they are struck off the records; until the signal fires. With a client of its own. */

@@ -56,8 +56,8 @@ export async function correctPeerUrl(
 }
 
 /** A linearizable read: the member runs, has its peers, and they have a leader. */
-async function waitUntilServing(
-  { clock, onWait }: ConsensusPorts,
+export async function waitUntilServing(
+  { clock, onWait }: Pick<ConsensusPorts, 'clock' | 'onWait'>,
   admin: EtcdClient,
   { readyMs = READY_MS }: ConsensusConfig,
   signal: AbortSignal,

@@ -110,8 +110,11 @@ export function buildEtcdUnit(options: {
   readonly etcdBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
+  /** Of whom it believes, where that was ever changed: it reads it at its start, so another one is another unit. */
+  readonly trustsSha256?: string | undefined;
 }): string {
-  return `[Unit]
+  const { trustsSha256 } = options;
+  return `${trustsSha256 === undefined ? '' : `# Trusts: ${trustsSha256}\n`}[Unit]
 Description=etcd (cluster)
 After=network.target local-fs.target
 

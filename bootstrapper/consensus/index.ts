@@ -23,3 +23,4 @@ export { judgeRecovery, recoverAlone, surveyMembers } from './recover.ts';
 export { DEFAULT_QUOTA_BYTES, ETCD_PORTS, ETCD_UNIT, type ListenPorts, type Origin } from './etcd-unit.ts';
 export { consensusLayout, ETCD_USERS, type EtcdClientFiles } from './layout.ts';
 export { certificateFiles } from './prepare-pki.ts';
+export { settleEtcd } from './shared-keys.ts';

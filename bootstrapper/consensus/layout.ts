@@ -20,7 +20,7 @@ export interface EtcdClientFiles extends KeyPairFiles {
  *
  * ```
  * STATE/consensus/         root only
- *   clients/ca.{key,crt}   signs etcd's client and server certificates
+ *   clients/ca.{key,crt}   signs etcd's client and server certificates; beside it believed.crt, once keys were replaced
  *   peers/ca.{key,crt}     signs peer certificates and nothing else: a client must never pass for a peer
  *   users/NAME/            ca.crt, client.{key,crt}
  *   formed                 this node has been a member with data
@@ -36,6 +36,9 @@ export interface ConsensusLayout {
   readonly root: string;
   readonly clientsCa: KeyPairFiles;
   readonly peersCa: KeyPairFiles;
+  /** Whom to believe where that is not who signs; there since the first rotation of keys. */
+  readonly clientsBelieved: string;
+  readonly peersBelieved: string;
   readonly formedMark: string;
   /** The epoch of the data here, in digits; 1 where nobody has said. */
   readonly epochFile: string;
@@ -67,6 +70,8 @@ export function consensusLayout(stateDir: string): ConsensusLayout {
     root,
     clientsCa: pair(`${root}/clients/ca`),
     peersCa: pair(`${root}/peers/ca`),
+    clientsBelieved: `${root}/clients/believed.crt`,
+    peersBelieved: `${root}/peers/believed.crt`,
     formedMark: `${root}/formed`,
     epochFile: `${root}/epoch`,
     recovery: `${root}/recovery`,

@@ -1,6 +1,7 @@
 import { inspectDisk, mayCreateAuthorities } from './disk-state.ts';
 import { ensureAuthority, ensureLeaf, type PkiPorts } from './etcd-pki.ts';
 import { ETCD_USERS, type ConsensusLayout } from './layout.ts';
+import { readBelieved } from './shared-keys.ts';
 
 const YEAR_DAYS = 365;
 
@@ -42,12 +43,13 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
     names: names.slice(0, 1),
   } as const;
   await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer, validDays });
-  await files.writeAtomic(layout.trustedClientsCa, clients.caPem, { mode: 0o644 });
-  await files.writeAtomic(layout.trustedPeersCa, peers.caPem, { mode: 0o644 });
+  const believed = await readBelieved(files, layout);
+  await files.writeAtomic(layout.trustedClientsCa, believed.clients, { mode: 0o644 });
+  await files.writeAtomic(layout.trustedPeersCa, believed.peers, { mode: 0o644 });
   for (const name of ETCD_USERS) {
     const user = layout.user(name);
     await files.makeDirectory(user.folder);
-    await files.writeAtomic(user.caFile, clients.caPem, { mode: 0o644 });
+    await files.writeAtomic(user.caFile, believed.clients, { mode: 0o644 });
     const wish = { commonName: name, usages: ['client'], names: [] } as const;
     await ensureLeaf(ports, user, { signer: clients, wish, validDays });
   }

@@ -15,6 +15,7 @@ import {
   type Origin,
 } from './etcd-unit.ts';
 import type { ConsensusLayout } from './layout.ts';
+import { trustDigest } from './shared-keys.ts';
 
 const MAX_CONFIG_BYTES = 64 * 1024;
 
@@ -53,7 +54,8 @@ export async function runEtcd(
     timeoutMs: 60_000,
     signal,
   });
-  const unit = buildEtcdUnit({ etcdBinary, stateDir, layout });
+  const trustsSha256 = await trustDigest(files, layout);
+  const unit = buildEtcdUnit({ etcdBinary, stateDir, layout, trustsSha256 });
   const changed = await units.install(ETCD_UNIT, unit, signal);
   const { active } = await units.status(ETCD_UNIT, signal);
   if (active === 'active' && changed) {

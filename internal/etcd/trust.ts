@@ -6,7 +6,7 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
 export interface EtcdTrust {
-  /** The CA that signs etcd's server certificates; PEM. */
+  /** The CA that signs etcd's server certificates; PEM. While it is replaced, both, one after the other. */
   readonly serverCaPem: string;
   /** "host:port" as it is dialled. */
   readonly endpoint: string;
@@ -15,10 +15,10 @@ export interface EtcdTrust {
 
 /** Accepts a server certificate that etcd's own CA signed for the host we dialled. */
 export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
-  const ca = new X509Certificate(trust.serverCaPem);
+  const cas = authoritiesIn(trust.serverCaPem);
   const host = hostOf(trust.endpoint);
   return (certificate) => {
-    const refusal = whyNot(certificate, { ca, host, nowMs: trust.nowMs() });
+    const refusal = whyNot(certificate, { cas, host, nowMs: trust.nowMs() });
     if (refusal !== undefined) {
       throw new RpcError('rpc-handshake', `verifying etcd at ${trust.endpoint}: its certificate ${refusal}`);
     }
@@ -28,9 +28,9 @@ export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
 
 function whyNot(
   certificate: X509Certificate,
-  expected: { readonly ca: X509Certificate; readonly host: string; readonly nowMs: number },
+  expected: { readonly cas: readonly X509Certificate[]; readonly host: string; readonly nowMs: number },
 ): string | undefined {
-  if (!certificate.checkIssued(expected.ca) || !certificate.verify(expected.ca.publicKey))
+  if (!expected.cas.some((ca) => certificate.checkIssued(ca) && certificate.verify(ca.publicKey)))
     return "is not signed by etcd's CA";
   if (Date.parse(certificate.validFrom) > expected.nowMs + CLOCK_TOLERANCE_MS) return 'is not valid yet';
   if (Date.parse(certificate.validTo) < expected.nowMs - CLOCK_TOLERANCE_MS) return 'has expired';
@@ -39,6 +39,13 @@ function whyNot(
   const named =
     isIP(expected.host) === 0 ? certificate.checkHost(expected.host) : certificate.checkIP(expected.host);
   return named === undefined ? `is for ${certificate.subjectAltName ?? 'nobody'}` : undefined;
+}
+
+/** At least one: to believe nobody is a mistake and no rule. */
+function authoritiesIn(pem: string): readonly X509Certificate[] {
+  const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  if (found.length === 0) throw new TypeError('no certificate of an authority');
+  return found.map((each) => new X509Certificate(each));
 }
 
 /**

@@ -1,0 +1,46 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import { acceptEtcdServer } from './trust.ts';
+
+const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
+const endpoint = '192.0.2.1:2379';
+let [before, after, stranger]: KeySigner[] = [];
+
+beforeAll(async () => {
+  const signer = async (commonName: string): Promise<KeySigner> => {
+    const keyPem = generateKeyPem();
+    const caPem = await createAuthorityPem({ commonName, keyPem, nowMs: NOW_MS });
+    return new KeySigner({ caPem, keyPem, nowMs: () => NOW_MS });
+  };
+  // Authorities of one name: it is the key that decides.
+  [before, after, stranger] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
+});
+
+async function shown(
+  by: KeySigner | undefined,
+  trusted: readonly (KeySigner | undefined)[],
+): Promise<string> {
+  const names = [{ type: 'ip', value: '192.0.2.1' }] as const;
+  const leaf = { commonName: 'n', usages: ['server'], names, validDays: 1 } as const;
+  const pem = (await by?.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) })) ?? '';
+  const serverCaPem = trusted.map((each) => each?.caPem ?? '').join('');
+  return acceptEtcdServer({ serverCaPem, endpoint, nowMs: () => NOW_MS })(new X509Certificate(pem));
+}
+
+describe('who believes two authorities of etcd', () => {
+  test('takes a server of either', async () => {
+    expect(await shown(before, [before, after])).toBe('192.0.2.1');
+    expect(await shown(after, [before, after])).toBe('192.0.2.1');
+  });
+
+  test('takes none of a third, and after the replacement none of the old one', async () => {
+    const refused = expect.objectContaining({ code: 'rpc-handshake' });
+    await expect(shown(stranger, [before, after])).rejects.toEqual(refused);
+    await expect(shown(before, [after])).rejects.toEqual(refused);
+  });
+
+  test('is never one who believes nobody', async () => {
+    await expect(shown(before, [])).rejects.toThrow(TypeError);
+  });
+});
