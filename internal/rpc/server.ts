@@ -17,26 +17,18 @@ import {
   type sendUnaryData,
   type UntypedHandleCall,
 } from '@grpc/grpc-js';
-import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 import { SystemClock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
 import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
+import { Connections, type Call, type ConnectionLimits, type GrpcCall } from './connections.ts';
 import { statusFromError, type Disclosure } from './errors.ts';
 import { FrontDoor, type WaitingRoom } from './front-door.ts';
 import type { Upgrade } from './upgrade.ts';
 
-/** What a handler knows of its call. */
-export interface Call<P> {
-  /** Who asked, as the upgrade proved it. A caller can't choose it. */
-  readonly peer: P;
-  /** Where its connection came from; absent for calls that came over none. */
-  readonly address?: string;
-  /** Fires when the caller has gone or the server closes. */
-  readonly signal: AbortSignal;
-}
+export type { Call } from './connections.ts';
 
 export type Handlers<S extends DescService, P> = {
   readonly [K in keyof S['method']]: Handler<S['method'][K], P>;
@@ -64,7 +56,7 @@ export function implement<S extends DescService, P>(service: S, handlers: Handle
   return { service, handlers };
 }
 
-export interface RpcServerOptions<P> {
+export interface RpcServerOptions<P> extends ConnectionLimits<P> {
   readonly upgrade: Upgrade<P>;
   readonly services: readonly [Implementation<P>, ...Implementation<P>[]];
   readonly disclose: Disclosure;
@@ -73,7 +65,7 @@ export interface RpcServerOptions<P> {
   readonly maxConnections?: number;
   /** For ports that strangers reach. Absent: whoever comes first proves itself first, all at once. */
   readonly room?: WaitingRoom;
-  /** Calls at once over one connection, streams included; for ports that strangers reach. Absent: any number. */
+  /** Calls at once over one connection, streams included; a peer that opens more is refused them. Absent: any number. */
   readonly maxCallsPerConnection?: number;
   /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
   readonly maxConnectionAgeMs?: number;
@@ -85,10 +77,8 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #grpc: GrpcServer;
   readonly #net: NetServer;
   readonly #closing = new AbortController();
-  /** Under way now. */
-  readonly #calls = new Set<AbortController>();
   readonly #sockets = new Set<Socket>();
-  readonly #peers = new Map<string, Pick<Call<P>, 'peer' | 'address'>>();
+  readonly #connections: Connections<P>;
   readonly #door: FrontDoor;
   readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
 
@@ -117,6 +107,7 @@ export class RpcServer<P> implements AsyncDisposable {
     }
     this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
+    this.#connections = new Connections(options);
     this.#door = new FrontDoor(options, new SystemClock());
     this.#net.maxConnections = this.#door.maxSockets;
   }
@@ -139,7 +130,7 @@ export class RpcServer<P> implements AsyncDisposable {
     if (this.#closing.signal.aborted) return;
     this.#net.close();
     this.#closing.abort(new Error('the server is closing'));
-    for (const each of this.#calls) each.abort(this.#closing.signal.reason);
+    this.#connections.close(this.#closing.signal.reason);
     this.#injector.drain(graceMs);
     this.#grpc.tryShutdown(() => undefined);
     // A drained session closes its socket after the last answer; grpc's own shutdown does not wait for that.
@@ -175,7 +166,7 @@ export class RpcServer<P> implements AsyncDisposable {
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
       this.#door.settle(upgraded.socket, address);
-      this.#introduce(upgraded.socket, { peer: upgraded.peer, address });
+      this.#connections.introduce(upgraded.socket, { peer: upgraded.peer, address });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
@@ -183,34 +174,14 @@ export class RpcServer<P> implements AsyncDisposable {
     }
   }
 
-  /**
-   * grpc names the peer of a call by its socket's `remoteAddress` and port. That pair is not unique: one host can hold
-   * it twice, towards two addresses of this server, and would be taken for the other. So the socket gets a name of
-   * our own that nobody can choose or meet again.
-   */
-  #introduce(socket: Socket, known: Pick<Call<P>, 'peer' | 'address'>): void {
-    const name = `connection-${randomUUID()}`;
-    Object.defineProperty(socket, 'remoteAddress', { value: name });
-    const key = socket.remotePort === undefined ? name : `${name}:${socket.remotePort}`;
-    this.#peers.set(key, known);
-    socket.once('close', () => this.#peers.delete(key));
-  }
-
-  /** The peer of the connection a call came on, by the name that `#introduce` gave it. */
-  #call(call: { getPeer(): string }, signal: AbortSignal): Call<P> {
-    const known = this.#peers.get(call.getPeer());
-    if (known === undefined) throw new Error('a call on a connection that proved nothing');
-    return { ...known, signal };
-  }
-
   #handler(kind: string, handler: unknown): UntypedHandleCall {
     const disclose = this.#options.disclose;
     type Single = (request: unknown, call: Call<P>) => Promise<unknown>;
     type Many = (request: unknown, call: Call<P>) => AsyncIterable<unknown>;
-    const answer = async (call: AnyCall, request: unknown, done: sendUnaryData<unknown>): Promise<void> => {
-      using alive = whileCalled(call, this.#calls, this.#closing.signal);
+    const answer = async (call: GrpcCall, request: unknown, done: sendUnaryData<unknown>): Promise<void> => {
       try {
-        done(null, await (handler as Single)(request, this.#call(call, alive.signal)));
+        using begun = this.#connections.begin(call);
+        done(null, await (handler as Single)(request, begun.call));
       } catch (error) {
         this.#options.log.debug('a call failed', { error });
         done(statusFromError(error, disclose));
@@ -220,11 +191,12 @@ export class RpcServer<P> implements AsyncDisposable {
       call: ServerWritableStream<unknown, unknown> | ServerDuplexStream<unknown, unknown>,
       request: unknown,
     ): Promise<void> => {
-      using alive = whileCalled(call, this.#calls, this.#closing.signal);
       try {
-        for await (const message of (handler as Many)(request, this.#call(call, alive.signal))) {
-          alive.signal.throwIfAborted();
-          if (!call.write(message)) await once(call, 'drain', { signal: alive.signal });
+        using begun = this.#connections.begin(call);
+        const { signal } = begun.call;
+        for await (const message of (handler as Many)(request, begun.call)) {
+          signal.throwIfAborted();
+          if (!call.write(message)) await once(call, 'drain', { signal });
         }
         call.end();
       } catch (error) {
@@ -246,33 +218,4 @@ export class RpcServer<P> implements AsyncDisposable {
         return (call: ServerDuplexStream<unknown, unknown>) => void stream(call, call);
     }
   }
-}
-
-type AnyCall = {
-  getPeer(): string;
-  once(event: 'cancelled', listener: () => void): unknown;
-  off(event: 'cancelled', listener: () => void): unknown;
-};
-
-/**
- * A signal that lives as long as the call. Calls stand in a set and do not listen to `closing`: a signal looks through
- * all of its listeners for each that comes or goes, and there may be ten thousands.
- */
-function whileCalled(
-  call: AnyCall,
-  calls: Set<AbortController>,
-  closing: AbortSignal,
-): { readonly signal: AbortSignal } & Disposable {
-  const controller = new AbortController();
-  const onCancelled = (): void => controller.abort(new Error('the caller has gone'));
-  call.once('cancelled', onCancelled);
-  calls.add(controller);
-  if (closing.aborted) controller.abort(closing.reason);
-  return {
-    signal: controller.signal,
-    [Symbol.dispose]: () => {
-      call.off('cancelled', onCancelled);
-      calls.delete(controller);
-    },
-  };
 }

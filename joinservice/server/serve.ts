@@ -5,9 +5,8 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, readMemberGauges } from '../../internal/etcd/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
-import { RpcServer, type TlsIdentity } from '../../internal/rpc/index.ts';
+import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
 import { createMembershipLookup, serveAuthorization } from '../authorize/index.ts';
@@ -19,6 +18,7 @@ import { CollateralFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '.
 import { SignerClient } from '../signerlink/index.ts';
 import { Attendances, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './bare-owner.ts';
+import { createCuratorServer } from './curator-listener.ts';
 import type { JoinserviceConfig } from './config.ts';
 import { JoinserviceError } from './errors.ts';
 import type { ServePorts } from './ports.ts';
@@ -26,9 +26,6 @@ import { runJoin } from './run-join.ts';
 import { runMetrics, type MetricsPlace } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-const MAX_CONNECTIONS = 16_384;
-/** An hour: then a connection is closed gracefully and its peer proves itself anew, with its newest certificate. */
-const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
 const GRACE_MS = 2_000;
 /** Where nothing listens: a curator without a signer beside it says so when it is asked for a certificate. */
 const NO_SIGNER = '/nonexistent/signer.sock';
@@ -95,7 +92,7 @@ export async function serve(
     manufacturers: MANUFACTURERS,
   });
   const trust = { caPem, clusterId: config.clusterId, nowMs: () => clock.nowMs() };
-  await using server = new RpcServer<MemberIdentity>({
+  await using server = createCuratorServer({
     upgrade: curatorUpgrade(identity, trust, clock),
     services: [
       curator.service,
@@ -103,10 +100,7 @@ export async function serve(
       curator.guard(Distribution, distribution),
       curator.guard(Admission, admin),
     ],
-    disclose: 'chain',
     log: log.child('rpc'),
-    maxConnections: MAX_CONNECTIONS,
-    maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info('the curator listens', { host: config.listen.host, port });

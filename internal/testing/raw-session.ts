@@ -1,0 +1,48 @@
+import { create, toBinary, type DescMethodUnary } from '@bufbuild/protobuf';
+import { once } from 'node:events';
+import { connect as connectHttp2, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
+import { connect } from 'node:net';
+
+/**
+ * gRPC by hand over a Unix socket, for what a well-behaved client does not do. `name` is the first byte sent, for servers
+ * whose upgrade goes by it; `trusts` is how many calls are opened before the server has said how many it takes.
+ */
+export async function openRawSession(
+  path: string,
+  name: string,
+  options: { readonly trusts?: number } = {},
+): Promise<ClientHttp2Session> {
+  const socket = connect(path);
+  await once(socket, 'connect');
+  socket.write(name);
+  const session = connectHttp2('http://peer', {
+    createConnection: () => socket,
+    ...(options.trusts === undefined ? {} : { peerMaxConcurrentStreams: options.trusts }),
+  });
+  session.on('error', () => undefined); // a connection that has to go
+  return session;
+}
+
+/** One call with an empty request: what its gRPC status says, or what broke. */
+export async function callRaw(session: ClientHttp2Session, method: DescMethodUnary): Promise<string> {
+  const body = toBinary(method.input, create(method.input));
+  const frame = Buffer.alloc(5 + body.length);
+  frame.writeUInt32BE(body.length, 1);
+  frame.set(body, 5);
+  const stream = session.request({
+    ':method': 'POST',
+    ':path': `/${method.parent.typeName}/${method.name}`,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  const { promise, resolve } = Promise.withResolvers<string>();
+  stream.on('response', (headers) => {
+    if (headers['grpc-status'] !== undefined) resolve(String(headers['grpc-message'] ?? ''));
+  });
+  stream.on('trailers', (trailers: IncomingHttpHeaders) => resolve(String(trailers['grpc-message'] ?? '')));
+  stream.on('error', (error: Error) => resolve(error.message));
+  stream.on('close', () => resolve('closed'));
+  stream.resume();
+  stream.end(frame);
+  return promise;
+}
