@@ -204,6 +204,23 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
     });
 
+    test('a machine that was made fresh and not restarted shows the lock of the same cluster as it is, counted on', async () => {
+      await createLock(register).acquire(init);
+      await rm(join(folder, 'lock.json'));
+      await createLock(register).acquire({ ...init, id: 'init-2' });
+      expect(register).toMatchObject({ value: locked, extensions: 1, counter: { value: 7n } });
+      register.powerCycle();
+      await createLock(register).mirror();
+      expect(register).toMatchObject({ value: locked, extensions: 2, counter: { value: 7n } });
+    });
+
+    test('of another cluster it keeps what the boot showed, and no verifier lets it in before it restarts', async () => {
+      await createLock(register).acquire(init);
+      await rm(join(folder, 'lock.json'));
+      await createLock(register).acquire(ticket);
+      expect(register.value).toEqual(Buffer.from(lockedValue(locked, ticket.clusterId)));
+    });
+
     test('a counter that somebody undefined comes back higher', async () => {
       await createLock(register).acquire(init);
       register.counter.undefine();

@@ -4,6 +4,8 @@ import { NodeLockError } from './errors.ts';
 
 const MAX_BYTES = 16 * 1024;
 const VERSION = 1;
+/** A register that nothing has extended since the machine was switched on (TPM 2.0 Library, Part 1, 17). */
+const POWER_ON = new Uint8Array(32);
 
 /** Who locks the machine, and to what. The same claim may be made again after a crash. */
 export interface LockClaim {
@@ -94,7 +96,7 @@ export class NodeLock {
   /** The record of this claim, or of whoever was faster. */
   async #create(claim: LockClaim): Promise<LockRecord> {
     const { files, path, nowMs, register } = this.#options;
-    const baseline = await register?.read();
+    const baseline = bootBaseline(await register?.read(), claim);
     const counted = await register?.counter?.start();
     const record: LockRecord = {
       version: VERSION,
@@ -116,13 +118,23 @@ export class NodeLock {
     const baseline = Buffer.from(record.registerBaseline, 'hex');
     const locked = lockedValue(baseline, record.clusterId);
     const before = await register.read();
-    if (Buffer.compare(before, locked) === 0) return;
-    if (Buffer.compare(before, baseline) !== 0) throw foreign(before, [baseline, locked]);
+    const isShown = Buffer.compare(before, locked) === 0;
+    if (!isShown && Buffer.compare(before, baseline) !== 0) throw foreign(before, [baseline, locked]);
     await count(register, record); // before the register shows it: nobody sees a lock that was not counted
+    if (isShown) return;
     await register.extend(record.clusterId);
     const after = await register.read();
     if (Buffer.compare(after, locked) !== 0) throw foreign(after, [locked]);
   }
+}
+
+/**
+ * What the boot left in the register. A machine that was made fresh, was not restarted since and joins the same cluster
+ * again shows its lock already: extended once more it would show what nobody expects, in this boot and after it.
+ */
+function bootBaseline(now: Uint8Array | undefined, { clusterId }: LockClaim): Uint8Array | undefined {
+  if (now === undefined || Buffer.compare(now, lockedValue(POWER_ON, clusterId)) !== 0) return now;
+  return POWER_ON;
 }
 
 /** Once per lock: a counter that is past its baseline has been counted up for it. */
