@@ -114,6 +114,7 @@ test('the unit has no root, no capability, and sees of the state only its own fo
   const unit = buildEtcdUnit({ etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout });
   const value = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
   expect(value('User')).toBe('cluster-etcd');
+  expect([value('Restart'), value('StartLimitIntervalSec')]).toEqual(['always', '0']); // however often it ends
   expect(value('CapabilityBoundingSet')).toBe('');
   expect(value('NoNewPrivileges')).toBe('yes');
   expect(value('TemporaryFileSystem')).toBe('/var/lib/cluster:ro');

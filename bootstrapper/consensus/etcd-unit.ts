@@ -103,7 +103,8 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
 /**
  * etcd as a unit: its own user, no capability, and of the cluster's state only its own folder. Type=exec although etcd
  * could report READY: it would do so only with a quorum, and nodes that are switched on one by one must not hold up
- * each other's agents. Whether it serves is asked by a read. Not enabled for the boot either: the agent starts it, after
+ * each other's agents. Whether it serves is asked by a read. It is started for ever: by its own rule systemd would let it
+ * lie after five ends in ten seconds, and nobody looks until the agent starts anew. Not enabled for the boot either: the agent starts it, after
  * it has looked at the disk and renewed what ran out.
  */
 export function buildEtcdUnit(options: {
@@ -117,6 +118,7 @@ export function buildEtcdUnit(options: {
   return `${trustsSha256 === undefined ? '' : `# Trusts: ${trustsSha256}\n`}[Unit]
 Description=etcd (cluster)
 After=network.target local-fs.target
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec

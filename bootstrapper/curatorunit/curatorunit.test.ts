@@ -63,6 +63,10 @@ test('the unit is not root, has no capability and can not see the state of the a
   expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
 });
 
+test('it is started again however often it ends', () => {
+  expect(unitOf('x')).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m);
+});
+
 test('new credentials make another unit, so that it is restarted with them', () => {
   expect(unitOf('one')).toBe(unitOf('one'));
   expect(unitOf('one')).not.toBe(unitOf('two'));

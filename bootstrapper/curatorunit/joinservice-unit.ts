@@ -92,6 +92,7 @@ export function buildJoinserviceUnit(options: {
 [Unit]
 Description=Join service and curator (cluster)
 After=network.target cluster-etcd.service
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec

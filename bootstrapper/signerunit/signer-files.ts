@@ -62,6 +62,7 @@ export function buildSignerUnit(options: {
 [Unit]
 Description=Signer of certificates (cluster)
 After=local-fs.target
+StartLimitIntervalSec=0
 
 [Service]
 Type=exec
