@@ -24,6 +24,8 @@ class FakeCurator implements Curators {
   open = 0;
   failing = false;
   mute = false;
+  /** What is on record from this node's life before. */
+  announced = '';
 
   async use<T>(
     work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
@@ -41,6 +43,7 @@ class FakeCurator implements Curators {
   #connection(): CuratorConnection {
     const client = {
       watchNode: (_: unknown, { signal }: { signal: AbortSignal }) => this.#watch(signal),
+      getNode: () => Promise.resolve({ node: { status: { curatorEndpoint: this.announced } } }),
       updateNodeStatus: ({ status }: { status: object }) => {
         if (this.failing) return Promise.reject(new Error('unavailable'));
         this.statuses.push(status);
@@ -157,6 +160,7 @@ describe('the statuspush worker', () => {
       curatorEndpoint: '198.18.0.11:9091',
     });
     await clock.advance(6000);
+    values.localRoles.set(new Set(['KubernetesWorker']));
     values.localControlPlane.set(undefined);
     await clock.advance(6000);
     expect(curator.statuses.map(({ curatorEndpoint }) => curatorEndpoint)).toEqual([
@@ -164,6 +168,46 @@ describe('the statuspush worker', () => {
       '198.18.0.11:9091',
       '',
     ]);
+  });
+
+  const serving = {
+    apiServerEtcd: { endpoint: '', caFile: '', certFile: '', keyFile: '' },
+    curatorEndpoint: '198.18.0.11:9091',
+  };
+  const endpoints = ({ statuses }: FakeCurator) => statuses.map(({ curatorEndpoint }) => curatorEndpoint);
+
+  test('an agent that starts anew takes its curator, which serves all the time, out of no directory', async () => {
+    const { values, curator, clock, worker } = create();
+    curator.announced = serving.curatorEndpoint;
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    values.localRoles.set(new Set(['ConsensusMember']));
+    await clock.advance(60_000);
+    values.localControlPlane.set(serving);
+    await clock.advance(10_000);
+    expect(endpoints(curator)).toEqual([serving.curatorEndpoint]);
+  });
+
+  test('a control plane that does not come back is not announced for ever', async () => {
+    const { values, curator, clock, worker } = create();
+    curator.announced = serving.curatorEndpoint;
+    values.localRoles.set(new Set(['ConsensusMember']));
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    await clock.advance(130_000);
+    expect(endpoints(curator)).toEqual([serving.curatorEndpoint, '']);
+  });
+
+  test('a curator whose role was taken away is announced no more at once', async () => {
+    const { values, curator, clock, worker } = create();
+    curator.announced = serving.curatorEndpoint;
+    values.localRoles.set(new Set(['KubernetesWorker']));
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    expect(endpoints(curator)).toEqual(['']);
   });
 
   test('a status that could not be pushed is pushed whole after the pause (row 38)', async () => {

@@ -6,8 +6,9 @@ import { launcher, type Runnable, type TreeSnapshot } from '../../internal/super
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { CuratorAnnouncement } from './curator-announcement.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
-import type { KubernetesStatus, LocalControlPlane } from './values.ts';
+import type { KubernetesStatus, LocalControlPlane, RoleSet } from './values.ts';
 
 /** How often the node looks at itself. What did not change is not pushed. */
 const LOOK_MS = 5_000;
@@ -23,6 +24,7 @@ export interface StatusPushOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
     readonly localControlPlane: Readable<LocalControlPlane | undefined>;
+    readonly localRoles: Readable<RoleSet | undefined>;
     readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
   };
   readonly curators: Curators;
@@ -52,8 +54,9 @@ export function statusPushWorker(options: StatusPushOptions): Runnable {
           isHealthy = true;
           push.waiting(undefined);
         };
+        const announcement = new CuratorAnnouncement(options);
         const work = (curator: CuratorConnection, signal: AbortSignal): Promise<void> =>
-          serve(options, membership, { curator, signal, onPushed });
+          serve(options, membership, { curator, announcement, signal, onPushed });
         return options.curators.use(work, { signal: push.signal });
       });
       return Promise.resolve();
@@ -68,7 +71,8 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const { clock, reads } = options;
   let pushed = '';
   const push = async (): Promise<void> => {
-    const status = await statusOf(options, membership);
+    const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
+    const status = { ...(await statusOf(options, membership)), curatorEndpoint };
     const text = JSON.stringify(status, (_, value: unknown) =>
       typeof value === 'bigint' ? value.toString() : value,
     );
@@ -103,6 +107,7 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
 
 interface Serving {
   readonly curator: CuratorConnection;
+  readonly announcement: CuratorAnnouncement;
   readonly onPushed: () => void;
   readonly signal: AbortSignal;
 }
@@ -136,7 +141,6 @@ const STATES = {
 } as const;
 
 async function statusOf({ reads, facts }: StatusPushOptions, membership: Membership): Promise<Status> {
-  const controlPlane = reads.localControlPlane.peek();
   const kubernetes = reads.kubernetesStatus.peek();
   const tree = facts.tree();
   const failed = tree
@@ -147,7 +151,6 @@ async function statusOf({ reads, facts }: StatusPushOptions, membership: Members
     agentVersion: facts.agentVersion,
     kubernetesVersion: (kubernetes.set && kubernetes.value?.version) || '',
     bootId: await facts.bootId(),
-    curatorEndpoint: (controlPlane.set && controlPlane.value?.curatorEndpoint) || '',
     runnables: tree.map((each) => ({
       path: each.path,
       state: STATES[each.state],

@@ -58,7 +58,7 @@ export interface ClusterSettings {
  * | clusterMembership   | enrolment                               | all workers                           |
  * | clusterDirectory    | directory                               | curator client, balancer              |
  * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
- * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes              |
+ * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes, statuspush  |
  * | localComponents     | components                              | controlplane, kubernetes              |
  * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
  * | kubernetesStatus    | kubernetes                              | init job, statuspush                  |
