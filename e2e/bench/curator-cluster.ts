@@ -25,7 +25,7 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 const START_MS = 30_000;
 /** As its unit has it. */
-const NODE_FLAGS = ['--optimize-for-size'];
+const NODE_FLAGS = ['--optimize-for-size', '--no-maglev', '--max-semi-space-size=1'];
 
 /** One curator as a process of its own, with a real etcd; its owner, its own node, and as many others as are wanted. */
 export interface CuratorCluster extends AsyncDisposable {

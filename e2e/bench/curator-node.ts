@@ -7,12 +7,15 @@ import {
 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
-import { connect as connectTls } from 'node:tls';
+import { setTimeout as pause } from 'node:timers/promises';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Curator, type WatchNodesResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 
 const FRAME_HEAD = 5;
+const TRIES = 60;
+const LONGEST_PAUSE_MS = 2_000;
 
 /** What a node was told, and when. */
 export interface NodeEvents {
@@ -40,16 +43,7 @@ export class BenchNode implements Disposable {
 
   /** Connects and opens everything; beats begin at once and go on as the curator asks. */
   async start(port: number, events: NodeEvents): Promise<void> {
-    this.#socket = connect({ host: '127.0.0.1', port, noDelay: true });
-    await once(this.#socket, 'connect');
-    const secured = connectTls({
-      socket: this.#socket,
-      cert: this.#tls.certPem,
-      key: this.#tls.keyPem.reveal(),
-      rejectUnauthorized: false, // the server is the one that this program has started
-      ALPNProtocols: ['h2'],
-    });
-    await once(secured, 'secureConnect');
+    const secured = await this.#connect(port);
     const session = connectHttp2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
     this.#session = session;
     session.on('error', (error: Error) => events.onEnd(error.message));
@@ -83,6 +77,30 @@ export class BenchNode implements Disposable {
     this.#session?.on('error', () => undefined);
     this.#session?.destroy();
     this.#socket?.destroy();
+  }
+
+  /** As an agent does it: a curator that has no time now is asked again. */
+  async #connect(port: number): Promise<TLSSocket> {
+    for (let tries = 1; ; tries++) {
+      const socket = connect({ host: '127.0.0.1', port, noDelay: true });
+      this.#socket = socket;
+      try {
+        await once(socket, 'connect');
+        const secured = connectTls({
+          socket,
+          cert: this.#tls.certPem,
+          key: this.#tls.keyPem.reveal(),
+          rejectUnauthorized: false, // the server is the one that this program has started
+          ALPNProtocols: ['h2'],
+        });
+        await once(secured, 'secureConnect');
+        return secured;
+      } catch (error) {
+        socket.destroy();
+        if (tries === TRIES) throw error;
+        await pause(Math.random() * LONGEST_PAUSE_MS);
+      }
+    }
   }
 
   #open<O extends DescMessage>(

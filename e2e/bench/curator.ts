@@ -5,7 +5,7 @@ import type { BenchNode } from './curator-node.ts';
 import { cpuSecondsOf } from './join-cluster.ts';
 import { median, type BenchResult } from './result.ts';
 
-const SIZES = [1_250, 2_500, 5_000] as const;
+const SIZES = [500, 1_000, 2_500, 5_000] as const;
 /** Nodes that connect at the same time. */
 const AT_ONCE = 50;
 const SETTLE_MS = 10_000;
