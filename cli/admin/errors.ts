@@ -85,6 +85,21 @@ export const adminErrors = defineErrors({
       'A node was removed, and something of the cluster did not yet prove that it is gone; the message says what.',
     fix: "Run `cluster node remove` with the node's id, which the message names; it asks again.",
   },
+  'manage-keys-wait': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: true,
+    meaning:
+      'The keys that control planes share are being replaced, and for a quarter of an hour that has come no further; the message says which phase it is and whom it waits for.',
+    fix: 'Bring back the nodes that the message names, or remove those that will not come back: it goes on by itself, and the same command follows it again.',
+  },
+  'manage-keys-fixed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'The control planes are of a version that can not replace the keys that they share.',
+    fix: 'Upgrade the agent on every node, then run the same command again.',
+  },
   'manage-not-followed': {
     fault: 'system',
     exit: 'partial',

@@ -12,6 +12,7 @@ export { runCordon, runDrain, type DrainOptions } from './drain.ts';
 export { AdminError, adminErrors, type AdminErrorCode } from './errors.ts';
 export { runExplainJoin } from './explain.ts';
 export { runApprove, runJoinList, runRefuse, type ApproveOptions } from './joins.ts';
+export { runKeysRotate, runKeysShow, type RotateOptions } from './keys.ts';
 export { runLabel } from './node-label.ts';
 export { runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';

@@ -6,17 +6,19 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { create } from '@bufbuild/protobuf';
-import { CodedError } from '../../internal/errors/index.ts';
+import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
+import { decideAboutKeys, followFate, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
-import { describeSharedKeys, tryPapers, type SharedKey } from './removal-trials.ts';
+import { awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
 import { describeQuorum } from './role-plan.ts';
 import { awaitVoters, planNow } from './set-role.ts';
+import { describeSharedKeys } from './shared-keys.ts';
 
 const POLL_MS = 1_000;
 const PROOF_MS = 60_000;
@@ -28,19 +30,23 @@ export interface RemoveOptions {
   /** The machine is gone: nothing of it can be asked to go in order. */
   readonly isLost: boolean;
   readonly drain: DrainOptions;
+  /** What becomes of the keys that all control planes share, where it held them. */
+  readonly keys: Pick<KeysChoice, 'keep' | 'wait'>;
 }
 
 /**
  * `cluster node remove`: workloads away, roles away, decommissioned, deleted; and then it is asked whether it is gone,
- * until everything says so.
+ * until everything says so. Of a machine that was lost with keys that all control planes share, those are replaced.
  */
 export async function runRemove(
   context: CommandContext,
   name: string,
   options: RemoveOptions,
-): Promise<void> {
+): Promise<ExitName> {
   const node = await nodeOrTraces(context, name);
-  if (node.state === NodeState.UNSPECIFIED) return tellRemoval(context, node, options);
+  const choice = { isLost: options.isLost, ...options.keys };
+  if (node.state === NodeState.UNSPECIFIED)
+    return tellRemoval(context, node, { choice, fate: await decideAboutKeys(context, node, choice) });
   const plan = await planNow(context, node, []);
   const refusals = plan.refusals.filter(() => node.state === NodeState.UP);
   if (node.health !== NodeHealth.HEALTHY && node.state === NodeState.UP && !options.isLost)
@@ -56,11 +62,12 @@ export async function runRemove(
         `  quorum  ${describeQuorum(plan)}`,
       ].join('\n'),
     );
-    return;
+    return 'ok';
   }
   if (node.state === NodeState.UP) await takeOut(context, node, plan.voters.after, options);
+  const fate = await decideAboutKeys(context, node, choice);
   await strike(context, node);
-  await tellRemoval(context, node, options);
+  return tellRemoval(context, node, { choice, fate });
 }
 
 /** A node that was struck off is known by its id only: whether it is gone can be asked again. Its roles are forgotten. */
@@ -74,18 +81,28 @@ async function nodeOrTraces(context: CommandContext, name: string): Promise<Node
   }
 }
 
-async function tellRemoval(context: CommandContext, node: Node, options: RemoveOptions): Promise<void> {
-  const { proofs, sharedKeys } = await awaitProofs(context, node);
-  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys }, () =>
+async function tellRemoval(
+  context: CommandContext,
+  node: Node,
+  { choice, fate: before }: { readonly choice: KeysChoice; readonly fate: KeysFate },
+): Promise<ExitName> {
+  const { traces, tried: first } = await awaitProofs(context, node, before.held);
+  const { outcome, held } = await followFate(context, node, { fate: before, wait: choice.wait });
+  const isNews = held?.isReplaced === true && before.held?.isReplaced !== true;
+  const tried = isNews ? await awaitTrials(context, node, held) : first;
+  const proofs = [...traces, ...tried.proofs];
+  const { sharedKeys } = tried;
+  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys, keys: outcome }, () =>
     [
       `Node ${node.name} is removed.`,
       formatTable(
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, { ...options, roles: node.roles }),
+      ...describeSharedKeys(sharedKeys, { isLost: choice.isLost, outcome }),
     ].join('\n'),
   );
+  return outcome === 'under-way' && choice.wait ? 'partial' : 'ok';
 }
 
 /** In the order that harms nobody: pods, then roles, so that etcd loses a member that leaves by itself. */
@@ -93,7 +110,7 @@ export async function takeOut(
   context: CommandContext,
   node: Node,
   votersAfter: number,
-  options: RemoveOptions,
+  options: Pick<RemoveOptions, 'isLost' | 'drain'>,
 ): Promise<void> {
   const { name, nodeId, roles } = node;
   if (!options.isLost) await drainNode(context, name, options.drain);
@@ -114,23 +131,27 @@ export async function strike(context: CommandContext, { name, nodeId, state }: N
   });
 }
 
-/** That a node is gone, and what of the keys that it held is still believed. */
+/** That a node is gone, and what came of showing papers in its name. */
 export interface Removal {
-  readonly proofs: readonly RemovalProof[];
-  readonly sharedKeys: readonly SharedKey[];
+  readonly traces: readonly RemovalProof[];
+  readonly tried: TriedPapers;
 }
 
 /** Until everything says so. Papers are tried last: while a record is there, nobody may show them. */
-export async function awaitProofs(context: CommandContext, node: Node): Promise<Removal> {
+export async function awaitProofs(
+  context: CommandContext,
+  node: Node,
+  held: HeldKeys | undefined,
+): Promise<Removal> {
   const { clock } = context.ports;
   return context.host.step('node-proofs', `Asking whether ${node.name} is gone`, async (progress) => {
     const deadlineMs = clock.monotonicMs() + PROOF_MS;
     for (;;) {
       const traces = await lookForTraces(context, node);
-      const tried = traces.every(({ ok }) => ok) ? await tryPapers(context, node) : NOT_TRIED;
+      const tried = traces.every(({ ok }) => ok) ? await tryPapers(context, node.nodeId, held) : NOT_TRIED;
       const proofs = [...traces, ...tried.proofs];
       const open = proofs.filter(({ ok }) => !ok);
-      if (open.length === 0) return { proofs, sharedKeys: tried.sharedKeys };
+      if (open.length === 0) return { traces, tried };
       const text = open.map(({ what, actual }) => `${what}: ${actual}`).join('; ');
       progress.update(text);
       if (clock.monotonicMs() > deadlineMs)

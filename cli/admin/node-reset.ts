@@ -9,7 +9,8 @@ import { ask, nodeNamed } from './desk.ts';
 import type { DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
 import { awaitProofs, strike, takeOut } from './node-remove.ts';
-import { describeSharedKeys } from './removal-trials.ts';
+import { decideAboutKeys } from './removal-keys.ts';
+import { describeSharedKeys } from './shared-keys.ts';
 import { describeQuorum } from './role-plan.ts';
 import { planNow } from './set-role.ts';
 
@@ -55,8 +56,12 @@ export async function runReset(context: CommandContext, name: string, options: R
   }
   await takeOut(context, node, plan.voters.after, { ...options, isLost: false });
   await order(context, node, sign(node));
+  const left = { isLost: false, keep: true, wait: false };
+  const { held, outcome } = await decideAboutKeys(context, node, left);
   await strike(context, node);
-  const { proofs, sharedKeys } = await awaitProofs(context, node);
+  const { traces, tried } = await awaitProofs(context, node, held);
+  const { sharedKeys } = tried;
+  const proofs = [...traces, ...tried.proofs];
   context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys }, () =>
     [
       `Node ${node.name} is out of the cluster; its machine makes itself fresh and may join again as a new node.`,
@@ -64,7 +69,7 @@ export async function runReset(context: CommandContext, name: string, options: R
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, { isLost: false, roles: node.roles }),
+      ...describeSharedKeys(sharedKeys, { isLost: false, outcome }),
     ].join('\n'),
   );
 }

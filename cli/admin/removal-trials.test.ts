@@ -1,14 +1,15 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   ProbeReportSchema,
   Trial_Outcome as Outcome,
   type TrialSchema,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { describeSharedKeys, triedFrom } from './removal-trials.ts';
+import { triedFrom } from './removal-trials.ts';
+import { describeReplaced, describeSharedKeys, SHARED_KEYS } from './shared-keys.ts';
 
 const { REFUSED, LET_IN, UNPROVED } = Outcome;
+const HELD = { generation: 1, isReplaced: false };
 
 /** "n1 etcd-client node", and what came of it. */
 function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string[] = []) {
@@ -27,7 +28,7 @@ describe('triedFrom()', () => {
         'n1 etcd-peer kubelet': REFUSED,
         'n1 etcd-peer etcd-peer': LET_IN,
       }),
-      true,
+      HELD,
     );
     expect(proofs).toEqual([
       {
@@ -45,19 +46,19 @@ describe('triedFrom()', () => {
   ])('one paper that is $name is no proof, and is what is told', ({ outcome, word }) => {
     const { proofs } = triedFrom(
       reportOf({ 'n1 api-server node': REFUSED, 'n1 api-server kubelet': outcome }),
-      false,
+      undefined,
     );
     expect(proofs).toEqual([{ what: 'its papers at the API server of n1', ok: false, actual: word }]);
   });
 
   test("a client that passes for a peer is no shared key's fault, and no proof", () => {
-    const { proofs, sharedKeys } = triedFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), true);
+    const { proofs, sharedKeys } = triedFrom(reportOf({ 'n1 etcd-peer etcd-client': LET_IN }), HELD);
     expect(proofs).toMatchObject([{ ok: false }]);
     expect(sharedKeys[0]).not.toHaveProperty('tried');
   });
 
   test('nobody asked is nothing proved; who is away is named', () => {
-    expect(triedFrom(reportOf({}, ['n3']), false).proofs).toMatchObject([
+    expect(triedFrom(reportOf({}, ['n3']), undefined).proofs).toMatchObject([
       { ok: false, actual: 'no door was found' },
       { what: 'its papers at n3', ok: true },
     ]);
@@ -71,23 +72,57 @@ describe('triedFrom()', () => {
         'n2 etcd-client etcd-client': REFUSED,
         'n3 etcd-client etcd-client': UNPROVED,
         'n1 kubelet kubernetes-user': LET_IN,
+        'n2 kubelet kubernetes-user': LET_IN,
       }),
-      true,
+      HELD,
     );
     expect(proofs.map(({ ok }) => ok)).toEqual([true]);
     const tried = Object.fromEntries(sharedKeys.map((each) => [each.key, each.tried]));
     expect(tried).toMatchObject({
       'etcd clients CA':
         "let in at etcd's client port of n1; refused at etcd's client port of n2; not proved at 1 of 3",
-      'Kubernetes CA': 'let in at the kubelet of n1',
+      'Kubernetes clients CA': 'let in at the kubelet of n1, n2',
     });
     expect(tried['service account key']).toBeUndefined();
   });
 
+  describe('when the keys it held were replaced', () => {
+    const replaced = { generation: 1, isReplaced: true };
+    const papers = SHARED_KEYS.flatMap((key) => key.papers.map((paper) => [key, paper] as const));
+    const doorOf = (paper: string) => (paper.startsWith('etcd-') ? paper : 'api-server');
+    const allRefused = Object.fromEntries(
+      ['n1', 'n2'].flatMap((node) =>
+        papers.map(([, paper]) => [`${node} ${doorOf(paper)} ${paper}`, REFUSED]),
+      ),
+    );
+
+    test('all that they make must be refused', () => {
+      const { proofs } = triedFrom(reportOf({ 'n1 kubelet node': REFUSED, ...allRefused }), replaced);
+      expect(proofs.every(({ ok }) => ok)).toBe(true);
+      expect(proofs).toContainEqual({
+        what: 'what the old etcd peers CA makes',
+        ok: true,
+        actual: "refused at etcd's peer port of n1, n2",
+      });
+    });
+
+    test.each(papers)('$key: a %s that is let in, not proved or not tried is no proof', (key, paper) => {
+      const row = `n2 ${doorOf(paper)} ${paper}`;
+      const what = `what the old ${key.key} makes`;
+      for (const outcome of [LET_IN, UNPROVED]) {
+        const { proofs } = triedFrom(reportOf({ ...allRefused, [row]: outcome }), replaced);
+        expect(proofs.filter(({ ok }) => !ok).map((each) => each.what)).toContain(what);
+      }
+      const without = Object.entries(allRefused).filter(([name]) => !name.includes(` ${doorOf(paper)} `));
+      const { proofs } = triedFrom(reportOf(Object.fromEntries(without)), replaced);
+      expect(proofs).toContainEqual({ what, ok: false, actual: 'was not tried' });
+    });
+  });
+
   test('a worker held none', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
-    const roles = [NodeRole.KUBERNETES_WORKER];
-    expect(describeSharedKeys(triedFrom(report, false).sharedKeys, { isLost: true, roles })).toEqual([]);
+    const { sharedKeys } = triedFrom(report, undefined);
+    expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none' })).toEqual([]);
   });
 });
 
@@ -97,30 +132,40 @@ test('what another machine says steers no terminal', () => {
       { node: 'n1\u001b[2J', door: 'x\u0007', paper: 'node', outcome: UNPROVED, said: '\u001b]0;\u0007' },
     ],
   });
-  expect(JSON.stringify(triedFrom(report, true))).not.toMatch(/\\u00(1b|07)/);
+  expect(JSON.stringify(triedFrom(report, HELD))).not.toMatch(/\\u00(1b|07)/);
 });
 
 describe('describeSharedKeys()', () => {
   const keys = [
-    { key: 'K', harm: 'open', tried: 'let in at X' },
-    { key: 'L', harm: 'read' },
+    { key: 'K', harm: 'open', lasts: false, tried: 'let in at X' },
+    { key: 'L', harm: 'read', lasts: true },
   ];
-  const roles = [NodeRole.CONSENSUS_MEMBER];
 
-  test('in plain words: each key, what it opens, and what came of trying it', () => {
-    const said = describeSharedKeys(keys, { isLost: true, roles }).join('\n');
+  test('in plain words: each key, what it opens, what came of trying it, and the way out', () => {
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept' }).join('\n');
     expect(said).toMatch(
-      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless/s,
+      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless.*cluster keys rotate$/s,
     );
   });
 
-  test('a node that left in order wiped them, and no disk need be destroyed', () => {
-    const said = describeSharedKeys(keys, { isLost: false, roles }).join('\n');
+  test('a node that left in order wiped them', () => {
+    const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept' }).join('\n');
     expect(said).toMatch(/were wiped from its disk; a copy/);
-    expect(said).not.toMatch(/destroyed/);
   });
 
   test('nobody claims to know what a node was whose roles are forgotten', () => {
-    expect(describeSharedKeys(keys, { isLost: true, roles: [] }).join('\n')).toMatch(/^\nIf it was/);
+    expect(describeSharedKeys(keys, { isLost: true, outcome: 'unknown' }).join('\n')).toMatch(/^\nIf it was/);
+  });
+
+  test('who is no owner learns that one is needed', () => {
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed' }).join('\n');
+    expect(said).toMatch(/an owner has to have them replaced: cluster keys rotate$/);
+  });
+
+  test('of replaced keys it is told what refused them, and of the others what they open', () => {
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced' }).join('\n');
+    expect(said).toMatch(/replaced.*\n {2}K +let in at X\nWhat can not be replaced.*\n {2}L +read$/s);
+    expect(said).not.toContain('open\n');
+    expect(describeReplaced(keys)[0]).toBe('');
   });
 });

@@ -9,66 +9,80 @@ import { describeError } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../cluster/index.ts';
 import { ask } from './desk.ts';
+import { AdminError } from './errors.ts';
 import type { RemovalProof } from './removal-traces.ts';
+import { SHARED_KEYS, type SharedKey } from './shared-keys.ts';
 
+const POLL_MS = 1_000;
+const PROOF_MS = 60_000;
 /** A curator gives a control plane two minutes. */
 const TRIAL_MS = 130_000;
-
-/** A key that every control plane has: no record can take it back. */
-export interface SharedKey {
-  readonly key: string;
-  /** What somebody with a copy could do. */
-  readonly harm: string;
-  /** Whether what it makes was let in when it was tried; undefined where nothing of it can be tried. */
-  readonly tried?: string;
-}
-
-/** In the order of what they open. The paper is what is tried of a key (bootstrapper/impostor). */
-const SHARED_KEYS: readonly (SharedKey & { readonly paper?: string })[] = [
-  {
-    key: 'etcd clients CA',
-    harm: "read and write all of etcd as its root, past every control plane's API",
-    paper: 'etcd-client',
-  },
-  { key: 'etcd peers CA', harm: 'speak to members of etcd as one of them', paper: 'etcd-peer' },
-  { key: 'Kubernetes CA', harm: 'be any user of Kubernetes, system:masters too', paper: 'kubernetes-user' },
-  { key: 'front proxy CA', harm: 'be an aggregated API for the API servers' },
-  { key: 'service account key', harm: 'make tokens of any service account' },
-  { key: 'encryption key', harm: 'read secrets in a copy of etcd' },
-  {
-    key: 'cluster CA',
-    harm: 'show a certificate of the cluster; without a key on record every curator refuses it',
-  },
-];
 
 const DOORS: Readonly<Record<string, string>> = {
   'etcd-client': "etcd's client port",
   'etcd-peer': "etcd's peer port",
   'api-server': 'the API server',
   kubelet: 'the kubelet',
+  curator: 'the curator',
 };
+
+/** Of the keys that control planes share, those that a removed node had. */
+export interface HeldKeys {
+  /** 1 as they were made with the cluster. */
+  readonly generation: number;
+  /** Others took their place: what they make must be refused. */
+  readonly isReplaced: boolean;
+}
 
 /** What came of showing papers in the name of a removed node. */
 export interface TriedPapers {
-  /** Its own papers, and a client's to a peer: one for each door, all of which must refuse. */
+  /** What must be refused at every door: its own papers, and what keys make that were replaced. */
   readonly proofs: readonly RemovalProof[];
   /** Empty for a node that held none of them. */
   readonly sharedKeys: readonly SharedKey[];
 }
 
+/** Until all that must be refused is. */
+export async function awaitTrials(
+  context: CommandContext,
+  removed: Pick<Node, 'nodeId' | 'name'>,
+  held: HeldKeys,
+): Promise<TriedPapers> {
+  const { clock } = context.ports;
+  return context.host.step('keys-proofs', 'Trying what the old keys make', async (progress) => {
+    const deadlineMs = clock.monotonicMs() + PROOF_MS;
+    for (;;) {
+      const tried = await tryPapers(context, removed.nodeId, held);
+      const open = tried.proofs.filter(({ ok }) => !ok);
+      if (open.length === 0) return tried;
+      const text = open.map(({ what, actual }) => `${what}: ${actual}`).join('; ');
+      progress.update(text);
+      if (clock.monotonicMs() > deadlineMs)
+        throw new AdminError('manage-still-accepted', `trying ${removed.name} (${removed.nodeId}): ${text}`, {
+          details: { ...tried },
+        });
+      await clock.sleep(POLL_MS, context.signal);
+    }
+  });
+}
+
 /** Has a control plane that is there try them; who can't is asked no more, and none of them is a proof that is missing. */
-export async function tryPapers(context: CommandContext, removed: Node): Promise<TriedPapers> {
-  const heldKeys = mayHaveHeldKeys(removed);
+export async function tryPapers(
+  context: CommandContext,
+  removedNodeId: string,
+  held: HeldKeys | undefined,
+): Promise<TriedPapers> {
   const { nodes } = await ask(context, (curator, call) => curator.listNodes({}, call));
   const failures: string[] = [];
+  const generation = BigInt(held?.generation ?? 0);
   for (const { nodeId, name } of nodes.filter(isControlPlane)) {
     try {
-      const probe = { removedNodeId: removed.nodeId, heldKeys };
+      const probe = { removedNodeId, heldKeys: held !== undefined, generation };
       const call = { signal: context.signal, timeoutMs: TRIAL_MS };
       const { report } = await ask(context, (_, _call, of) =>
         of(NodeStreams).probeRemoved({ node: nodeId, probe }, call),
       );
-      if (report !== undefined) return triedFrom(report, heldKeys);
+      if (report !== undefined) return triedFrom(report, held);
       failures.push(`${name}: an answer without a report`);
     } catch (error) {
       context.signal.throwIfAborted();
@@ -77,16 +91,7 @@ export async function tryPapers(context: CommandContext, removed: Node): Promise
   }
   const actual = `not answered: ${failures.join('; ') || 'no control plane is healthy'}`;
   const proofs = [{ what: 'its papers at every door', ok: false, actual: printable(actual) }];
-  return { proofs, sharedKeys: heldKeys ? SHARED_KEYS.map(({ key, harm }) => ({ key, harm })) : [] };
-}
-
-/** A removal that was interrupted has taken the roles already: who has none is not taken for a worker. */
-function mayHaveHeldKeys({ roles }: Pick<Node, 'roles'>): boolean {
-  return roles.length === 0 || wasControlPlane({ roles });
-}
-
-function wasControlPlane({ roles }: Pick<Node, 'roles'>): boolean {
-  return roles.includes(NodeRole.CONSENSUS_MEMBER);
+  return { proofs, sharedKeys: held === undefined ? [] : SHARED_KEYS.map(({ papers: _, ...key }) => key) };
 }
 
 function isControlPlane({ health, roles, state }: Node): boolean {
@@ -94,10 +99,10 @@ function isControlPlane({ health, roles, state }: Node): boolean {
 }
 
 /** A report as rows for people. Pure. */
-export function triedFrom({ trials, away }: ProbeReport, heldKeys: boolean): TriedPapers {
+export function triedFrom({ trials, away }: ProbeReport, held: HeldKeys | undefined): TriedPapers {
   const own = trials.filter((trial) => !isOfSharedKey(trial));
   const doors = Map.groupBy(own, ({ door, node }) => `its papers at ${nameOf(door)} of ${printable(node)}`);
-  const proofs = [...doors].map(([what, each]) => ({ what, ...ownResult(each) }));
+  const proofs = [...doors].map(([what, each]) => ({ what, ...refusals(each) }));
   const unasked = away.map((node) => ({
     what: `its papers at ${printable(node)}`,
     ok: true,
@@ -105,41 +110,72 @@ export function triedFrom({ trials, away }: ProbeReport, heldKeys: boolean): Tri
   }));
   // Nobody would have refused: nothing is proved by asking nobody.
   const none = { what: 'its papers at every door', ok: false, actual: 'no door was found' };
-  const sharedKeys = SHARED_KEYS.map(({ key, harm, paper }) => {
-    const tried = paper === undefined ? undefined : sharedResult(trials, paper);
-    return tried === undefined ? { key, harm } : { key, harm, tried };
-  });
   return {
-    proofs: [...(proofs.length === 0 ? [none] : proofs), ...unasked],
-    sharedKeys: heldKeys ? sharedKeys : [],
+    proofs: [
+      ...(proofs.length === 0 ? [none] : proofs),
+      ...unasked,
+      ...(held?.isReplaced === true ? proofsOfReplaced(trials) : []),
+    ],
+    sharedKeys: held === undefined ? [] : SHARED_KEYS.map((key) => sharedKeyFrom(key, trials)),
   };
+}
+
+type KnownKey = (typeof SHARED_KEYS)[number];
+
+function sharedKeyFrom({ papers, ...key }: KnownKey, trials: readonly Trial[]): SharedKey {
+  const tried = placesOf(trialsOf(papers, trials));
+  return tried === undefined ? key : { ...key, tried };
+}
+
+/** Keys that last make papers of their own that open nothing: the proof is the same. */
+function proofsOfReplaced(trials: readonly Trial[]): readonly RemovalProof[] {
+  return SHARED_KEYS.filter(({ papers }) => papers.length > 0).map(({ key, papers }) => {
+    const tried = trialsOf(papers, trials);
+    const what = `what the old ${key} makes`;
+    return tried.length === 0 ? { what, ok: false, actual: 'was not tried' } : { what, ...refusals(tried) };
+  });
+}
+
+const SHARED_PAPERS = new Set(SHARED_KEYS.flatMap(({ papers }) => papers));
+
+function trialsOf(papers: readonly string[], trials: readonly Trial[]): readonly Trial[] {
+  return trials.filter((trial) => papers.includes(trial.paper) && isOfSharedKey(trial));
 }
 
 /** What a shared key makes, at the doors that go by it. A client at a peer's door is a stranger like any other. */
 function isOfSharedKey({ paper, door }: Trial): boolean {
-  return paper === 'kubernetes-user' || paper === 'etcd-peer' || (paper === 'etcd-client' && door === paper);
+  return SHARED_PAPERS.has(paper) && !(paper === 'etcd-client' && door !== paper);
 }
 
-function ownResult(trials: readonly Trial[]): Pick<RemovalProof, 'ok' | 'actual'> {
+function refusals(trials: readonly Trial[]): Pick<RemovalProof, 'ok' | 'actual'> {
   const open = trials.filter(({ outcome }) => outcome !== Outcome.REFUSED);
+  if (open.length === 0 && new Set(trials.map(({ door, node }) => `${door} ${node}`)).size > 1)
+    return { ok: true, actual: placesOf(trials) ?? '' };
   const shown = open.length === 0 ? trials : open;
   const said = shown.map((trial) => `${trial.paper} ${wordOf(trial)} (${printable(trial.said)})`);
   return { ok: open.length === 0, actual: said.join(', ') };
 }
 
-function sharedResult(trials: readonly Trial[], paper: string): string | undefined {
-  const tried = trials.filter((trial) => trial.paper === paper && isOfSharedKey(trial));
+function placesOf(tried: readonly Trial[]): string | undefined {
   if (tried.length === 0) return undefined;
-  const at = (outcome: Outcome): readonly string[] =>
-    tried
-      .filter((trial) => trial.outcome === outcome)
-      .map(({ door, node }) => `${nameOf(door)} of ${printable(node)}`);
-  const letIn = at(Outcome.LET_IN);
-  const refused = at(Outcome.REFUSED);
-  const unproved = tried.length - letIn.length - refused.length;
+  const at = (outcome: Outcome): string =>
+    [
+      ...Map.groupBy(
+        tried.filter((trial) => trial.outcome === outcome),
+        ({ door }) => door,
+      ),
+    ]
+      .map(
+        ([door, each]) =>
+          `${nameOf(door)} of ${[...new Set(each.map(({ node }) => printable(node)))].join(', ')}`,
+      )
+      .join(', ');
+  const [letIn, refused] = [at(Outcome.LET_IN), at(Outcome.REFUSED)];
+  const known: readonly Outcome[] = [Outcome.LET_IN, Outcome.REFUSED];
+  const unproved = tried.filter(({ outcome }) => !known.includes(outcome)).length;
   return [
-    ...(letIn.length > 0 ? [`let in at ${letIn.join(', ')}`] : []),
-    ...(refused.length > 0 ? [`refused at ${refused.join(', ')}`] : []),
+    ...(letIn === '' ? [] : [`let in at ${letIn}`]),
+    ...(refused === '' ? [] : [`refused at ${refused}`]),
     ...(unproved > 0 ? [`not proved at ${unproved} of ${tried.length}`] : []),
   ].join('; ');
 }
@@ -153,27 +189,3 @@ function wordOf({ outcome }: Trial): string {
 function nameOf(door: string): string {
   return DOORS[door] ?? printable(door);
 }
-
-/** In plain words what is not revoked; nothing for a node that held no such keys. */
-export function describeSharedKeys(
-  keys: readonly SharedKey[],
-  removed: { readonly isLost: boolean; readonly roles: readonly NodeRole[] },
-): readonly string[] {
-  if (keys.length === 0) return [];
-  const { isLost } = removed;
-  return [
-    '',
-    wasControlPlane({ roles: [...removed.roles] }) ? HELD : MAY_HAVE_HELD,
-    isLost
-      ? 'They are not wiped from its disk, and not revoked by this:'
-      : 'They were wiped from its disk; a copy that somebody made before is not revoked by this:',
-    ...keys.flatMap(({ key, harm, tried }) => [
-      `  ${key.padEnd(20)}${harm}`,
-      ...(tried === undefined ? [] : [`  ${''.padEnd(20)}tried now: ${tried}`]),
-    ]),
-    ...(isLost ? ['Unless the disk is destroyed, whoever has it can do so.'] : []),
-  ];
-}
-
-const HELD = 'It held keys that all control planes share.';
-const MAY_HAVE_HELD = 'If it was a control plane, it held keys that all of them share.';

@@ -1,26 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { SystemClock } from '../../internal/clock/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { createDesk } from './fake-desk.ts';
+import { HastyClock } from './hasty-clock.ts';
 import { runSetRole } from './index.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
-
-/** A minute of this clock is a second's pause, and nobody has to wait. */
-class HastyClock extends SystemClock {
-  #slept = 0;
-
-  override monotonicMs(): number {
-    return super.monotonicMs() + this.#slept;
-  }
-
-  override sleep(ms: number, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    this.#slept += 60 * ms;
-    return Promise.resolve();
-  }
-}
 
 /** Two control planes on record, and an etcd that has so many voters each time it is asked. */
 async function createFollowing(votersOf: (asked: number) => number) {

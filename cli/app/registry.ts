@@ -56,6 +56,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/operator.ts'),
   },
   {
+    name: 'keys',
+    summary: 'the keys that all control planes share',
+    load: () => import('../commands/keys.ts'),
+  },
+  {
     name: 'kubeconfig',
     summary: 'print the kubeconfig, renew it, or merge it into your own',
     load: () => import('../commands/kubeconfig.ts'),

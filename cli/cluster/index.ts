@@ -9,6 +9,7 @@ export { readAccess } from './keep-result.ts';
 export { runKubeconfig } from './kubeconfig.ts';
 export { renewKubeconfig } from './renew-kubeconfig.ts';
 export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
+export { askForKeys, describePhase, type KeysView } from './keys-view.ts';
 export { lookAtWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 export { printable } from './printable.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status.ts';

@@ -1,6 +1,12 @@
 import { createPrivateKey, createPublicKey, randomUUID, X509Certificate } from 'node:crypto';
 import { kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
-import { accessFromKubeconfig, renderKubeconfig, type KubeAccess } from '../../internal/kube/index.ts';
+import {
+  accessFromKubeconfig,
+  KubeClient,
+  KubeError,
+  renderKubeconfig,
+  type KubeAccess,
+} from '../../internal/kube/index.ts';
 import { createRequest, generateKeyPem, spkiOf } from '../../internal/pki/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
@@ -11,6 +17,8 @@ import { ClusterError } from './errors.ts';
 import { lookAtWorkspace } from './open-workspace.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
+/** What an administrator may read, and nobody else. */
+const LOOK = '/api/v1/secrets?limit=1';
 
 /**
  * A kubeconfig with a new key, made here, and a certificate that a curator had signed because the owner's key asks for it.
@@ -35,15 +43,17 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   const { certificatePem } = await askCurator(context, {}, (_, call, of) =>
     of(Admission).issueKubeconfig(asked, call),
   );
-  // The CA that came with the init: an answer can't bring another one.
+  // Servers are known by the CA that came with the init: an answer can't bring another one.
   const { kubernetesCaPem: caPem } = result;
-  checkCertificate(certificatePem, { caPem, keyPem });
+  const isOfInit = checkCertificate(certificatePem, { caPem, keyPem });
   const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
   const server =
     raw === undefined
       ? `https://${result.apiEndpoints[0] ?? ''}`
       : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), layout.kubeconfig).server;
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
+  // The authority of clients may have been replaced since the init: whether this is one, the API server says.
+  if (!isOfInit) await proveAccess(context, access);
   await files.writeAtomic(layout.kubeconfig, renderKubeconfig(config.name, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
   context.host.say('kubeconfig-renewed', `${layout.kubeconfig} is good until ${validTo}.`, {
@@ -52,19 +62,34 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
   });
 }
 
-/** @throws ClusterError `cluster-result-invalid` */
+/** Answers whether that CA has signed it. @throws ClusterError `cluster-result-invalid` for what is no use with this key */
 export function checkCertificate(
   certPem: string,
   by: { readonly caPem: string; readonly keyPem: Secret<string> },
-): void {
-  const invalid = (why: string): ClusterError =>
-    new ClusterError('cluster-result-invalid', `checking the certificate of the kubeconfig: ${why}`);
+): boolean {
   let certificate;
   try {
     certificate = new X509Certificate(certPem);
   } catch {
     throw invalid('it can not be read');
   }
-  if (!certificate.verify(new X509Certificate(by.caPem).publicKey)) throw invalid('another CA signed it');
   if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal()))) throw invalid('for another key');
+  return certificate.verify(new X509Certificate(by.caPem).publicKey);
+}
+
+async function proveAccess({ ports, signal }: CommandContext, access: KubeAccess): Promise<void> {
+  using client = new KubeClient(access, ports);
+  try {
+    await client.getText(LOOK, signal);
+  } catch (error) {
+    if (error instanceof KubeError && error.code === 'kube-refused')
+      throw invalid('another CA signed it, and the API server does not believe that one', error);
+    throw error;
+  }
+}
+
+function invalid(why: string, cause?: unknown): ClusterError {
+  return new ClusterError('cluster-result-invalid', `checking the certificate of the kubeconfig: ${why}`, {
+    cause,
+  });
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import type { KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
 import { quorumFrom, renderCurator, troublesOf, type CuratorPart } from './status-view.ts';
 
@@ -56,6 +57,26 @@ describe('the quorum', () => {
     expect(away).toEqual(['curator     not reached: why']);
   });
 });
+
+test.each([
+  { name: 'from a curator that knows nothing of it', phase: undefined, want: undefined },
+  { name: 'that are not being replaced', phase: 'done', want: undefined },
+  {
+    name: 'that are',
+    phase: 'refresh',
+    want: 'keys        being replaced: 5 of 6, kubelets and pods get what the new keys make, for 2 min 5 s',
+  },
+  { name: 'in a phase of a newer version', phase: 'x', want: 'keys        being replaced: x, for 2 min 5 s' },
+])('keys $name are told as “$want”', ({ phase, want }) => {
+  const keys = phase === undefined ? undefined : keysOf(phase);
+  expect(line({ ...partOf([node('n1')]), keys }, 'keys')).toBe(want);
+});
+
+function keysOf(phase: string): KeysView {
+  const phaseSinceMs = NOW - 125_000;
+  const asked = { startedMs: 0, phaseSinceMs, startedBy: '', reason: '' };
+  return { generation: 2, phase, isDone: phase === 'done', ...asked, awaited: [] };
+}
 
 test('the certificate that runs out first is named; one that has run out is a trouble', () => {
   const hour = 3_600_000;

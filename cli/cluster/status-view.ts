@@ -1,5 +1,6 @@
 import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes, formatDuration } from '../host/index.ts';
+import { keysLine, type KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
 
 /** A part of the picture: what it says, or why it could not be had. */
@@ -30,6 +31,8 @@ export interface CuratorPart {
   readonly quorum: QuorumPart;
   /** undefined where the caller may not know. */
   readonly pendingJoins: number | undefined;
+  /** undefined from a curator that knows nothing of replacing keys. */
+  readonly keys?: KeysView | undefined;
   readonly nodes: readonly NodeView[];
 }
 
@@ -116,6 +119,7 @@ export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readon
     ...(pendingJoins === 0
       ? []
       : [`joins       ${counted(pendingJoins, 'machine')} to be decided about: cluster node ls --joins`]),
+    ...keysLine(curator.value.keys, nowMs),
     ...expiryLine(curator.value.nodes, nowMs),
   ];
 }

@@ -78,7 +78,14 @@ const handlers: Handlers<typeof Curator, string> = {
 };
 
 const admissionUnused = Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused]));
-const admission = { listJoins: async () => ({ joins: [{ joinId: 'a' }, { joinId: 'b' }] }) };
+const admission = {
+  listJoins: async () => ({ joins: [{ joinId: 'a' }, { joinId: 'b' }] }),
+  getKeys: async () => ({
+    stage: { generation: 2n, phase: 'issue' },
+    phaseSinceMs: BigInt(Date.now()),
+    awaited: [{ name: 'n2', why: 'it is off' }],
+  }),
+};
 
 function contextOf(files: MemoryFiles): CommandContext & { readonly host: RecordingHost } {
   return {
@@ -249,6 +256,7 @@ test('runStatus() shows what can be had, says what can not and ends as unhealthy
   expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
   expect(text).toContain('joins       2 machines to be decided about');
   expect(text).toContain('! certificate node of n1 has run out');
+  expect(text).toMatch(/^keys {8}being replaced: 4 of 6, .*; waits for n2 \(it is off\)$/m);
 });
 
 test('runStatus() says that the quorum is lost also when the machines that are off are asked last', async () => {

@@ -5,6 +5,7 @@ import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
 import { askCurator } from './curator-session.ts';
+import { askForKeys } from './keys-view.ts';
 import { keepKnownCurators } from './known-curators.ts';
 import { readAccess } from './keep-result.ts';
 import { readMember, type ClusterMember } from './member.ts';
@@ -87,10 +88,11 @@ function codesOf(error: unknown): readonly string[] {
 
 async function readCurator(context: CommandContext, { curatorsPath }: ClusterMember): Promise<CuratorPart> {
   return askCurator(context, {}, async (curator, call, of) => {
-    const [info, { nodes }, { joins }] = await Promise.all([
+    const [info, { nodes }, { joins }, keys] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),
       of(Admission).listJoins({ states: [JoinState.PENDING] }, call),
+      askForKeys(of, call),
     ]);
     await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
     const [views, etcd] = [nodes.map(nodeViewFrom), etcdFrom(info)];
@@ -100,6 +102,7 @@ async function readCurator(context: CommandContext, { curatorsPath }: ClusterMem
       etcd,
       quorum: quorumFrom(etcd, views),
       pendingJoins: joins.length,
+      keys,
       nodes: views,
     };
   });

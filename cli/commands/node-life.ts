@@ -83,6 +83,7 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
         dryRun: flags.dryRun === true,
         isLost: flags.lost === true,
         drain: drainFrom(flags),
+        keys: { keep: true, wait: true },
       }),
     ),
   );

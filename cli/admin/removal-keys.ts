@@ -1,0 +1,93 @@
+import { NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { CodedError } from '../../internal/errors/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { askForKeys, type KeysView } from '../cluster/index.ts';
+import { ask } from './desk.ts';
+import { followKeys } from './keys-follow.ts';
+import { askForNewKeys } from './keys.ts';
+import type { HeldKeys } from './removal-trials.ts';
+import type { KeysOutcome } from './shared-keys.ts';
+
+const FIRST_GENERATION = 1;
+
+export interface KeysChoice {
+  /** The machine is gone, with what is on its disk. */
+  readonly isLost: boolean;
+  /** The operator knows that nobody can read its disk. */
+  readonly keep: boolean;
+  /** Whether to follow a replacement to its end. */
+  readonly wait: boolean;
+}
+
+/** What becomes of the keys that a removed node held. */
+export interface KeysFate {
+  readonly outcome: KeysOutcome;
+  readonly held: HeldKeys | undefined;
+}
+
+/**
+ * Which keys a node held that is to be removed, and whether they are to be replaced. It is asked for while the node is still
+ * on record: an interrupted removal must not forget it.
+ */
+export async function decideAboutKeys(
+  context: CommandContext,
+  node: Node,
+  choice: KeysChoice,
+): Promise<KeysFate> {
+  const now = await ask(context, (_, call, of) => askForKeys(of, call));
+  const held = heldBy(node, now);
+  if (held === undefined) return { outcome: 'none', held: undefined };
+  // Older ones than those before the newest are not kept, and believed by nobody who does not believe these.
+  const generation = Math.max(held, (now?.generation ?? FIRST_GENERATION) - 1);
+  const fate = (outcome: KeysOutcome): KeysFate => ({
+    outcome,
+    held: { generation, isReplaced: outcome === 'replaced' },
+  });
+  if (now === undefined || choice.keep) return fate('kept');
+  if (now.generation > held) return fate(now.isDone ? 'replaced' : 'under-way');
+  if (node.state === NodeState.UNSPECIFIED) return fate('unknown');
+  if (!choice.isLost) return fate('kept');
+  try {
+    await askForNewKeys(context, `${node.name} was lost with them (${node.nodeId})`);
+    return fate('under-way');
+  } catch (error) {
+    if (error instanceof CodedError && error.code === 'curator-denied') return fate('owner-needed');
+    throw error;
+  }
+}
+
+/** Follows a replacement that was asked for: to keys that the removed node never had. */
+export async function followFate(
+  context: CommandContext,
+  node: Pick<Node, 'name' | 'nodeId'>,
+  { fate, wait }: { readonly fate: KeysFate; readonly wait: boolean },
+): Promise<KeysFate> {
+  const { held, outcome } = fate;
+  if (held === undefined || outcome !== 'under-way' || !wait) return fate;
+  // One that was under way when the node was lost has given it the new ones too: then it takes another.
+  let keys = await followKeys(context, held.generation);
+  if (keys.isDone && keys.generation <= held.generation) {
+    const next = await askForNewKeys(context, `${node.name} was lost with them (${node.nodeId})`);
+    keys = await followKeys(context, next);
+  }
+  const isReplaced = keys.isDone && keys.generation > held.generation;
+  return isReplaced ? { outcome: 'replaced', held: { ...held, isReplaced } } : fate;
+}
+
+/** The newest generation that a node had keys of; undefined where it had none. Pure. */
+export function heldBy(
+  { nodeId, roles, state, status }: Pick<Node, 'nodeId' | 'roles' | 'state' | 'status'>,
+  now: KeysView | undefined,
+): number | undefined {
+  if (state === NodeState.UNSPECIFIED) {
+    // Its records are gone. If the newest keys were asked for because of it, it had those of before.
+    const because = now?.reason.includes(nodeId) === true;
+    return (now?.generation ?? FIRST_GENERATION) - (because ? 1 : 0);
+  }
+  // A removal that was interrupted has taken the roles already: who has none is not taken for a worker.
+  const held = roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER) || status?.holdsKeys === true;
+  if (!held) return undefined;
+  const said = status?.keys;
+  // One that says nothing is too old to have taken part in any.
+  return said === undefined ? FIRST_GENERATION : Number(said.generation);
+}
