@@ -1,5 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import { untilAborted } from '../../internal/cleanup/index.ts';
+import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
@@ -16,9 +16,8 @@ import { ensureClusterAuthority } from './cluster-authority.ts';
 import { buildInitOutcome } from './init-outcome.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import { INIT_PORT, PLACES } from './places.ts';
+import { untilInitIsOver } from './until-init-is-over.ts';
 
-/** The owner has this long to fetch a result that it did not acknowledge. */
-const ACKNOWLEDGE_MS = 60 * 60 * 1000;
 /** For the answer to the acknowledgement itself. */
 const CLOSE_MS = 2_000;
 
@@ -52,12 +51,17 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = options.enrolment.status.peek();
     if (status.set && status.value.state === 'Failed') return false; // what is read below may be what is damaged
-    const restored = when(job.restored, () => true, signal).then(() => 'restored' as const);
-    const failed = options.enrolment.finished(signal).then(
+    using looking = childSignal(signal);
+    const restored = when(job.restored, () => true, looking.signal).then(() => 'restored' as const);
+    const failed = options.enrolment.finished(looking.signal).then(
       () => restored,
       () => 'failed' as const,
     );
-    if ((await Promise.race([restored, failed])) === 'failed') return true;
+    const first = await Promise.race([restored, failed]);
+    looking.abort(new Error('it has been seen'));
+    await Promise.allSettled([restored, failed]);
+    signal.throwIfAborted();
+    if (first === 'failed') return true;
     return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
   }
 
@@ -65,7 +69,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     const { signal } = scope;
     await listen(options, scope, async () => {
       scope.healthy();
-      await Promise.race([when(job.acknowledged, () => true, signal), tooLate(signal), elsewhere(signal)]);
+      await untilInitIsOver({ job, enrolment: options.enrolment, clock }, signal);
     });
     scope.log.info('the init port is closed', { port: INIT_PORT });
   }
@@ -87,16 +91,6 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     scope.waiting('an owner');
     await until();
     await server.close(CLOSE_MS);
-  }
-
-  /** A ticket has the lock of this machine. */
-  async function elsewhere(signal: AbortSignal): Promise<void> {
-    await when(options.enrolment.status, ({ state }) => state === 'Joining', signal);
-  }
-
-  async function tooLate(signal: AbortSignal): Promise<void> {
-    await when(job.outcome, (outcome) => outcome !== undefined, signal);
-    await clock.sleep(ACKNOWLEDGE_MS, signal);
   }
 }
 

@@ -1,0 +1,38 @@
+import { childSignal } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { when, type Readable } from '../../internal/event/index.ts';
+
+/** The owner has this long to fetch a result that it did not acknowledge. */
+const ACKNOWLEDGE_MS = 60 * 60 * 1000;
+
+/**
+ * Until nobody has anything to ask at the Init port any more: the owner has acknowledged, an hour has passed since the
+ * result, or a ticket has the lock of this machine. The ways that were not taken are waited for no longer.
+ */
+export async function untilInitIsOver(
+  { job, enrolment, clock }: InitWaits,
+  signal: AbortSignal,
+): Promise<void> {
+  using waiting = childSignal(signal);
+  const tooLate = async (): Promise<void> => {
+    await when(job.outcome, (outcome) => outcome !== undefined, waiting.signal);
+    await clock.sleep(ACKNOWLEDGE_MS, waiting.signal);
+  };
+  const ends: readonly Promise<unknown>[] = [
+    when(job.acknowledged, () => true, waiting.signal),
+    tooLate(),
+    when(enrolment.status, ({ state }) => state === 'Joining', waiting.signal),
+  ];
+  try {
+    await Promise.race(ends);
+  } finally {
+    waiting.abort(new Error('the init is over'));
+    await Promise.allSettled(ends);
+  }
+}
+
+export interface InitWaits {
+  readonly job: { readonly acknowledged: Readable<unknown>; readonly outcome: Readable<unknown> };
+  readonly enrolment: { readonly status: Readable<{ readonly state: string }> };
+  readonly clock: Clock;
+}
