@@ -69,6 +69,7 @@ class FakeAdmissions {
         bundleManifest: '',
       },
       kubernetesCaPem: 'Kubernetes CA',
+      kubernetesClientsCaPem: undefined,
       kubeletClientCertPem: `for ${keys.client}`,
       kubeletServingCertPem: `for ${keys.serving}`,
       controlPlaneKeys: new Map(names.map((name) => [name, new Secret(`text of ${name}`)])),

@@ -4,11 +4,13 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { KeySigner, nodeLeaf, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { KUBELET_FILES, PATHS, REPLACED } from '../kubernetes/index.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import { PLACES } from './places.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
+/** Of their own once the keys were replaced. */
+const CLIENTS_ISSUER = REPLACED.issuerCert.slice(0, -'.crt'.length);
 const MINUTES_PER_DAY = 24 * 60;
 
 /** Whether the certificate of a member ran out while its machine was off. One that is not valid yet says that the clock is wrong. */
@@ -26,7 +28,6 @@ export async function renewByOwnAuthority(
   machine: Pick<MachineIdentity, 'pubKeyDer'>,
   at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
 ): Promise<Membership | undefined> {
-  const { files } = ports;
   const { membership, lifetimes } = at;
   const authority = await authorityAt(ports, `${PLACES.ca}/ca`);
   if (authority?.caPem.trim() !== membership.clusterCaPem.trim()) return undefined;
@@ -35,24 +36,26 @@ export async function renewByOwnAuthority(
     ...{ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] },
     validDays: lifetimes.nodeMinutes / MINUTES_PER_DAY,
   });
-  await renewKubelet(files, await authorityAt(ports, `${PATHS.pki}/ca`), at);
+  await renewKubelet(ports, at);
   return { ...membership, nodeCertPem: await authority.issue(leaf) };
 }
 
 async function renewKubelet(
-  files: FilePort,
-  kubernetesCa: KeySigner | undefined,
+  ports: { readonly files: FilePort; readonly nowMs: () => number },
   at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
 ): Promise<void> {
+  const { files } = ports;
   const { nodeId, nodeName, nodeAddress } = at.membership;
-  if (kubernetesCa === undefined) return;
+  const servers = await authorityAt(ports, `${PATHS.pki}/ca`);
+  if (servers === undefined) return;
+  const clients = (await authorityAt(ports, CLIENTS_ISSUER)) ?? servers;
   const names: LeafSpec['names'] = [
     { type: 'dns', value: nodeName },
     { type: 'ip', value: nodeAddress },
   ];
   const pairs = [
-    [KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
-    [KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names }],
+    [clients, KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
+    [servers, KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names }],
   ] as const;
   const whom = {
     commonName: `system:node:${nodeName}`,
@@ -61,10 +64,10 @@ async function renewKubelet(
     userId: nodeId,
     validDays: at.lifetimes.kubeletMinutes / MINUTES_PER_DAY,
   };
-  for (const [keyFile, certFile, as] of pairs) {
+  for (const [signer, keyFile, certFile, as] of pairs) {
     const key = await text(files, keyFile);
     if (key === undefined) continue;
-    const pem = await kubernetesCa.issue({ ...whom, ...as, pubKeyDer: pubKeyOf(new Secret(key)) });
+    const pem = await signer.issue({ ...whom, ...as, pubKeyDer: pubKeyOf(new Secret(key)) });
     await files.writeAtomic(certFile, pem, { mode: 0o644 });
   }
 }

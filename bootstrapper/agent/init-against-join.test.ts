@@ -143,6 +143,7 @@ class Machine {
         }),
         ownAddress: () => '127.0.0.1',
         keyNames: Object.keys(FAKE_KEYS),
+        optionalKeyNames: ['rotation.json'],
       },
     );
   }

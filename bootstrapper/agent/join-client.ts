@@ -12,7 +12,7 @@ import {
   MetadataEndpoints,
   type EndpointSource,
 } from '../joinclient/index.ts';
-import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { DirectedEndpoints } from './directed-endpoints.ts';
 import type { MachineIdentity } from './machine-identity.ts';
@@ -69,6 +69,7 @@ export function createJoinClient(
       pubKeyDer,
       ownAddress,
       keyNames: Object.keys(CONTROL_PLANE_KEY_FILES),
+      optionalKeyNames: Object.keys(OPTIONAL_KEY_FILES),
       introduce: () => ({
         agentVersion: version,
         hostname: machine.hostname(),

@@ -1,7 +1,7 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
-import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, placeKubeletClientsCa } from '../kubernetes/index.ts';
 import type { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
 
@@ -16,6 +16,7 @@ export async function placeTicket(
 ): Promise<Membership> {
   const { files, state } = ports;
   await placeKubeletCertificates(files, ticket);
+  await placeClientAuthorities(files, ticket);
   await placeControlPlaneKeys(files, ticket);
   const membership = membershipFrom(ticket, nodeAddress);
   await state.settings.save(ticket.settings);
@@ -45,6 +46,15 @@ export async function placeKubeletCertificates(files: FilePort, ticket: OpenedTi
     [KUBELET_FILES.servingCert, ticket.kubeletServingCertPem],
   ] as const;
   for (const [path, pem] of certificates) await files.writeAtomic(path, pem, { mode: 0o644 });
+}
+
+/**
+ * For a machine that begins, or that was off for long. A member that runs learns from curators whom its kubelet is to believe:
+ * tickets may be of a control plane that is one phase behind.
+ */
+export async function placeClientAuthorities(files: FilePort, ticket: OpenedTicket): Promise<void> {
+  const { kubernetesClientsCaPem } = ticket;
+  if (kubernetesClientsCaPem !== undefined) await placeKubeletClientsCa(files, kubernetesClientsCaPem);
 }
 
 /** Only with a role that needs them: they are every control plane's, and what the others have is the truth. */

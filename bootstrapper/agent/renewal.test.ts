@@ -12,11 +12,12 @@ import {
 } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { makePairs } from '../../internal/keyset/index.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
-import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS, settleKubernetes } from '../kubernetes/index.ts';
 import type { RoleSet } from '../roleserve/index.ts';
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
@@ -97,6 +98,7 @@ function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
       bundleManifest: '',
     },
     kubernetesCaPem: 'ca',
+    kubernetesClientsCaPem: undefined,
     kubeletClientCertPem: 'client',
     kubeletServingCertPem: 'serving',
     controlPlaneKeys: undefined,
@@ -138,6 +140,22 @@ describe('a member that comes back', () => {
     expect(new X509Certificate(kubelet).subject).toBe(
       'CN=system:node:n2\nO=system:nodes\n1.3.6.1.4.1.57683.2=node-2',
     );
+  });
+
+  test('a control plane issues what its kubelet shows to clients’ authority of its own, where there is one', async () => {
+    const { ports, membership, time, files } = await createMember({
+      roles: ['ConsensusMember'],
+      hasCa: true,
+    });
+    const [previous, next] = [await makePairs(1, time.nowMs), await makePairs(2, time.nowMs)];
+    await settleKubernetes(files, { generation: 2, phase: 'retire', previous, next });
+    time.nowMs += 400 * DAY_MS;
+    await withValidCertificates(ports, membership, never);
+    const issuers = [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map(async (path) => {
+      const pem = Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');
+      return new X509Certificate(pem).issuer;
+    });
+    expect(await Promise.all(issuers)).toEqual(['CN=kubernetes clients 2', 'CN=cluster']);
   });
 });
 

@@ -15,6 +15,7 @@ import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
 import {
   membershipFrom,
+  placeClientAuthorities,
   placeControlPlaneKeys,
   placeKubeletCertificates,
   writeCredentials,
@@ -107,6 +108,7 @@ async function byTicket(
 ): Promise<Membership> {
   const ticket = await askAgain(ports, membership, signal);
   await placeKubeletCertificates(ports.files, ticket);
+  await placeClientAuthorities(ports.files, ticket);
   return membershipFrom(ticket, membership.nodeAddress);
 }
 

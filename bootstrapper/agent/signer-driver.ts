@@ -1,6 +1,6 @@
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
-import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import type { SignerDriver } from '../roleserve/index.ts';
 import { SignerUnit, type SignerUnitPorts } from '../signerunit/index.ts';
 import { PLACES } from './places.ts';
@@ -24,6 +24,7 @@ export function signerDriver(ports: SignerUnitPorts): SignerDriver {
     joinserviceUser: JOINSERVICE_USER,
     etcd: { caFile, certFile, keyFile },
     keys: CONTROL_PLANE_KEY_FILES,
+    optionalKeys: OPTIONAL_KEY_FILES,
   };
   return { start: (signal) => unit.start(config, signal), stop: (signal) => unit.stop(signal) };
 }

@@ -5,6 +5,7 @@ import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machineke
 import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { findFreePort } from '../../internal/testing/free-port.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
@@ -96,6 +97,7 @@ function createMachine(
       }),
       ownAddress: () => '127.0.0.1',
       keyNames: Object.keys(FAKE_KEYS),
+      optionalKeyNames: ['rotation.json'],
     },
   );
   const until = (kind: JoinStatus['kind']): Promise<JoinStatus> =>
@@ -159,6 +161,28 @@ describe('JoinClient', () => {
     using granted = await createMachine().client.admit(life.signal);
     const { controlPlaneKeys } = await granted.commit(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
+  });
+
+  test('takes the kubelet’s certificate of the authority of clients that the ticket names, and of no other', async () => {
+    const authority = async (commonName: string): Promise<KeySigner> => {
+      const keyPem = generateKeyPem();
+      const nowMs = (): number => clock.nowMs();
+      return new KeySigner({
+        caPem: await createAuthorityPem({ commonName, keyPem, nowMs: nowMs() }),
+        keyPem,
+        nowMs,
+      });
+    };
+    const [previous, next] = [await authority('previous'), await authority('next')];
+    const { client } = createMachine();
+    using granted = await client.admit(life.signal);
+    cluster.behaviour.kubernetesClients = { signer: next, believedPem: previous.caPem };
+    await expect(granted.commit(life.signal)).rejects.toMatchObject({ code: 'joinclient-ticket-invalid' });
+    const believedPem = `${previous.caPem}\n${next.caPem}`;
+    cluster.behaviour.kubernetesClients = { signer: next, believedPem };
+    const ticket = await granted.commit(life.signal);
+    expect(ticket.kubernetesClientsCaPem).toBe(believedPem);
+    expect(ticket.kubernetesCaPem).not.toBe(next.caPem);
   });
 
   test('asks nobody while the machine is not fit, says what it lacks, and goes on when it is', async () => {

@@ -55,6 +55,8 @@ export interface JoinClientOptions {
   readonly introduce: () => Omit<Introduction, 'facts'>;
   readonly ownAddress: () => string;
   readonly keyNames: readonly string[];
+  /** Of those that are not there in every cluster. */
+  readonly optionalKeyNames: readonly string[];
 }
 
 /**
@@ -196,9 +198,9 @@ export class JoinClient {
   }
 
   #expected(session: JoinSession, keys: TicketKeyRing) {
-    const { nodeId, pubKeyDer, keyNames } = this.#options;
+    const { nodeId, pubKeyDer, keyNames, optionalKeyNames } = this.#options;
     const nowMs = (): number => this.#ports.clock.nowMs();
-    return { cluster: session.cluster, nodeId, pubKeyDer, keys, keyNames, nowMs };
+    return { cluster: session.cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, nowMs };
   }
 
   /** Rounds until one succeeds. @throws FinalRefusal */

@@ -31,9 +31,11 @@ export interface OpenedTicket {
   readonly directory: readonly { readonly nodeId: string; readonly host: string }[];
   readonly settings: Omit<SettingsRecord, 'version'>;
   readonly kubernetesCaPem: string;
+  /** Whom the kubelet believes of its clients, one after the other; undefined: the Kubernetes CA. */
+  readonly kubernetesClientsCaPem: string | undefined;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** File name (of the contract) to text; where the roles have a control plane. */
+  /** File name (of the contract) to text; where the roles have a control plane. Those that may be absent only where they are. */
   readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
 }
 
@@ -44,6 +46,8 @@ export interface TicketExpectations {
   readonly keys: TicketKeyRing;
   /** The names of the keys that control planes share. */
   readonly keyNames: readonly string[];
+  /** Of those that are not there in every cluster. */
+  readonly optionalKeyNames: readonly string[];
   readonly nowMs: () => number;
 }
 
@@ -71,6 +75,7 @@ export function openTicket(ticket: Ticket, expected: TicketExpectations): Opened
     directory: directoryOf(ticket),
     settings: settingsOf(ticket),
     kubernetesCaPem: ticket.kubernetesCaPem,
+    kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
     controlPlaneKeys: isControlPlane(roles) ? openKeys(ticket, expected) : undefined,
@@ -78,7 +83,7 @@ export function openTicket(ticket: Ticket, expected: TicketExpectations): Opened
 }
 
 function checkSizes(ticket: Ticket): void {
-  const { settings, controlPlanes, controlPlaneKeys } = ticket;
+  const { settings, controlPlanes, controlPlaneKeys, kubernetesClientsCaPem } = ticket;
   const pems = [
     ticket.clusterCaPem,
     ticket.nodeCertificatePem,
@@ -88,6 +93,7 @@ function checkSizes(ticket: Ticket): void {
   ];
   const isSized =
     pems.every(({ length }) => length > 0 && length <= MAX_PEM_BYTES) &&
+    kubernetesClientsCaPem.length <= 2 * MAX_PEM_BYTES &&
     settings.length <= MAX_SETTINGS_BYTES &&
     controlPlanes.length > 0 &&
     controlPlanes.length <= MAX_CONTROL_PLANES &&
@@ -109,19 +115,38 @@ function checkNodeCertificate(
 
 function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations): void {
   const ca = attempt('the Kubernetes CA', () => new X509Certificate(ticket.kubernetesCaPem));
+  const clients = attempt('the authorities of clients of Kubernetes', () => clientAuthoritiesOf(ticket));
+  const { kubeletClientCertificatePem: client, kubeletServingCertificatePem: serving } = ticket;
   const wanted = [
-    ['the client certificate of the kubelet', ticket.kubeletClientCertificatePem, keys.clientPubKeyDer],
-    ['the serving certificate of the kubelet', ticket.kubeletServingCertificatePem, keys.servingPubKeyDer],
+    ['the client certificate of the kubelet', client, keys.clientPubKeyDer, clients],
+    ['the serving certificate of the kubelet', serving, keys.servingPubKeyDer, [ca]],
   ] as const;
-  for (const [what, pem, pubKeyDer] of wanted) {
+  for (const [what, pem, pubKeyDer, authorities] of wanted) {
     attempt(what, () => {
       const certificate = new X509Certificate(pem);
-      if (!certificate.verify(ca.publicKey)) throw new Error('another CA signed it');
+      if (!authorities.some(({ publicKey }) => certificate.verify(publicKey)))
+        throw new Error('another CA signed it');
       if (!hasKey(certificate, pubKeyDer)) throw new Error('for another key');
       if (!certificate.subject.split('\n').includes(`CN=system:node:${ticket.nodeName}`))
         throw new Error('for another node');
     });
   }
+}
+
+/** One, or two while the keys are being replaced. */
+function clientAuthoritiesOf({
+  kubernetesCaPem,
+  kubernetesClientsCaPem,
+}: Ticket): readonly X509Certificate[] {
+  if (kubernetesClientsCaPem === '') return [new X509Certificate(kubernetesCaPem)];
+  const pems = kubernetesClientsCaPem
+    .split(/(?<=-----END CERTIFICATE-----)/)
+    .filter((pem) => pem.trim() !== '');
+  return pems.map((pem) => {
+    const certificate = new X509Certificate(pem);
+    if (!certificate.ca) throw new Error('one of them is none');
+    return certificate;
+  });
 }
 
 function hasKey(certificate: X509Certificate, pubKeyDer: Uint8Array): boolean {
@@ -145,7 +170,7 @@ function settingsOf(ticket: Ticket): OpenedTicket['settings'] {
 
 /** All of them or none: a control plane with a part of the keys would make the rest anew. */
 function openKeys(ticket: Ticket, expected: TicketExpectations): ReadonlyMap<string, Secret<string>> {
-  const { keys, keyNames, nodeId } = expected;
+  const { keys, keyNames, optionalKeyNames, nodeId } = expected;
   const { controlPlaneKeys: sealed, clusterId } = ticket;
   return attempt('the keys of the control plane', () => {
     if (sealed === undefined) throw new Error('there are none');
@@ -154,8 +179,9 @@ function openKeys(ticket: Ticket, expected: TicketExpectations): ReadonlyMap<str
     const parsed: unknown = JSON.parse(Buffer.from(text.reveal()).toString('utf8'));
     if (typeof parsed !== 'object' || parsed === null) throw new Error('no object');
     const found = new Map(Object.entries(parsed as Record<string, unknown>));
+    const names = [...keyNames, ...optionalKeyNames.filter((name) => found.has(name))];
     return new Map(
-      keyNames.map((name) => {
+      names.map((name) => {
         const value = found.get(name);
         if (typeof value !== 'string' || value === '' || value.length > MAX_KEY_BYTES)
           throw new Error(`${name} is missing`);

@@ -1,105 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { createMemoryLogger, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import {
-  FakeClock,
-  FakeCommands,
-  FakeUnits,
-  MemoryFiles,
-  createMemoryLogger,
-  settle,
-  type CommandAnswer,
-} from '../../internal/testing/index.ts';
-import type { PhaseProgress } from '../phases/index.ts';
-import { ControlPlane } from './control-plane.ts';
-import { Kubeadm } from './kubeadm.ts';
-import { Kubelet } from './kubelet.ts';
+  createControlPlane,
+  MAKES_KUBECONFIGS,
+  never,
+  placeAuthority,
+  placeKubelet,
+  placeSharedKeys,
+  runAll,
+  settings,
+  silent,
+} from './fake-machine.ts';
 import { Marks } from './marks.ts';
 import { KUBELET_FILES } from './material.ts';
 import { retireControlPlane } from './retire.ts';
-import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { PATHS } from './settings.ts';
 import { KUBELET_UNIT } from './units.ts';
-
-const never = new AbortController().signal;
-const settings: KubernetesSettings = {
-  version: 'v1.35.4',
-  clusterName: 'blue',
-  nodeId: 'node-1',
-  nodeName: 'n1',
-  nodeAddress: '198.18.0.11',
-  podSubnet: '198.19.0.0/17',
-  serviceSubnet: '198.19.128.0/20',
-  apiServerSans: ['api.example.test', '192.0.2.7'],
-  runsWorkloads: true,
-  apiEndpoint: undefined,
-  certificates: DEFAULT_CERTIFICATES,
-  host: { restrictOomScoreAdj: true, failCgroupV1: false },
-};
-const etcd: EtcdClientFiles = {
-  endpoint: 'https://127.0.0.1:2379',
-  caFile: '/e/ca.crt',
-  certFile: '/e/client.crt',
-  keyFile: '/e/client.key',
-};
-
-const silent: PhaseProgress = { say: () => undefined, already: () => undefined };
-const caKey = generateKeyPem();
-const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
-
-async function placeAuthority(files: MemoryFiles): Promise<void> {
-  await files.makeDirectory(PATHS.pki);
-  await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
-  await files.writeAtomic(`${PATHS.pki}/ca.key`, caKey.reveal());
-}
-
-function createControlPlane(answer: CommandAnswer = () => undefined, files = new MemoryFiles()) {
-  const commands = new FakeCommands(answer);
-  const units = new FakeUnits();
-  const clock = new FakeClock();
-  const probes: Error[] = [];
-  const ports = {
-    files,
-    commands,
-    units,
-    clock,
-    kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
-    marks: new Marks(files),
-    probe: () => {
-      const failure = probes.shift();
-      return failure === undefined ? Promise.resolve() : Promise.reject(failure);
-    },
-  };
-  const create = (changes: Partial<KubernetesSettings> = {}, creates = true): ControlPlane =>
-    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, creates });
-  const kubelet = (): Kubelet => new Kubelet(ports, settings, etcd);
-  const phasesRun = (): string[] =>
-    commands.runs
-      .filter(([program]) => program?.endsWith('/kubeadm'))
-      .map((argv) => argv.slice(3, argv.indexOf('--config')).join(' '));
-  return { create, kubelet, commands, units, clock, files, probes, phasesRun };
-}
-
-async function placeSharedKeys(files: MemoryFiles): Promise<void> {
-  await placeAuthority(files);
-  for (const name of ['front-proxy-ca.crt', 'front-proxy-ca.key', 'sa.key', 'sa.pub'])
-    await files.writeAtomic(`${PATHS.pki}/${name}`, name);
-  await files.makeDirectory('/etc/kubernetes/encryption');
-  await files.writeAtomic(PATHS.encryption, 'shared');
-}
-
-async function placeKubelet(files: MemoryFiles): Promise<void> {
-  await files.makeDirectory('/var/lib/cluster/kubernetes');
-  for (const path of Object.values(KUBELET_FILES)) await files.writeAtomic(path, path);
-}
-
-async function runAll(controlPlane: ControlPlane, progress = silent): Promise<void> {
-  await controlPlane.makePki(progress, never);
-  await controlPlane.start(progress, never);
-  await controlPlane.storeSettings(progress, never);
-}
-
-const MAKES_KUBECONFIGS = ['admin', 'super-admin'].map((name) => `kubeconfig ${name}`);
 
 describe('ControlPlane', () => {
   test('runs kubeadm’s phases in order, never those that make tokens, and leaves no super-admin.conf', async () => {

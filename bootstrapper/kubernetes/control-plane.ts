@@ -2,11 +2,15 @@ import { randomBytes } from 'node:crypto';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
-import { placeClientCredentials } from './client-credentials.ts';
+import { makeApiServerClients, placeClientCredentials } from './client-credentials.ts';
 import { Kubelet, type KubeletPorts } from './kubelet.ts';
+import { forgetRetired } from './extension-trust.ts';
 import { makeKubeletCredentials } from './kubelet-credentials.ts';
+import { REPLACED } from './material.ts';
 import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
+import { stalePods } from './static-pods.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
 
@@ -44,37 +48,52 @@ export class ControlPlane {
     await this.#kubelet.writeConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
     if (await marks.isSet('pki', this.#inputs())) {
-      await placeClientCredentials(credentials, settings);
       // A node that was off for long: before anything is started that would be refused with what ran out.
-      const renewed = await renewOwnCertificates(credentials, settings.certificates);
-      if (renewed.length > 0) progress.say(`renewed ${renewed.join(', ')}`);
+      await this.#renewLeaves(progress);
       await this.#kubelet.placeCredentials();
       return progress.already();
     }
     if (creates) await this.#makeEncryptionKey();
     else await this.#waitForKeys(progress, signal);
     progress.say('making certificates');
-    await kubeadm.initPhase(['certs', 'all'], signal);
+    await this.#makeCertificates(signal);
     if (creates) await makeKubeletCredentials(credentials, settings);
     await placeClientCredentials(credentials, settings);
     await this.#kubelet.placeCredentials();
     progress.say('making kubeconfig files');
     for (const name of ['admin', 'super-admin']) await kubeadm.initPhase(['kubeconfig', name], signal);
+    // kubeadm signs with one CA for all, also where clients have another one.
+    await renewOwnCertificates(credentials, settings.certificates);
     await marks.set('pki', this.#inputs());
   }
 
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, kubeadm, marks } = this.#ports;
+    const keys = await readSharedKeys(files, this.#options.etcd);
+    const inputs = keys.digests === undefined ? this.#inputs() : [this.#inputs(), keys.digests];
     const isWritten = (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined;
-    if (isWritten && (await marks.isSet('control-plane', this.#inputs()))) progress.already();
+    if (isWritten && (await marks.isSet('control-plane', inputs))) progress.already();
     else {
       progress.say('writing the static pods');
+      // Keys may have come since it was written.
+      if (keys.digests !== undefined) await this.#kubelet.writeConfiguration();
       await kubeadm.initPhase(['control-plane', 'all'], signal);
     }
     await this.#kubelet.start(progress, signal);
-    await this.#waitForApi(progress, signal);
-    await marks.set('control-plane', this.#inputs());
+    await this.#waitForApi(keys, progress, signal);
+    await marks.set('control-plane', inputs);
+  }
+
+  /**
+   * Brings the shared keys that are on disk now (`settleKubernetes`) into force while the control plane runs: what it shows
+   * is of the authorities in force, and those static pods start anew that read something only at their start. Resolves
+   * when they run with it and the API server is ready. The kubelet comes first, so that it is not restarted in the middle.
+   */
+  async rekey(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+    await this.#renewLeaves(progress);
+    await this.#kubelet.followClients(progress, signal);
+    await this.start(progress, signal);
   }
 
   /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, labels and taints. */
@@ -96,6 +115,33 @@ export class ControlPlane {
     // It passes every authorizer; nobody needs it once cluster-admins are bound.
     await files.remove(PATHS.superAdminConf);
     await marks.set('settings', this.#inputs());
+  }
+
+  async #makeCertificates(signal: AbortSignal): Promise<void> {
+    const { files, kubeadm, clock } = this.#ports;
+    if ((await files.stat(REPLACED.issuerCert)) === undefined)
+      return kubeadm.initPhase(['certs', 'all'], signal);
+    // It would refuse those that its own CA has not signed.
+    await kubeadm.initPhase(['certs', 'apiserver'], signal);
+    await makeApiServerClients({ files, nowMs: () => clock.nowMs() }, this.#options.settings.certificates);
+  }
+
+  /** Those that are due, and those of an authority that is not in force any more. */
+  async #renewLeaves(progress: PhaseProgress): Promise<void> {
+    const { files, clock } = this.#ports;
+    const { settings } = this.#options;
+    const credentials = { files, nowMs: () => clock.nowMs() };
+    await placeClientCredentials(credentials, settings);
+    const renewed = await renewOwnCertificates(credentials, settings.certificates);
+    if (renewed.length > 0) progress.say(`renewed ${renewed.join(', ')}`);
+  }
+
+  /**
+   * Extensions are told whom to believe by the API servers, who only ever add to it. May be called when no API server
+   * believes the previous authorities any more, and again.
+   */
+  forgetRetired(signal: AbortSignal): Promise<void> {
+    return forgetRetired(this.#ports, signal);
   }
 
   #inputs(): unknown {
@@ -139,7 +185,7 @@ export class ControlPlane {
     }
   }
 
-  async #waitForApi(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+  async #waitForApi(keys: SharedKeys, progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, probe } = this.#ports;
     const ca = await files.read(`${PATHS.pki}/ca.crt`, PEM_BYTES);
     const target = {
@@ -149,7 +195,11 @@ export class ControlPlane {
       signal,
     };
     const what = 'waiting for the API server';
-    await waitFor(this.#ports, { what, limitMs: API_READY_MS, progress, signal }, () => probe(target));
+    await waitFor(this.#ports, { what, limitMs: API_READY_MS, progress, signal }, async () => {
+      const stale = await stalePods(files, keys);
+      if (stale.length > 0) throw new Error(`not started with the keys on disk: ${stale.join(', ')}`);
+      await probe(target);
+    });
   }
 }
 

@@ -24,13 +24,22 @@ export {
   type ControlPlanePorts,
 } from './control-plane.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
+export { isKubeletClientOf } from './kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet.ts';
 export { Kubeadm } from './kubeadm.ts';
 export { Marks } from './marks.ts';
-export { CLIENTS, CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from './material.ts';
+export {
+  CLIENTS,
+  CONTROL_PLANE_KEY_FILES,
+  KUBELET_CLIENTS_CA,
+  KUBELET_FILES,
+  OPTIONAL_KEY_FILES,
+  REPLACED,
+} from './material.ts';
 export { restartKubeletServing, shownServingTimes, type KubeletServingPorts } from './kubelet-serving.ts';
 export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './retire.ts';
+export { placeKubeletClientsCa, settleKubernetes } from './shared-keys.ts';
 export { startContainerRuntime } from './runtime.ts';
 export {
   API_PORT,

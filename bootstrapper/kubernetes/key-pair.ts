@@ -3,6 +3,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { generateKeyPem, KeySigner, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { KubernetesError } from './errors.ts';
+import { REPLACED } from './material.ts';
 import { PATHS } from './settings.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -12,16 +13,36 @@ export interface CredentialPorts {
   readonly nowMs: () => number;
 }
 
-/** One of the two CAs that kubeadm made on this node, or that came with the role. */
+/** What signs on a control plane: for servers, for clients, and for API servers as clients of extensions. */
+export type AuthorityName = 'servers' | 'clients' | 'front-proxy';
+
+const KUBEADM_CA = { certFile: `${PATHS.pki}/ca.crt`, keyFile: `${PATHS.pki}/ca.key` };
+
+/** One of those that kubeadm made on this node, that came with the role, or that took their place. */
 export async function authorityOf(
   { files, nowMs }: CredentialPorts,
-  name: 'ca' | 'front-proxy-ca',
+  name: AuthorityName,
 ): Promise<KeySigner> {
-  const [caPem, key] = [
-    await readText(files, `${PATHS.pki}/${name}.crt`),
-    await readText(files, `${PATHS.pki}/${name}.key`),
-  ];
+  const { certFile, keyFile } = await authorityFiles(files, name);
+  const [caPem, key] = [await readText(files, certFile), await readText(files, keyFile)];
   return new KeySigner({ caPem, keyPem: new Secret(key), nowMs });
+}
+
+/** Where it lies. Clients have one of their own only since the keys were replaced. */
+export async function authorityFiles(
+  files: FilePort,
+  name: AuthorityName,
+): Promise<{ readonly certFile: string; readonly keyFile: string }> {
+  switch (name) {
+    case 'servers':
+      return KUBEADM_CA;
+    case 'front-proxy':
+      return { certFile: `${PATHS.pki}/front-proxy-ca.crt`, keyFile: `${PATHS.pki}/front-proxy-ca.key` };
+    case 'clients': {
+      const { issuerCert: certFile, issuerKey: keyFile } = REPLACED;
+      return (await files.stat(certFile)) === undefined ? KUBEADM_CA : { certFile, keyFile };
+    }
+  }
 }
 
 /** The key is on disk before the certificate: a crash between the two makes the certificate of the same key. */
@@ -72,11 +93,16 @@ export function kubeconfigOfFiles(of: {
 }
 
 function isIssuedTo(certPem: string, pubKeyDer: Uint8Array, caPem: string): boolean {
+  if (!isIssuedBy(certPem, caPem)) return false;
+  const spki = new X509Certificate(certPem).publicKey.export({ type: 'spki', format: 'der' });
+  return Buffer.compare(spki, pubKeyDer) === 0;
+}
+
+/** Whether this authority signed it. What is no certificate was signed by none: it is replaced. */
+export function isIssuedBy(certPem: string, caPem: string): boolean {
   try {
-    const certificate = new X509Certificate(certPem);
-    const spki = certificate.publicKey.export({ type: 'spki', format: 'der' });
-    return certificate.verify(new X509Certificate(caPem).publicKey) && Buffer.compare(spki, pubKeyDer) === 0;
+    return new X509Certificate(certPem).verify(new X509Certificate(caPem).publicKey);
   } catch {
-    return false; // garbage is replaced
+    return false;
   }
 }

@@ -1,21 +1,28 @@
-import { CLIENTS, KUBELET_FILES } from './material.ts';
+import { CLIENTS, KUBELET_CLIENTS_CA, KUBELET_FILES, REPLACED } from './material.ts';
 import { API_PORT, apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { NEVER_REPLACED, type SharedKeys, type StaticPod } from './shared-keys.ts';
 
 /**
  * The configuration kubeadm reads (kubeadm.k8s.io/v1beta4, kubelet.config.k8s.io/v1beta1, kubeproxy.config.k8s.io/v1alpha1).
  * JSON is YAML: no YAML writer in the agent.
  */
-export function buildKubeadmConfig(settings: KubernetesSettings, etcd: EtcdClientFiles): string {
+export function buildKubeadmConfig(
+  settings: KubernetesSettings,
+  etcd: EtcdClientFiles,
+  keys: SharedKeys = NEVER_REPLACED,
+): string {
   const documents = [
     initConfiguration(settings),
-    clusterConfiguration(settings, etcd),
-    kubeletConfiguration(settings),
+    clusterConfiguration(settings, etcd, keys),
+    kubeletConfiguration(settings, keys),
     proxyConfiguration(),
   ];
   return documents.map((document) => JSON.stringify(document, undefined, 2)).join('\n---\n') + '\n';
 }
 
 const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
+/** By it a static pod is known to run with the keys that are on disk. */
+export const KEYS_VARIABLE = 'CLUSTER_KEYS';
 const CONTROL_PLANE_TAINT = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
 
 function initConfiguration(settings: KubernetesSettings): object {
@@ -35,7 +42,11 @@ function initConfiguration(settings: KubernetesSettings): object {
   };
 }
 
-function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFiles): object {
+function clusterConfiguration(
+  settings: KubernetesSettings,
+  etcd: EtcdClientFiles,
+  { digests }: SharedKeys,
+): object {
   return {
     apiVersion: KUBEADM_API,
     kind: 'ClusterConfiguration',
@@ -73,29 +84,70 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
         // One token would be enough for a certificate of any node's name: there are none, and none would be taken.
         { name: 'enable-bootstrap-token-auth', value: 'false' },
         { name: 'profiling', value: 'false' },
+        ...(digests === undefined ? [] : CLIENT_AUTHORITIES),
       ],
+      ...startsAnew('kube-apiserver', digests),
       extraVolumes: [
         volume('encryption', folderOf(PATHS.encryption)),
         volume('authorization', folderOf(PATHS.authorization)),
       ],
     },
-    controllerManager: {
-      extraArgs: [
-        // kubeadm would add those that serve tokens.
-        { name: 'controllers', value: '*' },
-        { name: 'profiling', value: 'false' },
-        // It asks for a token for each of its controllers before the first one works: at its default pace (20 a second) the
-        // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
-        { name: 'kube-api-qps', value: '100' },
-        { name: 'kube-api-burst', value: '200' },
-      ],
-      extraVolumes: [volume('client-certificate', CLIENTS['controller-manager'].folder)],
-    },
+    controllerManager: controllerManager(digests),
     scheduler: {
       extraArgs: [{ name: 'profiling', value: 'false' }],
+      ...startsAnew('kube-scheduler', digests),
       extraVolumes: [volume('client-certificate', CLIENTS.scheduler.folder)],
     },
   };
+}
+
+function controllerManager(digests: SharedKeys['digests']): object {
+  return {
+    extraArgs: [
+      // kubeadm would add those that serve tokens.
+      { name: 'controllers', value: '*' },
+      { name: 'profiling', value: 'false' },
+      // It asks for a token for each of its controllers before the first one works: at its default pace (20 a second) the
+      // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
+      { name: 'kube-api-qps', value: '100' },
+      { name: 'kube-api-burst', value: '200' },
+      ...(digests === undefined ? [] : [...CLIENT_AUTHORITIES, ...SIGNS_REQUESTS]),
+    ],
+    ...startsAnew('kube-controller-manager', digests),
+    extraVolumes: [volume('client-certificate', CLIENTS['controller-manager'].folder)],
+  };
+}
+
+/** Whom of their clients API server and controller manager believe: both follow these files. */
+const CLIENT_AUTHORITIES = [
+  { name: 'client-ca-file', value: REPLACED.clientsCa },
+  { name: 'requestheader-client-ca-file', value: REPLACED.frontProxyCa },
+];
+
+/** Who signs what the cluster's users ask to have signed: for clients the one, for servers the other. */
+const SIGNS_REQUESTS = [
+  // kubeadm's one for all, which may not be there beside those for each.
+  { name: 'cluster-signing-cert-file', value: '' },
+  { name: 'cluster-signing-key-file', value: '' },
+  ...['kube-apiserver-client', 'kubelet-client'].flatMap((name) =>
+    signsRequests(name, REPLACED.issuerCert, REPLACED.issuerKey),
+  ),
+  ...['kubelet-serving', 'legacy-unknown'].flatMap((name) =>
+    signsRequests(name, `${PATHS.pki}/ca.crt`, `${PATHS.pki}/ca.key`),
+  ),
+];
+
+function signsRequests(name: string, certFile: string, keyFile: string): readonly object[] {
+  return [
+    { name: `cluster-signing-${name}-cert-file`, value: certFile },
+    { name: `cluster-signing-${name}-key-file`, value: keyFile },
+  ];
+}
+
+/** Another digest makes another static pod, which the kubelet starts anew; the same one leaves it alone. */
+function startsAnew(pod: StaticPod, digests: SharedKeys['digests']): object {
+  const digest = digests?.[pod];
+  return digest === undefined ? {} : { extraEnvs: [{ name: KEYS_VARIABLE, value: digest }] };
 }
 
 function folderOf(path: string): string {
@@ -111,7 +163,7 @@ function volume(name: string, path: string): object {
   return { name, hostPath: path, mountPath: path, readOnly: true, pathType: 'Directory' };
 }
 
-function kubeletConfiguration(settings: KubernetesSettings): object {
+function kubeletConfiguration(settings: KubernetesSettings, { forKubelet }: SharedKeys): object {
   return {
     apiVersion: 'kubelet.config.k8s.io/v1beta1',
     kind: 'KubeletConfiguration',
@@ -121,7 +173,7 @@ function kubeletConfiguration(settings: KubernetesSettings): object {
     // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
     rotateCertificates: false,
     serverTLSBootstrap: false,
-    authentication: { x509: { clientCAFile: KUBELET_FILES.ca } },
+    authentication: { x509: { clientCAFile: forKubelet ? KUBELET_CLIENTS_CA : KUBELET_FILES.ca } },
     // Read anew when they change, but not for who calls by address (./kubelet-serving.ts).
     tlsCertFile: KUBELET_FILES.servingCert,
     tlsPrivateKeyFile: KUBELET_FILES.servingKey,

@@ -1,6 +1,13 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { LeafSpec } from '../../internal/pki/index.ts';
-import { authorityOf, kubeconfigOfFiles, makePair, readText, type CredentialPorts } from './key-pair.ts';
+import {
+  authorityOf,
+  isIssuedBy,
+  kubeconfigOfFiles,
+  makePair,
+  readText,
+  type CredentialPorts,
+} from './key-pair.ts';
 import { KUBELET_FILES } from './material.ts';
 import { apiEndpointOf, PATHS, type KubernetesSettings } from './settings.ts';
 
@@ -15,9 +22,9 @@ export async function makeKubeletCredentials(
   settings: Pick<KubernetesSettings, 'nodeId' | 'nodeName' | 'nodeAddress' | 'certificates'>,
 ): Promise<void> {
   const { files } = ports;
-  const signer = await authorityOf(ports, 'ca');
+  const [servers, clients] = [await authorityOf(ports, 'servers'), await authorityOf(ports, 'clients')];
   await files.makeDirectory(folderOf(KUBELET_FILES.ca));
-  await files.writeAtomic(KUBELET_FILES.ca, signer.caPem, { mode: 0o644 });
+  await files.writeAtomic(KUBELET_FILES.ca, servers.caPem, { mode: 0o644 });
   const { nodeId, nodeName, nodeAddress, certificates } = settings;
   const whom = {
     commonName: `system:node:${nodeName}`,
@@ -26,7 +33,7 @@ export async function makeKubeletCredentials(
     userId: nodeId,
     validDays: certificates.kubeletMinutes / MINUTES_PER_DAY,
   };
-  await makePair(files, signer, {
+  await makePair(files, clients, {
     keyFile: KUBELET_FILES.clientKey,
     certFile: KUBELET_FILES.clientCert,
     leaf: { ...whom, usages: ['client'], names: [] },
@@ -35,7 +42,7 @@ export async function makeKubeletCredentials(
     { type: 'dns', value: nodeName },
     { type: 'ip', value: nodeAddress },
   ];
-  await makePair(files, signer, {
+  await makePair(files, servers, {
     keyFile: KUBELET_FILES.servingKey,
     certFile: KUBELET_FILES.servingCert,
     leaf: { ...whom, usages: ['server'], names },
@@ -60,6 +67,11 @@ export async function placeKubeletCredentials(
     keyFile: KUBELET_FILES.clientKey,
   });
   await files.writeAtomic(PATHS.kubeletConf, config);
+}
+
+/** Whether this authority signed what the kubelet shows to API servers; a ticket brings one that it did. */
+export async function isKubeletClientOf(files: FilePort, authorityPem: string): Promise<boolean> {
+  return isIssuedBy(await readText(files, KUBELET_FILES.clientCert), authorityPem);
 }
 
 function folderOf(path: string): string {

@@ -8,6 +8,7 @@ import { placeKubeletCredentials } from './kubelet-credentials.ts';
 import { markKubeletServing } from './kubelet-serving.ts';
 import type { Marks } from './marks.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 import { waitFor, type WaitPorts } from './waiting.ts';
 
@@ -37,7 +38,8 @@ export class Kubelet {
   async writeConfiguration(): Promise<void> {
     const { files } = this.#ports;
     await files.makeDirectory('/var/lib/cluster/kubernetes');
-    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd));
+    const keys = await readSharedKeys(files, this.#etcd);
+    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, keys));
   }
 
   /** Puts in place what the kubelet proves itself with. */
@@ -47,9 +49,10 @@ export class Kubelet {
 
   /** A kubelet that runs with this configuration is left alone. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
-    const { kubeadm, marks, units } = this.#ports;
+    const { files, kubeadm, marks, units } = this.#ports;
+    const inputs = this.#inputs(await readSharedKeys(files, this.#etcd));
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
-    if (await marks.isSet('kubelet', this.#inputs())) {
+    if (await marks.isSet('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
       if (active !== 'active') await markKubeletServing(this.#ports);
       await units.start(KUBELET_UNIT, signal);
@@ -58,8 +61,17 @@ export class Kubelet {
     progress.say('starting the kubelet');
     await kubeadm.initPhase(['kubelet-start'], signal);
     await markKubeletServing(this.#ports);
-    await marks.set('kubelet', this.#inputs());
+    await marks.set('kubelet', inputs);
     return true;
+  }
+
+  /**
+   * Makes a running kubelet believe the clients' authorities in a file of their own (`placeKubeletClientsCa`). It is restarted
+   * the first time, and pods go on; afterwards it follows the file.
+   */
+  async followClients(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+    await this.writeConfiguration();
+    await this.start(progress, signal);
   }
 
   /** Until the kubelet has put its node into the API. Asks as the kubelet itself, so it proves its credentials too. */
@@ -75,8 +87,9 @@ export class Kubelet {
   }
 
   /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */
-  #inputs(): unknown {
+  #inputs({ forKubelet }: SharedKeys): unknown {
     const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
-    return [version, nodeName, nodeAddress, serviceSubnet, host];
+    const own = [version, nodeName, nodeAddress, serviceSubnet, host];
+    return forKubelet ? [...own, 'clients-ca'] : own;
   }
 }

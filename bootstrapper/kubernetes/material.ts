@@ -16,6 +16,26 @@ export const KUBELET_FILES = {
 } as const;
 
 /**
+ * Whom the kubelet believes of its clients, once the keys that control planes share were replaced; until then there is no
+ * such file and it is the Kubernetes CA. Public: it stays with a node that is no control plane any more.
+ */
+export const KUBELET_CLIENTS_CA = `${KUBELET}/clients-ca.crt`;
+
+/**
+ * What a control plane has beside kubeadm's files once the keys were replaced. The Kubernetes CA then signs for servers
+ * only, for good: pods, kubeconfigs and kubelets pin it. Whose clients are believed is another authority's word.
+ */
+export const REPLACED = {
+  /** Believed of clients, one after the other. */
+  clientsCa: `${PATHS.pki}/clients-ca.crt`,
+  /** What signs for clients. */
+  issuerCert: `${PATHS.pki}/clients-issuer.crt`,
+  issuerKey: `${PATHS.pki}/clients-issuer.key`,
+  /** Believed of the API servers as clients of extensions, one after the other. */
+  frontProxyCa: `${PATHS.pki}/front-proxy-believed.crt`,
+} as const;
+
+/**
  * What the controller manager and the scheduler prove themselves with. Folders of their own, which their static pods
  * see whole: a file that is replaced would stay the old one in a container that was given the file alone.
  */
@@ -49,3 +69,6 @@ export const CONTROL_PLANE_KEY_FILES = {
   'cluster-ca.crt': '/var/lib/cluster/ca/ca.crt',
   'cluster-ca.key': '/var/lib/cluster/ca/ca.key',
 } as const;
+
+/** What is there beside them once they were replaced: both generations, and how far the way between them is. */
+export const OPTIONAL_KEY_FILES = { 'rotation.json': '/var/lib/cluster/keys/rotation.json' } as const;

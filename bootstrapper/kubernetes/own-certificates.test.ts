@@ -3,10 +3,12 @@ import { X509Certificate } from 'node:crypto';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
 import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import { makePairs } from '../../internal/keyset/index.ts';
 import { placeClientCredentials } from './client-credentials.ts';
 import { CLIENTS } from './material.ts';
 import { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 import { PATHS } from './settings.ts';
+import { settleKubernetes } from './shared-keys.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 const YEAR = { controlPlaneMinutes: 365 * 24 * 60 };
@@ -62,6 +64,28 @@ describe('renewOwnCertificates()', () => {
     expect(Date.parse(after.validTo) - clock.nowMs()).toBe(365 * DAY_MS);
     const front = new X509Certificate(await text(`${PATHS.pki}/front-proxy-client.crt`));
     expect(front.issuer).toBe('CN=front-proxy-ca');
+    expect(await renewOwnCertificates(ports, YEAR)).toEqual([]);
+  });
+
+  test('issues what another authority has signed anew once keys were replaced, for the keys they have, and nothing before', async () => {
+    const { clock, files, ports, text } = await createDisk();
+    const [previous, next] = [await makePairs(1, clock.nowMs()), await makePairs(2, clock.nowMs())];
+    const before = { kubelets: await text(`${PATHS.pki}/apiserver-kubelet-client.crt`) };
+    expect(await renewOwnCertificates(ports, YEAR)).toEqual([]);
+    await settleKubernetes(files, { generation: 2, phase: 'issue', previous, next });
+    const settings = { nodeAddress: '198.18.0.11', certificates: DEFAULT_CERTIFICATES };
+    await placeClientCredentials(ports, settings);
+    const others = ['apiserver-kubelet-client', 'front-proxy-client'].map(
+      (name) => `${PATHS.pki}/${name}.crt`,
+    );
+    expect(await renewOwnCertificates(ports, YEAR)).toEqual([...others, PATHS.adminConf]);
+    const toKubelets = new X509Certificate(await text(others[0] ?? ''));
+    expect(toKubelets.issuer).toBe('CN=kubernetes clients 2');
+    expect(toKubelets.publicKey.equals(new X509Certificate(before.kubelets).publicKey)).toBe(true);
+    expect(new X509Certificate(await text(CLIENTS.scheduler.cert)).issuer).toBe('CN=kubernetes clients 2');
+    expect(new X509Certificate(await text(`${PATHS.pki}/apiserver.crt`)).issuer).toBe('CN=ca');
+    // What they call is a server: its CA is still the one that was there first.
+    expect(await text(`${CLIENTS.scheduler.folder}/ca.crt`)).toBe(await text(`${PATHS.pki}/ca.crt`));
     expect(await renewOwnCertificates(ports, YEAR)).toEqual([]);
   });
 

@@ -5,8 +5,8 @@ import {
   renewalTimeOf,
   type CertificateTimes,
 } from '../../internal/pki/index.ts';
-import { authorityOf, type CredentialPorts } from './key-pair.ts';
-import { CLIENTS } from './material.ts';
+import { authorityOf, isIssuedBy, type AuthorityName, type CredentialPorts } from './key-pair.ts';
+import { CLIENTS, REPLACED } from './material.ts';
 import { PATHS } from './settings.ts';
 
 const MAX_BYTES = 256 * 1024;
@@ -16,19 +16,19 @@ const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
 /** A certificate of this node's Kubernetes control plane that this node itself signs. */
 export interface OwnCertificate {
   readonly path: string;
-  readonly authority: 'ca' | 'front-proxy-ca';
+  readonly authority: AuthorityName;
   /** Alone in its file, or inside a kubeconfig beside its key. */
   readonly form: 'pem' | 'kubeconfig';
 }
 
 /** All of them. None of their consumers needs a restart: docs/certificates.md says how each notices. */
 export const OWN_CERTIFICATES: readonly OwnCertificate[] = [
-  { path: `${PATHS.pki}/apiserver.crt`, authority: 'ca', form: 'pem' },
-  { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, authority: 'ca', form: 'pem' },
-  { path: `${PATHS.pki}/front-proxy-client.crt`, authority: 'front-proxy-ca', form: 'pem' },
-  { path: CLIENTS['controller-manager'].cert, authority: 'ca', form: 'pem' },
-  { path: CLIENTS.scheduler.cert, authority: 'ca', form: 'pem' },
-  { path: PATHS.adminConf, authority: 'ca', form: 'kubeconfig' },
+  { path: `${PATHS.pki}/apiserver.crt`, authority: 'servers', form: 'pem' },
+  { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, authority: 'clients', form: 'pem' },
+  { path: `${PATHS.pki}/front-proxy-client.crt`, authority: 'front-proxy', form: 'pem' },
+  { path: CLIENTS['controller-manager'].cert, authority: 'clients', form: 'pem' },
+  { path: CLIENTS.scheduler.cert, authority: 'clients', form: 'pem' },
+  { path: PATHS.adminConf, authority: 'clients', form: 'kubeconfig' },
 ];
 
 /** The times of those that are there. What can't be read is left out: who uses it says what is wrong with it. */
@@ -38,7 +38,7 @@ export async function ownCertificateTimes(files: FilePort): Promise<readonly Cer
 }
 
 /**
- * Issues those that are due once more for the keys they have, each with one rename: whoever reads meanwhile has the old
+ * Issues those that are due, and those of an authority that another one took the place of, once more for the keys they have, each with one rename: whoever reads meanwhile has the old
  * one or the new one, and a crash anywhere leaves certificates that fit their keys. Answers the paths of those.
  */
 export async function renewOwnCertificates(
@@ -51,7 +51,8 @@ export async function renewOwnCertificates(
   for (const own of OWN_CERTIFICATES) {
     try {
       const times = await timesOf(files, own);
-      if (times === undefined || renewalTimeOf(times) > nowMs()) continue;
+      if (times === undefined) continue;
+      if (renewalTimeOf(times) > nowMs() && !(await isOfAnother(ports, own))) continue;
       await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
       renewed.push(own.path);
     } catch (error) {
@@ -70,6 +71,14 @@ async function renew(ports: CredentialPorts, own: OwnCertificate, validDays: num
   if (own.form === 'pem') return files.writeAtomic(own.path, certPem, { mode: 0o644 });
   const data = Buffer.from(certPem, 'utf8').toString('base64');
   await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
+}
+
+/** As long as no key was replaced nobody's is: what an operator has put there instead stays. */
+async function isOfAnother(ports: CredentialPorts, own: OwnCertificate): Promise<boolean> {
+  const { files } = ports;
+  if (own.authority === 'servers' || (await files.stat(REPLACED.issuerCert)) === undefined) return false;
+  const { caPem } = await authorityOf(ports, own.authority);
+  return !isIssuedBy(certificateIn(await read(files, own.path), own.form), caPem);
 }
 
 async function timesOf(files: FilePort, own: OwnCertificate): Promise<CertificateTimes | undefined> {

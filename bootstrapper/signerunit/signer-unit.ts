@@ -24,6 +24,8 @@ export interface SignerUnitConfig {
   readonly etcd: SignerEtcdFiles;
   /** The keys of the control plane: name in the key ring → file. Some come later than others. */
   readonly keys: Readonly<Record<string, string>>;
+  /** Those that may stay away for good. */
+  readonly optionalKeys: Readonly<Record<string, string>>;
 }
 
 export interface SignerUnitPorts {
@@ -45,7 +47,7 @@ export class SignerUnit {
   /** Answers the names of the keys that are not there yet. */
   async start(config: SignerUnitConfig, signal: AbortSignal): Promise<readonly string[]> {
     await this.#makeUsers(config, signal);
-    const there = await this.#present(config.keys);
+    const there = await this.#present({ ...config.keys, ...config.optionalKeys });
     const unit = buildSignerUnit({
       ...config,
       group: config.joinserviceUser,

@@ -11,6 +11,7 @@ const config: SignerUnitConfig = {
   joinserviceUser: 'cluster-joinservice',
   etcd: { caFile: '/s/ca.crt', certFile: '/s/client.crt', keyFile: '/s/client.key' },
   keys: { 'cluster-ca.key': '/s/cluster.key', 'kubernetes-ca.key': '/k/ca.key' },
+  optionalKeys: { 'rotation.json': '/s/rotation.json' },
 };
 
 async function create() {
@@ -47,6 +48,17 @@ test('a key that comes or changes restarts it; nothing new does not', async () =
   await files.writeAtomic('/k/ca.key', 'three');
   await unit.start(config, signal);
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(2);
+});
+
+test('a key that may stay away is not waited for, and handed over when it is there', async () => {
+  const { files, units, unit } = await create();
+  for (const path of Object.values(config.keys)) await files.writeAtomic(path, 'one');
+  expect(await unit.start(config, signal)).toEqual([]);
+  expect(units.installed.get(SIGNER_UNIT)).not.toContain('rotation.json');
+  await files.writeAtomic('/s/rotation.json', 'two');
+  expect(await unit.start(config, signal)).toEqual([]);
+  expect(units.installed.get(SIGNER_UNIT)).toContain('LoadCredential=rotation.json:/s/rotation.json');
+  expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
 test('it is looked after: ended for good, it is started again by the fifth look, and the looks between ask systemd nothing', async () => {

@@ -9,6 +9,7 @@ import {
   createAuthorityPem,
   generateKeyPem,
   KeySigner,
+  type Signer,
   nodeIdOf,
   nodeLeaf,
   pubKeyOf,
@@ -30,6 +31,8 @@ export interface FakeClusterBehaviour {
   /** Before a ticket is answered; throws to lose or refuse it after it was minted. */
   onTicket: (nodeId: string) => Promise<void>;
   roles: readonly string[];
+  /** Who signs for kubelets as clients, where that is another one than the Kubernetes CA, and who is to be believed of it. */
+  kubernetesClients: { readonly signer?: Signer; readonly believedPem: string };
   nowMs: () => number;
 }
 
@@ -54,6 +57,7 @@ export class FakeCluster implements AsyncDisposable {
       decide: (nodeId) => this.admitted(nodeId),
       onTicket: () => Promise.resolve(),
       roles: ['KubernetesWorker'],
+      kubernetesClients: { believedPem: '' },
       nowMs: () => clock.nowMs(),
     };
     this.#server = new RpcServer<AttestedPeer>({
@@ -178,7 +182,10 @@ export class FakeCluster implements AsyncDisposable {
       controlPlanes: [{ nodeId: nodeIdOf(spkiOf(this.#node.publicKey)), name: 'c1', address: '127.0.0.1' }],
       settings: Buffer.from(JSON.stringify(FAKE_SETTINGS), 'utf8'),
       kubernetesCaPem: this.#kubernetesCa.caPem,
-      kubeletClientCertificatePem: await this.#kubernetesCa.issue({
+      kubernetesClientsCaPem: this.behaviour.kubernetesClients.believedPem,
+      kubeletClientCertificatePem: await (
+        this.behaviour.kubernetesClients.signer ?? this.#kubernetesCa
+      ).issue({
         ...kubelet,
         pubKeyDer: await verifyRequest(keys.kubeletClientCsr),
         usages: ['client'],

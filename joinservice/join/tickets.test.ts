@@ -130,6 +130,7 @@ function ticketsOf(): Tickets {
         return Promise.resolve({
           nodeCertPem: pem,
           kubernetesCaPem: pem,
+          kubernetesClientsCaPem: pem,
           kubeletClientCertPem: pem,
           kubeletServingCertPem: pem,
           controlPlaneKeys: undefined,

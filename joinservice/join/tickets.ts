@@ -126,6 +126,7 @@ export class Tickets {
       controlPlanes: [...controlPlanes],
       settings: Buffer.from(canonicalJson(settings), 'utf8'),
       kubernetesCaPem: signed.kubernetesCaPem,
+      kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
       kubeletClientCertificatePem: signed.kubeletClientCertPem,
       kubeletServingCertificatePem: signed.kubeletServingCertPem,
       ...(signed.controlPlaneKeys === undefined ? {} : { controlPlaneKeys: signed.controlPlaneKeys }),

@@ -1,4 +1,5 @@
 import type { FilePort } from '../../internal/file/index.ts';
+import { believed, issuing, parseKeySet } from '../../internal/keyset/index.ts';
 import { KeySigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SignerError } from './errors.ts';
@@ -25,7 +26,20 @@ export const CONTROL_PLANE_KEYS = [
   'encryption.json',
 ] as const;
 
+/**
+ * Beside them once they were replaced: which of two generations is believed, and which signs (internal/keyset). The others
+ * are then the ones that sign.
+ */
+export const ROTATION_KEY = 'rotation.json';
+
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
+
+/** Who signs for clients of Kubernetes, and whom their servers believe. */
+export interface ClientsAuthority {
+  readonly signer: KeySigner;
+  /** PEM, one after the other; undefined: the Kubernetes CA, for clients as for servers. */
+  readonly believedPem: string | undefined;
+}
 
 /** The cluster's keys as this node has them. Read each time they are used, and held no longer. */
 export class KeyRing {
@@ -45,11 +59,31 @@ export class KeyRing {
     return new KeySigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
   }
 
+  /** Throws `signer-key-missing`, and `keyset-invalid`. */
+  async kubernetesClients(): Promise<ClientsAuthority> {
+    const rotation = await this.#rotation();
+    if (rotation === undefined)
+      return { signer: await this.authority('kubernetes-ca'), believedPem: undefined };
+    const set = parseKeySet(`${this.#folder}/${ROTATION_KEY}`, rotation);
+    const { public: caPem, private: keyPem } = issuing(set, 'kubernetes-clients-ca');
+    return {
+      signer: new KeySigner({ caPem, keyPem, nowMs: this.#nowMs }),
+      believedPem: believed(set, 'kubernetes-clients-ca'),
+    };
+  }
+
   /** All of them as one JSON object, name to text. Throws `signer-key-missing` unless every one is there. */
   async controlPlaneKeys(): Promise<Secret<Uint8Array>> {
-    const entries: [KeyName, string][] = [];
+    const entries: [string, string][] = [];
     for (const name of CONTROL_PLANE_KEYS) entries.push([name, (await this.#read(name)).reveal()]);
+    const rotation = await this.#rotation();
+    if (rotation !== undefined) entries.push([ROTATION_KEY, rotation]);
     return new Secret(new Uint8Array(Buffer.from(JSON.stringify(Object.fromEntries(entries)), 'utf8')));
+  }
+
+  async #rotation(): Promise<string | undefined> {
+    const bytes = await this.#files.read(`${this.#folder}/${ROTATION_KEY}`, MAX_BYTES);
+    return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
   }
 
   async #read(name: KeyName): Promise<Secret<string>> {

@@ -10,6 +10,7 @@ import {
   pubKeyOf,
   spkiOf,
 } from '../../internal/pki/index.ts';
+import { encodeKeySet, makePairs, type KeySet } from '../../internal/keyset/index.ts';
 import { CLUSTER_KEY, records } from '../../internal/records/index.ts';
 import { MemoryEtcd } from '../../internal/testing/memory-etcd.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
@@ -24,6 +25,8 @@ const kubectlKey = generateKeyPem();
 
 let etcd: MemoryEtcd;
 let keys: KeyRing;
+let files: MemoryFiles;
+let caPem: string;
 let certificateRequest: Uint8Array;
 
 function operatorOnRecord(role: 'owner' | 'operator' | 'viewer'): void {
@@ -37,9 +40,9 @@ function operatorOnRecord(role: 'owner' | 'operator' | 'viewer'): void {
 
 beforeEach(async () => {
   etcd = new MemoryEtcd();
-  const files = new MemoryFiles();
+  files = new MemoryFiles();
   const caKey = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
+  caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
   await files.makeDirectory('/keys');
   await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
   await files.writeAtomic('/keys/kubernetes-ca.key', caKey.reveal());
@@ -56,6 +59,11 @@ beforeEach(async () => {
   } as const;
   etcd.commitNow({ when: [], then: [put(CLUSTER_KEY, records.cluster.encode(cluster))] });
 });
+
+const rotation = async (phase: KeySet['phase']): Promise<KeySet> => {
+  const [previous, next] = [await makePairs(2, Date.now()), await makePairs(3, Date.now())];
+  return { generation: 3, phase, previous, next };
+};
 
 const sign = (over: { clusterId?: string; request?: Uint8Array; key?: typeof ownerKeyPem } = {}) => {
   const statement = kubeconfigStatement({ clusterId: over.clusterId ?? clusterId, certificateRequest });
@@ -76,6 +84,24 @@ describe('signKubeconfig()', () => {
     expect(certificate.subject.split('\n')).toEqual(['CN=owner', 'O=kubeadm:cluster-admins']);
     expect(Buffer.compare(spkiOf(certificate.publicKey), pubKeyOf(kubectlKey))).toBe(0);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
+  });
+
+  test('signs with the authority of clients once that is another one; servers keep theirs', async () => {
+    operatorOnRecord('owner');
+    const set = await rotation('issue');
+    await files.writeAtomic('/keys/rotation.json', encodeKeySet(set).reveal());
+    const { certPem, kubernetesCaPem } = await sign();
+    const certificate = new X509Certificate(certPem);
+    expect(kubernetesCaPem).toBe(caPem);
+    expect(certificate.verify(new X509Certificate(caPem).publicKey)).toBe(false);
+    const { public: nextPem } = set.next['kubernetes-clients-ca'];
+    expect(certificate.verify(new X509Certificate(nextPem).publicKey)).toBe(true);
+  });
+
+  test('signs nothing with a rotation that can not be read', async () => {
+    operatorOnRecord('owner');
+    await files.writeAtomic('/keys/rotation.json', '{');
+    await expect(sign()).rejects.toMatchObject({ code: 'keyset-invalid' });
   });
 
   test.each(['operator', 'viewer'] as const)('refuses somebody on record as %s', async (role) => {

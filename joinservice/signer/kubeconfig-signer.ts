@@ -54,11 +54,12 @@ export async function signKubeconfig(
       cause: error,
     });
   });
-  const authority = await ports.keys.authority('kubernetes-ca');
-  const certPem = await authority.issue({
+  const { caPem: kubernetesCaPem } = await ports.keys.authority('kubernetes-ca');
+  const { signer } = await ports.keys.kubernetesClients();
+  const certPem = await signer.issue({
     ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays: VALID_DAYS },
     usages: ['client'],
     names: [],
   });
-  return { certPem, kubernetesCaPem: authority.caPem };
+  return { certPem, kubernetesCaPem };
 }

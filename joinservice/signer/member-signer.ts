@@ -36,6 +36,8 @@ export interface MemberRequest {
 export interface MemberCredentials {
   readonly nodeCertPem: string;
   readonly kubernetesCaPem: string;
+  /** Whom the kubelet is to believe of its clients, one after the other; empty: the Kubernetes CA. */
+  readonly kubernetesClientsCaPem: string;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
   /** Where the roles on record need them. */
@@ -69,6 +71,7 @@ export class MemberSigner {
       await this.#keys.authority('cluster-ca'),
       await this.#keys.authority('kubernetes-ca'),
     ];
+    const clients = await this.#keys.kubernetesClients();
     const { clusterId } = cluster;
     const { nodeMinutes, kubeletMinutes } = await this.#lifetimes(signal);
     const validDays = nodeMinutes / MINUTES_PER_DAY;
@@ -76,7 +79,8 @@ export class MemberSigner {
     return {
       nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address], validDays })),
       kubernetesCaPem: kubernetesCa.caPem,
-      kubeletClientCertPem: await kubernetesCa.issue(
+      kubernetesClientsCaPem: clients.believedPem ?? '',
+      kubeletClientCertPem: await clients.signer.issue(
         kubeletLeaf(node, client, { usage: 'client', names: [], validDays: kubeletDays }),
       ),
       kubeletServingCertPem: await kubernetesCa.issue(

@@ -83,6 +83,7 @@ export function signerHandlers(
       return {
         nodeCertificatePem: signed.nodeCertPem,
         kubernetesCaPem: signed.kubernetesCaPem,
+        kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
         kubeletClientCertificatePem: signed.kubeletClientCertPem,
         kubeletServingCertificatePem: signed.kubeletServingCertPem,
         ...(sealed === undefined ? {} : { controlPlaneKeys: sealed }),

@@ -35,6 +35,7 @@ export class SignerClient implements Disposable {
     return {
       nodeCertPem: signed.nodeCertificatePem,
       kubernetesCaPem: signed.kubernetesCaPem,
+      kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
       kubeletClientCertPem: signed.kubeletClientCertificatePem,
       kubeletServingCertPem: signed.kubeletServingCertificatePem,
       controlPlaneKeys: signed.controlPlaneKeys,

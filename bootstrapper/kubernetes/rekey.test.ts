@@ -1,0 +1,117 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHash, X509Certificate } from 'node:crypto';
+import { makePairs, type KeySet } from '../../internal/keyset/index.ts';
+import { settle, type MemoryFiles } from '../../internal/testing/index.ts';
+import {
+  caKey,
+  caPem,
+  createControlPlane,
+  etcd,
+  MAKES_KUBECONFIGS,
+  never,
+  placeAuthority,
+  placeKubelet,
+  placeSharedKeys,
+  runAll,
+  settings,
+  silent,
+} from './fake-machine.ts';
+import { PATHS } from './settings.ts';
+import { readSharedKeys, settleKubernetes, STATIC_PODS } from './shared-keys.ts';
+
+describe('the keys that control planes share, replaced', () => {
+  const pairs = Promise.all([makePairs(1, Date.now()), makePairs(2, Date.now())]);
+  const setAt = async (phase: KeySet['phase']): Promise<KeySet> => {
+    const [previous, next] = await pairs;
+    return { generation: 2, phase, previous, next };
+  };
+  /** The static pods run with what is on disk, or with nothing. */
+  async function runPods(files: MemoryFiles): Promise<void> {
+    const { digests } = await readSharedKeys(files, etcd);
+    for (const [index, pod] of STATIC_PODS.entries()) {
+      await files.makeDirectory(`/proc/${index + 10}`);
+      await files.writeAtomic(`/proc/${index + 10}/comm`, pod.slice(0, 15));
+      await files.writeAtomic(`/proc/${index + 10}/environ`, `CLUSTER_KEYS=${digests?.[pod]}\0`);
+    }
+  }
+
+  test('a cluster of an earlier agent starts nothing anew: its marks are still those of its inputs', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await placeKubelet(bed.files);
+    const { certificates: _, ...others } = settings;
+    const marked = (inputs: unknown): string =>
+      createHash('sha256').update(JSON.stringify(inputs)).digest('hex');
+    const { version, nodeName, nodeAddress, serviceSubnet, host } = settings;
+    const whole = marked([others, etcd]);
+    const marks = {
+      ...{ pki: whole, 'control-plane': whole, settings: whole },
+      kubelet: marked([version, nodeName, nodeAddress, serviceSubnet, host]),
+    };
+    await bed.files.writeAtomic(PATHS.marks, JSON.stringify(marks));
+    await bed.files.makeDirectory(PATHS.manifests);
+    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
+    await settleKubernetes(
+      bed.files,
+      await setAt('hand').then((set) => ({
+        ...set,
+        previous: { ...set.previous, 'kubernetes-clients-ca': { public: caPem, private: caKey } },
+      })),
+    );
+    await runAll(bed.create());
+    expect(bed.phasesRun()).toEqual([]);
+    expect(bed.units.moves.filter((move) => move.includes('restart'))).toEqual([]);
+  });
+
+  test('rekey() restarts the kubelet once, writes the static pods where their keys are others, and waits until they run with those', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await runAll(bed.create());
+    await bed.files.makeDirectory(PATHS.manifests);
+    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
+    const phasesOf = async (phase: KeySet['phase'], areRunning = true): Promise<readonly string[]> => {
+      const before = bed.phasesRun().length;
+      await settleKubernetes(bed.files, await setAt(phase));
+      if (areRunning) await runPods(bed.files);
+      await bed.create().rekey(silent, never);
+      return bed.phasesRun().slice(before);
+    };
+    expect(await phasesOf('believe')).toEqual(['kubelet-start', 'control-plane all']);
+    expect(await phasesOf('believe')).toEqual([]);
+    expect(await phasesOf('issue')).toEqual(['control-plane all']);
+    expect(await phasesOf('refresh')).toEqual([]);
+    const said: unknown[] = [];
+    await settleKubernetes(bed.files, await setAt('retire'));
+    const waiting = bed
+      .create()
+      .rekey({ ...silent, say: (_text, more) => said.push(more?.lastError) }, never);
+    await settle();
+    expect(String(said.at(-1))).toContain('kube-apiserver');
+    await runPods(bed.files);
+    await bed.clock.advance(1_000);
+    await waiting;
+    expect(await phasesOf('done')).toEqual([]);
+  });
+
+  test('a control plane that comes later lets kubeadm sign for servers only', async () => {
+    const bed = createControlPlane();
+    await placeKubelet(bed.files);
+    await placeSharedKeys(bed.files);
+    await settleKubernetes(bed.files, await setAt('done'));
+    await runPods(bed.files);
+    await runAll(bed.create({}, false));
+    expect(bed.phasesRun().slice(0, 3)).toEqual(['certs apiserver', ...MAKES_KUBECONFIGS]);
+    const read = async (path: string): Promise<string> =>
+      Buffer.from((await bed.files.read(path, 65_536)) ?? []).toString('utf8');
+    const toKubelets = new X509Certificate(await read(`${PATHS.pki}/apiserver-kubelet-client.crt`));
+    expect([toKubelets.issuer, toKubelets.subject]).toEqual([
+      'CN=kubernetes clients 2',
+      'CN=kube-apiserver-kubelet-client\nO=kubeadm:cluster-admins',
+    ]);
+    const toExtensions = new X509Certificate(await read(`${PATHS.pki}/front-proxy-client.crt`));
+    expect([toExtensions.issuer, toExtensions.subject]).toEqual([
+      'CN=front-proxy-ca 2',
+      'CN=front-proxy-client',
+    ]);
+  });
+});

@@ -1,0 +1,68 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { believed, encodeKeySet, KEY_PHASES, makePairs, type KeySet } from '../../internal/keyset/index.ts';
+import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { CONTROL_PLANE_KEYS, KeyRing, ROTATION_KEY } from './key-ring.ts';
+
+const nowMs = () => Date.now();
+const [first, second] = [await makePairs(2, nowMs()), await makePairs(3, nowMs())];
+const at = (phase: KeySet['phase']): KeySet => ({ generation: 3, phase, previous: first, next: second });
+
+let files: MemoryFiles;
+let ring: KeyRing;
+
+beforeEach(async () => {
+  files = new MemoryFiles();
+  await files.makeDirectory('/keys');
+  for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
+  ring = new KeyRing({ files, folder: '/keys', nowMs });
+});
+
+const place = (set: KeySet): Promise<void> =>
+  files.writeAtomic(`/keys/${ROTATION_KEY}`, encodeKeySet(set).reveal());
+
+describe('kubernetesClients()', () => {
+  test('is the Kubernetes CA as long as no key was replaced', async () => {
+    const { public: caPem, private: keyPem } = first['kubernetes-clients-ca'];
+    await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
+    await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
+    const { signer, believedPem } = await ring.kubernetesClients();
+    expect(signer.caPem).toBe(caPem);
+    expect(believedPem).toBeUndefined();
+  });
+
+  test.each(KEY_PHASES)('in phase %s signs with what everybody believes', async (phase) => {
+    await place(at(phase));
+    const { signer, believedPem } = await ring.kubernetesClients();
+    expect(believedPem).toBe(believed(at(phase), 'kubernetes-clients-ca'));
+    expect(believedPem).toContain(signer.caPem.trim());
+    const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 1 } as const;
+    const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
+    expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
+  });
+
+  test('signs nothing where the file is damaged', async () => {
+    await files.writeAtomic(`/keys/${ROTATION_KEY}`, '{}');
+    await expect(ring.kubernetesClients()).rejects.toMatchObject({ code: 'keyset-invalid' });
+  });
+});
+
+describe('controlPlaneKeys()', () => {
+  const sealed = async (): Promise<Record<string, string>> =>
+    JSON.parse(Buffer.from((await ring.controlPlaneKeys()).reveal()).toString('utf8')) as Record<
+      string,
+      string
+    >;
+
+  test('are all of them, and what replaces them where it is there', async () => {
+    expect(Object.keys(await sealed())).toEqual([...CONTROL_PLANE_KEYS]);
+    await place(at('believe'));
+    expect(await sealed()).toMatchObject({ [ROTATION_KEY]: encodeKeySet(at('believe')).reveal() });
+  });
+
+  test('are none where one is missing', async () => {
+    await files.remove('/keys/encryption.json');
+    await expect(sealed()).rejects.toMatchObject({ code: 'signer-key-missing' });
+  });
+});
