@@ -10,7 +10,15 @@ import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
-import { isListening, Kubeadm, Marks, PATHS, probeReadyz, type RetirePorts } from '../kubernetes/index.ts';
+import {
+  isListening,
+  Kubeadm,
+  Marks,
+  PATHS,
+  probeNode,
+  probeReadyz,
+  type RetirePorts,
+} from '../kubernetes/index.ts';
 import {
   balancerWorker,
   componentsWorker,
@@ -218,7 +226,7 @@ function workloads(
       ownAddress,
       apiServerEtcd,
       madeTheCluster: () => node.job.accepted.peek().set,
-      ports: { ...retirePorts(ports), units, kubeadm, probe: probeReadyz },
+      ports: { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode },
     }),
   };
 }

@@ -1,7 +1,9 @@
 import { connect } from 'node:net';
-import { request } from 'node:https';
+import { request, type RequestOptions } from 'node:https';
+import type { Secret } from '../../internal/secret/index.ts';
 
 const PROBE_MS = 2_000;
+const MAX_WORDS = 2000;
 
 /** Asks the API server on this machine whether it is ready: resolves with its words, rejects with the reason. */
 export type ApiProbe = (options: {
@@ -12,36 +14,52 @@ export type ApiProbe = (options: {
 }) => Promise<void>;
 
 /** `/readyz` needs no credentials (system:public-info-viewer); the server is checked against the cluster's own CA. */
-export const probeReadyz: ApiProbe = (options) =>
-  new Promise((resolve, reject) => {
-    const ask = request(
-      {
-        host: options.host,
-        port: options.port,
-        path: '/readyz',
-        ca: options.caPem,
-        timeout: PROBE_MS,
-        signal: options.signal,
-        agent: false,
-      },
-      (response) => {
-        let body = '';
-        response.setEncoding('utf8');
-        response.on('data', (chunk: string) => (body = (body + chunk).slice(0, 2000)));
-        response.on('end', () => {
-          if (response.statusCode === 200) return resolve();
-          const failed = body.split('\n').filter((line) => line.startsWith('[-]'));
-          reject(
-            new Error(`readyz answers ${response.statusCode}: ${failed.join(' ') || body.slice(0, 200)}`),
-          );
-        });
-        response.on('error', reject);
-      },
-    );
-    ask.once('timeout', () => ask.destroy(new Error(`no answer within ${PROBE_MS} ms`)));
-    ask.once('error', reject);
-    ask.end();
+export const probeReadyz: ApiProbe = async ({ host, port, caPem, signal }) => {
+  const { status, words } = await ask({ host, port, path: '/readyz', ca: caPem, signal });
+  if (status === 200) return;
+  const failed = words.split('\n').filter((line) => line.startsWith('[-]'));
+  throw new Error(`readyz answers ${status}: ${failed.join(' ') || words.slice(0, 200)}`);
+};
+
+/** Whether the API server at "host:port" has this node, asked as the node's own kubelet: rejects with the reason if not. */
+export type NodeProbe = (options: {
+  readonly endpoint: string;
+  readonly nodeName: string;
+  readonly caPem: string;
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+  readonly signal: AbortSignal;
+}) => Promise<void>;
+
+export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem, keyPem, signal }) => {
+  const { hostname, port } = new URL(`https://${endpoint}`);
+  const { status, words } = await ask({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 443 : Number(port),
+    path: `/api/v1/nodes/${encodeURIComponent(nodeName)}`,
+    ca: caPem,
+    cert: certPem,
+    key: keyPem.reveal(),
+    signal,
   });
+  if (status !== 200) throw new Error(`${endpoint} answers ${status}: ${words.slice(0, 200)}`);
+};
+
+/** The beginning of an answer: a few words tell a probe enough. */
+function ask(options: RequestOptions): Promise<{ readonly status: number; readonly words: string }> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ ...options, timeout: PROBE_MS, agent: false }, (response) => {
+      let words = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (words = (words + chunk).slice(0, MAX_WORDS)));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, words }));
+      response.on('error', reject);
+    });
+    asked.once('timeout', () => asked.destroy(new Error(`no answer within ${PROBE_MS} ms`)));
+    asked.once('error', reject);
+    asked.end();
+  });
+}
 
 /** Whether somebody takes connections there. */
 export function isListening(host: string, port: number): Promise<boolean> {

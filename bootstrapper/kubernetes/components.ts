@@ -7,6 +7,9 @@ const IMPORT_MS = 300_000;
 const AT_ONCE = 2;
 const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
+const PINNED = 'io.cri-containerd.pinned=pinned';
+/** The pods of kubeadm's and flannel's DaemonSets. */
+const ON_EVERY_WORKER: readonly string[] = ['kube-proxy', 'flannel-image'];
 /** What only the workstation runs stays there. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
 
@@ -76,9 +79,13 @@ export async function installBinaries(
   return installed;
 }
 
-/** What a control plane's static pods can not start without; imported first, so that they start while the rest comes. */
-function isEssential({ name, scope }: Component): boolean {
-  return scope === 'controlplane' || name === 'pause';
+/**
+ * Imported first, so that the kubelet starts while the rest comes: what the static pods of a control plane can not start
+ * without, or the pods that every worker gets and is not Ready without.
+ */
+function isEssential({ name, scope }: Component, roles: { readonly controlPlane: boolean }): boolean {
+  if (name === 'pause') return true;
+  return roles.controlPlane ? scope === 'controlplane' : ON_EVERY_WORKER.includes(name);
 }
 
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
@@ -87,7 +94,8 @@ export async function importImages(
   ports: ImagePorts,
   options: {
     readonly onProgress: (done: number, total: number) => void;
-    /** Once, as soon as the images of a control plane's static pods are there. */
+    readonly controlPlane: boolean;
+    /** Once, as soon as the images are there without which this node is not Ready. */
     readonly onEssential: () => void;
     readonly signal: AbortSignal;
   },
@@ -98,15 +106,17 @@ export async function importImages(
     ({ references }) => !(references ?? []).every((reference) => present.has(reference)),
   );
   let done = images.length - missing.length;
-  const queue = missing.toSorted((a, b) => Number(isEssential(b)) - Number(isEssential(a)));
-  let essential = missing.filter(isEssential).length;
+  const essentials = missing.filter((image) => isEssential(image, options));
+  const others = missing.filter((image) => !essentials.includes(image));
+  const queue = [...essentials, ...others.toSorted((a, b) => a.sizeBytes - b.sizeBytes)];
+  let essential = essentials.length;
   if (essential === 0) options.onEssential();
   const work = async (): Promise<void> => {
     for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
       options.onProgress(done, images.length);
       await importImage(image, ports, options.signal);
       options.onProgress(++done, images.length);
-      if (isEssential(image) && --essential === 0) options.onEssential();
+      if (essentials.includes(image) && --essential === 0) options.onEssential();
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
@@ -116,10 +126,9 @@ export async function importImages(
 async function importImage(image: Component, ports: ImagePorts, signal: AbortSignal): Promise<void> {
   const path = await ports.blob(image);
   try {
-    await ctr(ports.commands, ['images', 'import', '--local', '--no-unpack=false', path], signal);
-    for (const reference of image.references ?? []) {
-      await ctr(ports.commands, ['images', 'label', reference, 'io.cri-containerd.pinned=pinned'], signal);
-    }
+    // `--local`: containerd's transfer service hands the same bytes on once more.
+    const options = ['--local', '--no-unpack=false', '--label', PINNED] as const;
+    await ctr(ports.commands, ['images', 'import', ...options, path], signal);
   } catch (error) {
     signal.throwIfAborted();
     throw new KubernetesError('kubernetes-image-broken', `importing image ${image.name}`, { cause: error });
@@ -128,7 +137,7 @@ async function importImage(image: Component, ports: ImagePorts, signal: AbortSig
 
 async function pinnedImages(commands: CommandRunner, signal: AbortSignal): Promise<ReadonlySet<string>> {
   const listed = await ctr(commands, ['images', 'list'], signal);
-  const lines = listed.split('\n').filter((line) => line.includes('io.cri-containerd.pinned=pinned'));
+  const lines = listed.split('\n').filter((line) => line.includes(PINNED));
   return new Set(lines.map((line) => line.split(/\s+/)[0] ?? ''));
 }
 

@@ -60,6 +60,7 @@ export function createControlPlane(answer: CommandAnswer = () => undefined, file
     clock,
     kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
     marks: new Marks(files),
+    probeNode: () => Promise.resolve(),
     probe: () => {
       const failure = probes.shift();
       return failure === undefined ? Promise.resolve() : Promise.reject(failure);

@@ -7,7 +7,7 @@
  */
 export { placeAuthorization } from './authorization.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
-export { isListening, probeReadyz, type ApiProbe } from './api-probe.ts';
+export { isListening, probeNode, probeReadyz, type ApiProbe, type NodeProbe } from './api-probe.ts';
 export {
   bringComponents,
   importImages,

@@ -2,6 +2,7 @@ import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
+import { findOwnNode, type OwnNodePorts } from './own-node.ts';
 import type { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import { placeKubeletCredentials } from './kubelet-credentials.ts';
@@ -14,7 +15,7 @@ import { waitFor, type WaitPorts } from './waiting.ts';
 
 const REGISTERED_MS = 120_000;
 
-export interface KubeletPorts extends WaitPorts {
+export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: UnitPort;
@@ -37,6 +38,8 @@ export class Kubelet {
   /** What kubeadm's phases read. */
   async writeConfiguration(): Promise<void> {
     const { files } = this.#ports;
+    // Also where no static pod will ever be: a kubelet that finds no folder looks for it, and says so, every second.
+    await files.makeDirectory(PATHS.manifests);
     await files.makeDirectory('/var/lib/cluster/kubernetes');
     const keys = await readSharedKeys(files, this.#etcd);
     await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, keys));
@@ -74,16 +77,12 @@ export class Kubelet {
     await this.start(progress, signal);
   }
 
-  /** Until the kubelet has put its node into the API. Asks as the kubelet itself, so it proves its credentials too. */
+  /** Until the kubelet has put its node into the API. */
   async waitRegistered(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { commands } = this.#ports;
-    const { nodeName } = this.#settings;
-    const kubectl = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.kubeletConf] as const;
-    const argv = [...kubectl, 'get', 'node', nodeName, '--output', 'name'] as const;
-    const what = `waiting for node ${nodeName} to register`;
-    await waitFor(this.#ports, { what, limitMs: REGISTERED_MS, progress, signal }, async () => {
-      await commands.run({ argv: [...argv], timeoutMs: 10_000, signal });
-    });
+    const what = `waiting for node ${this.#settings.nodeName} to register`;
+    await waitFor(this.#ports, { what, limitMs: REGISTERED_MS, progress, signal }, () =>
+      findOwnNode(this.#ports, this.#settings, signal),
+    );
   }
 
   /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */

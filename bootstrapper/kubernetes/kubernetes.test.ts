@@ -154,6 +154,7 @@ describe('components', () => {
     expect(
       await importImages([image('have'), image('unpinned'), image('lack')], ports, {
         onProgress: () => undefined,
+        controlPlane: true,
         onEssential: () => undefined,
         signal: never,
       }),
@@ -163,7 +164,10 @@ describe('components', () => {
     expect(commands.runs.filter((argv) => argv.includes('io.cri-containerd.pinned=pinned'))).toHaveLength(2);
   });
 
-  test('importImages() imports what static pods need before the rest and says when it is there', async () => {
+  test.each([
+    { name: 'static pods need', controlPlane: true, first: ['kube-apiserver', 'pause'] },
+    { name: 'every worker runs', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
+  ])('importImages() imports what $name before the rest and says when it is there', async (given) => {
     const order: string[] = [];
     const commands = new FakeCommands((argv) =>
       argv.includes('import') ? (order.push(argv.at(-1) ?? ''), undefined) : undefined,
@@ -173,22 +177,20 @@ describe('components', () => {
       blob: ({ name }: Component) => Promise.resolve(name),
       install: () => Promise.reject(new Error('no program')),
     };
-    const image = (name: string, scope: Component['scope']): Component =>
+    const image = (name: string, scope: Component['scope'] = 'node'): Component =>
       component(name, { kind: 'image', scope, references: [`example/${name}:1`] });
-    const images = [
-      image('coredns', 'node'),
-      image('kube-apiserver', 'controlplane'),
-      image('pause', 'node'),
-      image('web', 'node'),
-    ];
+    const images = ['coredns', 'flannel-image', 'kube-proxy', 'pause', 'web'].map((name) => image(name));
+    const { controlPlane, first } = given;
+    if (controlPlane) images.push(image('kube-apiserver', 'controlplane'));
     await importImages(images, ports, {
       onProgress: () => undefined,
+      controlPlane,
       onEssential: () => void order.push('essential'),
       signal: never,
     });
-    expect(order.slice(0, 2).sort()).toEqual(['kube-apiserver', 'pause']);
-    expect(order.indexOf('essential')).toBeGreaterThan(1);
-    expect(order).toHaveLength(5);
+    expect(order.slice(0, first.length).toSorted()).toEqual(first);
+    expect(order.indexOf('essential')).toBeGreaterThan(first.length - 1);
+    expect(order).toHaveLength(images.length + 1);
   });
 
   test('startContainerRuntime() restarts containerd only when its configuration changed', async () => {

@@ -112,7 +112,7 @@ async function provide(
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
     const onEssential = (): void => say('essential');
-    const imported = await importImages(components, ports, { onProgress, onEssential, signal });
+    const imported = await importImages(components, ports, { onProgress, controlPlane, onEssential, signal });
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await bringComponents(components, ports, {

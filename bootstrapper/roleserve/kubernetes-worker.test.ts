@@ -136,6 +136,7 @@ async function createKubernetes() {
       kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
       marks: new Marks(files),
       log: createMemoryLogger().log,
+      probeNode: () => Promise.resolve(),
       probe: () => Promise.resolve(),
       isListening: () => Promise.resolve(false),
     },

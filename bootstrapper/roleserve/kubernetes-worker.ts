@@ -137,7 +137,7 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
       await kubelet.writeConfiguration();
       await kubelet.placeCredentials();
     });
-    await untilImages(reads.localComponents, 'imported', scope);
+    await untilImages(reads.localComponents, 'essential', scope);
   }
   await phases.run('node', async (progress) => {
     await kubelet.start(progress, signal);
@@ -172,7 +172,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   await phases.run('settings', (progress) => controlPlane.storeSettings(progress, signal));
 }
 
-/** Until the images of this node's roles are there, or at least those of a control plane's static pods. */
+/** Until the images of this node's roles are there, or at least those that it is not Ready without. */
 async function untilImages(
   components: KubernetesWorkerOptions['reads']['localComponents'],
   wanted: 'essential' | 'imported',

@@ -20,7 +20,7 @@ export interface LocalComponents {
   readonly kubernetesVersion: string;
   /** Whether the parts of a control plane are among them. */
   readonly controlPlane: boolean;
-  /** `essential`: what the static pods of a control plane need is there, the rest follows. */
+  /** `essential`: what this node is not Ready without is there, the rest follows. */
   readonly images: 'importing' | 'essential' | 'imported';
 }
 

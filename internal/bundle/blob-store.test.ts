@@ -134,6 +134,17 @@ describe('verify()', () => {
     });
   });
 
+  test('takes a blob of many pieces, and refuses it when two of them changed places', async () => {
+    const bytes = Buffer.alloc(3 * 512 * 1024 + 7, 'a').fill('b', 512 * 1024, 1024 * 1024);
+    const sha256 = createHash('sha256').update(bytes).digest('hex');
+    await store.append(sha256, 0, bytes);
+    await store.commit(sha256, signal);
+    const path = await store.verify(sha256, signal);
+    await chmod(path, 0o644);
+    await writeFile(path, Buffer.alloc(bytes.length, 'a').fill('b', 0, 512 * 1024));
+    await expect(store.verify(sha256, signal)).rejects.toMatchObject({ code: 'bundle-blob-corrupt' });
+  });
+
   test('refuses a byte more on disk', async () => {
     await fill(store);
     const path = await store.path(KUBELET.sha256);

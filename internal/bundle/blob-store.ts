@@ -9,6 +9,7 @@ import { KeyedLock } from './keyed-lock.ts';
 const READ_ONLY = 0o444;
 /** Blobs are no secret, and the service that hands them on has a user of its own; who gets there, the root decides. */
 const READABLE_FOLDER = 0o755;
+const HASHED_AT_ONCE = 512 * 1024;
 
 /** One blob, as a manifest speaks of it. The name is for messages; without a length, any is right. */
 export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Component, 'sizeBytes'>>;
@@ -69,7 +70,7 @@ export class BlobStore {
   async verify(blob: string | BlobReference, signal: AbortSignal): Promise<string> {
     const { sha256 } = named(blob);
     const path = await this.path(sha256);
-    const digest = await digestOf(this.#streams.readChunks(path, { signal }));
+    const digest = await this.#digestOf(path, signal);
     refuseOther(blob, digest, path);
     return path;
   }
@@ -179,7 +180,7 @@ export class BlobStore {
     if ((await this.#files.stat(partial)) === undefined) {
       throw new BundleError('bundle-blob-missing', `completing ${name}: none of its bytes are here`);
     }
-    const digest = await digestOf(this.#streams.readChunks(partial, { signal }));
+    const digest = await this.#digestOf(partial, signal);
     try {
       refuseOther(blob, digest, partial);
     } catch (error) {
@@ -187,6 +188,10 @@ export class BlobStore {
       throw error;
     }
     await this.#streams.publish(partial, this.#complete(sha256), READ_ONLY);
+  }
+
+  #digestOf(path: string, signal: AbortSignal): Promise<Digest> {
+    return digestOf(this.#streams.readChunks(path, { into: Buffer.allocUnsafe(HASHED_AT_ONCE), signal }));
   }
 
   async #find(sha256: string): Promise<string | undefined> {

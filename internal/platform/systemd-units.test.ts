@@ -68,4 +68,36 @@ describe('SystemdUnits', () => {
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(false);
   });
+
+  test.each([
+    {
+      name: 'nothing more for one that it has read',
+      shown: 'LoadState=loaded\nNeedDaemonReload=no\n',
+      reloads: 0,
+    },
+    {
+      name: 'a reload for one that it knows otherwise',
+      shown: 'LoadState=loaded\nNeedDaemonReload=yes\n',
+      reloads: 1,
+    },
+    {
+      name: 'a reload for one that it did not find before',
+      shown: 'LoadState=not-found\nNeedDaemonReload=no\n',
+      reloads: 1,
+    },
+  ])('install() asks of systemd $name', async ({ shown, reloads }) => {
+    const files = new MemoryFiles();
+    await files.makeDirectory('/etc/systemd/system');
+    const commands = new FakeCommands((argv) => (argv.includes('show') ? shown : undefined));
+    await new SystemdUnits({ files, commands }).install(UNIT, 'one', signal);
+    expect(commands.runs.filter((argv) => argv.includes('daemon-reload'))).toHaveLength(reloads);
+  });
+
+  test('install() of a drop-in reloads whatever systemd says of a unit', async () => {
+    const files = new MemoryFiles();
+    await files.makeDirectory('/etc/systemd/system');
+    const commands = new FakeCommands(() => 'LoadState=loaded\nNeedDaemonReload=no\n');
+    await new SystemdUnits({ files, commands }).install('x.slice.d/cluster.conf', 'one', signal);
+    expect(commands.runs).toEqual([['systemctl', 'daemon-reload']]);
+  });
 });

@@ -7,6 +7,7 @@ const UNIT_FOLDER = '/etc/systemd/system';
 const MAX_UNIT_BYTES = 64 * 1024;
 const START_MS = 120_000;
 const STOP_MS = 120_000;
+const ASKED_MS = 10_000;
 const LOG_LINES = 12;
 
 /** What systemd says of a unit (systemd.unit(5), `systemctl show`). */
@@ -58,9 +59,21 @@ export class SystemdUnits implements UnitPort {
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
     await this.outdate(unit);
     if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
-    await this.#systemctl(['daemon-reload'], START_MS, signal);
+    if (!(await this.#isRead(unit, signal))) await this.#systemctl(['daemon-reload'], START_MS, signal);
     if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // nobody starts a drop-in
     return true;
+  }
+
+  /**
+   * Whether systemd has this very file. It reads one that it did not know when it is asked for it; to reload means to run
+   * all generators and to read all units again, for each of a new node's units.
+   */
+  async #isRead(unit: string, signal: AbortSignal): Promise<boolean> {
+    if (isDropIn(unit)) return false;
+    const properties = 'LoadState,NeedDaemonReload';
+    const shown = await this.#systemctl(['show', '--property', properties, unit], ASKED_MS, signal);
+    const lines = shown.split('\n');
+    return lines.includes('LoadState=loaded') && lines.includes('NeedDaemonReload=no');
   }
 
   async outdate(unit: string): Promise<void> {
@@ -86,7 +99,7 @@ export class SystemdUnits implements UnitPort {
 
   async status(unit: string, signal: AbortSignal): Promise<UnitStatus> {
     const properties = 'ActiveState,SubState,MainPID,Result,NRestarts';
-    const shown = await this.#systemctl(['show', '--property', properties, unit], 10_000, signal);
+    const shown = await this.#systemctl(['show', '--property', properties, unit], ASKED_MS, signal);
     const values = new Map(
       shown.split('\n').map((line) => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]),
     );
