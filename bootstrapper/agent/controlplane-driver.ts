@@ -169,6 +169,24 @@ export class MachineControlPlane implements ControlPlaneDriver {
     if (this.#running.exchange(before, renewed)) await this.startCurator(membership, signal);
   }
 
+  /**
+   * Brings authorities of etcd that were replaced on disk into force, with everybody here who uses them, and then does
+   * `work`: in this node's turn among the control planes.
+   */
+  async rekey(
+    work: (signal: AbortSignal) => Promise<void>,
+    say: (what: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const config = this.#memberConfig();
+    if (config === undefined) throw new TypeError('new keys need a membership');
+    const inTurn = async (turn: AbortSignal): Promise<void> => {
+      await this.renewConsensus(turn);
+      await work(turn);
+    };
+    await this.#consensusPort((what) => say(what)).rekey(config, inTurn, signal);
+  }
+
   async repairMembers(signal: AbortSignal): Promise<void> {
     const { nodeId } = this.#options.machine;
     const peers = (): readonly string[] => {
@@ -206,6 +224,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     await new CuratorUnit(this.#ports).stop(signal);
     this.#running.drop();
     await this.#consensusPort().leave(config, signal);
+    await files.remove(PLACES.rotation);
     await files.remove(PLACES.ca);
   }
 

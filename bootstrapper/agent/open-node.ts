@@ -13,6 +13,7 @@ import { CURATOR_PORT } from '../curatorunit/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
+import { KeyStore, settleSharedKeys } from '../keys/index.ts';
 import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
@@ -28,7 +29,7 @@ import { createMachineChecks } from './machine-checks.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
+import { KEY_PLACES, PLACES } from './places.ts';
 import { RecoveryDesk } from './recovery.ts';
 import { withValidCertificates } from './renewal.ts';
 import { refuseLostMachineKey } from './way-on.ts';
@@ -47,6 +48,8 @@ export interface OpenNode {
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   readonly state: NodeState;
+  /** What this node has of replacing the keys that control planes share. */
+  readonly keys: KeyStore;
   readonly values: RoleValues;
   readonly phases: PhaseLog;
   readonly job: InitJob;
@@ -108,6 +111,9 @@ export async function openNode(
     random: ports.random,
   });
   const state = new NodeState(files);
+  const keys = new KeyStore(files, KEY_PLACES);
+  // An earlier life may have ended in the middle of a phase.
+  await settleSharedKeys(files, keys, PLACES.state);
   const directed = new DirectedEndpoints(state.directed);
   await directed.restore();
   const collateral = await openCollateral(ports, state);
@@ -165,6 +171,7 @@ export async function openNode(
     isSpokenFor: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,
+    keys,
     values,
     phases,
     job,

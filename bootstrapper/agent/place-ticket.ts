@@ -1,9 +1,10 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { OpenedTicket } from '../joinclient/index.ts';
+import { KeyStore, settleSharedKeys } from '../keys/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, placeKubeletClientsCa } from '../kubernetes/index.ts';
 import type { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
+import { KEY_PLACES, PLACES } from './places.ts';
 
 /**
  * Puts what a ticket brings where the workers read it, each file whole and synced. The membership comes last: with it on
@@ -66,6 +67,11 @@ export async function placeControlPlaneKeys(files: FilePort, ticket: OpenedTicke
     await files.makeDirectory(folderOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
     await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
   }
+  const rotation = ticket.controlPlaneKeys.get('rotation.json');
+  if (rotation === undefined) return;
+  const store = new KeyStore(files, KEY_PLACES);
+  await store.takeSet(rotation);
+  await settleSharedKeys(files, store, PLACES.state);
 }
 
 export function membershipFrom(ticket: OpenedTicket, nodeAddress: string): Membership {

@@ -31,11 +31,21 @@ export const PLACES = {
   ca: `${STATE}/ca`,
   /** The keys that control planes share, of two generations (internal/keyset); not there before the first rotation. */
   rotation: `${STATE}/keys/rotation.json`,
+  /** What this node has finished of replacing them. */
+  keysStage: `${STATE}/keys/stage.json`,
   etcdData: `${STATE}/etcd/data/member`,
   store: `${STATE}/store`,
   /** containerd's. */
   images: '/var/lib/containerd',
   run: '/run/cluster',
+} as const;
+
+/** What of replacing the keys of the control planes lies where. */
+export const KEY_PLACES = {
+  rotation: PLACES.rotation,
+  stage: PLACES.keysStage,
+  // The last one to go when the role does.
+  lastKey: `${PLACES.ca}/ca.key`,
 } as const;
 
 export const INIT_PORT = 9000;

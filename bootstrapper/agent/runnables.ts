@@ -6,6 +6,7 @@ import { collateralWorker } from '../collateral/index.ts';
 import { addressRunnable } from './address.ts';
 import { ownershipRunnable } from './ownership.ts';
 import { signerDriver } from './signer-driver.ts';
+import { keysRunnables } from './keys-runnables.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
@@ -61,6 +62,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     bootId: () => machine.bootId(),
     tree,
     certificates: createCertificateLister(files, clock),
+    holdsKeys: () => options.node.keys.holdsKeys(),
   };
   const driver = createDriver(options);
   return {
@@ -206,7 +208,10 @@ function workloads(
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
+  const signer = signerDriver({ files, commands, units });
+  const kubernetes = { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode };
   return {
+    ...keysRunnables({ ports, node, driver, signer, kubernetes, etcd: apiServerEtcd }),
     components: componentsWorker({
       reads,
       writes,
@@ -215,7 +220,7 @@ function workloads(
       ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
-    signer: signerWorker({ reads, driver: signerDriver({ files, commands, units }), clock: ports.clock }),
+    signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,
@@ -226,7 +231,7 @@ function workloads(
       ownAddress,
       apiServerEtcd,
       madeTheCluster: () => node.job.accepted.peek().set,
-      ports: { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode },
+      ports: kubernetes,
     }),
   };
 }

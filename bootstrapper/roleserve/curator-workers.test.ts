@@ -137,6 +137,7 @@ describe('the statuspush worker', () => {
       bootId: () => Promise.resolve('boot'),
       tree: () => [],
       certificates: () => Promise.resolve([]),
+      holdsKeys: () => Promise.resolve(false),
     };
     return {
       values,
@@ -167,6 +168,20 @@ describe('the statuspush worker', () => {
       '',
       '198.18.0.11:9091',
       '',
+    ]);
+  });
+
+  test('tells at once how far it is with the keys of the control planes', async () => {
+    const { values, curator, clock, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    values.localKeys.set({ generation: 1, phase: 'done' });
+    await settle();
+    values.localKeys.set({ generation: 2, phase: 'believe' });
+    await settle();
+    expect(curator.statuses).toMatchObject([
+      { keys: { generation: 1n, phase: 'done' }, holdsKeys: false },
+      { keys: { generation: 2n, phase: 'believe' } },
     ]);
   });
 

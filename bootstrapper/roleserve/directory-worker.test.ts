@@ -33,6 +33,8 @@ const wire = (nodeId: string, more: Partial<WireNode> = {}): WireNode => ({
   apiServer: true,
   ...more,
 });
+const withKeys = (keys: string, ...controlPlanes: WireNode[]): WatchDirectoryResponse =>
+  create(WatchDirectoryResponseSchema, { controlPlanes, keys });
 const told = (...controlPlanes: WireNode[]): WatchDirectoryResponse =>
   create(WatchDirectoryResponseSchema, { controlPlanes });
 
@@ -67,6 +69,7 @@ function createDirectory(saved?: ClusterDirectory | Error) {
       clusterDirectory: {
         set: (value) => (order.push('published'), seen.push(value), values.clusterDirectory.set(value)),
       },
+      clusterKeys: values.clusterKeys,
     },
     curators,
     saved: {
@@ -96,6 +99,23 @@ describe('the directory worker', () => {
     curators.pushed.set(told(wire('node-3')));
     await settle();
     expect(saves.map(hosts)).toEqual([['198.51.100.1', '198.51.100.3'], ['198.51.100.3']]);
+  });
+
+  test('tells how far the keys of the control planes are, each stage once, beside a directory that stays', async () => {
+    const { values, curators, worker, saves } = createDirectory();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    using stages = values.clusterKeys.watch();
+    const { signal } = new AbortController();
+    const seen: (string | undefined)[] = [await stages.next(signal)];
+    for (const keys of ['', '2/hand', '2/hand', '2/believe']) {
+      curators.pushed.set(withKeys(keys, wire('node-3')));
+      await settle();
+      const now = values.clusterKeys.peek();
+      if (now.set && now.value !== seen.at(-1)) seen.push(now.value);
+    }
+    expect(seen).toEqual([undefined, '', '2/hand', '2/believe']);
+    expect(saves).toHaveLength(1);
   });
 
   test('never takes an empty directory, or one that can not be one (row 42)', async () => {

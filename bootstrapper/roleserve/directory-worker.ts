@@ -13,7 +13,10 @@ const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
 
 export interface DirectoryOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
-  readonly writes: { readonly clusterDirectory: Settable<ClusterDirectory | undefined> };
+  readonly writes: {
+    readonly clusterDirectory: Settable<ClusterDirectory | undefined>;
+    readonly clusterKeys: Settable<string | undefined>;
+  };
   readonly curators: Curators;
   /** The directory on disk: for a node that comes back when those it knew at first are gone. */
   readonly saved: {
@@ -22,7 +25,7 @@ export interface DirectoryOptions {
   };
 }
 
-/** Keeps what this node knows of its control planes current, in memory and on disk. */
+/** Keeps what this node knows of its control planes current, in memory and on disk; and how far their keys are. */
 export function directoryWorker(options: DirectoryOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
@@ -57,14 +60,17 @@ async function follow(
   scope: Scope,
 ): Promise<void> {
   let known = JSON.stringify(first);
+  let knownKeys: string | undefined;
   let isHealthy = false;
   scope.waiting('the first answer of a curator');
   await curators.use(
     async (curator, signal) => {
-      for await (const { controlPlanes } of curator.of(Distribution).watchDirectory({}, { signal })) {
+      for await (const { controlPlanes, keys } of curator.of(Distribution).watchDirectory({}, { signal })) {
         if (!isHealthy) scope.healthy();
         isHealthy = true;
         scope.waiting(undefined);
+        if (keys !== knownKeys) writes.clusterKeys.set(keys);
+        knownKeys = keys;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
           scope.log.warn('a curator sent a directory that can not be one; the old one stays', {

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal, withTimeout } from '../../internal/cleanup/index.ts';
 import { combine, map, type Readable, type Watcher } from '../../internal/event/index.ts';
+import type { KeyStage } from '../../internal/keyset/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
@@ -26,6 +27,7 @@ export interface StatusPushOptions {
     readonly localControlPlane: Readable<LocalControlPlane | undefined>;
     readonly localRoles: Readable<RoleSet | undefined>;
     readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+    readonly localKeys: Readable<KeyStage | undefined>;
   };
   readonly curators: Curators;
   readonly clock: Clock;
@@ -38,6 +40,8 @@ export interface StatusFacts {
   bootId(): Promise<string>;
   tree(): TreeSnapshot;
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
+  /** Whether private halves of the keys that control planes share are here. */
+  holdsKeys(): Promise<boolean>;
 }
 
 /** Tells the cluster how this node is: the whole status whenever it changed, and a heartbeat in between. */
@@ -83,7 +87,8 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   await push();
   at.onPushed();
   const looking = async (): Promise<never> => {
-    using changes = combine({ plane: reads.localControlPlane, kubernetes: reads.kubernetesStatus }).watch();
+    const { localControlPlane: plane, kubernetesStatus: kubernetes, localKeys: keys } = reads;
+    using changes = combine({ plane, kubernetes, keys }).watch();
     await changes.next(signal);
     for (;;) {
       await changeOrLook(changes, clock, signal);
@@ -132,6 +137,10 @@ async function* beatOn(intervalMs: () => number, clock: Clock, signal: AbortSign
   }
 }
 
+function keysToWire({ generation, phase }: KeyStage) {
+  return { generation: BigInt(generation), phase };
+}
+
 const STATES = {
   new: Runnable_State.NEW,
   healthy: Runnable_State.HEALTHY,
@@ -142,6 +151,7 @@ const STATES = {
 
 async function statusOf({ reads, facts }: StatusPushOptions, membership: Membership): Promise<Status> {
   const kubernetes = reads.kubernetesStatus.peek();
+  const keys = reads.localKeys.peek();
   const tree = facts.tree();
   const failed = tree
     .filter(({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done')
@@ -151,6 +161,8 @@ async function statusOf({ reads, facts }: StatusPushOptions, membership: Members
     agentVersion: facts.agentVersion,
     kubernetesVersion: (kubernetes.set && kubernetes.value?.version) || '',
     bootId: await facts.bootId(),
+    holdsKeys: await facts.holdsKeys(),
+    ...(keys.set && keys.value !== undefined ? { keys: keysToWire(keys.value) } : {}),
     runnables: tree.map((each) => ({
       path: each.path,
       state: STATES[each.state],

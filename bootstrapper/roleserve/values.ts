@@ -1,5 +1,6 @@
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
+import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
@@ -62,6 +63,8 @@ export interface ClusterSettings {
  * | localComponents     | components                              | controlplane, kubernetes              |
  * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
  * | kubernetesStatus    | kubernetes                              | init job, statuspush                  |
+ * | clusterKeys         | directory                               | keys, advance                         |
+ * | localKeys           | keys                                    | statuspush                            |
  */
 export class RoleValues {
   readonly bootstrapData = new EventValue<BootstrapData | undefined>();
@@ -72,6 +75,10 @@ export class RoleValues {
   readonly localComponents = new EventValue<LocalComponents | undefined>();
   readonly localControlPlane = new EventValue<LocalControlPlane | undefined>();
   readonly kubernetesStatus = new EventValue<KubernetesStatus | undefined>();
+  /** The stage of the keys that control planes share, "GENERATION/PHASE"; empty before the first rotation. */
+  readonly clusterKeys = new EventValue<string | undefined>();
+  /** What this node has finished of it. */
+  readonly localKeys = new EventValue<KeyStage | undefined>();
 
   constructor() {
     // "Not known yet" is a state that plans decide on, so every value starts with it.
@@ -83,5 +90,7 @@ export class RoleValues {
     this.localComponents.set(undefined);
     this.localControlPlane.set(undefined);
     this.kubernetesStatus.set(undefined);
+    this.clusterKeys.set(undefined);
+    this.localKeys.set(undefined);
   }
 }

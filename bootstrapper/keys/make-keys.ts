@@ -1,0 +1,64 @@
+import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import {
+  issuing,
+  makePairs,
+  publicsOf,
+  ROTATING_KEYS,
+  type KeySet,
+  type RotatingPairs,
+} from '../../internal/keyset/index.ts';
+import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import type { KeyStore } from './key-store.ts';
+
+export interface MakeKeysPorts {
+  readonly etcd: KeySpace;
+  readonly store: Pick<KeyStore, 'loadSet' | 'saveSet'>;
+  /** The keys that the cluster was made with. */
+  readonly readFirst: () => Promise<RotatingPairs>;
+  /** The signer beside this agent hands on what there is now. */
+  readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
+  readonly nowMs: () => number;
+  readonly nodeId: string;
+}
+
+/**
+ * Makes the keys of the generation that is asked for, on this node's disk first and on record then. Of several control
+ * planes that do so at once one is on record, and the others get its keys. Answers whether it is this one.
+ */
+export async function makeKeys(
+  ports: MakeKeysPorts,
+  asked: { readonly entry: Entry; readonly record: KeysRecord },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { etcd, store, nowMs, nodeId } = ports;
+  const { generation } = asked.record;
+  const set = await ensureSet(ports, generation);
+  await store.saveSet(set);
+  await ports.refreshSigner(signal);
+  const made = { by: nodeId, previous: publicsOf(set.previous), next: publicsOf(set.next) };
+  return change(etcd, asked.entry, { ...asked.record, phase: 'hand', phaseSinceMs: nowMs(), made }, signal);
+}
+
+/** Writes the next state of a rotation, unless somebody else has changed it meanwhile. */
+export async function change(
+  etcd: KeySpace,
+  entry: Pick<Entry, 'key' | 'modRevision'>,
+  record: KeysRecord,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const write = put(KEYS_KEY, records.keys.encode(record));
+  const result = await etcd.commit({ when: [unchanged(entry)], then: [write] }, { signal });
+  return result.kind === 'committed';
+}
+
+/** Those of an earlier life that died before they were on record are as good as new. */
+async function ensureSet({ store, readFirst, nowMs }: MakeKeysPorts, generation: number): Promise<KeySet> {
+  const before = await store.loadSet();
+  if (before?.generation === generation) return before;
+  const previous = before === undefined ? await readFirst() : inForce(before);
+  return { generation, phase: 'hand', previous, next: await makePairs(generation, nowMs()) };
+}
+
+function inForce(set: KeySet): RotatingPairs {
+  return Object.fromEntries(ROTATING_KEYS.map((name) => [name, issuing(set, name)])) as RotatingPairs;
+}

@@ -1,0 +1,32 @@
+import { hasReached, type KeyPhase, type KeyStage } from '../../internal/keyset/index.ts';
+
+export interface KeysInputs {
+  /** As the cluster tells it; undefined before the first rotation. */
+  readonly told: { readonly generation: number; readonly phase: KeyPhase | 'asked' } | undefined;
+  /** What this node has finished. */
+  readonly reached: KeyStage;
+  /** undefined until its roles are known. */
+  readonly isControlPlane: boolean | undefined;
+  /** Whether this node has the keys that are on record. */
+  readonly hasKeys: boolean;
+}
+
+export type KeysPlan =
+  | { readonly kind: 'rest' }
+  | { readonly kind: 'wait'; readonly why: string }
+  /** Get the new keys from another control plane. */
+  | { readonly kind: 'fetch' }
+  /** A control plane: bring this phase into force. */
+  | { readonly kind: 'enforce'; readonly phase: KeyPhase }
+  /** A worker: believe and show what this phase wants. */
+  | { readonly kind: 'follow'; readonly phase: KeyPhase };
+
+/** What this node does next about the keys that control planes share; where nothing runs as it should, too: what is missing may be the very keys. */
+export function planKeys({ told, reached, isControlPlane, hasKeys }: KeysInputs): KeysPlan {
+  if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
+  const { generation, phase } = told;
+  if (hasReached(reached, { generation, phase })) return { kind: 'rest' };
+  if (isControlPlane === undefined) return { kind: 'wait', why: 'the roles of this node' };
+  if (!isControlPlane) return { kind: 'follow', phase };
+  return hasKeys ? { kind: 'enforce', phase } : { kind: 'fetch' };
+}
