@@ -1,6 +1,3 @@
-import { fork, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
-import { join } from 'node:path';
 import { argv, cpuUsage, stdout } from 'node:process';
 import {
   atlsClientUpgrade,
@@ -11,23 +8,14 @@ import {
 } from '../../internal/atls/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
-import type { RpcChannel } from '../../internal/rpc/index.ts';
 import { FakeIssuer, FakeValidator } from '../../internal/testing/atls/index.ts';
 import { createTcpPair } from '../../internal/testing/index.ts';
 import { createSwtpmFactory } from '../../internal/testing/swtpm.ts';
 import { Tpm, type TransportSource } from '../../internal/tpm/index.ts';
-import {
-  ask,
-  clock,
-  createClientEnd,
-  createEnds,
-  createServer,
-  dial,
-  KINDS,
-  never,
-  type Kind,
-} from './atls-ends.ts';
-import { formatResults, isWithin, median, type BenchResult } from './result.ts';
+import { ask, clock, createEnds, createServer, dial, KINDS, never, type Kind } from './atls-ends.ts';
+import { compared, type PerKind } from './atls-compared.ts';
+import { idleMemory } from './atls-memory.ts';
+import { formatResults, isWithin, type BenchResult } from './result.ts';
 
 const WARM_UP_ROUNDS = 10;
 const ROUNDS = 15;
@@ -36,9 +24,6 @@ const ROUNDS_OF_CALLS = 75;
 const CONNECTIONS_PER_ROUND = 20;
 const CALLS_PER_ROUND = 1_000;
 const CALLS_AT_ONCE = 50;
-const FIRST_CONNECTIONS = 150;
-const IDLE_CONNECTIONS = 400;
-const MEMORY_ROUNDS = 3;
 const PEERS = 64;
 const QUOTE_MS = 100;
 
@@ -46,8 +31,6 @@ const QUOTE_MS = 100;
 export async function runAtlsBench(): Promise<readonly BenchResult[]> {
   return [await connectionSetUp(), await unaryCalls(), await idleMemory(), await batchedQuotes()];
 }
-
-type PerKind<T> = Record<Kind, T>;
 
 /** CPU of both ends for: new channel, handshake, first unary reply, close. The variants take turns. */
 async function connectionSetUp(): Promise<BenchResult> {
@@ -79,53 +62,6 @@ async function unaryCalls(): Promise<BenchResult> {
     return costMs / CALLS_PER_ROUND;
   }, ROUNDS_OF_CALLS);
   return compared('unary call afterwards, CPU of both ends', costs, 1.05, 'ms');
-}
-
-/**
- * Resident memory of a server process per idle connection: the least of some rounds, for what else moves it (the heap
- * growing by a step, the kernel's mood) only ever adds.
- */
-async function idleMemory(): Promise<BenchResult> {
-  const found: PerKind<number> = { mtls: Infinity, atls: Infinity };
-  for (let round = 0; round < MEMORY_ROUNDS; round++) {
-    for (const kind of KINDS) found[kind] = Math.min(found[kind], await memoryPerConnection(kind));
-  }
-  const least = { mtls: [found.mtls], atls: [found.atls] };
-  return compared('idle memory per connection', least, 1.05, 'KiB');
-}
-
-/** V8 grows its young generation by megabytes when it likes; that would be counted as a connection's. */
-const YOUNG_GENERATION = '--max-semi-space-size=1';
-
-async function memoryPerConnection(kind: Kind): Promise<number> {
-  const child = fork(join(import.meta.dirname, 'atls-memory-server.ts'), [kind], {
-    execArgv: ['--expose-gc', YOUNG_GENERATION],
-  });
-  const [port] = (await once(child, 'message')) as [number];
-  const client = await createClientEnd(kind);
-  const channels: RpcChannel[] = [];
-  const open = async (count: number): Promise<void> => {
-    for (let n = 0; n < count; n++) {
-      const channel = dial(port, client);
-      channels.push(channel);
-      await ask(channel);
-      if (n % 20 === 19) await memoryOf(child); // collects, so that idle memory is measured and not a peak of garbage
-    }
-  };
-  await open(FIRST_CONNECTIONS); // what the first connections cost once is not per connection
-  const before = await memoryOf(child);
-  await open(IDLE_CONNECTIONS);
-  const after = await memoryOf(child);
-  for (const channel of channels) channel[Symbol.dispose]();
-  child.disconnect();
-  await once(child, 'exit');
-  return (after - before) / IDLE_CONNECTIONS / 1024;
-}
-
-async function memoryOf(child: ChildProcess): Promise<number> {
-  child.send('memory');
-  const [bytes] = (await once(child, 'message')) as [number];
-  return bytes;
 }
 
 /** 64 machines ask one whose TPM takes 100 ms for a quote: with quotes shared, against one quote each. */
@@ -265,19 +201,6 @@ async function cpuMs(work: () => Promise<void>): Promise<number> {
   await work();
   const { user, system } = cpuUsage(before);
   return (user + system) / 1000;
-}
-
-function compared(
-  name: string,
-  values: PerKind<readonly number[]>,
-  limit: number,
-  unit: string,
-): BenchResult {
-  const [ours, theirs] = [median(values.atls), median(values.mtls)];
-  // Slices that ran one after the other are compared with each other: what slowed one has slowed both.
-  const ratio = median(values.atls.map((value, round) => value / (values.mtls[round] ?? NaN)));
-  const detail = `aTLS ${ours.toFixed(2)} ${unit}, mTLS ${theirs.toFixed(2)} ${unit}`;
-  return { name, value: ratio, unit: '×', limit, wanted: 'at most', detail };
 }
 
 if (argv[1] === import.meta.filename) {

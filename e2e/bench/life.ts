@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { execPath } from 'node:process';
+import { agentUnit } from './agent-unit.ts';
 import type { BenchResult } from './result.ts';
 
 const MB = 1e6;
@@ -40,19 +41,6 @@ export async function runLifeBench(): Promise<readonly BenchResult[]> {
       detail,
     },
   ];
-}
-
-/** Those of the unit that is shipped. */
-function agentUnit(): { readonly flags: readonly string[]; readonly env: Readonly<Record<string, string>> } {
-  const unit = readFileSync(join(import.meta.dirname, '../../.ci/package/bootstrapper.service'), 'utf8');
-  const settings = [...unit.matchAll(/^Environment=(\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [
-    name,
-    value,
-  ]);
-  return {
-    flags: unit.match(/(?<= )--[a-z][a-z-]+(=\d+)?/g) ?? [],
-    env: Object.fromEntries(settings) as Record<string, string>,
-  };
 }
 
 function anonymousBytes(pid: number): number {

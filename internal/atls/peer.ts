@@ -1,9 +1,7 @@
 import type { MachineIdentity, Variant, Verdict } from '../attestation/index.ts';
 
-/** What both ends know of each other's TLS, whatever the evidence. */
+/** What both ends know of their connection, whatever the evidence. */
 export interface PeerSession {
-  /** DER SPKI (P-256) of the key the peer holds; bound into its evidence. */
-  readonly tlsSpki: Uint8Array;
   /**
    * 64 bytes that both ends of this session have, and no other session: what a program signs to prove a key of its own
    * here (docs/atls.md §4). Not secret.
@@ -26,11 +24,11 @@ export interface UnprovenPeer extends PeerSession {
   readonly kind: 'unproven';
 }
 
-export function attestedPeer(verdict: Verdict, session: PeerSession): AttestedPeer {
+export function attestedPeer(verdict: Verdict, session: Uint8Array): AttestedPeer {
   const { variant, measurements, machineIdentity, claims } = verdict;
   return Object.freeze({
     kind: 'attested',
-    ...session,
+    session: kept(session),
     variant,
     measurements,
     machineIdentity,
@@ -39,6 +37,11 @@ export function attestedPeer(verdict: Verdict, session: PeerSession): AttestedPe
   });
 }
 
-export function unprovenPeer(session: PeerSession): UnprovenPeer {
-  return Object.freeze({ kind: 'unproven', ...session });
+export function unprovenPeer(session: Uint8Array): UnprovenPeer {
+  return Object.freeze({ kind: 'unproven', session: kept(session) });
+}
+
+/** A copy that keeps nothing else alive, and of so few bytes V8 keeps it without a buffer beside. */
+function kept(session: Uint8Array): Uint8Array {
+  return Uint8Array.from(session);
 }

@@ -16,11 +16,12 @@ export interface Secured {
 
 /** TLS as aTLS/1 wants it: 1.3, our ALPN id, both certificates, no resumption. Rejects with `atls-tls-…`. */
 export async function secure(role: Role, tcp: Socket, keys: TlsKeys, signal: AbortSignal): Promise<Secured> {
+  if (role === 'server') await firstBytes(tcp, signal);
   const socket = role === 'server' ? serverSocket(tcp, keys) : clientSocket(tcp, keys);
   // Stays for the socket's life: an error between two owners must not end the process. 'close' follows it.
-  socket.on('error', () => undefined);
+  socket.on('error', IGNORE);
   try {
-    await handshakeDone(role, socket, signal);
+    await until(socket, role === 'server' ? 'secure' : 'secureConnect', signal);
     // Made outside `tls.Server`, it would say so for ever, and http2 would wait for an event that never comes.
     if (role === 'server') Object.assign(socket, { secureConnecting: false });
     return checked(socket, keys);
@@ -30,11 +31,24 @@ export async function secure(role: Role, tcp: Socket, keys: TlsKeys, signal: Abo
   }
 }
 
+const IGNORE = (): void => undefined;
+
+/**
+ * A server's TLS begins when its client has spoken. A mute stranger costs a socket and no TLS; and Node's TLS keeps a
+ * receive buffer for as long as the connection lives: of 64 KiB when it reads first, of what is there when it begins otherwise.
+ */
+async function firstBytes(tcp: Socket, signal: AbortSignal): Promise<void> {
+  if (tcp.readableLength > 0) return;
+  if (tcp.destroyed || tcp.readableEnded) throw truncated();
+  await until(tcp, 'readable', signal);
+  if (tcp.readableLength === 0) throw truncated(); // the end of a stream is announced so too
+}
+
 function serverSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
   return new TLSSocket(tcp, {
     isServer: true,
     secureContext: keys.secureContext,
-    ALPNProtocols: ALPN_PROTOCOLS,
+    ALPNCallback: chosenProtocol,
     requestCert: true,
     rejectUnauthorized: true, // in OpenSSL's terms: fail without a certificate. Chains are nobody's business here.
   });
@@ -55,20 +69,28 @@ function clientSocket(tcp: Socket, keys: TlsKeys): TLSSocket {
  */
 const ALPN_PROTOCOLS = new DataView(Uint8Array.of(ALPN_ID.length, ...Buffer.from(ALPN_ID, 'ascii')).buffer);
 
-function handshakeDone(role: Role, socket: TLSSocket, signal: AbortSignal): Promise<void> {
-  const done = role === 'server' ? 'secure' : 'secureConnect';
+/** For servers: of any list Node would keep a copy with each socket. Undefined refuses with TLS's own alert. */
+function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
+  return protocols.find((protocol) => protocol === ALPN_ID);
+}
+
+/** Waits for an event on the way to TLS. */
+function until(socket: Socket, event: string, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const onError = (error: Error): void => reject(tlsError(error));
-  const onClose = (): void =>
-    reject(new AtlsError('atls-truncated', 'securing: the peer closed the connection'));
+  const onClose = (): void => reject(truncated());
   const onAbort = (): void => reject(signal.reason as Error);
-  socket.once(done, resolve).once('error', onError).once('close', onClose);
+  socket.once(event, resolve).once('error', onError).once('close', onClose);
   signal.addEventListener('abort', onAbort, { once: true });
   if (signal.aborted) onAbort();
   return promise.finally(() => {
-    socket.off(done, resolve).off('error', onError).off('close', onClose);
+    socket.off(event, resolve).off('error', onError).off('close', onClose);
     signal.removeEventListener('abort', onAbort);
   });
+}
+
+function truncated(): AtlsError {
+  return new AtlsError('atls-truncated', 'securing: the peer closed the connection');
 }
 
 /** What TLS has agreed on is checked, whatever it was told to agree on. */

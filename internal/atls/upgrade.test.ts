@@ -11,7 +11,7 @@ import {
   FakeValidator,
   MACHINE_KEY,
 } from '../testing/atls/index.ts';
-import { createTcpPair, FakeClock } from '../testing/index.ts';
+import { createTcpPair, FakeClock, settle } from '../testing/index.ts';
 import {
   atlsClientUpgrade,
   atlsServerUpgrade,
@@ -37,7 +37,6 @@ describe('two honest ends', () => {
       expect(peer.verdict.accepted).toBe(true);
       expect(Object.isFrozen(peer)).toBe(true);
     }
-    expect(Buffer.compare(server.tlsSpki, client.tlsSpki)).not.toBe(0);
     expect(hex(server.session)).toBe(hex(client.session));
   });
 
@@ -56,13 +55,8 @@ describe('two honest ends', () => {
     const ends = await createAtlsEnds();
     using tcp = await createTcpPair();
     const [server] = await Promise.all([ends.server(tcp.server), ends.client(tcp.client)]);
-    const kept = [
-      server.tlsSpki,
-      server.session,
-      ...server.measurements.values(),
-      ...server.verdict.measurements.values(),
-    ];
-    expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([91, 64, 4, 4]);
+    const kept = [server.session, ...server.measurements.values(), ...server.verdict.measurements.values()];
+    expect(kept.map(({ buffer }) => buffer.byteLength)).toEqual([64, 4, 4]);
   });
 
   test('pass on every byte that follows READY, and none of their own', async () => {
@@ -81,6 +75,41 @@ describe('two honest ends', () => {
     await once(server.socket, 'end');
     expect(Buffer.compare(Buffer.concat(received), sent)).toBe(0);
     client.socket.destroy();
+  });
+
+  test.each([
+    { name: 'all of it before the server looks', pieces: [] },
+    { name: 'one byte first', pieces: [1] },
+    { name: 'byte by byte', pieces: Array.from({ length: 40 }, () => 1) },
+    { name: 'two KiB at a time', pieces: Array.from({ length: 40 }, () => 2048) },
+  ])('meet, whatever TLS begins with: $name', async ({ pieces }) => {
+    const ends = await createAtlsEnds();
+    using near = await createTcpPair();
+    using far = await createTcpPair();
+    const client = ends.client(near.client);
+    far.client.pipe(near.server);
+    const first = Buffer.from(((await once(near.server, 'data')) as [Buffer])[0]);
+    near.server.pause();
+    const server = pieces.length === 0 ? undefined : ends.server(far.server);
+    let at = 0;
+    for (const size of pieces) {
+      far.client.write(first.subarray(at, (at += size)));
+      await settle();
+    }
+    far.client.write(first.subarray(at));
+    near.server.pipe(far.client);
+    if (server === undefined) await once(far.server, 'readable');
+    const peers = await Promise.all([client, server ?? ends.server(far.server)]);
+    expect(peers.map(({ kind }) => kind)).toEqual(['attested', 'attested']);
+  });
+
+  test('a client that hangs up before it has said anything', async () => {
+    const ends = await createAtlsEnds();
+    using tcp = await createTcpPair();
+    const server = codeOf(ends.server(tcp.server));
+    tcp.client.end();
+    expect(await server).toBe('atls-truncated');
+    expect(ends.clock.sleeping).toBe(0);
   });
 
   test('leave no timer and no listener behind but the one that keeps errors harmless', async () => {

@@ -123,7 +123,7 @@ class AtlsEnd {
   }
 
   async #attest(secured: Secured, ownSpki: Uint8Array, deadline: Deadline, startMs: number): Promise<Peer> {
-    const { socket, peerSpki } = secured;
+    const { socket } = secured;
     const { trust, clock } = this.#options;
     const { shows, accepts } = this.#formats;
     const session = sessionOf(this.#role, secured, ownSpki, this.#context);
@@ -135,7 +135,7 @@ class AtlsEnd {
     deadline.next('attesting', this.#timers.wholeMs - (clock.monotonicMs() - startMs));
     await driver.run(attest(options, agreed));
     await driver.flush();
-    const known = { tlsSpki: peerSpki, session: agreed.bindings.session };
+    const known = agreed.bindings.session;
     if (trust.trust === 'one-way-show') return unprovenPeer(known);
     if (work.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
     return attestedPeer(work.verdict, known);

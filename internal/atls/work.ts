@@ -57,23 +57,16 @@ export class AttestationWork implements EvidenceWork {
     if (verdict.variant !== validator.variant || !verdict.accepted) {
       throw new AtlsError('atls-internal', `${doing}: the verdict is one about ${verdict.variant}`);
     }
-    this.#verdict = { ...verdict, measurements: compacted(verdict.measurements) };
+    this.#verdict = { ...verdict, measurements: copied(verdict.measurements) };
   }
 }
 
 /**
- * The same values in one buffer of their own. Validators answer views of the evidence, and a verdict lives as long as
- * its connection: 64 KiB of evidence would live with it.
+ * Copies: validators answer views of the evidence, and a verdict lives as long as its connection: 64 KiB of evidence would
+ * live with it. V8 keeps arrays as short as a register without a buffer beside each.
  */
-function compacted(measurements: Verdict['measurements']): Verdict['measurements'] {
-  const sizeBytes = [...measurements.values()].reduce((sum, value) => sum + value.length, 0);
-  const bytes = new Uint8Array(sizeBytes);
-  let at = 0;
-  const copied = [...measurements].map(([register, value]) => {
-    bytes.set(value, at);
-    return [register, bytes.subarray(at, (at += value.length))] as const;
-  });
-  return new Map(copied);
+function copied(measurements: Verdict['measurements']): Verdict['measurements'] {
+  return new Map([...measurements].map(([register, value]) => [register, Uint8Array.from(value)]));
 }
 
 /** A coded refusal is the peer's; anything else is a defect of ours, and refuses as well. */

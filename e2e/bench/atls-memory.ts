@@ -1,0 +1,57 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { agentUnit } from './agent-unit.ts';
+import { compared, type PerKind } from './atls-compared.ts';
+import { ask, createClientEnd, dial, KINDS, type Kind } from './atls-ends.ts';
+import type { ServerOrder } from './atls-memory-server.ts';
+import type { BenchResult } from './result.ts';
+
+const ROUNDS = 5;
+const FIRST_CONNECTIONS = 150;
+const IDLE_CONNECTIONS = 400;
+
+/**
+ * Anonymous memory of a server process per idle connection. The process runs with the flags and the environment of the
+ * agent, which decide what malloc and V8 keep of a handshake.
+ */
+export async function idleMemory(): Promise<BenchResult> {
+  const found: PerKind<number[]> = { mtls: [], atls: [] };
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
+      found[kind].push(await memoryPerConnection(kind));
+    }
+  }
+  return compared('idle memory per connection', found, 1.05, 'KiB');
+}
+
+async function memoryPerConnection(kind: Kind): Promise<number> {
+  const unit = agentUnit();
+  const child = fork(join(import.meta.dirname, 'atls-memory-server.ts'), [kind], {
+    execArgv: ['--expose-gc', ...unit.flags],
+    env: { ...env, ...unit.env },
+  });
+  const [port] = (await once(child, 'message')) as [number];
+  const client = await createClientEnd(kind);
+  await using channels = new AsyncDisposableStack();
+  const open = async (count: number): Promise<number> => {
+    for (let n = 0; n < count; n++) {
+      await ask(channels.use(dial(port, client)));
+      if (n % 20 === 19) await answerTo(child, 'collect'); // idle memory is measured and not a peak of garbage
+    }
+    return answerTo(child, 'measure');
+  };
+  const before = await open(FIRST_CONNECTIONS); // what the first connections cost once is not per connection
+  const after = await open(IDLE_CONNECTIONS);
+  await channels.disposeAsync();
+  child.disconnect();
+  await once(child, 'exit');
+  return (after - before) / IDLE_CONNECTIONS / 1024;
+}
+
+async function answerTo(child: ChildProcess, order: ServerOrder): Promise<number> {
+  child.send(order);
+  const [bytes] = (await once(child, 'message')) as [number];
+  return bytes;
+}
