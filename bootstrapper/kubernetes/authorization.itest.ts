@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { createPrivateKey } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, request, type Server } from 'node:https';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AddressInfo } from 'node:net';
-import { promisify } from 'node:util';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
 import {
@@ -20,7 +19,7 @@ import {
 import { KubeClient, reviewKubelet } from '../../internal/kube/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { findFreePort, TestEtcd, untilServing } from '../../internal/testing/index.ts';
+import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../internal/testing/index.ts';
 import { judge, knock, makePaper, makeToken, type CertificateName } from '../impostor/index.ts';
 import { placeAuthorization } from './authorization.ts';
 import { PATHS } from './settings.ts';
@@ -77,7 +76,9 @@ beforeAll(async () => {
     client: { certFile: join(folder, 'client.crt'), keyFile: join(folder, 'client.key') },
   });
   apiPort = await findFreePort();
-  apiServer = spawn(await extractApiServer(), flags(member.endpoint), { stdio: ['ignore', 'pipe', 'pipe'] });
+  apiServer = spawn(await programOfBundle('kube-apiserver', folder), flags(member.endpoint), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   for (const stream of [apiServer.stdout, apiServer.stderr])
     stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
   await untilReady();
@@ -172,23 +173,6 @@ async function serveMembership(tls: TlsIdentity, callersCaPem: string): Promise<
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return server;
-}
-
-/** The program out of the image of the newest bundle. */
-async function extractApiServer(): Promise<string> {
-  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
-  const { stdout } = await promisify(execFile)('ls', [join(cache, 'bundles')]);
-  const name = stdout.trim().split('\n').at(-1);
-  if (name === undefined || name === '') throw new Error(`no bundle in ${cache}`);
-  const { components } = JSON.parse(await readFile(join(cache, 'bundles', name), 'utf8')) as {
-    components: readonly { readonly name: string; readonly sha256: string }[];
-  };
-  const image = components.find((each) => each.name === 'kube-apiserver');
-  if (image === undefined) throw new Error(`bundle ${name} has no kube-apiserver`);
-  const layers = join(folder, 'layers');
-  const script = `mkdir -p "$2" && cd "$2" && tar -xf "$1" && for layer in $(find . -name '*.tar' -o -name '*.tar.gz'); do tar -xf "$layer" usr/local/bin/kube-apiserver 2>/dev/null && rm "$layer"; done; test -x usr/local/bin/kube-apiserver`;
-  await promisify(execFile)('sh', ['-c', script, 'sh', join(cache, 'blobs/sha256', image.sha256), layers]);
-  return join(layers, 'usr/local/bin/kube-apiserver');
 }
 
 async function clientOf(over: {

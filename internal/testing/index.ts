@@ -27,3 +27,4 @@ export { fakeProgram, FakeWorkshop } from './fake-workshop.ts';
 export { temporaryFolder } from './temporary-folder.ts';
 export { zipArchive } from './zip-archive.ts';
 export { FileServer } from './file-server.ts';
+export { programOfBundle } from './bundle-program.ts';
