@@ -69,31 +69,18 @@ export class ControlPlane {
 
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, kubeadm, marks } = this.#ports;
-    const keys = await readSharedKeys(files, this.#options.etcd);
-    const inputs = keys.digests === undefined ? this.#inputs() : [this.#inputs(), keys.digests];
-    const isWritten = (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined;
-    if (isWritten && (await marks.isSet('control-plane', inputs))) progress.already();
-    else {
-      progress.say('writing the static pods');
-      // Keys may have come since it was written.
-      if (keys.digests !== undefined) await this.#kubelet.writeConfiguration();
-      await kubeadm.initPhase(['control-plane', 'all'], signal);
-    }
-    await this.#kubelet.start(progress, signal);
-    await this.#waitForApi(keys, progress, signal);
-    await marks.set('control-plane', inputs);
+    await this.#runPods(progress, signal, () => this.#kubelet.start(progress, signal));
   }
 
   /**
    * Brings the shared keys that are on disk now (`settleKubernetes`) into force while the control plane runs: what it shows
    * is of the authorities in force, and those static pods start anew that read something only at their start. Resolves
-   * when they run with it and the API server is ready. The kubelet comes first, so that it is not restarted in the middle.
+   * when they run with it and the API server is ready. The kubelet, where it has to be restarted, comes last: not
+   * while it stops and starts static pods.
    */
   async rekey(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    await this.#renewLeaves(progress);
+    await this.#runPods(progress, signal, () => Promise.resolve());
     await this.#kubelet.followClients(progress, signal);
-    await this.start(progress, signal);
   }
 
   /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, labels and taints. */
@@ -115,6 +102,30 @@ export class ControlPlane {
     // It passes every authorizer; nobody needs it once cluster-admins are bound.
     await files.remove(PATHS.superAdminConf);
     await marks.set('settings', this.#inputs());
+  }
+
+  /** @param prepare what is needed between their writing and the wait for them */
+  async #runPods(
+    progress: PhaseProgress,
+    signal: AbortSignal,
+    prepare: () => Promise<unknown>,
+  ): Promise<void> {
+    const { files, kubeadm, marks } = this.#ports;
+    const keys = await readSharedKeys(files, this.#options.etcd);
+    // They may have come after the certificates were made, and what is shown is to be of those in force.
+    if (keys.digests !== undefined) await this.#renewLeaves(progress);
+    const inputs = keys.digests === undefined ? this.#inputs() : [this.#inputs(), keys.digests];
+    const isWritten = (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined;
+    if (isWritten && (await marks.isSet('control-plane', inputs))) progress.already();
+    else {
+      progress.say('writing the static pods');
+      // Keys may have come since it was written.
+      if (keys.digests !== undefined) await this.#kubelet.writeConfiguration();
+      await kubeadm.initPhase(['control-plane', 'all'], signal);
+    }
+    await prepare();
+    await this.#waitForApi(keys, progress, signal);
+    await marks.set('control-plane', inputs);
   }
 
   async #makeCertificates(signal: AbortSignal): Promise<void> {

@@ -16,6 +16,7 @@ import {
   settings,
   silent,
 } from './fake-machine.ts';
+import { CLIENTS } from './material.ts';
 import { PATHS } from './settings.ts';
 import { readSharedKeys, settleKubernetes, STATIC_PODS } from './shared-keys.ts';
 
@@ -76,7 +77,7 @@ describe('the keys that control planes share, replaced', () => {
       await bed.create().rekey(silent, never);
       return bed.phasesRun().slice(before);
     };
-    expect(await phasesOf('believe')).toEqual(['kubelet-start', 'control-plane all']);
+    expect(await phasesOf('believe')).toEqual(['control-plane all', 'kubelet-start']);
     expect(await phasesOf('believe')).toEqual([]);
     expect(await phasesOf('issue')).toEqual(['control-plane all']);
     expect(await phasesOf('refresh')).toEqual([]);
@@ -91,6 +92,21 @@ describe('the keys that control planes share, replaced', () => {
     await bed.clock.advance(1_000);
     await waiting;
     expect(await phasesOf('done')).toEqual([]);
+  });
+
+  test('keys that come after the certificates were made make them anew before anything is started with them', async () => {
+    const bed = createControlPlane();
+    await placeKubelet(bed.files);
+    await placeSharedKeys(bed.files);
+    const controlPlane = bed.create({}, false);
+    await controlPlane.makePki(silent, never);
+    await settleKubernetes(bed.files, await setAt('done'));
+    await runPods(bed.files);
+    await controlPlane.start(silent, never);
+    const scheduler = Buffer.from((await bed.files.read(CLIENTS.scheduler.cert, 65_536)) ?? []).toString(
+      'utf8',
+    );
+    expect(new X509Certificate(scheduler).issuer).toBe('CN=kubernetes clients 2');
   });
 
   test('a control plane that comes later lets kubeadm sign for servers only', async () => {
