@@ -96,18 +96,18 @@ export default {
     ),
     rule(
       'R7-shipped-code-knows-no-test',
-      'internal/testing, *.test.ts and fake-*.ts are for tests only and never shipped.',
+      'internal/testing, joinservice/testing, *.test.ts and fake-*.ts are for tests only and never shipped.',
       {
         path: '^(cli|bootstrapper|joinservice|initproto|internal)/',
-        pathNot: [TEST, '^internal/testing/'],
+        pathNot: [TEST, '^(internal|joinservice)/testing/'],
       },
-      { path: [TEST, '^internal/testing/', '^e2e/'] },
+      { path: [TEST, '^(internal|joinservice)/testing/', '^e2e/'] },
     ),
     rule(
       'R7-stories-see-only-what-is-shipped',
-      'e2e drives built programs: it imports contracts and internal, never the inside of a program.',
+      'e2e drives built programs: it imports contracts, internal and the doubles of their clients, never the inside of one.',
       { path: '^e2e/' },
-      { path: `^(${PROGRAMS})/`, pathNot: `^${CONTRACTS}` },
+      { path: `^(${PROGRAMS})/`, pathNot: [`^${CONTRACTS}`, '^joinservice/testing/'] },
     ),
     rule(
       'imports-resolve',

@@ -30,6 +30,7 @@ test('the unit has no network, no capability, and of the state what it is handed
   expect(text).toMatch(/^User=cluster-signer$/m);
   expect(text).toMatch(/^Group=cluster-joinservice$/m);
   expect(text).toMatch(/^PrivateNetwork=yes$/m);
+  expect(text).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m); // however often it ends
   expect(text).toMatch(/^RestrictAddressFamilies=\nRestrictAddressFamilies=AF_UNIX$/m);
   expect(text).toMatch(/^CapabilityBoundingSet=$/m);
   expect(text).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
-import { JoiningCluster, reprovision } from './joining.ts';
+import { approving, JoiningCluster, reprovision } from './joining.ts';
 import { eventually } from './node-shell.ts';
 import { SlowWire } from './slow-wire.ts';
 import { WrongClock } from './wrong-clock.ts';
@@ -24,18 +24,14 @@ interface WaitingJoin {
 await test('machines join through faults of network and clock', async (story) => {
   await using bench = await createBench();
   const cluster = new JoiningCluster(bench, 'faults');
-  await cluster.machines({ controlPlanes: 1, workers: 4 }, (yaml) =>
-    yaml.replace(/^join:\n(?: .*\n)*/m, 'join:\n  policy: approve\n'),
-  );
+  await cluster.machines({ controlPlanes: 1, workers: 4 }, approving);
   const first = await cluster.address('n1');
   const outside = first.replace(/\.\d+$/, '.1');
   await using wire = await SlowWire.lay(outside, { host: first, port: 9090 });
   await cluster.init();
 
-  const fingerprintOf = (machine: string): Promise<string> =>
-    cluster.run(machine, 'cat', '/var/lib/cluster/machine/fingerprint');
   const requestOf = async (machine: string): Promise<WaitingJoin | undefined> => {
-    const fingerprint = await fingerprintOf(machine);
+    const fingerprint = await cluster.fingerprint(machine);
     const { joins } = await cluster.ask<{ joins: readonly WaitingJoin[] }>('node', 'ls', '--joins');
     return joins.find((each) => each.fingerprint === fingerprint);
   };
@@ -48,14 +44,11 @@ await test('machines join through faults of network and clock', async (story) =>
     );
   const approve = async (machine: string): Promise<void> => {
     await untilWaiting(machine);
-    await cluster.ask('node', 'approve', await fingerprintOf(machine), '--name', machine);
+    await cluster.ask('node', 'approve', await cluster.fingerprint(machine), '--name', machine);
   };
   /** How often the cluster made a member of it. */
   const joinsOf = async (machine: string): Promise<number> => {
-    const { entries } = await cluster.ask<{ entries: { detail: { verdict?: string; name?: string } }[] }>(
-      'audit',
-      'ls',
-    );
+    const entries = await cluster.audit();
     return entries.filter(({ detail }) => detail.verdict === 'joined' && detail.name === machine).length;
   };
   /** Rules of the machine's own firewall, for as long as the work takes. */

@@ -33,11 +33,7 @@ await test('the power of the first machine is cut while three others join', asyn
       await cluster.up();
       await cluster.allReady(MACHINES, 120);
       assert.equal(await cluster.members(), MACHINES.length);
-      const user = '/var/lib/cluster/consensus/users/root';
-      const said = await cluster.sh(
-        'n1',
-        `/opt/cluster/bin/etcdctl --endpoints https://127.0.0.1:2379 --cacert ${user}/ca.crt --cert ${user}/client.crt --key ${user}/client.key member list --write-out json`,
-      );
+      const said = await cluster.etcdctl('n1', 'member', 'list', '--write-out', 'json');
       const { members } = JSON.parse(said) as { members: readonly { name?: string; isLearner?: boolean }[] };
       assert.deepEqual(
         members.map(({ isLearner, name }) => [isLearner === true, (name ?? '') !== '']),

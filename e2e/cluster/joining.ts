@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
-import { request } from 'node:https';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { connect as connectTls } from 'node:tls';
 import type { LocalNode } from '../../internal/machines/index.ts';
+import { parse, stringify } from 'yaml';
 import type { Bench, CliResult } from '../machines/bench.ts';
-import { eventually } from './node-shell.ts';
+import { etcdctlArgv, eventually } from './node-shell.ts';
 
 const READY =
   'jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}';
@@ -36,8 +34,13 @@ export class JoiningCluster {
   ): Promise<void> {
     const flags = ['--control-planes', String(counts.controlPlanes), '--workers', String(counts.workers)];
     await this.#bench.must('mini', 'up', '--nodes-only', '--name', this.name, ...flags);
+    await this.edit(edit);
+  }
+
+  /** The operator's `cluster.yaml` by another hand; in force only when it is applied. */
+  async edit(change: (yaml: string) => string): Promise<void> {
     const path = join(await this.workspace(), 'cluster.yaml');
-    await writeFile(path, edit(await readFile(path, 'utf8')));
+    await writeFile(path, change(await readFile(path, 'utf8')));
   }
 
   /** Init of the first machine; the others join by themselves, and all are Ready. */
@@ -47,16 +50,21 @@ export class JoiningCluster {
 
   /** Init of the first machine alone: the others are let in, or not, by the story. */
   async init(): Promise<void> {
-    const fingerprint = await eventually(
-      'the first machine shows its fingerprint',
-      60,
-      () => this.run('n1', 'cat', '/var/lib/cluster/machine/fingerprint'),
-      (text) => text.startsWith('sha256:'),
-    );
+    const fingerprint = await this.fingerprint('n1');
     const node = `${await this.address('n1')}:9000`;
     const workspace = await this.workspace();
     await this.#bench.must(
       ...['--workspace', workspace, 'init', '--node', node, '--fingerprint', fingerprint],
+    );
+  }
+
+  /** Of the machine's own key, as its console shows it. */
+  fingerprint(machine: string): Promise<string> {
+    return eventually(
+      `${machine} shows its fingerprint`,
+      60,
+      () => this.run(machine, 'cat', '/var/lib/cluster/machine/fingerprint'),
+      (text) => text.startsWith('sha256:'),
     );
   }
 
@@ -78,11 +86,10 @@ export class JoiningCluster {
     return this.#bench.cli('mini', 'exec', '--name', this.name, machine, '--', ...argv);
   }
 
-  /** What a program that must succeed says on a machine. */
-  async run(machine: string, ...argv: readonly string[]): Promise<string> {
-    const { code, stdout, stderr } = await this.try(machine, ...argv);
-    assert.equal(code, 0, `${argv.join(' ')} on ${machine}: ${stderr}`);
-    return stdout.trim();
+  /** What a program that must succeed says on a machine; as fast as it can be had. */
+  async run(machine: string, program: string, ...args: readonly string[]): Promise<string> {
+    const node = await this.#node(machine);
+    return (await node.exec([program, ...args], { signal: this.#bench.signal })).stdout.trim();
   }
 
   sh(machine: string, script: string): Promise<string> {
@@ -125,12 +132,28 @@ export class JoiningCluster {
 
   /** How many members the cluster has on record, as etcd says: never two for one machine. */
   async members(from = 'n1'): Promise<number> {
-    const user = '/var/lib/cluster/consensus/users/root';
-    const got = await this.sh(
-      from,
-      `/opt/cluster/bin/etcdctl --endpoints https://127.0.0.1:2379 --cacert ${user}/ca.crt --cert ${user}/client.crt --key ${user}/client.key get --prefix --keys-only /cluster/nodes/`,
-    );
+    const got = await this.etcdctl(from, 'get', '--prefix', '--keys-only', '/cluster/nodes/');
     return got.split('\n').filter((line) => line.endsWith('/record')).length;
+  }
+
+  /** What etcd's root is told on a machine. */
+  etcdctl(machine: string, ...args: readonly string[]): Promise<string> {
+    return this.run(machine, ...etcdctlArgv('root'), ...args);
+  }
+
+  /** Every decision so far, oldest first. */
+  async audit(): Promise<readonly AuditEntry[]> {
+    return (await this.ask<{ readonly entries: readonly AuditEntry[] }>('audit', 'ls')).entries;
+  }
+
+  /** That machines reach each other and the workstation, and nothing else. */
+  async expectNoWayOut(machines: readonly string[]): Promise<void> {
+    for (const machine of machines)
+      for (const away of ['192.0.2.1/80', '1.1.1.1/443']) {
+        const { code, stderr } = await this.try(machine, 'bash', '-c', `exec 3<>/dev/tcp/${away}`);
+        assert.notEqual(code, 0, `${machine} reaches ${away}`);
+        assert.match(stderr, /No route to host|unreachable/i);
+      }
   }
 
   async #node(machine: string): Promise<LocalNode> {
@@ -143,67 +166,44 @@ export class JoiningCluster {
   }
 }
 
+/** One of `cluster audit ls`. */
+export interface AuditEntry {
+  readonly seq: number;
+  readonly method: string;
+  readonly subject: string;
+  readonly detail: {
+    readonly verdict?: string;
+    readonly code?: string;
+    readonly name?: string;
+    readonly by?: string;
+  };
+}
+
+/** Of `cluster.yaml`, what says who may come in. */
+export interface Admitting {
+  readonly join: { policy: string; inventory: { identity: string; name: string; roles: string[] }[] };
+  readonly attestation: { readonly policy: Record<string, unknown> };
+}
+
+/** An edit of `cluster.yaml` by its meaning. */
+export function admitting(change: (config: Admitting) => void): (yaml: string) => string {
+  return (yaml) => {
+    const config = parse(yaml) as Admitting;
+    change(config);
+    return stringify(config);
+  };
+}
+
+/** Who asks waits for an operator, whoever it is. */
+export const approving = admitting(({ join: joining }) => {
+  joining.policy = 'approve';
+  joining.inventory = [];
+});
+
 /** Appends what `cluster.yaml` says about lifetimes, minutes. */
 export function withLifetimes(minutes: number): (yaml: string) => string {
   return (yaml) =>
     `${yaml}certificates:\n  nodeMinutes: ${minutes}\n  kubeletMinutes: ${minutes}\n  controlPlaneMinutes: ${minutes}\n`;
-}
-
-/** When the certificate that a TLS server shows runs out, ms. */
-export function servedUntil(host: string, port: number): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const socket = connectTls({ host, port, rejectUnauthorized: false, timeout: 5000 }, () => {
-      resolve(Date.parse(socket.getPeerX509Certificate()?.validTo ?? ''));
-      socket.destroy();
-    });
-    socket.once('timeout', () => socket.destroy(new Error(`${host}:${port} says nothing`)));
-    socket.once('error', reject);
-  });
-}
-
-/** Asks an API server over and over; the longest time that it did not answer. */
-export class ApiWatch implements AsyncDisposable {
-  readonly #over = new AbortController();
-  readonly #work: Promise<void>;
-  #lastMs = Date.now();
-  #longestMs = 0;
-
-  constructor(host: string) {
-    this.#work = this.#watch(host);
-  }
-
-  get longestPauseMs(): number {
-    return Math.max(this.#longestMs, Date.now() - this.#lastMs);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#over.abort();
-    await this.#work;
-  }
-
-  async #watch(host: string): Promise<void> {
-    while (!this.#over.signal.aborted) {
-      if (await isReady(host)) {
-        this.#longestMs = Math.max(this.#longestMs, Date.now() - this.#lastMs);
-        this.#lastMs = Date.now();
-      }
-      await delay(250, undefined, { signal: this.#over.signal }).catch(() => undefined);
-    }
-  }
-}
-
-function isReady(host: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const options = { host, port: 6443, path: '/readyz', rejectUnauthorized: false, agent: false };
-    const ask = request({ ...options, timeout: 2000 }, (answer) => {
-      answer.resume();
-      answer.on('end', () => resolve(answer.statusCode === 200));
-      answer.on('error', () => resolve(false));
-    });
-    ask.once('timeout', () => ask.destroy(new Error('timeout')));
-    ask.once('error', () => resolve(false));
-    ask.end();
-  });
 }
 
 /** One line of `cluster join --output json`. */

@@ -9,6 +9,15 @@ import type { Bench } from '../machines/bench.ts';
 import { eventually, machineWithoutCluster, NodeShell } from './node-shell.ts';
 
 const LOOK_MS = 2;
+/** A machine whose power was cut in between boots first. */
+const BACK_MS = 120_000;
+/** Those that are to stay, as units of systemd. */
+const PROGRAMS = {
+  agent: { unit: 'bootstrapper.service', script: 'bootstrapper.mjs' },
+  joinservice: { unit: 'cluster-joinservice.service', script: 'joinservice.mjs' },
+  signer: { unit: 'cluster-signer.service', script: 'signer.mjs' },
+} as const;
+type Program = keyof typeof PROGRAMS;
 
 /** An event as the agent keeps it on its disk. */
 export interface KeptEvent {
@@ -122,31 +131,45 @@ export class MachineUnderFire {
     }
   }
 
-  /** The agent's process, by the host's number; undefined while it has none. */
-  async agentPid(): Promise<number | undefined> {
+  /** A resident program's process, by the host's number; undefined while it has none. */
+  async pidOf(program: Program): Promise<number | undefined> {
+    const { unit, script } = PROGRAMS[program];
     for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
       const cgroup = await readFile(`/proc/${pid}/cgroup`, 'utf8').catch(() => '');
-      if (!cgroup.includes(this.#scope) || !cgroup.includes('bootstrapper.service')) continue;
+      if (!cgroup.includes(this.#scope) || !cgroup.includes(unit)) continue;
       const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-      if (command.includes('bootstrapper.mjs') && (await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '')
+      if (command.includes(script) && (await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '')
         return Number(pid);
     }
     return undefined;
   }
 
   async signalAgent(signal: 'SIGKILL' | 'SIGSTOP' | 'SIGCONT', pid?: number): Promise<number | undefined> {
-    const target = pid ?? (await this.agentPid());
+    const target = pid ?? (await this.pidOf('agent'));
     if (target !== undefined) kill(target, signal);
     return target;
   }
 
   /** Waits until another process is the agent than the one that was killed. */
-  async agentAfter(killed: number | undefined): Promise<number> {
-    for (;;) {
-      const pid = await this.agentPid();
+  agentAfter(killed: number | undefined): Promise<number> {
+    return this.#after('agent', killed);
+  }
+
+  /** `kill -9`, and the process that systemd starts in its place; undefined where it had not begun. */
+  async strike(program: Program): Promise<number | undefined> {
+    const pid = await this.pidOf(program);
+    if (pid === undefined) return undefined;
+    kill(pid, 'SIGKILL');
+    return this.#after(program, pid);
+  }
+
+  async #after(program: Program, killed: number | undefined): Promise<number> {
+    for (const deadline = Date.now() + BACK_MS; Date.now() < deadline;) {
+      const pid = await this.pidOf(program);
       if (pid !== undefined && pid !== killed) return pid;
       await delay(50);
     }
+    throw new Error(`nobody has started the ${program} again within ${BACK_MS / 1000} s`);
   }
 }
 

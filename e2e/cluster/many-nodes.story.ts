@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { env } from 'node:process';
 import { test } from 'node:test';
 import { createBench, type Bench } from '../machines/bench.ts';
+import { JoiningCluster } from './joining.ts';
 import { NodeShell } from './node-shell.ts';
 
 /** One in the quick suite; the long one repeats it, because what races shows in one of many. */
@@ -96,12 +97,7 @@ for (let round = 1; round <= ROUNDS; round++)
 
     await story.test('each proves itself afresh, and none has a way out but to its peers', async () => {
       for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...desk);
-      for (const name of MACHINES) {
-        const exec = ['mini', 'exec', '--name', NAME, name, '--'] as const;
-        const away = await bench.cli(...exec, 'bash', '-c', 'exec 3<>/dev/tcp/192.0.2.1/80');
-        assert.notEqual(away.code, 0);
-        assert.match(away.stderr, /No route to host|unreachable/i);
-      }
+      await new JoiningCluster(bench, NAME).expectNoWayOut(MACHINES);
     });
 
     await story.test('the same command again finds that all is there', async () => {

@@ -33,24 +33,22 @@ export class NodeShell {
     user: 'root' | 'apiserver' | 'curator',
     ...args: readonly string[]
   ): Promise<{ code: number; stdout: string; stderr: string }> {
-    const folder = `${ETCD_USERS}/${user}`;
-    const identity = [
-      '--cacert',
-      `${folder}/ca.crt`,
-      '--cert',
-      `${folder}/client.crt`,
-      '--key',
-      `${folder}/client.key`,
-    ];
-    return this.#bench.cli(
-      ...this.#exec,
-      '/opt/cluster/bin/etcdctl',
-      '--endpoints',
-      'https://127.0.0.1:2379',
-      ...identity,
-      ...args,
-    );
+    return this.#bench.cli(...this.#exec, ...etcdctlArgv(user), ...args);
   }
+}
+
+/** The beginning of an etcdctl command on a control plane. */
+export function etcdctlArgv(user: 'root' | 'apiserver' | 'curator'): readonly [string, ...string[]] {
+  const folder = `${ETCD_USERS}/${user}`;
+  const identity = [
+    '--cacert',
+    `${folder}/ca.crt`,
+    '--cert',
+    `${folder}/client.crt`,
+    '--key',
+    `${folder}/client.key`,
+  ];
+  return ['/opt/cluster/bin/etcdctl', '--endpoints', 'https://127.0.0.1:2379', ...identity];
 }
 
 /** "open", or the error code of a TCP connection. */

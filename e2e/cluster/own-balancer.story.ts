@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
-import { JoiningCluster, servedUntil } from './joining.ts';
+import { servedUntil } from './api-watch.ts';
+import { JoiningCluster } from './joining.ts';
 import { certificateNames } from './node-shell.ts';
 import { CableOnFire } from './wire-fire.ts';
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
-import { ApiWatch, JoiningCluster, servedUntil, withLifetimes } from './joining.ts';
+import { ApiWatch, servedUntil } from './api-watch.ts';
+import { JoiningCluster, withLifetimes } from './joining.ts';
 import { eventually } from './node-shell.ts';
 
 /** Renewed after four minutes; what is not ends what uses it two minutes later. */

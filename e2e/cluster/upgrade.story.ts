@@ -4,7 +4,7 @@ import { appendFile, copyFile, readdir, readFile, writeFile } from 'node:fs/prom
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { createBench, type Bench } from '../machines/bench.ts';
-import { ApiWatch } from './joining.ts';
+import { ApiWatch } from './api-watch.ts';
 import { eventually, NodeShell } from './node-shell.ts';
 
 const NAME = 'upgrade';

@@ -35,12 +35,13 @@ export function keyHardware(privKey: KeyObject): MachineHardware {
   };
 }
 
-/** A machine with a TPM that is really there; its keys are made anew with each of these. */
-export function tpmHardware(tpm: Tpm): MachineHardware {
+/** A machine with a TPM that is really there. `attestationKeySecret`: what makes its attestation key that of an agent. */
+export function tpmHardware(tpm: Tpm, attestationKeySecret?: Secret<Uint8Array>): MachineHardware {
+  const machine = { tpm, ...(attestationKeySecret === undefined ? {} : { attestationKeySecret }) };
   return {
-    issuer: createTpmIssuer({ tpm, pcrs: QUOTED, lockCounter: true }),
-    enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, never)),
-    answer: (challenge, session) => answerChallenge({ tpm }, decodeChallenge(challenge), session, never),
+    issuer: createTpmIssuer({ ...machine, pcrs: QUOTED, lockCounter: true }),
+    enrolment: async () => encodeEnrolmentRequest(await readEnrolmentRequest(machine, never)),
+    answer: (challenge, session) => answerChallenge(machine, decodeChallenge(challenge), session, never),
     lock: (clusterId) =>
       tpm.use(never, async (connection, signal) => {
         const selection = { hash: 'sha256', pcrs: [DEFAULT_LOCK_PCR] } as const;

@@ -1,13 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { decodeEnrolmentRequest, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { ticketKeysStatement } from '../../internal/crypto/index.ts';
-import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import { tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
 import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
-import { TestMachine } from '../testing/index.ts';
+import { endorsedBy, keysInTheNameOf, replaying, TestMachine } from '../testing/index.ts';
 import { TestService, until } from './fake-service.ts';
 
 const never = new AbortController().signal;
@@ -72,19 +69,7 @@ describe('nobody gets what is not theirs', () => {
   });
 
   test('evidence that was shown before', async () => {
-    const real = tpmHardware(strange);
-    const shown: Uint8Array[] = [];
-    const replaying = {
-      ...real,
-      issuer: {
-        variant: 'tpm' as const,
-        issue: async (binding: Uint8Array, signal: AbortSignal) => {
-          shown.push(await real.issuer.issue(binding, signal));
-          return shown[0] ?? new Uint8Array();
-        },
-      },
-    };
-    const d = new TestMachine(replaying);
+    const d = new TestMachine(replaying(tpmHardware(strange)));
     using first = await d.dial(service.endpoint);
     await first.peer;
     using second = await d.dial(service.endpoint);
@@ -105,15 +90,7 @@ describe('nobody gets what is not theirs', () => {
   test('a machine with the AK of its own and the EK of another one', async () => {
     const d = new TestMachine(tpmHardware(strange));
     using session = await d.dial(service.endpoint);
-    const [own, others] = [
-      decodeEnrolmentRequest(await tpmHardware(strange).enrolment()),
-      decodeEnrolmentRequest(await tpmHardware(tpm).enrolment()),
-    ];
-    const mixed = {
-      ...tpmHardware(strange),
-      enrolment: async () => encodeEnrolmentRequest({ ...others, attestationKey: own.attestationKey }),
-      answer: async () => new Uint8Array(32),
-    };
+    const mixed = endorsedBy(tpmHardware(strange), tpmHardware(tpm));
     await expectRefused(() => session.admitted({}, mixed), { code: 'enrol-answer-wrong' });
   });
 
@@ -239,14 +216,7 @@ describe('nobody gets what is not theirs', () => {
   }
 
   test('a kubelet that asks for the certificate of another node: it gets one in its own name, or none', async () => {
-    const client = generateKeyPem();
-    const csr = await createRequest(client, 'system:node:first');
-    const made = {
-      kubeletClientCsr: csr,
-      kubeletServingCsr: csr,
-      sealingPublicKey: pubKeyOf(b.sealingKeyPem),
-    };
-    const keys = { ...made, signature: b.sign(ticketKeysStatement({ nodeId: b.nodeId, ...made })) };
+    const keys = await keysInTheNameOf('first', { machine: b, nodeId: b.nodeId });
     using session = await b.dial(service.endpoint);
     const asked = { key: await session.keyProof(), address: '192.0.2.1', keys };
     const ticket = await session.client.issueRejoinTicket(asked, { signal: never });
@@ -257,7 +227,7 @@ describe('nobody gets what is not theirs', () => {
     // Nor with the key of the other one, which it does not have.
     const { nodes } = await service.curator.listNodes({}, { signal: never });
     const others = nodes.find(({ name }) => name === 'first')?.nodeId ?? '';
-    const foreign = { ...made, signature: b.sign(ticketKeysStatement({ nodeId: others, ...made })) };
+    const foreign = await keysInTheNameOf('first', { machine: b, nodeId: others });
     await expectRefused(
       () => session.client.issueRejoinTicket({ ...asked, keys: foreign }, { signal: never }),
       { code: 'signer-request-invalid' },

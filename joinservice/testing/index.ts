@@ -1,2 +1,3 @@
-/** A machine's end of joining, for tests of this program only. */
-export { TestMachine, type TestHardware, type TestHello } from './test-machine.ts';
+/** A machine's end of joining, which can be told to lie: for tests of this program, and for stories that attack it. */
+export { endorsedBy, keysInTheNameOf, replaying } from './lies.ts';
+export { TestMachine, type TestHardware, type TestHello, type TestSession } from './test-machine.ts';
