@@ -34,6 +34,7 @@ export class RpcChannel<P = unknown> implements Disposable {
       'grpc.initial_reconnect_backoff_ms': 200,
       'grpc.max_reconnect_backoff_ms': 2_000,
       'grpc-node.flow_control_window': FLOW_CONTROL_WINDOW,
+      'grpc.enable_channelz': 0,
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.service_config_disable_resolution': 1,
     });
