@@ -4,7 +4,7 @@ import { request } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { put, type EtcdClient } from '../../internal/etcd/index.ts';
+import { Namespace, put, type EtcdClient } from '../../internal/etcd/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import {
   KEY_PHASES,
@@ -14,6 +14,7 @@ import {
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
 import { generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
   createMemoryLogger,
@@ -26,6 +27,7 @@ import { Consensus } from './consensus.ts';
 import { ETCD_UNIT } from './etcd-unit.ts';
 import { consensusLayout } from './layout.ts';
 import { settleEtcd } from './shared-keys.ts';
+import { holdSlot } from './slot.ts';
 
 const { signal } = new AbortController();
 const clock = new SystemClock();
@@ -182,6 +184,28 @@ test('three members get new authorities one after the other while a client write
   const { entries } = await admin.list('/registry/', { signal });
   expect(entries).toHaveLength(KEY_PHASES.length * nodes.length);
 }, 240_000);
+
+test('who waits for a member that is lost holds nobody up who takes it out', async () => {
+  const { nodes, at } = await createCluster(3);
+  const [one, two, three] = nodes;
+  if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
+  await three.units.kill(ETCD_UNIT);
+  await one.settle(at('believe'));
+  let isDone = false;
+  const waiting = one.consensus
+    .rekey(one.config, () => Promise.resolve(), signal)
+    .then(() => (isDone = true));
+  using admin = await client(two);
+  const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
+  const etcd = new Namespace(admin, CLUSTER_PREFIX);
+  const turn = { nodeId: two.config.nodeId, onPlace: () => undefined, signal };
+  await holdSlot({ etcd, clock, log: createMemoryLogger().log }, turn, async () => {
+    expect(isDone).toBe(false);
+    await admin.members.remove(lost?.id ?? 0n, { signal });
+  });
+  await waiting;
+  expect(one.units.moves).toContain(`restart ${ETCD_UNIT}`);
+}, 60_000);
 
 /** As root, with what is on the node's disk now. */
 async function client(node: TestNode): Promise<EtcdClient> {

@@ -1,4 +1,5 @@
-import { Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import { EtcdError, Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { endpointOf, type ConsensusConfig, type ConsensusPorts } from './consensus-config.ts';
 import { waitUntilServing } from './enter.ts';
@@ -31,29 +32,42 @@ export async function rekey(
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
   const onPlace = (place: number): void =>
     onWait?.(`the turn of this node to take new keys: ${place} before it`, undefined);
-  await holdSlot({ etcd, clock, log }, { nodeId: config.nodeId, onPlace, signal }, async (slot) => {
-    await untilSpared(ports, { config, layout, admin }, slot.signal);
-    const settings = { ...config, origin: await originOf(files, layout) };
-    await runEtcd(ports, { ...config, layout, settings }, slot.signal);
-    await waitUntilServing(ports, admin, config, slot.signal);
-    await work(slot.signal);
-  });
+  const at = { config, layout, admin };
+  for (;;) {
+    try {
+      // Asked before the turn, too: who waits in it would hold up who takes a lost member out.
+      if (await isSpared(ports, at, signal)) {
+        const turn = { nodeId: config.nodeId, onPlace, signal };
+        const isDone = await holdSlot({ etcd, clock, log }, turn, async (slot) => {
+          if (!(await isSpared(ports, at, slot.signal))) return false;
+          const settings = { ...config, origin: await originOf(files, layout) };
+          await runEtcd(ports, { ...config, layout, settings }, slot.signal);
+          await waitUntilServing(ports, admin, config, slot.signal);
+          await work(slot.signal);
+          return true;
+        });
+        if (isDone) return;
+      }
+    } catch (error) {
+      // Others are started anew, too, and then there is no leader for a moment.
+      if (isAbort(error, signal) || !(error instanceof EtcdError && error.retryable)) throw error;
+      onWait?.('etcd', error);
+    }
+    await clock.sleep(POLL_MS, signal);
+  }
 }
 
-/** Until etcd can do without this member for the seconds of a new start, as far as it ever can. */
-async function untilSpared(
+/** Whether etcd can do without this member for the seconds of a new start, as far as it ever can. */
+async function isSpared(
   ports: ConsensusPorts,
   at: { readonly config: ConsensusConfig; readonly layout: ConsensusLayout; readonly admin: EtcdClient },
   signal: AbortSignal,
-): Promise<void> {
-  for (;;) {
-    const voters = await at.admin.members.list({ signal, timeoutMs: LIST_MS });
-    const others = votersBut(at.config.nodeId, voters);
-    const answering = await countAnswering(ports, at.layout, others, signal);
-    if (canSpare({ others: others.length, answering })) return;
-    ports.onWait?.(`${others.length - answering} of ${others.length} other members of etcd`, undefined);
-    await ports.clock.sleep(POLL_MS, signal);
-  }
+): Promise<boolean> {
+  const others = votersBut(at.config.nodeId, await at.admin.members.list({ signal, timeoutMs: LIST_MS }));
+  const answering = await countAnswering(ports, at.layout, others, signal);
+  if (canSpare({ others: others.length, answering })) return true;
+  ports.onWait?.(`${others.length - answering} of ${others.length} other members of etcd`, undefined);
+  return false;
 }
 
 function votersBut(nodeId: string, members: readonly Member[]): readonly Member[] {
