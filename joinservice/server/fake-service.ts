@@ -1,3 +1,4 @@
+import { afterAll, beforeAll, expect } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -38,6 +39,16 @@ const never = new AbortController().signal;
 const clock = new SystemClock();
 
 export const mutation = () => ({ mutation: { idempotencyKey: crypto.randomUUID() } });
+
+/** What an error of this code looks like to `expect`. */
+export const coded = (code: string): unknown => expect.objectContaining({ code });
+
+/** One for all tests of a file, which ends with them. */
+export function serviceOfTheseTests(onStarted: (service: TestService) => void): void {
+  const ending = new AsyncDisposableStack();
+  beforeAll(async () => onStarted(ending.use(await TestService.start())), 60_000);
+  afterAll(() => ending.disposeAsync(), 30_000);
+}
 
 /** Asks until there is an answer. */
 export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {

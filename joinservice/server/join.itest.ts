@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { unseal } from '../../internal/crypto/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
@@ -10,17 +10,12 @@ import { NodeState } from '../curatorproto/gen/curator_pb.js';
 import type { Fact } from '../joinproto/gen/join_pb.js';
 import { CONTROL_PLANE_KEYS } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
-import { mutation, TestService, until } from './fake-service.ts';
+import { coded, mutation, serviceOfTheseTests, until, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
-const coded = (code: string): unknown => expect.objectContaining({ code });
 
 let service: TestService;
-beforeAll(async () => {
-  service = await TestService.start();
-}, 60_000);
-
-afterAll(() => service[Symbol.asyncDispose](), 30_000);
+serviceOfTheseTests((started) => (service = started));
 
 describe('a machine with a TPM, real attested TLS, real etcd, a real signer', () => {
   test('waits for approval, is named by the inventory, and becomes a member', async () => {

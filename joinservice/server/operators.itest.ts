@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, describe } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { generateEd25519Key, kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
@@ -11,17 +11,12 @@ import {
 } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Admission, type AuditHead } from '../curatorproto/gen/admission_pb.js';
-import { mutation, TestService } from './fake-service.ts';
+import { coded, mutation, serviceOfTheseTests, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
-const coded = (code: string): unknown => expect.objectContaining({ code });
 
 let service: TestService;
-beforeAll(async () => {
-  service = await TestService.start();
-}, 60_000);
-
-afterAll(() => service[Symbol.asyncDispose](), 30_000);
+serviceOfTheseTests((started) => (service = started));
 
 describe('operators, asked over the wire', () => {
   test('add one of them with a certificate for their own key, and never lose the last owner', async () => {

@@ -1,22 +1,17 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import { tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
 import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
 import { endorsedBy, keysInTheNameOf, replaying, TestMachine } from '../testing/index.ts';
-import { TestService, until } from './fake-service.ts';
+import { coded, serviceOfTheseTests, until, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
 const clock = new SystemClock();
-const coded = (code: string): unknown => expect.objectContaining({ code });
 
 let service: TestService;
-beforeAll(async () => {
-  service = await TestService.start();
-}, 60_000);
-
-afterAll(() => service[Symbol.asyncDispose](), 30_000);
+serviceOfTheseTests((started) => (service = started));
 
 describe('nobody gets what is not theirs', () => {
   let strange: Tpm;
