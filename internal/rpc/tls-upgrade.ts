@@ -1,7 +1,9 @@
 import { createHash, type X509Certificate } from 'node:crypto';
+import { once } from 'node:events';
 import { constants } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { connect, createSecureContext, TLSSocket } from 'node:tls';
+import { TimeoutError, withTimeout } from '../cleanup/index.ts';
 import { SystemClock } from '../clock/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { RpcError } from './errors.ts';
@@ -29,17 +31,24 @@ export interface TlsUpgradeOptions<P> {
 /** TLS 1.3, both ends with a certificate, no resumption: the server's side. */
 export function tlsServerUpgrade<P>(options: TlsUpgradeOptions<P>): Upgrade<P> {
   const secureContext = contextOf(options.identity);
-  return (socket, signal) =>
-    handshake(socket, signal, options.accept, () => {
+  return async (socket, signal) => {
+    await firstBytes(socket, signal);
+    return handshake(socket, signal, options.accept, () => {
       const secured = new TLSSocket(socket, {
         isServer: true,
         secureContext,
         requestCert: true,
         rejectUnauthorized: false,
-        ALPNProtocols: [ALPN],
+        ALPNCallback: chosenProtocol,
       });
       return { secured, ready: 'secure' };
     });
+  };
+}
+
+/** A function for all sockets: of a list Node keeps a copy with each. Undefined refuses with TLS's own alert. */
+function chosenProtocol({ protocols }: { readonly protocols: readonly string[] }): string | undefined {
+  return protocols.find((protocol) => protocol === ALPN);
 }
 
 /** The client's side. */
@@ -67,6 +76,27 @@ function contextOf(identity: TlsIdentity): ReturnType<typeof createSecureContext
     maxVersion: 'TLSv1.3',
     secureOptions: constants.SSL_OP_NO_TICKET,
   });
+}
+
+/**
+ * A server's TLS begins when its client has spoken: a mute stranger costs a socket and no TLS. And Node's TLS keeps a receive
+ * buffer for as long as the connection lives, of 64 KiB when it reads first, of what is there when it begins otherwise.
+ */
+async function firstBytes(socket: Socket, signal: AbortSignal): Promise<void> {
+  const options = { what: 'securing the connection', ms: HANDSHAKE_MS, clock: new SystemClock(), signal };
+  try {
+    if (socket.readableLength === 0)
+      await withTimeout(options, (child) => once(socket, 'readable', { signal: child }));
+  } catch (error) {
+    signal.throwIfAborted();
+    const isLate = error instanceof TimeoutError;
+    throw new RpcError(isLate ? 'rpc-timeout' : 'rpc-unreachable', 'securing the connection', {
+      cause: error,
+    });
+  }
+  // The end of a stream is announced in the same way.
+  if (socket.readableLength === 0)
+    throw new RpcError('rpc-unreachable', 'securing the connection: the peer closed it');
 }
 
 function handshake<P>(
