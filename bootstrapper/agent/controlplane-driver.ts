@@ -220,11 +220,12 @@ export class MachineControlPlane implements ControlPlaneDriver {
     const membership = this.#options.membership();
     const config = this.#memberConfig();
     if (membership === undefined || config === undefined) return;
+    // An agent that starts in the middle would put back what is in it.
+    await files.remove(PLACES.rotation);
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
     this.#running.drop();
     await this.#consensusPort().leave(config, signal);
-    await files.remove(PLACES.rotation);
     await files.remove(PLACES.ca);
   }
 

@@ -22,6 +22,7 @@ import {
   isKubeletClientOf,
   Kubelet,
   placeKubeletClientsCa,
+  REPLACED,
   restartKubeletServing,
   type ControlPlanePorts,
   type EtcdClientFiles,
@@ -116,6 +117,8 @@ export async function readFirstKeys(files: FilePort): Promise<RotatingPairs> {
       throw new NodeKeysError('keys-not-handed', `reading ${path}: it is not there`, { details: { path } });
     return Buffer.from(bytes).toString('utf8');
   };
+  if ((await files.stat(REPLACED.issuerCert)) !== undefined)
+    throw new NodeKeysError('keys-not-handed', 'making new keys: this node has lost those in force');
   const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
   for (const name of ROTATING_KEYS) {
     const [publicName, privateName] = FIRST_NAMES[name];

@@ -150,6 +150,19 @@ describe('a control plane', () => {
     expect((await node.store.loadSet())?.phase).toBe('hand');
   });
 
+  test('that lost its keys gets them again as they are in force', async () => {
+    {
+      await using _life = node.live();
+      await node.tell('issue');
+      await rest();
+    }
+    await node.files.remove(PLACES.rotation);
+    node.did.length = 0;
+    await using _next = node.live();
+    await rest();
+    expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
+  });
+
   test('has a phase on disk before anything is done for it, and does it again after a failure', async () => {
     node.failing = 'enforce believe';
     await using _life = node.live();

@@ -6,7 +6,6 @@ import {
   isFrom,
   publicsOf,
   ROTATING_KEYS,
-  stageText,
   type KeyPhase,
   type KeySet,
   type KeyStage,
@@ -74,14 +73,13 @@ export function keysWorker(options: KeysWorkerOptions): Runnable {
 }
 
 async function follow(options: KeysWorkerOptions, scope: Scope): Promise<void> {
-  const { reads, store } = options;
+  const { reads } = options;
   scope.healthy();
   using changes = combine({ told: reads.clusterKeys, roles: reads.localRoles }).watch();
   for (;;) {
     scope.waiting('keys to be replaced');
     const now = await changes.next(scope.signal);
-    if (now.told === undefined || now.told === '' || now.told === stageText(await store.loadStage()))
-      continue;
+    if (now.told === undefined || now.told === '') continue;
     for (;;) {
       const plan = await planNow(options, scope);
       if (plan.kind === 'rest') break;
@@ -127,8 +125,9 @@ async function carryOut(options: KeysWorkerOptions, { plan, made }: Step, scope:
   if (plan.kind === 'fetch') {
     scope.waiting('the new keys, from another control plane');
     const set = await driver.fetch(made, scope.signal);
-    // Nothing is believed of them before this node enforces a phase.
-    await store.saveSet({ ...set, phase: 'hand' });
+    const { generation, phase } = await store.loadStage();
+    // Nothing is believed of them before this node enforces a phase; unless it has, and lost them.
+    await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'hand' });
     scope.log.info('this control plane has the new keys', { generation: made.generation });
     return;
   }

@@ -36,6 +36,11 @@ const cases: readonly { name: string; given: KeysInputs; want: unknown }[] = [
     want: { kind: 'fetch' },
   },
   {
+    name: 'a control plane that lost them gets them again, also when all is done',
+    given: { ...controlPlane, reached: { generation: 2, phase: 'believe' }, hasKeys: false },
+    want: { kind: 'fetch' },
+  },
+  {
     name: 'a control plane brings a phase into force',
     given: controlPlane,
     want: { kind: 'enforce', phase: 'believe' },

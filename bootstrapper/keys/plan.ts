@@ -25,8 +25,9 @@ export type KeysPlan =
 export function planKeys({ told, reached, isControlPlane, hasKeys }: KeysInputs): KeysPlan {
   if (told === undefined || told.phase === 'asked') return { kind: 'rest' };
   const { generation, phase } = told;
+  // Whatever it has finished: its signer would sign with keys that nobody believes.
+  if (isControlPlane === true && !hasKeys) return { kind: 'fetch' };
   if (hasReached(reached, { generation, phase })) return { kind: 'rest' };
   if (isControlPlane === undefined) return { kind: 'wait', why: 'the roles of this node' };
-  if (!isControlPlane) return { kind: 'follow', phase };
-  return hasKeys ? { kind: 'enforce', phase } : { kind: 'fetch' };
+  return { kind: isControlPlane ? 'enforce' : 'follow', phase };
 }
