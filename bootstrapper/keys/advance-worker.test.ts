@@ -89,7 +89,7 @@ const pass = async (): Promise<void> => {
 
 /** Keys are made outside of the fake clock. */
 async function until(generation: number, phase: KeysRecord['phase']): Promise<void> {
-  for (let passes = 0; passes < 50; passes++) {
+  for (let passes = 0; passes < 2_000; passes++) {
     const now = await onRecord();
     if (now.generation === generation && now.phase === phase) return;
     await pass();
