@@ -58,6 +58,11 @@ export interface WatchOptions {
   readonly signal: AbortSignal;
   /** What has been seen already; without it everything is listed first. */
   readonly afterRevision?: bigint;
+  /**
+   * To be told now and then how far the watch is, also while nothing changes: after a break it then goes on where it was.
+   * Without it a watch that nothing has happened to for long may have to list everything anew, and costs nothing.
+   */
+  readonly withProgress?: true;
 }
 
 /**

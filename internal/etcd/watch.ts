@@ -31,7 +31,7 @@ export async function* watchPrefix(
         yield { kind: 'relist', revision, entries };
         after = revision;
       }
-      for await (const event of follow(channel, prefix, { after, signal: options.signal })) {
+      for await (const event of follow(channel, prefix, { ...options, after })) {
         pauseMs = FIRST_PAUSE_MS;
         if (event.revision > after) after = event.revision;
         if (event.kind === 'progress' || event.changes.length > 0) yield event;
@@ -61,13 +61,18 @@ type Followed = Extract<WatchEvent, { kind: 'changes' | 'progress' }>;
 async function* follow(
   channel: RpcChannel,
   prefix: string,
-  from: { readonly after: bigint; readonly signal: AbortSignal },
+  from: WatchOptions & { readonly after: bigint },
 ): AsyncGenerator<Followed> {
   const left = Promise.withResolvers<void>();
   const request = {
     requestUnion: {
       case: 'createRequest' as const,
-      value: { ...prefixRange(prefix), startRevision: from.after + 1n, progressNotify: true, fragment: true },
+      value: {
+        ...prefixRange(prefix),
+        startRevision: from.after + 1n,
+        progressNotify: from.withProgress === true,
+        fragment: true,
+      },
     },
   };
   async function* requests() {

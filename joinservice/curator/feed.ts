@@ -63,7 +63,7 @@ export class NodeFeed {
   /** Follows etcd until the signal fires. */
   async run(signal: AbortSignal): Promise<void> {
     try {
-      for await (const event of this.#etcd.watch(NODES_PREFIX, { signal })) {
+      for await (const event of this.#etcd.watch(NODES_PREFIX, { signal, withProgress: true })) {
         if (event.kind === 'relist') this.#relist(event.entries, event.revision);
         else if (event.kind === 'changes') this.#apply(event.changes, event.revision);
         else if (event.kind === 'progress') this.#revision = event.revision;

@@ -55,9 +55,12 @@ export class Memberships {
     }
   }
 
-  /** Follows the records of operators until the signal fires. Any change of one ends its calls: it is admitted anew. */
+  /**
+   * Follows the records of operators until the signal fires. Any change of one ends its calls: it is admitted anew. With
+   * progress, because a list does not tell whether a record that is there has changed.
+   */
   async run(signal: AbortSignal): Promise<void> {
-    for await (const event of this.#etcd.watch(OPERATORS_PREFIX, { signal })) {
+    for await (const event of this.#etcd.watch(OPERATORS_PREFIX, { signal, withProgress: true })) {
       if (event.kind === 'relist') {
         const there = new Set(event.entries.map(({ key }) => key));
         for (const [key, calls] of this.#operators) if (!there.has(key)) end(calls, key);
