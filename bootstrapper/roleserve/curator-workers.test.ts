@@ -134,7 +134,8 @@ describe('the statuspush worker', () => {
     const clock = new FakeClock();
     const facts = {
       agentVersion: '0.1.0',
-      bootId: () => Promise.resolve('boot'),
+      boots: 1,
+      bootId: () => Promise.resolve(`boot ${facts.boots}`),
       tree: () => [],
       certificates: () => Promise.resolve([]),
       holdsKeys: () => Promise.resolve(false),
@@ -143,6 +144,7 @@ describe('the statuspush worker', () => {
       values,
       curator,
       clock,
+      facts,
       worker: statusPushWorker({ reads: values, curators: curator, clock, facts }),
     };
   }
@@ -246,6 +248,18 @@ describe('the statuspush worker', () => {
     expect(first).toBe(1);
     expect(curator.beats).toBeGreaterThanOrEqual(6);
     expect(curator.beats).toBeLessThanOrEqual(8);
+  });
+
+  test('looks at itself with each beat: what nobody announces is pushed with the next one', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    values.clusterMembership.set(membership);
+    await settle();
+    await clock.advance(10_000);
+    facts.boots++;
+    expect(curator.statuses).toMatchObject([{ bootId: 'boot 1' }]);
+    await clock.advance(5_000);
+    expect(curator.statuses).toMatchObject([{ bootId: 'boot 1' }, { bootId: 'boot 2' }]);
   });
 
   test('leaves a curator that takes beats and answers none, while its lease still runs', async () => {

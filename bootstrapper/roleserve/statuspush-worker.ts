@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { childSignal, withTimeout } from '../../internal/cleanup/index.ts';
-import { combine, map, type Readable, type Watcher } from '../../internal/event/index.ts';
+import { TimeoutError } from '../../internal/cleanup/index.ts';
+import { combine, EventValue, map, type Readable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -11,8 +11,6 @@ import { CuratorAnnouncement } from './curator-announcement.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
 import type { KubernetesStatus, LocalControlPlane, RoleSet } from './values.ts';
 
-/** How often the node looks at itself. What did not change is not pushed. */
-const LOOK_MS = 5_000;
 const PUSH_MS = 10_000;
 /** The curator's first answer brings the interval; until then a short one does no harm. */
 const FIRST_BEAT_MS = 1_000;
@@ -44,7 +42,10 @@ export interface StatusFacts {
   holdsKeys(): Promise<boolean>;
 }
 
-/** Tells the cluster how this node is: the whole status whenever it changed, and a heartbeat in between. */
+/**
+ * Tells the cluster how this node is: a heartbeat, and the whole status whenever it changed. What others wait for is told
+ * at once; for the rest the node looks at itself with each beat, so that an idle machine wakes up once for both.
+ */
 export function statusPushWorker(options: StatusPushOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
@@ -86,25 +87,24 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   };
   await push();
   at.onPushed();
+  const beats = new EventValue<number>();
+  beats.set(0);
   const looking = async (): Promise<never> => {
     const { localControlPlane: plane, kubernetesStatus: kubernetes, localKeys: keys } = reads;
-    using changes = combine({ plane, kubernetes, keys }).watch();
+    using changes = combine({ plane, kubernetes, keys, beats }).watch();
     await changes.next(signal);
     for (;;) {
-      await changeOrLook(changes, clock, signal);
+      await changes.next(signal);
       await push();
     }
   };
   const beating = async (): Promise<never> => {
-    let intervalMs = FIRST_BEAT_MS;
-    const beats = beatOn(() => intervalMs, clock, signal);
-    const answers = client.heartbeat(beats, { signal })[Symbol.asyncIterator]();
-    const next = (): ReturnType<typeof answers.next> =>
-      withTimeout({ what: `beating to ${endpoint}`, ms: intervalMs + ANSWER_MS, clock, signal }, () =>
-        answers.next(),
-      );
-    for (let answer = await next(); answer.done !== true; answer = await next())
-      intervalMs = Number(answer.value.intervalMs);
+    const pulse: Pulse = { count: 0, intervalMs: FIRST_BEAT_MS, unansweredSinceMs: undefined };
+    const sent = beatOn(pulse, { endpoint, clock, signal, onBeat: () => beats.set(pulse.count) });
+    for await (const { intervalMs } of client.heartbeat(sent, { signal })) {
+      pulse.intervalMs = Number(intervalMs);
+      pulse.unansweredSinceMs = undefined;
+    }
     throw new Error(`the heartbeat stream to ${endpoint} ended`);
   };
   await Promise.race([looking(), beating()]);
@@ -117,23 +117,35 @@ interface Serving {
   readonly signal: AbortSignal;
 }
 
-/** What others wait for is told at once; the rest at the next look. */
-async function changeOrLook(changes: Watcher<unknown>, clock: Clock, signal: AbortSignal): Promise<void> {
-  using child = childSignal(signal);
-  const waits = [changes.next(child.signal), clock.sleep(LOOK_MS, child.signal)];
-  try {
-    await Promise.race(waits);
-  } finally {
-    child.abort(new Error('looked'));
-    await Promise.allSettled(waits);
-  }
+interface Pulse {
+  count: number;
+  intervalMs: number;
+  /** When the first of those beats was sent that have no answer yet. */
+  unansweredSinceMs: number | undefined;
 }
 
-/** The first beat at once, then one per interval that the curator asked for. */
-async function* beatOn(intervalMs: () => number, clock: Clock, signal: AbortSignal): AsyncGenerator<object> {
+/**
+ * The first beat at once, then one per interval that the curator asked for. Throws instead of the next beat when one has
+ * been without an answer for too long.
+ */
+async function* beatOn(
+  pulse: Pulse,
+  at: {
+    readonly endpoint: string;
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+    readonly onBeat: () => void;
+  },
+): AsyncGenerator<object> {
+  const { endpoint, clock, signal } = at;
   for (;;) {
+    pulse.unansweredSinceMs ??= clock.monotonicMs();
     yield {};
-    await clock.sleep(intervalMs(), signal);
+    await clock.sleep(pulse.intervalMs, signal);
+    if (clock.monotonicMs() - (pulse.unansweredSinceMs ?? Infinity) >= ANSWER_MS)
+      throw new TimeoutError(`beating to ${endpoint}: no answer within ${ANSWER_MS} ms`);
+    pulse.count++;
+    at.onBeat();
   }
 }
 
