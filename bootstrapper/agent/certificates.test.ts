@@ -46,6 +46,27 @@ describe('createCertificateLister()', () => {
     expect(await list()).toHaveLength(2);
   });
 
+  test('reads again only what was written, and forgets what is gone', async () => {
+    const clock = new FakeClock();
+    const list = createCertificateLister(files, clock);
+    await files.writeAtomic(`${PATHS.pki}/front.crt`, certPem);
+    await list();
+    const read: string[] = [];
+    const reading = files.read.bind(files);
+    files.read = (path, maxBytes) => (read.push(path), reading(path, maxBytes));
+    await clock.advance(60_000);
+    expect(await list()).toHaveLength(2);
+    expect(read).toEqual([]);
+    await files.writeAtomic(`${PATHS.pki}/front.crt`, 'nothing');
+    await clock.advance(60_000);
+    expect((await list()).map(({ name }) => name)).toEqual([`${PATHS.pki}/apiserver.crt`]);
+    expect(read).toEqual([`${PATHS.pki}/front.crt`]);
+    await files.remove(`${PATHS.pki}/apiserver.crt`);
+    await clock.advance(60_000);
+    expect(await list()).toEqual([]);
+    expect(read).toHaveLength(1);
+  });
+
   test('tries again at once where it could not read', async () => {
     const list = createCertificateLister(files, new FakeClock());
     const read = files.list.bind(files);

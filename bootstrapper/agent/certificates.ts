@@ -3,11 +3,12 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { consensusLayout, ETCD_USERS } from '../consensus/index.ts';
 import { CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
+import { KeptReadings } from './kept-readings.ts';
 import { PLACES } from './places.ts';
 
 const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf'];
-/** How long a listing holds: dates of certificates are no news, and reading them all is most of what an idle agent does. */
+/** How long a listing holds: dates of certificates are no news. */
 const FRESH_MS = 60_000;
 const consensus = consensusLayout(PLACES.state);
 const FOLDERS = [
@@ -27,16 +28,25 @@ export interface CertificateExpiry {
   readonly notAfterMs: number;
 }
 
-/** Lists the certificates again when the last listing is a minute old. */
+/**
+ * Lists the certificates again when the last listing is a minute old; of those that were not written since it tells what
+ * they said then, because reading and parsing them all is dear for an agent that idles.
+ */
 export function createCertificateLister(
   files: FilePort,
   clock: Pick<Clock, 'monotonicMs'>,
 ): () => Promise<readonly CertificateExpiry[]> {
+  const folders = new KeptReadings<readonly string[]>(files);
+  const certificates = new KeptReadings<readonly CertificateExpiry[]>(files);
+  const look: Look = {
+    namesIn: async (folder) => (await folders.of(folder, () => files.list(folder))) ?? [],
+    expiryOf: async (path, read) => (await certificates.of(path, read)) ?? [],
+  };
   let last: { readonly atMs: number; readonly listed: Promise<readonly CertificateExpiry[]> } | undefined;
   return () => {
     const nowMs = clock.monotonicMs();
     if (last !== undefined && nowMs - last.atMs < FRESH_MS) return last.listed;
-    const listed = listCertificates(files);
+    const listed = listWith(files, look);
     last = { atMs: nowMs, listed };
     listed.catch(() => (last = undefined)); // the caller is told; the next one tries again
     return listed;
@@ -44,20 +54,32 @@ export function createCertificateLister(
 }
 
 /** Every certificate that this node works with, and how long each lasts. What can't be read is left out. */
-export async function listCertificates(files: FilePort): Promise<readonly CertificateExpiry[]> {
+export function listCertificates(files: FilePort): Promise<readonly CertificateExpiry[]> {
+  return listWith(files, { namesIn: (folder) => files.list(folder), expiryOf: (_, read) => read() });
+}
+
+interface Look {
+  namesIn(folder: string): Promise<readonly string[]>;
+  expiryOf(
+    path: string,
+    read: () => Promise<readonly CertificateExpiry[]>,
+  ): Promise<readonly CertificateExpiry[]>;
+}
+
+async function listWith(files: FilePort, look: Look): Promise<readonly CertificateExpiry[]> {
+  const expiry = (path: string, pemFrom: (text: string) => string): Promise<readonly CertificateExpiry[]> =>
+    look.expiryOf(path, () => readExpiry(files, path, pemFrom));
   const found = await Promise.all([
     ...FOLDERS.map(async (folder) => {
-      const names = (await files.list(folder)).filter((name) => name.endsWith('.crt'));
-      return (
-        await Promise.all(names.map((name) => expiryOf(files, `${folder}/${name}`, (text) => text)))
-      ).flat();
+      const names = (await look.namesIn(folder)).filter((name) => name.endsWith('.crt'));
+      return (await Promise.all(names.map((name) => expiry(`${folder}/${name}`, (text) => text)))).flat();
     }),
-    ...KUBECONFIGS.map((name) => expiryOf(files, `/etc/kubernetes/${name}`, embeddedCertificate)),
+    ...KUBECONFIGS.map((name) => expiry(`/etc/kubernetes/${name}`, embeddedCertificate)),
   ]);
   return found.flat();
 }
 
-async function expiryOf(
+async function readExpiry(
   files: FilePort,
   path: string,
   pemFrom: (text: string) => string,

@@ -23,6 +23,8 @@ interface MemoryFolder {
 /** A disk in memory that behaves as `DiskFiles` does; one test suite proves it of both. */
 export class MemoryFiles implements FilePort, AppendPort {
   readonly #entries = new Map<string, MemoryFile | MemoryFolder>([['/', folder(0o755)]]);
+  /** Each change is a millisecond after the one before. */
+  #changes = 0;
 
   async read(path: string, maxBytes: number): Promise<Uint8Array | undefined> {
     const found = this.#entries.get(resolve(path));
@@ -37,7 +39,7 @@ export class MemoryFiles implements FilePort, AppendPort {
   async writeAtomic(path: string, data: Uint8Array | string, options: WriteOptions = {}): Promise<void> {
     this.#assertFolder(`writing ${path}`, dirname(resolve(path)));
     if (this.#entries.get(resolve(path))?.kind === 'directory') throw failure(`writing ${path}`, 'EISDIR');
-    this.#entries.set(resolve(path), file(data, options.mode));
+    this.#put(resolve(path), file(data, options.mode));
   }
 
   async createExclusive(
@@ -47,7 +49,7 @@ export class MemoryFiles implements FilePort, AppendPort {
   ): Promise<boolean> {
     this.#assertFolder(`creating ${path}`, dirname(resolve(path)));
     if (this.#entries.has(resolve(path))) return false;
-    this.#entries.set(resolve(path), file(data, options.mode));
+    this.#put(resolve(path), file(data, options.mode));
     return true;
   }
 
@@ -65,12 +67,13 @@ export class MemoryFiles implements FilePort, AppendPort {
     for (let depth = 1; depth <= parts.length; depth++) {
       const at = `/${parts.slice(0, depth).join('/')}`;
       if (this.#entries.get(at)?.kind === 'file') throw failure(`creating folder ${path}`, 'ENOTDIR');
-      if (!this.#entries.has(at)) this.#entries.set(at, folder(mode));
+      if (!this.#entries.has(at)) this.#put(at, folder(mode));
     }
   }
 
   async remove(path: string): Promise<void> {
     for (const each of this.#below(path)) this.#entries.delete(each);
+    this.#touch(dirname(resolve(path)));
   }
 
   async rename(from: string, to: string): Promise<void> {
@@ -87,6 +90,7 @@ export class MemoryFiles implements FilePort, AppendPort {
       this.#entries.delete(each);
       if (entry !== undefined) this.#entries.set(resolve(to) + each.slice(resolve(from).length), entry);
     }
+    for (const each of [from, to]) this.#touch(dirname(resolve(each)));
   }
 
   async list(path: string): Promise<readonly string[]> {
@@ -104,6 +108,16 @@ export class MemoryFiles implements FilePort, AppendPort {
     if (found === undefined) return undefined;
     const { kind, mode, modifiedMs } = found;
     return { kind, mode, modifiedMs, sizeBytes: found.kind === 'file' ? found.bytes.length : 0 };
+  }
+
+  #put(path: string, entry: MemoryFile | MemoryFolder): void {
+    this.#entries.set(path, { ...entry, modifiedMs: ++this.#changes });
+    this.#touch(dirname(path));
+  }
+
+  #touch(path: string): void {
+    const found = this.#entries.get(path);
+    if (found?.kind === 'directory') this.#entries.set(path, { ...found, modifiedMs: ++this.#changes });
   }
 
   /** The path and everything below it. */
