@@ -28,7 +28,6 @@ export class RpcChannel<P = unknown> implements Disposable {
     const keepaliveMs = options.keepaliveMs ?? KEEPALIVE_MS;
     this.grpc = new GrpcClient(options.endpoint, this.#credentials, {
       'grpc.enable_http_proxy': 0,
-      'grpc.use_local_subchannel_pool': 1,
       'grpc.keepalive_time_ms': keepaliveMs,
       'grpc.keepalive_timeout_ms': keepaliveMs,
       'grpc.initial_reconnect_backoff_ms': 200,
