@@ -59,7 +59,10 @@ export async function placeClientAuthorities(files: FilePort, ticket: OpenedTick
 }
 
 /** Only with a role that needs them: they are every control plane's, and what the others have is the truth. */
-export async function placeControlPlaneKeys(files: FilePort, ticket: OpenedTicket): Promise<void> {
+export async function placeControlPlaneKeys(
+  files: FilePort,
+  ticket: Pick<OpenedTicket, 'controlPlaneKeys'>,
+): Promise<void> {
   if (ticket.controlPlaneKeys === undefined) return;
   for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
     const text = ticket.controlPlaneKeys.get(name);
