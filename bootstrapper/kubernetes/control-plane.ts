@@ -10,7 +10,7 @@ import { REPLACED } from './material.ts';
 import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
-import { stalePods } from './static-pods.ts';
+import { ApiServerDrain, lookAtPods } from './static-pods.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
 
@@ -205,11 +205,13 @@ export class ControlPlane {
       caPem: Buffer.from(ca ?? []).toString('utf8'),
       signal,
     };
+    const drain = new ApiServerDrain(this.#ports);
     const what = 'waiting for the API server';
     await waitFor(this.#ports, { what, limitMs: API_READY_MS, progress, signal }, async () => {
-      const stale = await stalePods(files, keys);
-      if (stale.length > 0) throw new Error(`not started with the keys on disk: ${stale.join(', ')}`);
-      await probe(target);
+      const now = await lookAtPods(files, keys);
+      if (now.stale.length === 0) return probe(target);
+      await drain.look(now, () => probe(target), signal);
+      throw new Error(`not started with the keys on disk: ${now.stale.join(', ')}`);
     });
   }
 }

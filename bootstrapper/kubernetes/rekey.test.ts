@@ -94,6 +94,43 @@ describe('the keys that control planes share, replaced', () => {
     expect(await phasesOf('done')).toEqual([]);
   });
 
+  test('an API server that was told to end and waits for watches is ended once it takes nobody any more, and once only', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    await runAll(bed.create());
+    await settleKubernetes(bed.files, await setAt('believe'));
+    await bed.files.makeDirectory('/proc/77');
+    await bed.files.writeAtomic('/proc/77/comm', 'kube-apiserver\n');
+    await bed.files.writeAtomic('/proc/77/environ', 'PATH=/\0');
+    await bed.files.writeAtomic(
+      '/proc/77/cgroup',
+      '4:memory:/kubepods.slice/cri-containerd-0a3e.scope\n0::/kubepods.slice/cri-containerd-0a3e.scope\n',
+    );
+    const kills = () => bed.commands.runs.filter((argv) => argv.includes('kill'));
+    const wait = async (seconds: number): Promise<void> => {
+      for (let polls = 0; polls < 4 * seconds; polls++) {
+        await bed.clock.advance(250);
+        await settle();
+      }
+    };
+    const rekeyed = bed.create().rekey(silent, never);
+    await settle();
+    await wait(5);
+    // It listens still.
+    expect(kills()).toEqual([]);
+    const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
+    bed.probes.push(...Array.from({ length: 100 }, () => refused));
+    await wait(2);
+    expect(kills()).toEqual([]);
+    await wait(8);
+    expect(kills()).toEqual([['systemctl', 'kill', '--signal=TERM', 'cri-containerd-0a3e.scope']]);
+    await bed.files.remove('/proc/77');
+    await runPods(bed.files);
+    bed.probes.length = 0;
+    await wait(1);
+    await rekeyed;
+  });
+
   test('keys that come after the certificates were made make them anew before anything is started with them', async () => {
     const bed = createControlPlane();
     await placeKubelet(bed.files);

@@ -17,7 +17,7 @@ import {
   settleKubernetes,
   STATIC_PODS,
 } from './shared-keys.ts';
-import { stalePods } from './static-pods.ts';
+import { lookAtPods } from './static-pods.ts';
 
 const [first, second, third] = [
   await makePairs(1, Date.now()),
@@ -197,7 +197,7 @@ describe('the configuration', () => {
   });
 });
 
-describe('stalePods()', () => {
+describe('lookAtPods()', () => {
   const run = async (pid: number, program: string, ...variables: string[]): Promise<void> => {
     await files.makeDirectory(`/proc/${pid}`);
     await files.writeAtomic(`/proc/${pid}/comm`, `${program}\n`);
@@ -205,20 +205,23 @@ describe('stalePods()', () => {
   };
 
   test('are none where no key was ever replaced', async () => {
-    expect(await stalePods(files, NEVER_REPLACED)).toEqual([]);
+    expect(await lookAtPods(files, NEVER_REPLACED)).toEqual({ stale: [], oldApiServers: [] });
   });
 
   test('are those that do not run, or run with other keys', async () => {
     await settleKubernetes(files, at('issue'));
     const keys = await readSharedKeys(files, etcd);
+    const stale = async () => (await lookAtPods(files, keys)).stale;
     const wanted = (pod: (typeof STATIC_PODS)[number]): string => `CLUSTER_KEYS=${keys.digests?.[pod]}`;
-    expect(await stalePods(files, keys)).toEqual(STATIC_PODS);
+    expect(await stale()).toEqual(STATIC_PODS);
     await run(1, 'systemd', wanted('kube-scheduler'));
     await run(7, 'kube-apiserver', 'PATH=/', 'CLUSTER_KEYS=other');
     await run(8, 'kube-controller', 'PATH=/', wanted('kube-controller-manager'));
-    expect(await stalePods(files, keys)).toEqual(['kube-apiserver', 'kube-scheduler']);
+    expect(await stale()).toEqual(['kube-apiserver', 'kube-scheduler']);
     await run(9, 'kube-apiserver', wanted('kube-apiserver'), 'PATH=/');
     await run(10, 'kube-scheduler', wanted('kube-scheduler'));
-    expect(await stalePods(files, keys)).toEqual([]);
+    expect(await stale()).toEqual([]);
+    // Of a cluster inside this machine, or one that ends.
+    expect((await lookAtPods(files, keys)).oldApiServers).toEqual(['7']);
   });
 });
