@@ -33,6 +33,20 @@ const POLICY = {
   },
 };
 
+const eventLog = (name: string): Uint8Array =>
+  fixture(`../../internal/attestation/eventlog/fixtures/${name}`);
+
+function identityPolicy(tpm: object): string {
+  const AK = 'tpm-ak:000b892846195c647b0883961ecdd0fc2529288a0f1f870bf2e33356c1f7693e363c';
+  return JSON.stringify({
+    name: 'test',
+    profile: 'identity',
+    registers: {},
+    machines: [AK],
+    tpm: { requiredPcrs: [0], ...tpm },
+  });
+}
+
 async function workspace(more: Readonly<Record<string, string | Uint8Array>> = {}) {
   const files = new MemoryFiles();
   await files.makeDirectory('/w');
@@ -110,81 +124,137 @@ describe('attest explain', () => {
     expect(text).toMatch(/^ACCEPTED/);
   });
 
-  const refused: readonly { name: string; asked: Asked; more?: Record<string, Uint8Array>; want: string }[] =
-    [
-      {
-        name: 'a report that allows debugging',
-        asked: {
-          evidence: 'milan-debug.report',
-          variant: 'sev-snp',
-          endorsements: ['milan-debug.vcek'],
-          policy: 'policy.yaml',
-        },
-        want: 'snp-debug',
+  test('accepts a TPM quote of a named key under a policy that wants no log', async () => {
+    const policy = identityPolicy({ eventLog: 'optional' });
+    const { exit, explanation } = await explain({ ...QUOTE, policy: 'own.yaml' }, { 'own.yaml': policy });
+    expect(explanation).toMatchObject({
+      verdict: 'accepted',
+      machineIdentity: expect.stringMatching(/pinned/) as unknown,
+    });
+    expect(exit).toBe('ok');
+  });
+
+  const refused: readonly {
+    name: string;
+    asked: Asked;
+    more?: Record<string, string | Uint8Array>;
+    want: string;
+  }[] = [
+    {
+      name: 'a report that allows debugging',
+      asked: {
+        evidence: 'milan-debug.report',
+        variant: 'sev-snp',
+        endorsements: ['milan-debug.vcek'],
+        policy: 'policy.yaml',
       },
-      {
-        name: 'a report of other software',
-        asked: { ...REPORT, policy: 'policy.yaml' },
-        want: 'attestation-register-mismatch',
-      },
-      {
-        name: 'a report of another session',
-        asked: { ...REPORT, binding: '00'.repeat(64) },
-        want: 'snp-binding',
-      },
-      {
-        name: 'a report without its certificate',
-        asked: { ...REPORT, endorsements: [] },
-        want: 'snp-certificate-missing',
-      },
-      {
-        name: 'a report with the certificate of another chip',
-        asked: { ...REPORT, endorsements: ['turin.vcek'] },
-        want: 'snp-chip-mismatch',
-      },
-      {
-        name: 'a report with a broken certificate',
-        asked: { ...REPORT, endorsements: ['bad'] },
-        more: { bad: Uint8Array.of(0x30, 1) },
-        want: 'collateral-malformed',
-      },
-      {
-        name: 'a report after its certificate ran out',
-        asked: { ...REPORT, at: '2040-01-01T00:00:00Z' },
-        want: 'x509-expired',
-      },
-      {
-        name: 'a TDX quote after its collateral ran out',
-        asked: { ...TD_QUOTE, at: '2026-01-01T00:00:00Z' },
-        want: 'x509-crl-expired',
-      },
-      {
-        name: 'a quote of an SGX enclave',
-        asked: { evidence: 'sgx.quote', variant: 'tdx' },
-        want: 'tdx-quote-version',
-      },
-      {
-        name: 'a TDX quote as an SNP report',
-        asked: { evidence: 'v4.quote', variant: 'sev-snp' },
-        want: 'snp-report-size',
-      },
-      {
-        name: 'a TDX quote under a policy without its section',
-        asked: { ...TD_QUOTE, policy: 'policy.yaml' },
-        want: 'attestation-policy-missing',
-      },
-      {
-        name: 'a TPM quote of other software',
-        asked: { ...QUOTE, policy: 'policy.yaml' },
-        want: 'attestation-register-mismatch',
-      },
-      { name: 'a TPM quote of another session', asked: { ...QUOTE, binding: 'aabb' }, want: 'quote-binding' },
-      {
-        name: 'a TPM quote without its values',
-        asked: { ...QUOTE, endorsements: ['quote.sig', 'ak.pub'] },
-        want: 'attest-evidence-incomplete',
-      },
-    ];
+      want: 'snp-debug',
+    },
+    {
+      name: 'a report of other software',
+      asked: { ...REPORT, policy: 'policy.yaml' },
+      want: 'attestation-register-mismatch',
+    },
+    {
+      name: 'a report of another session',
+      asked: { ...REPORT, binding: '00'.repeat(64) },
+      want: 'snp-binding',
+    },
+    {
+      name: 'a report without its certificate',
+      asked: { ...REPORT, endorsements: [] },
+      want: 'snp-certificate-missing',
+    },
+    {
+      name: 'a report with the certificate of another chip',
+      asked: { ...REPORT, endorsements: ['turin.vcek'] },
+      want: 'snp-chip-mismatch',
+    },
+    {
+      name: 'a report with a broken certificate',
+      asked: { ...REPORT, endorsements: ['bad'] },
+      more: { bad: Uint8Array.of(0x30, 1) },
+      want: 'collateral-malformed',
+    },
+    {
+      name: 'a report after its certificate ran out',
+      asked: { ...REPORT, at: '2040-01-01T00:00:00Z' },
+      want: 'x509-expired',
+    },
+    {
+      name: 'a TDX quote after its collateral ran out',
+      asked: { ...TD_QUOTE, at: '2026-01-01T00:00:00Z' },
+      want: 'x509-crl-expired',
+    },
+    {
+      name: 'a quote of an SGX enclave',
+      asked: { evidence: 'sgx.quote', variant: 'tdx' },
+      want: 'tdx-quote-version',
+    },
+    {
+      name: 'a TDX quote as an SNP report',
+      asked: { evidence: 'v4.quote', variant: 'sev-snp' },
+      want: 'snp-report-size',
+    },
+    {
+      name: 'a TDX quote under a policy without its section',
+      asked: { ...TD_QUOTE, policy: 'policy.yaml' },
+      want: 'attestation-policy-missing',
+    },
+    {
+      name: 'a TPM quote of other software',
+      asked: { ...QUOTE, policy: 'policy.yaml' },
+      want: 'attestation-register-mismatch',
+    },
+    { name: 'a TPM quote of another session', asked: { ...QUOTE, binding: 'aabb' }, want: 'quote-binding' },
+    {
+      name: 'a TPM quote with a log that is damaged',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
+      more: { log: eventLog('arch-linux-workstation.bin').with(40, 0) },
+      want: 'attest-endorsement-unknown',
+    },
+    {
+      name: 'a TPM quote with a log of another form',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
+      more: { log: eventLog('debian-10.bin') },
+      want: 'attest-endorsement-unknown',
+    },
+    {
+      name: 'a TPM quote with the log of another machine',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'log'] },
+      more: { log: eventLog('arch-linux-workstation.bin') },
+      want: 'eventlog-replay',
+    },
+    {
+      name: 'a TPM quote with a second key',
+      asked: { ...QUOTE, endorsements: [...QUOTE.endorsements, 'other.pub'] },
+      more: { 'other.pub': fixture('./fixtures/ak.pub').with(80, 0) },
+      want: 'attest-endorsement-unknown',
+    },
+    {
+      name: 'a TPM quote without a log under a policy that wants one',
+      asked: { ...QUOTE, policy: 'log.yaml' },
+      more: { 'log.yaml': identityPolicy({}) },
+      want: 'quote-eventlog-missing',
+    },
+    {
+      name: 'a TPM quote under a policy for other hardware',
+      asked: { ...QUOTE, policy: 'snp.yaml' },
+      more: { 'snp.yaml': JSON.stringify({ ...POLICY, tpm: undefined }) },
+      want: 'attestation-policy-missing',
+    },
+    {
+      name: 'evidence larger than any',
+      asked: { ...REPORT, evidence: 'huge' },
+      more: { huge: new Uint8Array((8 << 20) + 1) },
+      want: 'attestation-evidence-too-large',
+    },
+    {
+      name: 'a TPM quote without its values',
+      asked: { ...QUOTE, endorsements: ['quote.sig', 'ak.pub'] },
+      want: 'attest-evidence-incomplete',
+    },
+  ];
   test.each(refused)('refuses $name', async ({ asked, more, want }) => {
     const { exit, explanation, text } = await explain(asked, more).catch((error: unknown) => ({
       exit: (error as { code: string }).code,
@@ -212,10 +282,19 @@ describe('attest explain', () => {
     { name: 'an unknown variant', asked: { ...REPORT, variant: 'dummy' }, want: 'attest-option' },
     { name: 'a binding that is no hex', asked: { ...REPORT, binding: 'xyz' }, want: 'attest-option' },
     { name: 'a time that is none', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
+    { name: 'a time beyond all time', asked: { ...REPORT, at: '99999999999999' }, want: 'attest-option' },
+    { name: 'a day that no month has', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
+    { name: 'a leap second', asked: { ...REPORT, at: '2026-06-30T23:59:60Z' }, want: 'attest-option' },
+    {
+      name: 'an endorsement larger than any',
+      asked: { ...REPORT, endorsements: ['huge'] },
+      want: 'attest-file',
+    },
     { name: 'a file that is not there', asked: { ...REPORT, evidence: 'nothing' }, want: 'attest-file' },
     { name: 'a policy that is none', asked: { ...REPORT, policy: 'milan.report' }, want: 'policy-malformed' },
   ])('gives no verdict for $name', async ({ asked, want }) => {
-    await expect(explain(asked)).rejects.toMatchObject({ code: want, exit: 'usage' });
+    const huge = new Uint8Array((8 << 20) + 1);
+    await expect(explain(asked, { huge })).rejects.toMatchObject({ code: want, exit: 'usage' });
   });
 });
 

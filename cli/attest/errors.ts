@@ -44,6 +44,14 @@ export const attestErrors = defineErrors({
     meaning: 'A raw TPM quote needs its signature, the public area of its key and the PCR values beside it.',
     fix: 'Give them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
   },
+  'attest-endorsement-unknown': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'A file beside TPM evidence is no part of it: neither signature, key, PCR values nor event log, or there is another one of its kind. Passed over, a damaged log would be evidence without a log.',
+    fix: 'Look at the file that the message counts; leave it out if it does not belong to this evidence. Event logs begin with the event `Spec ID Event03`.',
+  },
 });
 
 export type AttestErrorCode = keyof typeof attestErrors;

@@ -1,7 +1,7 @@
 import { isAbsolute, join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
-import type { FilePort } from '../../internal/file/index.ts';
-import type { Policy } from '../../internal/attestation/index.ts';
+import { FileError, type FilePort } from '../../internal/file/index.ts';
+import { AppraisalError, MAX_EVIDENCE_BYTES, type Policy } from '../../internal/attestation/index.ts';
 import { readCollateralFile, type CollateralItem } from '../../internal/attestation/collateral/index.ts';
 import { parsePolicy, PolicyError } from '../../internal/attestation/policy/index.ts';
 import { AttestError } from './errors.ts';
@@ -23,9 +23,9 @@ export type ExplainedVariant = (typeof EXPLAINED_VARIANTS)[number];
 /** The same, read. Contents of evidence, endorsements and collateral are still the attacker's. */
 export interface ExplainInputs {
   readonly variant: ExplainedVariant;
-  readonly evidence: Uint8Array;
+  /** This and the collateral are read when they are judged, so that what is wrong with them is a refusal like any other. */
+  readonly evidence: () => Uint8Array;
   readonly endorsements: readonly Uint8Array[];
-  /** Read only when it is judged, so that what is wrong with it is a refusal like any other. */
   readonly collateral: () => readonly CollateralItem[];
   readonly policy: Policy | 'not-judged';
   readonly binding: Uint8Array | 'not-judged';
@@ -54,7 +54,7 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   const collateral = await readAll(options.collateral);
   return {
     variant,
-    evidence: await readFile(options.evidence, ports),
+    evidence: await readEvidence(options.evidence, ports),
     endorsements: await readAll(options.endorsements),
     collateral: () => collateral.flatMap(readCollateralFile),
     policy: options.policy === undefined ? 'not-judged' : await readPolicy(options.policy, ports),
@@ -63,10 +63,41 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
   };
 }
 
+/** Evidence that is larger than any file that is read is refused as such. */
+async function readEvidence(path: string, ports: ReadingPorts): Promise<() => Uint8Array> {
+  try {
+    const bytes = await readFile(path, ports);
+    return () => bytes;
+  } catch (error) {
+    if (!isTooLarge(error)) throw error;
+    return () => {
+      throw new AppraisalError('attestation-evidence-too-large', 'judging evidence', {
+        expected: `at most ${MAX_EVIDENCE_BYTES} bytes`,
+        actual: `more than ${MAX_FILE_BYTES} bytes`,
+      });
+    };
+  }
+}
+
 export async function readFile(path: string, { files, base }: ReadingPorts): Promise<Uint8Array> {
-  const bytes = await files.read(isAbsolute(path) ? path : join(base, path), MAX_FILE_BYTES);
+  const reading = files.read(isAbsolute(path) ? path : join(base, path), MAX_FILE_BYTES);
+  const bytes = await reading.catch((cause: unknown) => {
+    throw isNoSuchFile(cause) ? new AttestError('attest-file', `reading ${path}`, { cause }) : cause;
+  });
   if (bytes === undefined) throw new AttestError('attest-file', `reading ${path}: there is no such file`);
   return bytes;
+}
+
+function isTooLarge(error: unknown): boolean {
+  return (
+    error instanceof AttestError && error.cause instanceof FileError && error.cause.code === 'file-too-large'
+  );
+}
+
+/** What is too large, or a folder, is not the file that was meant. */
+function isNoSuchFile(error: unknown): boolean {
+  if (!(error instanceof FileError)) return false;
+  return error.code === 'file-too-large' || error.details['errno'] === 'EISDIR';
 }
 
 /** YAML, which JSON is too. The policy may stand alone or as `attestation.policy` of a cluster configuration. */
@@ -95,11 +126,19 @@ function parseBinding(text: string): Uint8Array {
   return new Uint8Array(Buffer.from(text, 'hex'));
 }
 
+const TIME = /^(\d{4}-\d\d-\d\d)(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/;
+
 /** RFC 3339 or seconds since the epoch. */
 function parseTime(text: string): number {
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text);
-  const isTime = /^\d+$/.test(text) || /^\d{4}-\d\d-\d\d(T[\d:.]+(Z|[+-]\d\d:\d\d))?$/.test(text);
-  if (!isTime || Number.isNaN(ms))
-    throw new AttestError('attest-option', `reading --at: ${JSON.stringify(text)} is no time`);
+  const day = TIME.exec(text)?.[1];
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : day === undefined ? NaN : Date.parse(text);
+  const isTime = !Number.isNaN(new Date(ms).getTime()) && (day === undefined || isDay(day));
+  if (!isTime) throw new AttestError('attest-option', `reading --at: ${JSON.stringify(text)} is no time`);
   return ms;
+}
+
+/** JavaScript takes the 31st of February for the 3rd of March. */
+function isDay(text: string): boolean {
+  const day = new Date(`${text}T00:00:00Z`);
+  return !Number.isNaN(day.getTime()) && day.toISOString().startsWith(text);
 }

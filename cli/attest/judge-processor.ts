@@ -17,7 +17,7 @@ function allItems(inputs: ExplainInputs): readonly CollateralItem[] {
 export function explainSnp(inputs: ExplainInputs): Verdict {
   const items = allItems(inputs);
   const { snp = { certificates: [], crls: [] } } = collateralFrom(items);
-  return judgeSnp(inputs.evidence, {
+  return judgeSnp(inputs.evidence(), {
     trust: amdTrust(),
     cache: new CertificateCache(),
     collateral: snp,
@@ -32,7 +32,7 @@ export function explainTdx(inputs: ExplainInputs): Verdict {
   const cache = new CertificateCache();
   const items = allItems(inputs);
   const { tdx } = collateralFrom(items);
-  const verdict = judgeTdx(inputs.evidence, {
+  const verdict = judgeTdx(inputs.evidence(), {
     trust: intelTrust(),
     cache,
     collateral: items.length === 0 || tdx === undefined ? undefined : prepareCollateral(tdx, cache),

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
+  AppraisalError,
   AttestationError,
   BINDING_BYTES,
   checkMachine,
@@ -18,6 +19,7 @@ import {
   verifyEventLog,
 } from '../../internal/attestation/eventlog/index.ts';
 import {
+  checkClock,
   decodeTpmEvidence,
   quoteErrors,
   tpmMeasurements,
@@ -26,12 +28,13 @@ import {
   type GenuineQuote,
   type KnownAttestationKey,
   type QuoteErrorCode,
+  type TpmRules,
 } from '../../internal/attestation/tpm/index.ts';
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
 import {
-  asPublicArea,
   isRawTpmQuote,
+  publicAreasOf,
   qualifiedSignerOf,
   readRawTpmQuote,
   type RawTpmQuote,
@@ -47,9 +50,11 @@ const LAST_FIRMWARE_PCR = 7;
  * or one whose binding nobody knows, by the checks that can be made.
  */
 export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
-  const { evidence, policy, binding, endorsements, nowMs } = inputs;
+  const { policy, binding, endorsements, nowMs } = inputs;
+  const evidence = inputs.evidence();
   if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs);
   const parts = decodeTpmEvidence(evidence);
+  const keys = publicAreasOf(endorsements);
   if (binding === 'not-judged') return judgeParts(parts, inputs);
   if (binding.length !== BINDING_BYTES) {
     throw new AttestError(
@@ -57,12 +62,7 @@ export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
       `reading --binding: a document is bound to ${BINDING_BYTES} bytes`,
     );
   }
-  const attestationKeys = new Map<string, KnownAttestationKey>(
-    endorsements.flatMap((file) => {
-      const publicArea = asPublicArea(file);
-      return publicArea === undefined ? [] : [[nameOf(publicArea), {}] as const];
-    }),
-  );
+  const attestationKeys = new Map<string, KnownAttestationKey>(keys.map((key) => [nameOf(key), {}] as const));
   const rules = policy === 'not-judged' ? anyPolicy([...parts.pcrValues.keys()]) : policy;
   return new TpmValidator().validate(evidence, binding, {
     nowMs,
@@ -91,13 +91,17 @@ function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Ver
   const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
   const quote = verifyQuote(parts, list, { qualifiedNameHex: qualifiedSignerOf(parts.attest) });
   checkRawBinding(quote, binding, list);
-  const eventCount = checkLog(parts, list);
+  const eventCount = checkLog(parts, policy, list);
   const measurements = tpmMeasurements(quote.pcrValues);
   const machineIdentity = identityOf(quote, policy);
   if (policy !== 'not-judged') {
-    checkRequiredPcrs(quote, policy, list);
+    const rules = rulesOf(policy);
+    checkRequiredPcrs(quote, rules, list);
     checkRegisters(measurements, policy, list.checks);
     checkMachine(machineIdentity, policy, list.checks);
+    checkClock(quote.statement.clock, { lastSeen: undefined, requireSafe: rules.requireSafeClock }, list);
+    if (eventCount === undefined && rules.eventLog === 'required')
+      throw list.refusal('quote-eventlog-missing'); // last: what is wrong says more than what is missing
   }
   return {
     variant: 'tpm',
@@ -119,15 +123,31 @@ function checkRawBinding({ statement }: GenuineQuote, binding: ExplainInputs['bi
   list.require('quote-binding', actual === expected, { expected, actual });
 }
 
-function checkLog({ eventLog, pcrValues }: RawTpmQuote, list: Checks): number | undefined {
+/** As for a peer: a policy that does not speak of TPMs accepts none. */
+function rulesOf(policy: Policy): TpmRules {
+  if (policy.tpm !== undefined) return policy.tpm;
+  throw new AppraisalError(
+    'attestation-policy-missing',
+    'judging a TPM quote: the policy has no section for it',
+  );
+}
+
+function checkLog(
+  { eventLog, pcrValues }: RawTpmQuote,
+  policy: ExplainInputs['policy'],
+  list: Checks,
+): number | undefined {
   if (eventLog.length === 0) {
     list.skip('quote-eventlog-missing');
     return undefined;
   }
   try {
     const log = parseEventLog(eventLog, 'tpm');
-    const mentioned = new Set(log.events.map((event) => event.register));
-    const logged = new Map([...pcrValues].filter(([pcr]) => pcr <= LAST_FIRMWARE_PCR || mentioned.has(pcr)));
+    const loggedPcrs = new Set([
+      ...log.events.map((event) => event.register),
+      ...(policy === 'not-judged' ? [] : (policy.tpm?.loggedPcrs ?? [])),
+    ]);
+    const logged = new Map([...pcrValues].filter(([pcr]) => pcr <= LAST_FIRMWARE_PCR || loggedPcrs.has(pcr)));
     verifyEventLog(log, 'sha256', logged);
     list.require('quote-eventlog-missing', true, { actual: `leads to PCRs ${[...logged.keys()].join(',')}` });
     return log.events.length;
@@ -138,8 +158,11 @@ function checkLog({ eventLog, pcrValues }: RawTpmQuote, list: Checks): number | 
   }
 }
 
-function checkRequiredPcrs({ pcrValues }: GenuineQuote, policy: Policy, list: Checks): void {
-  const required = policy.tpm?.requiredPcrs ?? [];
+function checkRequiredPcrs(
+  { pcrValues }: GenuineQuote,
+  { requiredPcrs: required }: TpmRules,
+  list: Checks,
+): void {
   list.require(
     'quote-pcr-missing',
     required.every((pcr) => pcrValues.has(pcr)),

@@ -27,20 +27,24 @@ export function isRawTpmQuote(bytes: Uint8Array): boolean {
 }
 
 /**
- * Puts a raw quote together. Every file says by its first bytes what it is: the signature (TPMT_SIGNATURE), the key
+ * Puts a raw quote together. Every file says by its content what it is: the signature (TPMT_SIGNATURE), the key
  * (TPMT_PUBLIC or TPM2B_PUBLIC), the event log, and the PCR values (JSON by index, one after the other in the order of
- * the quote, or as tpm2-tools serialize them).
+ * the quote, or as tpm2-tools serialize them). No file is passed over: what is not known may be a log that somebody
+ * has damaged, so that nobody looks at it.
  */
 export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array[]): RawTpmQuote {
-  if (isJson(evidence)) return fromJson(evidence);
+  if (isJson(evidence)) {
+    refuseUnused(files, []);
+    return fromJson(evidence);
+  }
   const attest = evidence;
-  const attestationKey = files.map(asPublicArea).find((each) => each !== undefined);
-  const eventLog = files.find(isEventLog) ?? new Uint8Array();
-  const signature = files.find((file) => SIGNATURE_ALGORITHMS.includes(u16(file, 0)) && !isEventLog(file));
-  const values = files.filter(
-    (file) => file !== signature && file !== eventLog && asPublicArea(file) === undefined,
-  );
-  const [pcrFile] = values;
+  const partOf = partsIn(files, selectedPcrs(attest).length * DIGEST_BYTES);
+  const key = partOf('key');
+  const signature = partOf('signature');
+  const log = partOf('log');
+  const rest = files.filter((file) => file !== key && file !== signature && file !== log);
+  const pcrFile = partOf('PCR values') ?? rest[0];
+  const attestationKey = key && asPublicArea(key);
   if (attestationKey === undefined || signature === undefined || pcrFile === undefined) {
     const missing = { key: attestationKey, signature, 'PCR values': pcrFile };
     const names = Object.entries(missing).flatMap(([name, found]) => (found === undefined ? [name] : []));
@@ -49,8 +53,46 @@ export function readRawTpmQuote(evidence: Uint8Array, files: readonly Uint8Array
       `putting a TPM quote together: no ${names.join(', no ')}`,
     );
   }
+  refuseUnused(files, [key, signature, log, pcrFile]);
+  const eventLog = log ?? new Uint8Array();
   const pcrValues = pcrValuesFrom(pcrFile, attest);
   return { attest, signature: canonical(signature, attestationKey), attestationKey, pcrValues, eventLog };
+}
+
+/** The attestation keys that are given beside a document of ours, which holds everything else. */
+export function publicAreasOf(files: readonly Uint8Array[]): readonly Uint8Array[] {
+  const keys = files.flatMap((file) => asPublicArea(file) ?? []);
+  refuseUnused(
+    files,
+    files.filter((file) => asPublicArea(file) !== undefined),
+  );
+  return keys;
+}
+
+type Part = 'signature' | 'key' | 'log' | 'PCR values';
+
+/** The first file of each kind. Values one after the other are told by their length, whatever they begin with. */
+function partsIn(files: readonly Uint8Array[], valuesBytes: number): (part: Part) => Uint8Array | undefined {
+  const kinds = files.map((file): Part | undefined => {
+    if (valuesBytes > 0 && file.length === valuesBytes) return 'PCR values';
+    if (isEventLog(file)) return 'log';
+    if (asPublicArea(file) !== undefined) return 'key';
+    if (SIGNATURE_ALGORITHMS.includes(u16(file, 0))) return 'signature';
+    return isJson(file) || fromTpm2Tools(file).length > 0 ? 'PCR values' : undefined;
+  });
+  return (part) => files[kinds.indexOf(part)];
+}
+
+/** The same file twice does no harm. */
+function refuseUnused(files: readonly Uint8Array[], used: readonly (Uint8Array | undefined)[]): void {
+  const unused = files.findIndex(
+    (file) => !used.some((each) => each !== undefined && Buffer.compare(each, file) === 0),
+  );
+  if (unused < 0) return;
+  throw new AttestError(
+    'attest-endorsement-unknown',
+    `putting a TPM quote together: file ${unused + 1} of --endorsements is none that it needs, or a second of its kind`,
+  );
 }
 
 const base64 = z.base64().transform((text) => new Uint8Array(Buffer.from(text, 'base64')));

@@ -32,6 +32,17 @@ describe('a file', () => {
       given: () => Buffer.from(`${toPem(authority.der)}\n${toPem(authority.der)}\n`),
       want: ['certificate', 'certificate'],
     },
+    {
+      name: 'both kinds in PEM, with words around them and other line ends',
+      given: () =>
+        Buffer.from(
+          `subject=CN = Test\n${toPem(crl, 'X509 CRL')}issuer:\n${toPem(authority.der)}\n`.replaceAll(
+            '\n',
+            '\r\n',
+          ),
+        ),
+      want: ['crl', 'certificate'],
+    },
     { name: 'a CRL in PEM', given: () => Buffer.from(toPem(crl, 'X509 CRL')), want: ['crl'] },
     {
       name: 'TCB info as Intel answers',
@@ -65,6 +76,19 @@ describe('a file', () => {
       given: `{"tcbInfo":{},"signature":"${'00'.repeat(64)}","more":1}`,
     },
     { name: 'DER that is neither', given: '0\u0003\u0002\u0001\u0005' },
+    {
+      name: 'PEM whose second block has no end',
+      given: `${toPem(crl, 'X509 CRL')}-----BEGIN X509 CRL-----\n`,
+    },
+    {
+      name: 'PEM whose first block has no end',
+      given: `-----BEGIN X509 CRL-----\n${toPem(crl, 'X509 CRL')}`,
+    },
+    { name: 'more PEM than anybody needs', given: toPem(authority.der).repeat(17) },
+    {
+      name: 'PEM of one kind known and one not',
+      given: `${toPem(crl, 'X509 CRL')}${toPem(crl, 'PRIVATE KEY')}`,
+    },
     { name: 'PEM of another kind', given: toPem(crl, 'PRIVATE KEY') },
   ])('of $name is refused', ({ given }) => {
     expect(() => readCollateralFile(new Uint8Array(Buffer.from(given)))).toThrow(

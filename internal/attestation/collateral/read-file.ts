@@ -14,8 +14,7 @@ export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[]
   try {
     if (bytes[0] === 0x30) return [derItem(bytes)];
     const text = Buffer.from(bytes).toString('utf8');
-    if (text.startsWith('-----BEGIN')) return pemItems(text);
-    return jsonItems(text);
+    return /^-----BEGIN /m.test(text) && !text.trimStart().startsWith('{') ? pemFile(text) : jsonItems(text);
   } catch (cause) {
     if (cause instanceof X509Error)
       throw new CollateralError('collateral-malformed', 'reading a collateral file', { cause });
@@ -33,6 +32,22 @@ function derItem(der: Uint8Array): CollateralItem {
   }
   parseCertificate(der);
   return { kind: 'certificate', der };
+}
+
+/**
+ * An operator's file may hold blocks of both kinds in any order, and words around them (RFC 7468 §2), as tools write them.
+ * Every block is read, and none passed over.
+ */
+function pemFile(text: string): CollateralItem[] {
+  const begun = text.match(/^-----BEGIN /gm)?.length ?? 0;
+  if (begun > MAX_BLOCKS) throw malformedPem(`${begun} blocks, at most ${MAX_BLOCKS}`);
+  const blocks = text.match(/^-----BEGIN [^]*?^-----END [^\r\n]*$/gm) ?? [];
+  if (blocks.length !== begun) throw malformedPem(`${begun} blocks begin, ${blocks.length} end`);
+  return blocks.flatMap(pemItems);
+}
+
+function malformedPem(why: string): CollateralError {
+  return new CollateralError('collateral-malformed', `reading PEM: ${why}`);
 }
 
 function pemItems(text: string): CollateralItem[] {

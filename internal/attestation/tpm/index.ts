@@ -8,7 +8,7 @@
  * `verifyTpmEvidence` alone is for callers with their own policy; `verifyQuote` for quotes of other tools.
  */
 export { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
-export { isClockForward } from './clock.ts';
+export { checkClock, isClockForward } from './clock.ts';
 export { quoteErrors, type QuoteErrorCode } from './errors.ts';
 export { decodeTpmEvidence, encodeTpmEvidence, type QuoteParts, type TpmEvidence } from './evidence.ts';
 export { createTpmIssuer, FIRMWARE_EVENT_LOG, type TpmIssuerOptions } from './issuer.ts';
