@@ -27,6 +27,11 @@ const REFUSED: readonly {
   { from: 'internal/role/z.ts', to: 'internal/role/index.ts', rule: 'R5-nobody-uses-the-own-door' },
   { from: 'internal/role/one.ts', to: 'internal/role/two.ts', rule: 'R6-no-cycles', cycle: true },
   { from: 'internal/role/w.ts', to: 'internal/testing/index.ts', rule: 'R7-shipped-code-knows-no-test' },
+  {
+    from: 'joinservice/server/w.ts',
+    to: 'joinservice/testing/index.ts',
+    rule: 'R7-shipped-code-knows-no-test',
+  },
   { from: 'internal/role/v.ts', to: 'internal/role/fake-x.ts', rule: 'R7-shipped-code-knows-no-test' },
   { from: 'e2e/s.ts', to: 'cli/a/index.ts', rule: 'R7-stories-see-only-what-is-shipped' },
   { from: 'internal/role/u.ts', to: 'internal/role/missing.ts', rule: 'imports-resolve' },

@@ -155,6 +155,7 @@ await test('machines join through faults of network and clock', async (story) =>
     await cluster.allReady(['n1', 'n2', 'n3', 'n4', 'n5'], 60);
     const { healthy } = await cluster.ask<{ healthy: boolean }>('status');
     assert.deepEqual([await cluster.members(), healthy], [5, true]);
+    await cluster.expectNoWayOut(['n1', 'n2', 'n3', 'n4', 'n5']);
   });
 });
 

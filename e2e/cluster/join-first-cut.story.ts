@@ -46,7 +46,8 @@ await test('the power of the first machine is cut while three others join', asyn
     },
   );
 
-  await story.test('no admission was left behind', async () => {
+  await story.test('no admission was left behind, and nobody had a way out', async () => {
+    await cluster.expectNoWayOut(MACHINES);
     const { joins } = await cluster.ask<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
     assert.deepEqual(
       joins.map(({ state }) => state),

@@ -1,30 +1,34 @@
 import assert from 'node:assert/strict';
-import { access } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
 import { test } from 'node:test';
-import type { PhaseName } from '../../initproto/phases.ts';
 import { createBench } from '../machines/bench.ts';
-import { JoiningCluster } from './joining.ts';
-import { isInside } from './kill-matrix.ts';
+import { approving, JoiningCluster } from './joining.ts';
+import { isInside, JOINING_PHASES } from './kill-matrix.ts';
 import { MachineUnderFire } from './machine-under-fire.ts';
-import { eventually, NodeShell } from './node-shell.ts';
+import { eventually } from './node-shell.ts';
+import { WrittenFiles } from './written-files.ts';
 
 const NAME = 'killjoin';
 const LOOK_MS = 2;
-/** What a machine writes on its way in, in this order: admission, lock, then what the ticket brought. */
-const STEPS = [
+/** How a file was struck: the agent wrote nothing between it and the blow. */
+const ALONE = 'behind it';
+/** How often it is tried to strike a file alone that was seen together with the next one. */
+const TRIES = 3;
+/** Where an agent writes on its way in. Each file there is struck, whatever its name. */
+const FOLDERS = ['enrolment', 'membership', 'credentials', 'kubernetes', 'ca'];
+const MEMBERSHIP = 'membership/membership.json';
+/** Those that there must be: admission, lock, keys to ask with, then what the ticket brought. */
+const EXPECTED = [
   'enrolment/join.json',
   'enrolment/lock.json',
+  'kubernetes/kubelet-client.key',
+  'kubernetes/kubelet-client.crt',
+  'ca/ca.key',
   'membership/settings.json',
   'membership/roles.json',
   'credentials/node.crt',
-  'membership/membership.json',
-] as const;
-/** Of the registry, those that a control plane that joins goes through. */
-const PHASES = [
-  ...(['components', 'consensus', 'pki', 'images', 'curator'] as const),
-  ...(['control-plane', 'settings', 'node'] as const),
-] satisfies readonly PhaseName[];
+  MEMBERSHIP,
+];
 
 interface WaitingJoin {
   readonly joinId: string;
@@ -35,12 +39,9 @@ interface WaitingJoin {
 await test('kill -9 of the joining agent at every step: it goes on by itself, as one member', async (story) => {
   await using bench = await createBench();
   const cluster = new JoiningCluster(bench, NAME);
-  await cluster.machines({ controlPlanes: 2, workers: 0 }, (yaml) =>
-    yaml.replace(/^join:\n(?: .*\n)*/m, 'join:\n  policy: approve\n'),
-  );
+  await cluster.machines({ controlPlanes: 2, workers: 0, emptyStores: true }, approving);
   const machine = await MachineUnderFire.joining(bench, NAME, 'n2');
   await cluster.init();
-  const first = new NodeShell(bench, NAME);
   const waiting = () =>
     eventually(
       'the machine waits for an operator',
@@ -65,17 +66,25 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
 
   const struck = new Map<string, string>();
   const over = new AbortController();
-  const atSteps = async (): Promise<void> => {
-    for (const step of STEPS) {
-      while (!(await isThere(machine.state(step)))) {
-        if (over.signal.aborted) return;
+  const written = new WrittenFiles(machine.state(''), FOLDERS);
+  await written.settle();
+  /** Behind each file as it is written: until the membership is there, each life of the agent writes most of them anew. */
+  const atFiles = async (): Promise<void> => {
+    const tries = new Map<string, number>();
+    while (!over.signal.aborted && !struck.has(MEMBERSHIP)) {
+      const fresh = await written.changed();
+      const newest = fresh.at(-1);
+      const aim = fresh.findLast((path) => struck.get(path) !== ALONE && (tries.get(path) ?? 0) < TRIES);
+      if (aim === undefined || newest === undefined) {
         await delay(LOOK_MS);
+        continue;
       }
-      await kill();
-      struck.set(
-        step,
-        (await isThere(machine.state(STEPS.at(-1) ?? ''))) ? 'behind the membership' : 'before it',
-      );
+      await machine.signalAgent('SIGKILL', pid);
+      await written.settle(); // before its next life, which writes them again
+      pid = await machine.agentAfter(pid);
+      for (const path of fresh) if (!struck.has(path)) struck.set(path, `and ${newest}`);
+      struck.set(newest, ALONE);
+      tries.set(aim, (tries.get(aim) ?? 0) + 1);
     }
   };
   const atPhases = async (): Promise<void> => {
@@ -103,7 +112,7 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
         '--roles',
         'control-plane,worker',
       );
-      const killing = atSteps().then(atPhases);
+      const killing = atFiles().then(atPhases);
       try {
         await cluster.allReady(['n1', 'n2'], 600);
       } finally {
@@ -112,7 +121,7 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
         for (const [what, where] of struck) step.diagnostic(`${what.padEnd(28)} ${where}`);
       }
       assert.deepEqual(
-        [...STEPS, ...PHASES].filter((each) => !struck.has(each)),
+        [...EXPECTED, ...JOINING_PHASES].filter((each) => !struck.has(each)),
         [],
       );
     },
@@ -122,11 +131,12 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
     await eventually(
       'two voters',
       120,
-      async () => (await first.etcdctl('root', 'member', 'list')).stdout.trim().split('\n'),
+      async () => (await cluster.etcdctl('n1', 'member', 'list')).split('\n'),
       (lines) => lines.length === 2 && lines.every((line) => /, started, .*, false$/.test(line)),
     );
     assert.equal(await cluster.members(), 2);
-    const { entries } = await cluster.ask<{ entries: { detail: { verdict?: string } }[] }>('audit', 'ls');
+    await cluster.expectNoWayOut(['n1', 'n2']);
+    const entries = await cluster.audit();
     assert.equal(entries.filter(({ detail }) => detail.verdict === 'joined').length, 1);
     await eventually(
       'the cluster is healthy',
@@ -136,10 +146,3 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
     );
   });
 });
-
-function isThere(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
-}

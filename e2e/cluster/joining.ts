@@ -27,12 +27,16 @@ export class JoiningCluster {
     this.name = name;
   }
 
-  /** Machines that are switched on and wait; their cluster's `cluster.yaml` as `edit` makes it. */
+  /**
+   * Machines that are switched on and wait; their cluster's `cluster.yaml` as `edit` makes it. With empty stores they have
+   * nothing of the bundle and get it from the workstation or from each other.
+   */
   async machines(
-    counts: { readonly controlPlanes: number; readonly workers: number },
+    counts: { readonly controlPlanes: number; readonly workers: number; readonly emptyStores?: true },
     edit: (yaml: string) => string = (yaml) => yaml,
   ): Promise<void> {
     const flags = ['--control-planes', String(counts.controlPlanes), '--workers', String(counts.workers)];
+    if (counts.emptyStores === true) flags.push('--empty-store');
     await this.#bench.must('mini', 'up', '--nodes-only', '--name', this.name, ...flags);
     await this.edit(edit);
   }

@@ -24,4 +24,10 @@ describe('the kill matrix', () => {
     expect(story).toContain(`new Struck('${strike}')`);
     expect(story).toContain('assert.deepEqual(struck.missing(), []');
   });
+
+  test('every phase of a join has a story that asks for it', () => {
+    const file = 'e2e/cluster/joining-killed.story.ts';
+    expect(LISTED).toMatch(new RegExp(`^(ci|long) \\d+ ${file}$`, 'm'));
+    expect(readFileSync(join(PROJECT, file), 'utf8')).toContain('[...EXPECTED, ...JOINING_PHASES].filter(');
+  });
 });

@@ -28,6 +28,23 @@ export const KILL_MATRIX: Readonly<Record<PhaseName, Readonly<Record<Strike, Aim
   node: { 'killed-cli': 'beginning', 'killed-agent': 'beginning', 'power-cuts': 'beginning' },
 };
 
+/** Which of them a control plane that joins goes through; the others are an init's own. */
+const JOINING: Readonly<Record<PhaseName, boolean>> = {
+  preflight: false,
+  lock: false,
+  components: true,
+  images: true,
+  consensus: true,
+  membership: false,
+  curator: true,
+  pki: true,
+  'control-plane': true,
+  settings: true,
+  node: true,
+};
+/** joining-killed.story.ts kills the agent in each of them. */
+export const JOINING_PHASES = PHASES.map(({ name }) => name).filter((name) => JOINING[name]);
+
 /** Which phases a story has struck, and whether each strike fell inside. */
 export class Struck {
   readonly #strike: Strike;
