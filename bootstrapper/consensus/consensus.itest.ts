@@ -118,7 +118,8 @@ describe('start()', () => {
     await apiServer.commit({ when: [], then: [put('compact_rev_key', bytes('0'))] }, { signal });
     const now = await apiServer.list('/registry/', { signal });
     await apiServer.compact(now.revision, { signal });
-    const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
+    const from = { afterRevision: revision, withProgress: true } as const;
+    const events = apiServer.watch('/registry/', { signal, ...from })[Symbol.asyncIterator]();
     expect((await events.next()).value).toMatchObject({ kind: 'relist' });
     await events.return?.();
   }, 20_000);
@@ -129,7 +130,8 @@ describe('start()', () => {
     const apiServer = await connect(running.apiServer);
     const { revision } = await apiServer.list('/registry/', { signal });
     await running.admin.commit({ when: [], then: [put('/cluster/elsewhere', bytes('x'))] }, { signal });
-    const events = apiServer.watch('/registry/', { signal, afterRevision: revision })[Symbol.asyncIterator]();
+    const from = { afterRevision: revision, withProgress: true } as const;
+    const events = apiServer.watch('/registry/', { signal, ...from })[Symbol.asyncIterator]();
     const { value }: { value?: WatchEvent } = (await events.next()) as { value?: WatchEvent };
     expect(value).toMatchObject({ kind: 'progress', revision: revision + 1n });
     await events.return?.();
