@@ -15,6 +15,7 @@ import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './etcd-pki.ts';
 import { consensusLayout, type ConsensusLayout } from './layout.ts';
 import { checkLeave, leave } from './leave.ts';
+import { PeerEpochs } from './peer-epochs.ts';
 import { newestOf } from './peers.ts';
 import { preparePki } from './prepare-pki.ts';
 import { rekey } from './rekey.ts';
@@ -129,9 +130,10 @@ export class Consensus {
   /** Rejects with `consensus-outdated` once another control plane serves a newer epoch. */
   async #untilOutdated(config: RepairConfig, layout: ConsensusLayout, signal: AbortSignal): Promise<never> {
     const { clock, files } = this.#ports;
+    using peers = new PeerEpochs((endpoint) => connectAsRoot(this.#ports, layout, [endpoint]));
     for (;;) {
       await clock.sleep(EPOCH_MS, signal);
-      const newest = await newestOf(this.#ports, config.peers(), layout, signal);
+      const newest = await peers.newest(config.peers(), signal);
       if (newest.epoch > (await readEpoch(files, layout)))
         throw new ConsensusError('consensus-outdated', `serving as ${config.nodeId}`);
     }

@@ -21,7 +21,10 @@ export async function writeEpoch(files: FilePort, layout: ConsensusLayout, epoch
 }
 
 /** As a member that has a quorum says; undefined before the cluster's first record. */
-export async function askEpoch(etcd: EtcdClient, signal: AbortSignal): Promise<number | undefined> {
+export async function askEpoch(
+  etcd: Pick<EtcdClient, 'get'>,
+  signal: AbortSignal,
+): Promise<number | undefined> {
   const entry = await etcd.get(CLUSTER_PREFIX + CLUSTER_KEY, { signal, timeoutMs: PROBE_MS });
   return entry === undefined ? undefined : records.cluster.decode(entry.key, entry.value).epoch;
 }
@@ -32,26 +35,6 @@ export interface Newest {
   readonly epoch: number;
   /** Those that serve it, "host:port"; all others may have missed a recovery. */
   readonly endpoints: readonly string[];
-}
-
-/**
- * The newest epoch that any of these members serves. Each is asked by itself: two that missed the recovery would confirm
- * each other. One without a quorum can't answer, and so decides nothing.
- */
-export async function newestEpoch(
-  connect: (endpoint: string) => Promise<EtcdClient>,
-  endpoints: readonly string[],
-  signal: AbortSignal,
-): Promise<Newest> {
-  const answers = await Promise.all(
-    endpoints.map(async (endpoint) => {
-      using etcd = await connect(endpoint);
-      const epoch = (await askEpoch(etcd, signal).catch(() => undefined)) ?? 0;
-      return { endpoint, epoch };
-    }),
-  );
-  signal.throwIfAborted();
-  return newestFrom(answers);
 }
 
 /** Pure. */

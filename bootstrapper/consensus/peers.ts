@@ -1,10 +1,11 @@
 import { Namespace, type EtcdClient, type Member } from '../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { ConsensusConfig, ConsensusPorts } from './consensus-config.ts';
-import { newestEpoch, type Newest } from './epoch.ts';
+import type { Newest } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
 import type { ConsensusLayout } from './layout.ts';
 import type { MembershipPorts } from './membership.ts';
+import { PeerEpochs } from './peer-epochs.ts';
 import { connectAsRoot } from './run-etcd.ts';
 import { holdSlot, type Slot } from './slot.ts';
 
@@ -87,11 +88,12 @@ export async function countAnswering(
 }
 
 /** What of these members is the cluster now; each is asked by itself. */
-export function newestOf(
+export async function newestOf(
   ports: ConsensusPorts,
   endpoints: readonly string[],
   layout: ConsensusLayout,
   signal: AbortSignal,
 ): Promise<Newest> {
-  return newestEpoch((endpoint) => connectAsRoot(ports, layout, [endpoint]), endpoints, signal);
+  using peers = new PeerEpochs((endpoint) => connectAsRoot(ports, layout, [endpoint]));
+  return await peers.newest(endpoints, signal);
 }
