@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { ClientHttp2Session } from 'node:http2';
 import { join } from 'node:path';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
-import { implement, type Handlers, type Upgrade } from '../../internal/rpc/index.ts';
+import type { Upgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
 import { callRaw, openRawSession } from '../../internal/testing/raw-session.ts';
 import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
@@ -21,7 +21,7 @@ async function start(answer: () => Promise<object>) {
   const handlers = Object.fromEntries(Curator.methods.map(({ localName }) => [localName, answer]));
   const server = createCuratorServer({
     upgrade,
-    services: [implement(Curator, handlers as Handlers<typeof Curator, MemberIdentity>)],
+    services: [{ service: Curator, handlers }],
     log: createMemoryLogger().log,
   });
   const path = join(folder.path, 'socket');
