@@ -90,8 +90,8 @@ export const adminErrors = defineErrors({
     exit: 'partial',
     retryable: true,
     meaning:
-      'The keys that control planes share are being replaced, and for a quarter of an hour that has come no further; the message says which phase it is and whom it waits for.',
-    fix: 'Bring back the nodes that the message names, or remove those that will not come back: it goes on by itself, and the same command follows it again.',
+      'The keys that control planes share are being replaced, and for ten minutes that has come no further; the message says which phase it is and whom it waits for.',
+    fix: 'Bring back the nodes that the message names, or remove those that will not come back: it goes on by itself; `cluster keys show` says how far it is, `cluster keys rotate` follows it.',
   },
   'manage-keys-fixed': {
     fault: 'operator',

@@ -15,6 +15,7 @@ import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../int
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { generateWorkspace, openWorkspace } from '../cluster/index.ts';
 import { RecordingHost } from '../host/index.ts';
@@ -26,11 +27,13 @@ const clock = new SystemClock();
 
 export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
 export type FakeAdmissionCalls = Partial<Handlers<typeof Admission, MemberIdentity>>;
+export type FakeStreamCalls = Partial<Handlers<typeof NodeStreams, MemberIdentity>>;
 
 /** What the curator answers beside what it always does. */
 interface FakeCalls {
   readonly curator: FakeCuratorCalls;
   readonly admission: FakeAdmissionCalls;
+  readonly streams: FakeStreamCalls;
 }
 
 /** A context at a workstation whose disk is in memory. */
@@ -114,12 +117,20 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCall
     getClusterInfo: async () => ({ directory: [{ curatorEndpoint: endpoint }] }),
     ...calls.curator,
   };
+  const streams = {
+    ...Object.fromEntries(NodeStreams.methods.map(({ localName }) => [localName, unused])),
+    ...calls.streams,
+  };
   const server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({
       identity: { certPem, keyPem },
       accept: (shown) => verifyMember(shown, trust),
     }),
-    services: [implement(Admission, admission as never), implement(Curator, curator as never)],
+    services: [
+      implement(Admission, admission as never),
+      implement(Curator, curator as never),
+      implement(NodeStreams, streams as never),
+    ],
     disclose: 'chain',
     log: createMemoryLogger().log,
   });
@@ -128,9 +139,13 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCall
 }
 
 /** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */
-export async function createDesk(curator: FakeCuratorCalls = {}, admission: FakeAdmissionCalls = {}) {
+export async function createDesk(
+  curator: FakeCuratorCalls = {},
+  admission: FakeAdmissionCalls = {},
+  streams: FakeStreamCalls = {},
+) {
   const files = new MemoryFiles();
   for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
     await files.makeDirectory(folder);
-  return { files, ...(await createCluster(files, { curator, admission })) };
+  return { files, ...(await createCluster(files, { curator, admission, streams })) };
 }

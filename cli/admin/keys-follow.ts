@@ -11,8 +11,8 @@ import {
 import { ask } from './desk.ts';
 
 const POLL_MS = 2_000;
-/** Kubelets get new papers for ten minutes at most; whoever stands still for longer waits for somebody. */
-const STILL_MS = 15 * 60 * 1000;
+/** The longest step, where pods read their new tokens, takes two minutes; who stands still for longer waits for somebody. */
+const STILL_MS = 10 * 60 * 1000;
 /** From here on every control plane believes what the new keys make, and makes no more with the old ones. */
 const RENEWABLE = ['refresh', 'retire', 'done'];
 

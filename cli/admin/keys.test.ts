@@ -9,11 +9,18 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { GetKeysResponseSchema } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import {
+  Trial_Outcome as Outcome,
+  type ProbeRemovedRequest,
+  type ProbeTask,
+  type TrialSchema,
+} from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { KeysView } from '../cluster/index.ts';
 import { contextOf, createDesk } from './fake-desk.ts';
 import { HastyClock } from './hasty-clock.ts';
 import { runKeysRotate, runKeysShow, runOperatorAccept, runOperatorAdd, runOperatorKey } from './index.ts';
 import { decideAboutKeys, followFate, heldBy } from './removal-keys.ts';
+import { SHARED_KEYS } from './shared-keys.ts';
 
 type Answer = MessageInitShape<typeof GetKeysResponseSchema>;
 
@@ -37,11 +44,19 @@ class Refusal extends CodedError<keyof typeof refusals> {
 }
 
 /** A cluster that is so far each time it is asked, the last for ever. A kubeconfig is none of an identity's business. */
-async function createRotating(steps: readonly (Answer | Refusal)[], rotate?: () => Promise<object>) {
+async function createRotating(
+  steps: readonly (Answer | Refusal)[],
+  rotate?: () => Promise<object>,
+  probe?: (probe: ProbeTask) => readonly MessageInitShape<typeof TrialSchema>[],
+) {
   const reasons: string[] = [];
   let asked = 0;
   const desk = await createDesk(
-    { listNodes: async () => ({ nodes: [] }) },
+    {
+      listNodes: async () => ({
+        nodes: [nodeOf({ nodeId: 'node-1', name: 'n1', health: NodeHealth.HEALTHY })],
+      }),
+    },
     {
       getKeys: async () => {
         const step = steps[Math.min(asked++, steps.length - 1)] ?? {};
@@ -52,6 +67,11 @@ async function createRotating(steps: readonly (Answer | Refusal)[], rotate?: () 
         reasons.push(reason);
         return rotate === undefined ? { generation: 2n } : rotate();
       },
+    },
+    {
+      probeRemoved: async ({ probe: asked }: ProbeRemovedRequest) => ({
+        report: { trials: asked === undefined ? [] : [...(probe?.(asked) ?? [])] },
+      }),
     },
   );
   const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new HastyClock() } };
@@ -64,7 +84,8 @@ async function asOperator({ files, owner }: Pick<Awaited<ReturnType<typeof creat
   await runOperatorKey(ann, 'ann', { request: undefined });
   await runOperatorAdd(owner, 'ann', { role: 'owner', request: '/ann/ann.csr', out: '/ann/ann.grant' });
   await runOperatorAccept(ann, '/ann/ann.grant');
-  return { ...ann, ports: { ...ann.ports, clock: new HastyClock() } };
+  const again = contextOf(files, '/ann');
+  return { ...again, ports: { ...again.ports, clock: new HastyClock() } };
 }
 
 const textOf = ({ host }: { host: { records: readonly object[] } }): string =>
@@ -95,6 +116,43 @@ describe('cluster keys rotate', () => {
     await runKeysRotate(desk.owner, { reason: 'a backup was read', wait: false });
     expect([desk.reasons, desk.asked()]).toEqual([['a backup was read'], 0]);
     expect(desk.owner.host.answered).toEqual({ generation: 2, isDone: false });
+  });
+
+  /** Every paper of a shared key at one door, and the removed node's own. */
+  const trialsOf = (outcome: (paper: string) => Outcome) =>
+    ['node', ...SHARED_KEYS.flatMap(({ papers }) => papers)].map((paper) => ({
+      ...{ node: 'n1', door: paper.startsWith('etcd-') ? paper : 'api-server', paper },
+      ...{ outcome: outcome(paper), said: '' },
+    }));
+
+  test('ends with the proof that what the keys of before make is refused', async () => {
+    const asked: ProbeTask[] = [];
+    await using desk = await createRotating([at(2, 'retire'), at(2, 'done')], undefined, (probe) => {
+      asked.push(probe);
+      // A door that was on its way up at first.
+      return trialsOf((paper) =>
+        asked.length === 1 && paper === 'front-proxy' ? Outcome.UNPROVED : Outcome.REFUSED,
+      );
+    });
+    const operator = await asOperator(desk);
+    await runKeysRotate(operator, { reason: '', wait: true });
+    expect(asked.map(({ heldKeys, generation }) => [heldKeys, generation])).toEqual([
+      [true, 1n],
+      [true, 1n],
+    ]);
+    expect(operator.host.answered).toMatchObject({ generation: 2, isDone: true });
+    expect(textOf(operator)).toMatch(/service account key +refused at the API server of n1/);
+  });
+
+  test('is no success while anything that they make is let in', async () => {
+    await using desk = await createRotating([at(2, 'done')], undefined, () =>
+      trialsOf((paper) => (paper === 'service-account' ? Outcome.LET_IN : Outcome.REFUSED)),
+    );
+    const operator = await asOperator(desk);
+    await expect(runKeysRotate(operator, { reason: '', wait: true })).rejects.toMatchObject({
+      code: 'manage-still-accepted',
+      message: expect.stringMatching(/what the old service account key makes: service-account is let in/),
+    });
   });
 
   test('that stands still says in which phase and for whom, and that the same command goes on', async () => {

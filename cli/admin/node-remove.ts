@@ -13,7 +13,7 @@ import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
-import { decideAboutKeys, followFate, type KeysChoice, type KeysFate } from './removal-keys.ts';
+import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
 import { awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
 import { describeQuorum } from './role-plan.ts';
@@ -54,7 +54,12 @@ export async function runRemove(
   if (refusals.length > 0)
     throw new AdminError('manage-guard', `removing node ${node.name}: ${refusals.join('; ')}`);
   if (options.dryRun) {
-    const steps = [...plan.steps, 'decommission it: every curator refuses its key', 'delete its records'];
+    const steps = [
+      ...plan.steps,
+      'decommission it: every curator refuses its key',
+      'delete its records',
+      ...(replacesKeys(node, choice) ? ['have the keys replaced that it shared with control planes'] : []),
+    ];
     context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
       [
         `Node ${node.name} would be removed; nothing was done.`,
@@ -103,6 +108,10 @@ async function tellRemoval(
     ].join('\n'),
   );
   return outcome === 'under-way' && choice.wait ? 'partial' : 'ok';
+}
+
+function replacesKeys(node: Node, { isLost, keep }: KeysChoice): boolean {
+  return isLost && !keep && heldBy(node, undefined) !== undefined;
 }
 
 /** In the order that harms nobody: pods, then roles, so that etcd loses a member that leaves by itself. */

@@ -1,6 +1,11 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
+interface RotateFlags {
+  readonly reason: string;
+  readonly wait: boolean;
+}
+
 /** `cluster keys …`. */
 export function register(program: Command, action: ActionBinder): void {
   const keys = program.command('keys').description('the keys that all control planes share');
@@ -8,4 +13,20 @@ export function register(program: Command, action: ActionBinder): void {
     .command('show')
     .description('of which generation they are, and how far the next one is')
     .action(action<object>(async (context) => (await import('../admin/index.ts')).runKeysShow(context)));
+  keys
+    .command('rotate')
+    .description('replace them by new ones while everything runs, and prove that the old ones open nothing')
+    .option('--reason <text>', 'why, for the audit', '')
+    .option('--no-wait', 'do not follow it: the cluster does it by itself')
+    .addHelpText(
+      'after',
+      '\nControl planes start etcd and the API server again, one control plane at a time; pods go on. With one or two control' +
+        '\nplanes etcd has no quorum for some seconds each time. Nodes that are off are waited for if they are control planes.' +
+        '\nExample:\n  cluster keys rotate --reason "a backup of n1 was read by somebody else"',
+    )
+    .action(
+      action<RotateFlags>(async (context, { reason, wait }) =>
+        (await import('../admin/index.ts')).runKeysRotate(context, { reason, wait }),
+      ),
+    );
 }

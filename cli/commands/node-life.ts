@@ -21,6 +21,8 @@ interface ResetFlags extends DrainFlags {
 interface RemoveFlags extends DrainFlags {
   readonly dryRun?: true;
   readonly lost?: true;
+  readonly keepKeys?: true;
+  readonly wait: boolean;
 }
 
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
@@ -73,20 +75,7 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
         }),
       ),
     );
-  withDrainFlags(
-    verb('remove', 'take a node out for good, and prove that it is gone')
-      .option('--dry-run', 'say what would happen and do nothing')
-      .option('--lost', 'the machine will not come back: do not wait for it'),
-  ).action(
-    action<RemoveFlags>(async (context, flags, name = '') =>
-      (await import('../admin/index.ts')).runRemove(context, name, {
-        dryRun: flags.dryRun === true,
-        isLost: flags.lost === true,
-        drain: drainFrom(flags),
-        keys: { keep: true, wait: true },
-      }),
-    ),
-  );
+  registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
   withDrainFlags(
     verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
       '--dry-run',
@@ -107,6 +96,28 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
         }),
       ),
     );
+}
+
+function registerRemove(remove: Command, action: ActionBinder): void {
+  withDrainFlags(
+    remove
+      .option('--dry-run', 'say what would happen and do nothing')
+      .option(
+        '--lost',
+        'the machine will not come back: do not wait for it, and have the keys replaced that it shared with control planes',
+      )
+      .option('--keep-keys', 'nobody can read its disk: leave those keys as they are')
+      .option('--no-wait', 'do not follow how keys are replaced: the cluster does it by itself'),
+  ).action(
+    action<RemoveFlags>(async (context, flags, name = '') =>
+      (await import('../admin/index.ts')).runRemove(context, name, {
+        dryRun: flags.dryRun === true,
+        isLost: flags.lost === true,
+        drain: drainFrom(flags),
+        keys: { keep: flags.keepKeys === true, wait: flags.wait },
+      }),
+    ),
+  );
 }
 
 function withDrainFlags(command: Command): Command {
