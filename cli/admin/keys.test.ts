@@ -203,6 +203,18 @@ test.each([
   },
   { name: 'one whose roles a removal has taken', node: { roles: [] }, now: view(1), want: 1 },
   {
+    name: 'one whose roles a removal has taken and that said that it held some',
+    node: { roles: [], status: { keys: stage(2n), holdsKeys: true } },
+    now: view(2),
+    want: 2,
+  },
+  {
+    name: 'one whose roles a removal has taken and that said that it held none',
+    node: { roles: [], status: { keys: stage(2n) } },
+    now: view(2),
+    want: undefined,
+  },
+  {
     name: 'one off the records, because of which they were replaced',
     node: { state: NodeState.UNSPECIFIED, roles: [] },
     now: view(3, { reason: 'n3 was lost with them (node-3)' }),

@@ -84,8 +84,9 @@ export function heldBy(
     const because = now?.reason.includes(nodeId) === true;
     return (now?.generation ?? FIRST_GENERATION) - (because ? 1 : 0);
   }
-  // A removal that was interrupted has taken the roles already: who has none is not taken for a worker.
-  const held = roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER) || status?.holdsKeys === true;
+  // A removal that was interrupted has taken the roles already: then only what it said last can tell.
+  const mayHaveHeld = roles.length === 0 && status?.keys === undefined;
+  const held = mayHaveHeld || roles.includes(NodeRole.CONSENSUS_MEMBER) || status?.holdsKeys === true;
   if (!held) return undefined;
   const said = status?.keys;
   // One that says nothing is too old to have taken part in any.
