@@ -1,7 +1,7 @@
-import type { Kind } from './atls-ends.ts';
+import type { Compared } from './atls-ends.ts';
 import { median, ratioOf, type BenchResult } from './result.ts';
 
-export type PerKind<T> = Record<Kind, T>;
+export type PerKind<T> = Record<Compared, T>;
 
 /** What attested TLS costs against mutual TLS, slice by slice. */
 export function compared(

@@ -26,16 +26,19 @@ import {
   FakeValidator,
   type TestIdentity,
 } from '../../internal/testing/atls/index.ts';
+import { plainServerUpgrade } from './plain-mtls.ts';
 
-export type Kind = 'mtls' | 'atls';
-export const KINDS: readonly Kind[] = ['mtls', 'atls'];
+/** What is compared: attested TLS and plain mTLS. `own`: mTLS with a server of ours, for what it is worth. */
+export const KINDS = ['mtls', 'atls'] as const;
+export type Compared = (typeof KINDS)[number];
+export type Kind = Compared | 'own';
 
 export const clock = new SystemClock();
 export const never = new AbortController().signal;
 /** The same in the bench and in the server's process. */
 const MACHINE_KEY = createHash('sha256').update('bench').digest();
 
-/** Both ends of plain mTLS (fixed certificates, keys compared) and of aTLS with evidence at no cost. */
+/** Both ends of mTLS (fixed certificates, keys compared) and of aTLS with evidence at no cost. */
 export interface Ends {
   readonly server: Upgrade<unknown>;
   readonly client: Upgrade<unknown>;
@@ -53,7 +56,10 @@ export async function createEnds(kind: Kind): Promise<Ends> {
     };
   }
   return {
-    server: tlsServerUpgrade({ identity: ofServer, accept: fingerprintOf }),
+    server:
+      kind === 'own'
+        ? tlsServerUpgrade({ identity: ofServer, accept: fingerprintOf })
+        : plainServerUpgrade(ofServer),
     client: tlsClientUpgrade({
       identity: ofClient,
       accept: only(fingerprintOf(new X509Certificate(server.certPem))),
@@ -64,7 +70,7 @@ export async function createEnds(kind: Kind): Promise<Ends> {
 /** A client whose server runs in another process and has its own certificate. */
 export async function createClientEnd(kind: Kind): Promise<Upgrade<unknown>> {
   const identity = identityOf(await createTestIdentity());
-  if (kind === 'mtls') return tlsClientUpgrade({ identity, accept: fingerprintOf });
+  if (kind !== 'atls') return tlsClientUpgrade({ identity, accept: fingerprintOf });
   return atlsClientUpgrade({
     trust: zeroCostTrust(),
     context: 'bench',

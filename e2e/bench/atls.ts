@@ -12,7 +12,7 @@ import { FakeIssuer, FakeValidator } from '../../internal/testing/atls/index.ts'
 import { createTcpPair } from '../../internal/testing/index.ts';
 import { createSwtpmFactory } from '../../internal/testing/swtpm.ts';
 import { Tpm, type TransportSource } from '../../internal/tpm/index.ts';
-import { ask, clock, createEnds, createServer, dial, KINDS, never, type Kind } from './atls-ends.ts';
+import { ask, clock, createEnds, createServer, dial, KINDS, never, type Compared } from './atls-ends.ts';
 import { compared, type PerKind } from './atls-compared.ts';
 import { idleMemory } from './atls-memory.ts';
 import { formatResults, isWithin, type BenchResult } from './result.ts';
@@ -29,7 +29,7 @@ const QUOTE_MS = 100;
 
 /** What attested TLS costs against plain mTLS over the same gRPC, and what shared quotes gain. */
 export async function runAtlsBench(): Promise<readonly BenchResult[]> {
-  return [await connectionSetUp(), await unaryCalls(), await idleMemory(), await batchedQuotes()];
+  return [await connectionSetUp(), await unaryCalls(), ...(await idleMemory()), await batchedQuotes()];
 }
 
 /** CPU of both ends for: new channel, handshake, first unary reply, close. The variants take turns. */
@@ -185,7 +185,10 @@ async function startBoth() {
 }
 
 /** Slices of both variants by turns, so that a busy machine slows both; the first ones let the compiler settle. */
-async function inTurns(slice: (kind: Kind) => Promise<number>, rounds = ROUNDS): Promise<PerKind<number[]>> {
+async function inTurns(
+  slice: (kind: Compared) => Promise<number>,
+  rounds = ROUNDS,
+): Promise<PerKind<number[]>> {
   const found: PerKind<number[]> = { mtls: [], atls: [] };
   for (let round = -WARM_UP_ROUNDS; round < rounds; round++) {
     for (const kind of round % 2 === 0 ? KINDS : KINDS.toReversed()) {
