@@ -10,6 +10,7 @@ import {
   atlsClientUpgrade,
   INIT_CONTEXT,
   RotatingKeys,
+  type AtlsTimers,
   type AttestedPeer,
 } from '../../../internal/atls/index.ts';
 import type { Check, Policy, Verdict } from '../../../internal/attestation/index.ts';
@@ -33,7 +34,17 @@ import { referenceValues } from './reference-values.ts';
  */
 const PROJECT = join(import.meta.dirname, '../../..');
 const COMMAND_LINE = 'console=ttyS0 quiet panic=-1';
-const MOST_TRIES = 8;
+/** An emulated machine on a busy one is ten times as slow as it should be, and that is not what is told here. */
+const PATIENT: AtlsTimers = { tlsMs: 60_000, helloMs: 60_000, wholeMs: 300_000, lingerMs: 500 };
+const CALL_MS = 300_000;
+const BUILD_MS = 1_200_000;
+const MOST_TRIES = 30;
+const OF_TIME: ReadonlySet<string> = new Set([
+  'atls-timeout',
+  'atls-alert-timeout',
+  'atls-truncated',
+  'atls-connection',
+]);
 const clock = new SystemClock();
 const commands = new ExecaRunner({ path: env['PATH'] ?? '' });
 const signal = new AbortController().signal;
@@ -167,12 +178,16 @@ function atFirstContact(document: Readonly<Record<string, unknown>>): Policy {
   return { ...policy, machines: 'any', tpm: { ...policy.tpm, attestationKeys: 'enrolling' } };
 }
 
-/** Emulated on a busy machine, the first quote may take longer than attested TLS waits for a peer. */
+/** Its agent is as impatient as everywhere: who was too slow for it, TLS or the first quote, is faster the next time. */
 async function judge(endpoint: string, policy: Policy): Promise<Judgement> {
   for (let tries = 1; ; tries++) {
     const judgement = await judgeOnce(endpoint, policy);
-    if (!('code' in judgement) || judgement.code !== 'atls-timeout' || tries === MOST_TRIES) return judgement;
+    if (!('code' in judgement) || !isOfTime(judgement.code) || tries === MOST_TRIES) return judgement;
   }
+}
+
+function isOfTime(codes: string): boolean {
+  return codes.split(' ').some((code) => OF_TIME.has(code));
 }
 
 /** One connection with fresh evidence, and one call over it. */
@@ -187,10 +202,11 @@ async function judgeOnce(endpoint: string, policy: Policy): Promise<Judgement> {
     context: INIT_CONTEXT,
     keys: new RotatingKeys({ clock }),
     clock,
+    timers: PATIENT,
   });
   using channel = new RpcChannel<AttestedPeer>({ endpoint, upgrade });
   try {
-    await createClient(InitApi, channel).describe({ clientVersion: '0.1.0' }, { signal, timeoutMs: 30_000 });
+    await createClient(InitApi, channel).describe({ clientVersion: '0.1.0' }, { signal, timeoutMs: CALL_MS });
   } catch (error) {
     const codes: string[] = [];
     let failed: Check | undefined;
@@ -206,5 +222,5 @@ async function judgeOnce(endpoint: string, policy: Policy): Promise<Judgement> {
 }
 
 async function run(...argv: [string, ...string[]]): Promise<void> {
-  await commands.run({ argv, signal, timeoutMs: 300_000 });
+  await commands.run({ argv, signal, timeoutMs: BUILD_MS });
 }

@@ -6,6 +6,8 @@ import { ExecaRunner } from '../../../internal/exec/index.ts';
 
 const PATH = '/usr/sbin:/usr/bin:/sbin:/bin';
 const commands = new ExecaRunner({ path: PATH });
+/** For a command on a machine that does much else. */
+const PATIENCE_MS = 600_000;
 const ENV = { PATH, HOME: homedir() };
 
 /**
@@ -35,7 +37,7 @@ async function provide(name: string, cache: string): Promise<string> {
       argv: ['apt-get', '-o', 'APT::Sandbox::User=root', 'download', name],
       cwd: cache,
       env: ENV,
-      timeoutMs: 120_000,
+      timeoutMs: PATIENCE_MS,
       signal: new AbortController().signal,
     });
   const found = await find();
@@ -44,5 +46,5 @@ async function provide(name: string, cache: string): Promise<string> {
 }
 
 async function run(...argv: [string, ...string[]]): Promise<{ readonly stdout: string }> {
-  return commands.run({ argv, env: ENV, timeoutMs: 120_000, signal: new AbortController().signal });
+  return commands.run({ argv, env: ENV, timeoutMs: PATIENCE_MS, signal: new AbortController().signal });
 }
