@@ -276,3 +276,27 @@ test('what extensions are told keeps the previous authorities until they are tak
   expect((await told())['requestheader-client-ca-file']?.trim()).toBe(believed(set, 'front-proxy-ca').trim());
   expect((await told())['client-ca-file']?.trim()).toBe(believed(set, 'kubernetes-clients-ca').trim());
 }, 60_000);
+
+test('told to end, an API server listens no more and waits for watches; told once more, it ends at once', async () => {
+  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
+  const watch = request(
+    { ...own, host: '127.0.0.1', port, path: '/api/v1/namespaces?watch=true' },
+    (response) => response.resume(),
+  );
+  watch.on('error', () => undefined);
+  watch.end();
+  await once(watch, 'response');
+  apiServer.kill('SIGTERM');
+  await until('closing its door', async () => {
+    const code = await ask('/readyz', { identity }).catch((error: NodeJS.ErrnoException) => error.code);
+    return code === 'ECONNREFUSED';
+  });
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  expect(apiServer.exitCode).toBeNull();
+  const ended = once(apiServer, 'exit');
+  const toldMs = nowMs();
+  apiServer.kill('SIGTERM');
+  await ended;
+  expect(nowMs() - toldMs).toBeLessThan(2_000);
+}, 120_000);
