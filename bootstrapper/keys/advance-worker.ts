@@ -61,7 +61,9 @@ async function lookOnce(options: AdvanceOptions, { signal, log }: Scope): Promis
     case 'make': {
       if (next.again) {
         await change(etcd, entry, askedAgain(record, options.clock.nowMs()), signal);
-        log.warn('the new keys of the control planes were lost before anybody had them', { generation });
+        log.warn('keys of this generation were made before, or lost: those of the next one are made', {
+          generation,
+        });
         return 'other keys';
       }
       const ports = { ...options, etcd, nowMs: () => options.clock.nowMs() };

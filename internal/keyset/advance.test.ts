@@ -29,6 +29,12 @@ const cases: readonly { name: string; at: RotationNow; members: readonly KeyMemb
     want: { kind: 'make', again: false },
   },
   {
+    name: 'restored records that forgot a generation go past it: no old keys are taken for new ones',
+    at: now('asked'),
+    members: [member('a', '2/done'), member('b', '2/done')],
+    want: { kind: 'make', again: true },
+  },
+  {
     name: 'every control plane is to have them',
     at: now('hand'),
     members: [member('a', '2/hand'), member('b', '1/done'), worker('w', '1/done')],

@@ -29,7 +29,7 @@ export interface Awaited {
 export type Advance =
   | { readonly kind: 'next'; readonly phase: KeyPhase }
   | { readonly kind: 'wait'; readonly awaited: readonly Awaited[] }
-  /** A control plane may make the new keys; `again`: those that were made are lost, others are needed. */
+  /** A control plane may make the new keys; `again`: of another generation, for there are or were keys of this one. */
   | { readonly kind: 'make'; readonly again: boolean }
   | { readonly kind: 'done' };
 
@@ -41,6 +41,9 @@ export function advance(now: RotationNow, members: readonly KeyMember[]): Advanc
   if (now.phase === 'done') return { kind: 'done' };
   const counted = members.filter(({ isControlPlane, isBeating }) => isControlPlane || isBeating);
   if (now.phase === 'asked') {
+    // Records that were restored may know less than the nodes have on disk.
+    if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
+      return { kind: 'make', again: true };
     const unable = counted.filter(({ stage }) => stage === undefined);
     return unable.length === 0 ? { kind: 'make', again: false } : waiting(unable, now);
   }
