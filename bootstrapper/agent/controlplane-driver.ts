@@ -38,6 +38,7 @@ import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
 import { settingsFromSpec } from './enrolment-handlers.ts';
 import { writeCredentials } from './place-ticket.ts';
+import { Renewable } from './renewable.ts';
 import { PLACES } from './places.ts';
 
 export interface DriverPorts {
@@ -74,6 +75,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
   readonly #ports: DriverPorts;
   readonly #options: DriverOptions;
   readonly #running = new Held<RunningConsensus>();
+  readonly #repairs = new Renewable();
 
   constructor(ports: DriverPorts, options: DriverOptions) {
     this.#ports = ports;
@@ -166,7 +168,9 @@ export class MachineControlPlane implements ControlPlaneDriver {
     if (config === undefined || membership === undefined || before === undefined) return;
     const renewed = await this.#consensusPort().renew(config);
     // The role may have gone meanwhile: nobody starts a curator on a node that has just been made a worker.
-    if (this.#running.exchange(before, renewed)) await this.startCurator(membership, signal);
+    if (!this.#running.exchange(before, renewed)) return;
+    this.#repairs.renewed();
+    await this.startCurator(membership, signal);
   }
 
   /**
@@ -195,10 +199,8 @@ export class MachineControlPlane implements ControlPlaneDriver {
     };
     for (;;) {
       try {
-        return await this.#consensusPort().repair(
-          { nodeId, ports: ETCD_PORTS, stateDir: PLACES.state, peers },
-          signal,
-        );
+        const config = { nodeId, ports: ETCD_PORTS, stateDir: PLACES.state, peers };
+        return await this.#repairs.run((turn) => this.#consensusPort().repair(config, turn), signal);
       } catch (error) {
         const membership = this.#options.membership();
         const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
