@@ -87,6 +87,17 @@ describe('a session with both ends proved', () => {
     expect(answer.fingerprint).toBe(client.fingerprint);
   });
 
+  test('is never another channel’s: who comes to the same endpoint as somebody else has to prove it', async () => {
+    const { dial, client, server } = await start({
+      describe: async (_request, call) => ({ fingerprint: call.peer }),
+    });
+    const first = dial(client, server.fingerprint);
+    await first.describe({}, { signal: never });
+    const other = dial(await createIdentity(), server.fingerprint).describe({}, { signal: never });
+    await expect(other).rejects.toBeInstanceOf(RpcError);
+    expect(await first.describe({}, { signal: never })).toMatchObject({ fingerprint: client.fingerprint });
+  });
+
   test('carries a server stream in order and stops the handler when the caller leaves', async () => {
     const left = Promise.withResolvers<void>();
     const { dial, client, server } = await start({
