@@ -7,6 +7,8 @@ const IMPORT_MS = 300_000;
 const AT_ONCE = 2;
 const FETCHES_AT_ONCE = 3;
 const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
+/** It would have nobody to ask as: an administrator's kubeconfig is on control planes only. */
+const ADMINISTRATION = 'kubectl';
 const PINNED = 'io.cri-containerd.pinned=pinned';
 /** The pods of kubeadm's and flannel's DaemonSets. */
 const ON_EVERY_WORKER: readonly string[] = ['kube-proxy', 'flannel-image'];
@@ -31,7 +33,8 @@ export function isForNode(component: Component): boolean {
 
 /** Whether a node of these roles needs a component. */
 export function isForRole(component: Component, roles: { readonly controlPlane: boolean }): boolean {
-  return isForNode(component) && (roles.controlPlane || component.scope !== 'controlplane');
+  if (!isForNode(component)) return false;
+  return roles.controlPlane || (component.scope !== 'controlplane' && component.name !== ADMINISTRATION);
 }
 
 /** Fetches what the store lacks, a few at once. Answers how many there were. */
@@ -97,6 +100,8 @@ export async function importImages(
     readonly controlPlane: boolean;
     /** Once, as soon as the images are there without which this node is not Ready. */
     readonly onEssential: () => void;
+    /** Resolves when the others may come; they would take the processor from what the essential ones are for. */
+    readonly mayFollow: () => Promise<void>;
     readonly signal: AbortSignal;
   },
 ): Promise<number> {
@@ -113,6 +118,7 @@ export async function importImages(
   if (essential === 0) options.onEssential();
   const work = async (): Promise<void> => {
     for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
+      if (!essentials.includes(image)) await options.mayFollow();
       options.onProgress(done, images.length);
       await importImage(image, ports, options.signal);
       options.onProgress(++done, images.length);

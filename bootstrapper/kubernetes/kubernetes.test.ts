@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
-import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
-import { importImages, installBinaries, installPath } from './components.ts';
+import { FakeCommands, FakeUnits, MemoryFiles, settle } from '../../internal/testing/index.ts';
+import { importImages, installBinaries, installPath, isForRole } from './components.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { startContainerRuntime } from './runtime.ts';
@@ -138,6 +138,19 @@ describe('components', () => {
     expect(installPath('flannel')).toBe('/opt/cni/bin/flannel');
   });
 
+  test('isForRole() gives a worker neither a control plane’s parts nor what only administers one', () => {
+    const names = ['kubelet', 'kubectl'].map((name) => component(name, {}));
+    const all = [
+      ...names,
+      component('etcd', { scope: 'controlplane' }),
+      component('helm', { scope: 'workstation' }),
+    ];
+    const given = (controlPlane: boolean): string[] =>
+      all.filter((each) => isForRole(each, { controlPlane })).map(({ name }) => name);
+    expect(given(false)).toEqual(['kubelet']);
+    expect(given(true)).toEqual(['kubelet', 'kubectl', 'etcd']);
+  });
+
   test('importImages() imports what containerd lacks and pins it', async () => {
     const commands = new FakeCommands((argv) =>
       argv.includes('list')
@@ -156,6 +169,7 @@ describe('components', () => {
         onProgress: () => undefined,
         controlPlane: true,
         onEssential: () => undefined,
+        mayFollow: () => Promise.resolve(),
         signal: never,
       }),
     ).toBe(2);
@@ -182,14 +196,19 @@ describe('components', () => {
     const images = ['coredns', 'flannel-image', 'kube-proxy', 'pause', 'web'].map((name) => image(name));
     const { controlPlane, first } = given;
     if (controlPlane) images.push(image('kube-apiserver', 'controlplane'));
-    await importImages(images, ports, {
+    const untilEssential = Promise.withResolvers<void>();
+    const importing = importImages(images, ports, {
       onProgress: () => undefined,
       controlPlane,
       onEssential: () => void order.push('essential'),
+      mayFollow: () => untilEssential.promise,
       signal: never,
     });
-    expect(order.slice(0, first.length).toSorted()).toEqual(first);
-    expect(order.indexOf('essential')).toBeGreaterThan(first.length - 1);
+    await settle();
+    expect(order.toSorted()).toEqual([...first, 'essential'].toSorted());
+    expect(order.at(-1)).toBe('essential');
+    untilEssential.resolve();
+    await importing;
     expect(order).toHaveLength(images.length + 1);
   });
 

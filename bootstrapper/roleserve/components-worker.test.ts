@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { encodeManifest, parseManifest, type Component } from '../../internal/bundle/index.ts';
 import {
   FakeCommands,
   FakeUnits,
@@ -7,8 +8,8 @@ import {
   superviseForTest,
 } from '../../internal/testing/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
-import { all, components, bootstrap, host, NotedPhases, settings, workerOnly } from './fake-node.ts';
-import { RoleValues, type LocalComponents } from './values.ts';
+import { all, components, bootstrap, host, NotedPhases, now, settings, workerOnly } from './fake-node.ts';
+import { RoleValues, type ClusterSettings, type LocalComponents } from './values.ts';
 
 describe('planComponents()', () => {
   const unknown = { bootstrap: undefined, settings: undefined, roles: undefined };
@@ -69,3 +70,51 @@ test('the components worker installs, starts containerd, imports, and says each 
   expect(seen.at(-1)).toEqual({ ...components, controlPlane: true });
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
+
+test.each([
+  { name: 'it has registered', happens: (values: RoleValues) => values.kubernetesStatus.set(registered) },
+  { name: 'it is to be a control plane', happens: (values: RoleValues) => values.localRoles.set(all) },
+])('what may run on a worker later is imported once $name', async ({ happens }) => {
+  const values = new RoleValues();
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc');
+  const commands = new FakeCommands();
+  const worker = componentsWorker({
+    reads: values,
+    writes: values,
+    phases: new NotedPhases(),
+    host,
+    ports: {
+      files,
+      units: new FakeUnits(),
+      commands,
+      install: () => Promise.resolve('installed'),
+      blob: ({ name }) => Promise.resolve(`/store/${name}`),
+      bring: () => Promise.resolve(true),
+    },
+  });
+  await using _tree = superviseForTest(worker);
+  values.clusterSettings.set(withImage(settings, 'coredns'));
+  values.localRoles.set(workerOnly);
+  await settle();
+  const imported = (): unknown[] =>
+    commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
+  expect(imported()).toEqual(['/store/pause']);
+  expect(now(values.localComponents)?.images).toBe('essential');
+  happens(values);
+  await settle();
+  expect(imported()).toContain('/store/coredns');
+  expect(now(values.localComponents)?.images).toBe('imported');
+});
+
+const registered = { version: 'v1.35.4', controlPlane: false };
+
+function withImage(given: ClusterSettings, name: string): ClusterSettings {
+  const manifest = parseManifest(Buffer.from(given.bundleManifest));
+  const pause = manifest.components.find((component) => component.name === 'pause');
+  if (pause === undefined) throw new Error('the manifest has no pause');
+  const image: Component = { ...pause, name, sha256: 'cd'.repeat(32), references: [`example/${name}:1`] };
+  const components = [...manifest.components, image].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const bundleManifest = Buffer.from(encodeManifest({ ...manifest, components })).toString('utf8');
+  return { ...given, bundleManifest };
+}

@@ -13,7 +13,7 @@ import {
   type HostSettings,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
-import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './values.ts';
+import type { BootstrapData, ClusterSettings, KubernetesStatus, LocalComponents, RoleSet } from './values.ts';
 
 interface Inputs {
   readonly bootstrap: BootstrapData | undefined;
@@ -33,6 +33,7 @@ export interface ComponentsWorkerOptions {
     readonly bootstrapData: Readable<BootstrapData | undefined>;
     readonly clusterSettings: Readable<ClusterSettings | undefined>;
     readonly localRoles: Readable<RoleSet | undefined>;
+    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
   };
   readonly writes: { readonly localComponents: Settable<LocalComponents | undefined> };
   readonly phases: PhaseReporter;
@@ -86,7 +87,7 @@ async function provideOnPromotion(
 }
 
 async function provide(
-  { phases, ports, host, writes }: ComponentsWorkerOptions,
+  { reads, phases, ports, host, writes }: ComponentsWorkerOptions,
   { signal }: Scope,
   start: Start,
 ): Promise<void> {
@@ -112,7 +113,10 @@ async function provide(
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
     const onEssential = (): void => say('essential');
-    const imported = await importImages(components, ports, { onProgress, controlPlane, onEssential, signal });
+    const mayFollow = (): Promise<void> =>
+      controlPlane ? Promise.resolve() : untilRegistered(reads, signal);
+    const options = { onProgress, controlPlane, onEssential, mayFollow, signal };
+    const imported = await importImages(components, ports, options);
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await bringComponents(components, ports, {
@@ -123,4 +127,15 @@ async function provide(
     if (imported + fetched === 0) progress.already();
   });
   say('imported');
+}
+
+/** A new worker's own pods come first. One that is to be a control plane meanwhile waits for nothing of Kubernetes. */
+async function untilRegistered(
+  { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
+  signal: AbortSignal,
+): Promise<void> {
+  const now = combine({ kubernetes: kubernetesStatus, roles: localRoles });
+  const isOver = ({ kubernetes, roles }: { kubernetes: unknown; roles: RoleSet | undefined }): boolean =>
+    kubernetes !== undefined || roles?.has('ConsensusMember') === true;
+  await when(now, isOver, signal);
 }

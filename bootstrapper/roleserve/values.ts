@@ -62,7 +62,7 @@ export interface ClusterSettings {
  * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes, statuspush  |
  * | localComponents     | components                              | controlplane, kubernetes              |
  * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
- * | kubernetesStatus    | kubernetes                              | init job, statuspush                  |
+ * | kubernetesStatus    | kubernetes                              | init job, components, statuspush      |
  * | clusterKeys         | directory                               | keys, advance                         |
  * | localKeys           | keys                                    | statuspush                            |
  */

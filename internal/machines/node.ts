@@ -23,6 +23,8 @@ const TPM_START_MS = 30_000;
 const POWER_OFF_MS = 90_000;
 const DEATH_MS = 20_000;
 const POLL_MS = 50;
+/** Each look into a machine that boots starts a dozen processes, which it and those that boot beside it would have to wait for. */
+const BOOT_POLL_MS = 200;
 const CONSOLE_TAIL = 1500;
 
 /**
@@ -185,7 +187,7 @@ export class LocalNode {
 
   async #waitForBoot(signal: AbortSignal): Promise<void> {
     let ended = false;
-    const up = await waitUntil(this.#host, { withinMs: BOOT_MS, everyMs: POLL_MS, signal }, async () => {
+    const up = await waitUntil(this.#host, { withinMs: BOOT_MS, everyMs: BOOT_POLL_MS, signal }, async () => {
       const leader = await this.#leader(signal);
       if (leader === undefined) return (ended = ended || (await this.#hasEnded(signal)));
       const argv = ['systemctl', 'is-active', '--quiet', 'basic.target'] as const;
