@@ -65,7 +65,7 @@ test('whom it waits for is named, and since when', async () => {
     await etcd.commit({ when: [], then: writes }, { signal });
   };
   await rotate('');
-  await say('a', 2n, 'hand');
+  await say('a', 1n, 'done');
   await say('b', 1n, 'done');
   await say('c', 1n, 'a phase of tomorrow');
   expect(await shown()).toMatchObject({
