@@ -57,7 +57,7 @@ function judged(text: string): Pick<InForce, 'document' | 'problem'> {
 
 /** As it is stored, but for what a terminal would obey; the one line that the curator makes of a document as many. */
 function linesOf(text: string): string {
-  const raw = printable(text, MAX_CONFIG_BYTES);
+  const raw = printable(text, { maxChars: MAX_CONFIG_BYTES });
   try {
     return stringify(JSON.parse(raw), { lineWidth: 0 }).trimEnd();
   } catch {

@@ -106,7 +106,7 @@ async function* watched(
 function failureError(failure: InitFailure, options: FollowOptions): CodedError {
   const { retryable } = failure;
   const [code, message, fix, phase] = [failure.code, failure.message, failure.fix, failure.phase].map(
-    printable,
+    (each) => printable(each),
   );
   const text = `creating the cluster: ${phase}: ${message}`;
   if (code === undefined || !CODE.test(code))

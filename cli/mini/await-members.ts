@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Admission, type Join } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
@@ -42,10 +42,12 @@ export async function awaitMembers(
 ): Promise<void> {
   const { clock } = context.ports;
   const startMs = clock.monotonicMs();
+  const { layout } = await lookAtWorkspace(context);
+  using kube = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
   const shown = machines.map((machine) => new ShownMachine(context, machine));
   try {
     for (;;) {
-      const seen = await look(context);
+      const seen = await look(context, kube);
       const waiting = new Map<string, MemberProgress>();
       for (const machine of shown) {
         const progress = unheard(memberProgress(machine.machine, seen), seen.silence);
@@ -99,28 +101,28 @@ class ShownMachine {
 }
 
 /** While control planes come and go an answer may fail; the next look has it. */
-async function look(context: CommandContext): Promise<SeenCluster> {
-  const { layout } = await lookAtWorkspace(context);
+async function look(context: CommandContext, kube: KubeClient): Promise<SeenCluster> {
   const failures: unknown[] = [];
-  const orNone = async <T>(ask: () => Promise<readonly T[]>): Promise<readonly T[]> => {
+  const orElse = async <T>(without: T, ask: () => Promise<T>): Promise<T> => {
     try {
       return await ask();
     } catch (error) {
       context.signal.throwIfAborted();
       failures.push(error);
-      return [];
+      return without;
     }
   };
-  const [nodes, joins, kubeNodes] = await Promise.all([
-    orNone(async () => (await askCurator(context, {}, (curator, call) => curator.listNodes({}, call))).nodes),
-    orNone(
-      async (): Promise<readonly Join[]> =>
-        (await askCurator(context, {}, (_, call, of) => of(Admission).listJoins({}, call))).joins,
+  const [{ nodes, joins }, kubeNodes] = await Promise.all([
+    orElse({ nodes: [], joins: [] }, () =>
+      askCurator(context, {}, async (curator, call, of) => {
+        const [listed, asking] = await Promise.all([
+          curator.listNodes({}, call),
+          of(Admission).listJoins({}, call),
+        ]);
+        return { nodes: listed.nodes, joins: asking.joins };
+      }),
     ),
-    orNone(async () => {
-      using client = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
-      return await listNodes(client, context.signal);
-    }),
+    orElse([], () => listNodes(kube, context.signal)),
   ]);
   const seen = { nodes, joins, kubeNodes };
   return failures.length === 0 ? seen : { ...seen, silence: describeError(failures[0]) };

@@ -43,7 +43,7 @@ export async function recoverQuorum(
     if (before.refusals.length > 0)
       throw new RecoverError(
         'recover-refused',
-        `recovering ${name}: ${before.refusals.map(printable).join('; ')}`,
+        `recovering ${name}: ${before.refusals.map((each) => printable(each)).join('; ')}`,
         { details: viewOf(before) },
       );
     if (confirmed !== before.clusterName)

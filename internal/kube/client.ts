@@ -134,9 +134,17 @@ async function readBody(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
+const FORBIDDEN = 403;
+
+/** Whether the API server knows who asks, and does not allow it. */
+export function isForbidden(error: unknown): boolean {
+  return error instanceof KubeError && error.details['status'] === FORBIDDEN;
+}
+
 function statusError(what: string, status: number, body: string): KubeError {
   const message = `${what}: ${status}${reasonFrom(body)}`;
-  if (status === 401 || status === 403) return new KubeError('kube-refused', message);
+  if (status === 401 || status === FORBIDDEN)
+    return new KubeError('kube-refused', message, { details: { status } });
   if (status === 404) return new KubeError('kube-not-found', message);
   if (status === 429) return new KubeError('kube-not-now', message);
   return new KubeError('kube-failed', message);

@@ -224,8 +224,26 @@ describe('waits', () => {
     });
   });
 
-  test('not at all after a refusal', async () => {
-    const { access } = await start(() => ({ status: 403, body: {} }));
+  test('for an API server that has not written its own roles yet', async () => {
+    const answers = [{ status: 403, body: { message: 'forbidden: User "owner" cannot get path "/readyz"' } }];
+    const { access } = await start(() => answers.shift() ?? { body: 'ok' });
+    const clock = new FakeClock();
+    using kube = client(access);
+    const seen: string[] = [];
+    const wait = waitForApi(kube, {
+      clock,
+      timeoutMs: 1e6,
+      signal: never,
+      onWait: (text) => seen.push(text),
+    });
+    while (clock.sleeping === 0) await settle();
+    await clock.advance(500);
+    await wait;
+    expect(seen).toEqual([expect.stringContaining('cannot get path "/readyz"')]);
+  });
+
+  test('not at all for one that does not know us', async () => {
+    const { access } = await start(() => ({ status: 401, body: {} }));
     using kube = client(access);
     await expect(
       waitForApi(kube, { clock: new SystemClock(), timeoutMs: 1e6, signal: never }),

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/index.ts';
 import { describeError } from '../errors/index.ts';
-import type { KubeClient } from './client.ts';
+import { isForbidden, type KubeClient } from './client.ts';
 import { KubeError } from './errors.ts';
 import { listNodes, readinessOf } from './objects.ts';
 
@@ -14,11 +14,20 @@ export interface WaitOptions {
   readonly onWait?: (text: string) => void;
 }
 
-/** Until /readyz of the API server says ok to us. @throws KubeError `kube-unreachable`, with the last cause */
+/**
+ * Until /readyz of the API server says ok to us. Everybody it knows may ask for that, as soon as its first start has written
+ * the roles that say so.
+ * @throws KubeError `kube-unreachable`, `kube-wait-timeout`, with the last cause; `kube-refused` if it does not know us
+ */
 export async function waitForApi(client: KubeClient, options: WaitOptions): Promise<void> {
   await poll(`waiting for the Kubernetes API at ${client.server}`, options, async () => {
-    await client.getText('/readyz', options.signal);
-    return undefined;
+    try {
+      await client.getText('/readyz', options.signal);
+      return undefined;
+    } catch (error) {
+      if (isForbidden(error)) return describeError(error);
+      throw error;
+    }
   });
 }
 
