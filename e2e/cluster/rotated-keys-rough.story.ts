@@ -31,7 +31,7 @@ await test('keys are replaced while agents are killed in each phase and a worker
     const seen: string[] = [];
     const deadlineMs = Date.now() + ROTATION_SECONDS * 1000;
     for (let isDone = false; !isDone;) {
-      assert.ok(Date.now() < deadlineMs, `${seen.join(' ')}: ${await must('keys', 'show')}`);
+      assert.ok(Date.now() < deadlineMs, `no end after ${seen.join(' ')}`);
       // etcd of two control planes has no quorum while one of them starts again.
       const shown = await cluster.ask<Shown>('keys', 'show').catch(() => undefined);
       const { phase = '', isDone: isOver = false } = shown?.keys ?? {};
