@@ -11,6 +11,8 @@ const MACHINES = ['n1', 'n2', 'n3'];
 /** n3 works: it is off from the second phase on, until control planes show what the new keys make. */
 const CONTROL_PLANES = ['n1', 'n2'];
 const ROTATION_SECONDS = 540;
+/** While one of two members of etcd starts again, the other one has no quorum and no API server answers. */
+const PAUSE_MS = 30_000;
 
 interface Shown {
   readonly keys: { readonly generation: number; readonly phase: string; readonly isDone: boolean };
