@@ -47,6 +47,7 @@ async function createMachine() {
   for (const folder of [PLACES.enrolment, PLACES.init]) await files.makeDirectory(folder);
   const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => 0 });
   const phases = {
+    after: () => [],
     run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
       work({ say: () => undefined, already: () => undefined }),
   };

@@ -1,9 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import type { FilePort } from '../../internal/file/index.ts';
 import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
-import { everyFault, MemoryFiles } from '../../internal/testing/index.ts';
+import { createMemoryLogger, everyFault, FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
-import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
+import { FileEventStore, PhaseLog } from '../phases/index.ts';
+import { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
 import type { InitSpec } from './spec.ts';
 
 const never = new AbortController().signal;
@@ -25,12 +26,17 @@ const spec: InitSpec = {
 const request: InitRecord = { initId: 'one', spec };
 const outcome = { clusterId: spec.clusterId, epoch: 1 } as InitOutcome;
 
-function createJob(files: FilePort, preflight: () => Promise<void> = () => Promise.resolve()): InitJob {
+const silent: InitJobPorts['phases'] = {
+  after: () => [],
+  run: (_, work) => work({ say: () => undefined, already: () => undefined }),
+};
+
+function createJob(
+  files: FilePort,
+  preflight: () => Promise<void> = () => Promise.resolve(),
+  phases: InitJobPorts['phases'] = silent,
+): InitJob {
   const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
-  const phases = {
-    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
-      work({ say: () => undefined, already: () => undefined }),
-  };
   return new InitJob({ files, lock, phases, preflight, ownAddress: () => '198.18.0.11' }, '/init');
 }
 
@@ -100,6 +106,19 @@ describe('InitJob', () => {
       job.accept({ ...request, initId: 'two' }, never),
     ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected']);
+  });
+
+  test('says that the lock is there when its own word for it was lost, once', async () => {
+    const files = await createFiles();
+    await createJob(files).accept(request, never);
+    const life = async (): Promise<readonly string[]> => {
+      const store = new FileEventStore(files, '/events');
+      const phases = await PhaseLog.open({ store, clock: new FakeClock(), log: createMemoryLogger().log });
+      await createJob(files, undefined, phases).restore();
+      return phases.after(0).map(({ event }) => `${event.phase} ${event.kind}`);
+    };
+    expect(await life()).toEqual(['lock started', 'lock finished']);
+    expect(await life()).toEqual(['lock started', 'lock finished']);
   });
 
   test('wipes the unlock key with the acknowledgement, and the owner may still attach', async () => {

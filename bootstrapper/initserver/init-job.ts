@@ -4,7 +4,7 @@ import type { NodeLock } from '../nodelock/index.ts';
 import { CheckedFile, EnrolmentError } from '../enrolment/index.ts';
 import { NodeLockError } from '../nodelock/index.ts';
 import { verifyRequest } from '../../internal/pki/index.ts';
-import type { PhaseReporter } from '../phases/index.ts';
+import type { PhaseLog, PhaseReporter } from '../phases/index.ts';
 import { InitError } from './errors.ts';
 import { digestOfSpec, type InitSpec } from './spec.ts';
 
@@ -33,7 +33,7 @@ export interface InitOutcome {
 export interface InitJobPorts {
   readonly files: FilePort;
   readonly lock: NodeLock;
-  readonly phases: PhaseReporter;
+  readonly phases: PhaseReporter & Pick<PhaseLog, 'after'>;
   /** The checks before anything changes; rejects with the reason. */
   readonly preflight: (spec: InitSpec, signal: AbortSignal) => Promise<void>;
   /** The address that other machines reach this one at. */
@@ -93,6 +93,7 @@ export class InitJob {
     if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
       const outcome = await this.#read<InitOutcome>('outcome.json');
       const acknowledged = await this.#read<Acknowledgement>('acknowledged.json');
+      if (outcome === undefined) await this.#endLock();
       this.#accepted.set(record);
       if (outcome !== undefined) this.#outcome.set(outcome);
       if (acknowledged !== undefined) this.#acknowledged.set(acknowledged);
@@ -138,6 +139,13 @@ export class InitJob {
         .catch(translateHeld);
     });
     this.#accepted.set(record);
+  }
+
+  /** Killed behind the lock and before the word that it is there: who follows the init would wait for that for good. */
+  async #endLock(): Promise<void> {
+    const { phases } = this.#ports;
+    const isTold = phases.after(0).some(({ event }) => event.phase === 'lock' && event.kind === 'finished');
+    if (!isTold) await phases.run('lock', (progress) => Promise.resolve(progress.already()));
   }
 
   async #read<T>(name: string): Promise<T | undefined> {

@@ -24,6 +24,7 @@ beforeEach(async () => {
   await files.makeDirectory('/enrolment');
   const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
   const phases = {
+    after: () => [],
     run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
       work({ say: () => undefined, already: () => undefined }),
   };
