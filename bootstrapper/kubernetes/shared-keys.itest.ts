@@ -261,7 +261,9 @@ test('what extensions are told keeps the previous authorities until they are tak
   const commands: CommandRunner = {
     run: (command) => {
       const [, , , ...args] = command.argv;
-      return runner.run({ ...command, argv: [kubectl, '--kubeconfig', config, ...args] });
+      // Without a home it would keep its cache in the checkout.
+      const own = ['--kubeconfig', config, '--cache-dir', join(folder, 'kubectl-cache')] as const;
+      return runner.run({ ...command, argv: [kubectl, ...own, ...args] });
     },
   };
   const told = async (): Promise<Readonly<Record<string, string>>> => {
