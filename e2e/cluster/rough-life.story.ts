@@ -21,7 +21,10 @@ const ORDERS = Number(env['ORDERS'] ?? '3');
 const seed = Number(env['CHAOS_SEED'] ?? Date.now() % 1_000_000);
 const QUORUM_SECONDS = 60;
 /** Which parts of it, by comma: one of them alone is a run of minutes. */
-const PARTS = (env['ROUGH_PARTS'] ?? 'kills,orders,lost').split(',');
+const PARTS = (env['ROUGH_PARTS'] ?? 'kills,orders,idle,lost').split(',');
+/** Ten minutes are what is promised. */
+const IDLE_SECONDS = Number(env['IDLE_SECONDS'] ?? '120');
+const IDLE_LOOK_MS = 5_000;
 /** A new leader of etcd takes a second or two; kubelets and controllers wait longer than this. */
 const LONGEST_PAUSE_MS = 10_000;
 const REPLACEMENT = 'n6';
@@ -120,6 +123,42 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
       step.diagnostic(`${Math.round((Date.now() - quorumMs) / 1000)} s after quorum`);
     });
   }
+
+  if (PARTS.includes('idle'))
+    await story.test(
+      `nothing to do for ${IDLE_SECONDS} s: nobody flaps, and nothing is started`,
+      async (step) => {
+        await allFine(120);
+        const machines = new JoiningCluster(bench, NAME);
+        const steady = async (): Promise<string> => {
+          const processes = MACHINES.map((name) => {
+            const units = CONTROL_PLANES.includes(name) ? ['cluster-etcd', 'cluster-joinservice'] : [];
+            return processesOf(machines, name, [...units, 'kubelet', 'cluster-containerd', 'bootstrapper']);
+          });
+          const conditions = `jsonpath={range .items[*].status.conditions[*]}{.type} {.status} {.lastTransitionTime}{"\\n"}{end}`;
+          const { stdout } = await shell('n1').etcdctl('root', 'endpoint', 'status', '--write-out', 'fields');
+          const term = /"RaftTerm" : \d+/.exec(stdout)?.[0];
+          return [
+            ...(await Promise.all(processes)),
+            await shell('n1').kubectl('get', 'nodes', '--output', conditions),
+            term,
+          ].join('\n');
+        };
+        const before = await steady();
+        assert.match(before, /Ready True .*Z/);
+        assert.match(before, /RaftTerm/);
+        const endMs = Date.now() + IDLE_SECONDS * 1000;
+        let looks = 0;
+        while (Date.now() < endMs) {
+          const table = await must('node', 'ls');
+          looks++;
+          assert.equal((table.match(/\bup\b.*\bhealthy\b/g) ?? []).length, MACHINES.length, table);
+          await delay(IDLE_LOOK_MS);
+        }
+        step.diagnostic(`${looks} looks, all healthy`);
+        assert.equal(await steady(), before);
+      },
+    );
 
   if (PARTS.includes('lost'))
     await story.test(
