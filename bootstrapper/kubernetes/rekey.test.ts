@@ -20,6 +20,11 @@ import { CLIENTS } from './material.ts';
 import { PATHS } from './settings.ts';
 import { readSharedKeys, settleKubernetes, STATIC_PODS } from './shared-keys.ts';
 
+function staticScope(container: string): string {
+  const place = `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${'7f'.repeat(16)}.slice`;
+  return `4:memory:${place}/cri-containerd-${container}.scope\n0::${place}/cri-containerd-${container}.scope\n`;
+}
+
 describe('the keys that control planes share, replaced', () => {
   const pairs = Promise.all([makePairs(1, Date.now()), makePairs(2, Date.now())]);
   const setAt = async (phase: KeySet['phase']): Promise<KeySet> => {
@@ -33,6 +38,7 @@ describe('the keys that control planes share, replaced', () => {
       await files.makeDirectory(`/proc/${index + 10}`);
       await files.writeAtomic(`/proc/${index + 10}/comm`, pod.slice(0, 15));
       await files.writeAtomic(`/proc/${index + 10}/environ`, `CLUSTER_KEYS=${digests?.[pod]}\0`);
+      await files.writeAtomic(`/proc/${index + 10}/cgroup`, staticScope(`${index}`));
     }
   }
 
@@ -102,10 +108,7 @@ describe('the keys that control planes share, replaced', () => {
     await bed.files.makeDirectory('/proc/77');
     await bed.files.writeAtomic('/proc/77/comm', 'kube-apiserver\n');
     await bed.files.writeAtomic('/proc/77/environ', 'PATH=/\0');
-    await bed.files.writeAtomic(
-      '/proc/77/cgroup',
-      '4:memory:/kubepods.slice/cri-containerd-0a3e.scope\n0::/kubepods.slice/cri-containerd-0a3e.scope\n',
-    );
+    await bed.files.writeAtomic('/proc/77/cgroup', staticScope('0a3e'));
     const kills = () => bed.commands.runs.filter((argv) => argv.includes('kill'));
     const wait = async (seconds: number): Promise<void> => {
       for (let polls = 0; polls < 4 * seconds; polls++) {

@@ -198,10 +198,13 @@ describe('the configuration', () => {
 });
 
 describe('lookAtPods()', () => {
+  const scope = (pid: number, uid = '7f'.repeat(16)): string =>
+    `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${uid}.slice/cri-containerd-${pid}.scope`;
   const run = async (pid: number, program: string, ...variables: string[]): Promise<void> => {
     await files.makeDirectory(`/proc/${pid}`);
     await files.writeAtomic(`/proc/${pid}/comm`, `${program}\n`);
     await files.writeAtomic(`/proc/${pid}/environ`, variables.map((each) => `${each}\0`).join(''));
+    await files.writeAtomic(`/proc/${pid}/cgroup`, `9:name=systemd:${scope(pid)}\n0::${scope(pid)}\n`);
   };
 
   test('are none where no key was ever replaced', async () => {
@@ -221,7 +224,19 @@ describe('lookAtPods()', () => {
     await run(9, 'kube-apiserver', wanted('kube-apiserver'), 'PATH=/');
     await run(10, 'kube-scheduler', wanted('kube-scheduler'));
     expect(await stale()).toEqual([]);
-    // Of a cluster inside this machine, or one that ends.
-    expect((await lookAtPods(files, keys)).oldApiServers).toEqual(['7']);
+    expect((await lookAtPods(files, keys)).oldApiServers).toEqual(['cri-containerd-7.scope']);
+  });
+
+  test.each([
+    { name: 'a pod that came by the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
+    { name: 'a cluster in a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
+    { name: 'a program of the machine', cgroup: '/system.slice/kube-apiserver.service' },
+  ])('are no business of a workload: $name', async ({ cgroup }) => {
+    await settleKubernetes(files, at('issue'));
+    const keys = await readSharedKeys(files, etcd);
+    await run(7, 'kube-apiserver', 'PATH=/');
+    await run(8, 'kube-scheduler', `CLUSTER_KEYS=${keys.digests?.['kube-scheduler']}`);
+    for (const pid of [7, 8]) await files.writeAtomic(`/proc/${pid}/cgroup`, `0::${cgroup}\n`);
+    expect(await lookAtPods(files, keys)).toEqual({ stale: STATIC_PODS, oldApiServers: [] });
   });
 });

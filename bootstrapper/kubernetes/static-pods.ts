@@ -7,7 +7,12 @@ import { STATIC_PODS, type SharedKeys, type StaticPod } from './shared-keys.ts';
 const MAX_BYTES = 256 * 1024;
 /** What the kernel keeps of a program's name. */
 const COMM_CHARS = 15;
-const SCOPE = /\/(cri-containerd-[0-9a-f]+\.scope)$/m;
+/**
+ * The scope of a container of a static pod of this machine's own kubelet: such a pod's uid is a digest of its manifest, one
+ * that came by the API has a UUID (kubelet, pkg/kubelet/config/common.go). API servers in workloads are none of ours.
+ */
+const STATIC_SCOPE =
+  /^[^:]*:[^:]*:\/kubepods\.slice\/(?:kubepods-[a-z]+\.slice\/)?kubepods-(?:[a-z]+-)?pod[0-9a-f]{32}\.slice\/(cri-containerd-[0-9a-f]+\.scope)$/m;
 /** For what is under way when an API server was told to end. */
 const ANSWERS_MS = 3_000;
 const KILL_MS = 10_000;
@@ -15,7 +20,7 @@ const KILL_MS = 10_000;
 export interface PodsNow {
   /** Those that don't run with the keys on disk yet. */
   readonly stale: readonly StaticPod[];
-  /** Process ids of API servers that run with others. */
+  /** The scopes of API servers that run with others. */
   readonly oldApiServers: readonly string[];
 }
 
@@ -33,9 +38,11 @@ export async function lookAtPods(files: FilePort, { digests }: SharedKeys): Prom
     const program = (await textOf(files, `/proc/${pid}/comm`)).trim();
     const pod = wanted.find((name) => name.slice(0, COMM_CHARS) === program);
     if (pod === undefined) continue;
+    const scope = STATIC_SCOPE.exec(await textOf(files, `/proc/${pid}/cgroup`))?.[1];
+    if (scope === undefined) continue;
     const variables = (await textOf(files, `/proc/${pid}/environ`)).split('\0');
     if (variables.includes(`${KEYS_VARIABLE}=${digests?.[pod]}`)) running.add(pod);
-    else if (pod === 'kube-apiserver') oldApiServers.push(pid);
+    else if (pod === 'kube-apiserver') oldApiServers.push(scope);
   }
   return { stale: wanted.filter((pod) => !running.has(pod)), oldApiServers };
 }
@@ -46,11 +53,11 @@ export async function lookAtPods(files: FilePort, { digests }: SharedKeys): Prom
  * A second signal ends one at once (k8s.io/apiserver/pkg/server/signal.go).
  */
 export class ApiServerDrain {
-  readonly #ports: { readonly files: FilePort; readonly commands: CommandRunner; readonly clock: Clock };
+  readonly #ports: { readonly commands: CommandRunner; readonly clock: Clock };
   readonly #told = new Set<string>();
   #refusesSinceMs: number | undefined;
 
-  constructor(ports: { readonly files: FilePort; readonly commands: CommandRunner; readonly clock: Clock }) {
+  constructor(ports: { readonly commands: CommandRunner; readonly clock: Clock }) {
     this.#ports = ports;
   }
 
@@ -60,17 +67,14 @@ export class ApiServerDrain {
     const refuses = oldApiServers.length > 0 && (await isRefused(probe));
     this.#refusesSinceMs = refuses ? (this.#refusesSinceMs ?? nowMs) : undefined;
     if (this.#refusesSinceMs === undefined || nowMs - this.#refusesSinceMs < ANSWERS_MS) return;
-    for (const pid of oldApiServers.filter((each) => !this.#told.has(each))) {
-      this.#told.add(pid);
-      await this.#end(pid, signal);
+    for (const scope of oldApiServers.filter((each) => !this.#told.has(each))) {
+      this.#told.add(scope);
+      await this.#end(scope, signal);
     }
   }
 
-  /** By its scope, which is this machine's own: what runs in containers with a systemd of theirs is not known here. */
-  async #end(pid: string, signal: AbortSignal): Promise<void> {
-    const { files, commands } = this.#ports;
-    const scope = SCOPE.exec(await textOf(files, `/proc/${pid}/cgroup`))?.[1];
-    if (scope === undefined) return;
+  async #end(scope: string, signal: AbortSignal): Promise<void> {
+    const { commands } = this.#ports;
     try {
       const argv = ['systemctl', 'kill', '--signal=TERM', scope] as const;
       await commands.run({ argv: [...argv], timeoutMs: KILL_MS, signal });
