@@ -284,6 +284,11 @@ describe('attest explain', () => {
     { name: 'a time that is none', asked: { ...REPORT, at: 'yesterday' }, want: 'attest-option' },
     { name: 'a time beyond all time', asked: { ...REPORT, at: '99999999999999' }, want: 'attest-option' },
     { name: 'a day that no month has', asked: { ...REPORT, at: '2026-02-31' }, want: 'attest-option' },
+    {
+      name: 'collateral for a TPM, which has none',
+      asked: { ...QUOTE, collateral: ['v4.collateral'] },
+      want: 'attest-option',
+    },
     { name: 'a leap second', asked: { ...REPORT, at: '2026-06-30T23:59:60Z' }, want: 'attest-option' },
     {
       name: 'an endorsement larger than any',

@@ -5,8 +5,9 @@ export const attestErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'An option of `cluster attest` has a value of another form.',
-    fix: 'Variants are tpm, sev-snp and tdx; the binding is hex; the time is like 2026-01-31T12:00:00Z.',
+    meaning:
+      'An option of `cluster attest` has a value of another form, or belongs to evidence of another variant.',
+    fix: 'Variants are tpm, sev-snp and tdx; the binding is hex; the time is like 2026-01-31T12:00:00Z; collateral is for sev-snp and tdx, and what belongs to a TPM quote goes to `--endorsements`.',
   },
   'attest-file': {
     fault: 'operator',

@@ -49,6 +49,9 @@ export async function readInputs(options: ExplainOptions, ports: ReadingPorts): 
       `reading --variant: ${JSON.stringify(options.variant)} is not known`,
     );
   }
+  // Passed over, it would look as if the evidence had been judged with it.
+  if (variant === 'tpm' && options.collateral.length > 0)
+    throw new AttestError('attest-option', 'reading --collateral: evidence of a TPM has none');
   const readAll = (paths: readonly string[]): Promise<Uint8Array[]> =>
     Promise.all(paths.map((path) => readFile(path, ports)));
   const collateral = await readAll(options.collateral);
