@@ -94,7 +94,10 @@ function registerExplain(attest: Command, action: ActionBinder): void {
       '--endorsements <file...>',
       'chip certificates; for a raw TPM quote: signature, key, PCR values, event log',
     )
-    .option('--collateral <file...>', 'for sev-snp and tdx: CRLs, TCB info, QE identity, quote collateral or a bundle')
+    .option(
+      '--collateral <file...>',
+      'for sev-snp and tdx: CRLs, TCB info, QE identity, quote collateral or a bundle',
+    )
     .option('--policy <file>', 'attestation policy; without it only authenticity is judged')
     .option('--binding <hex>', 'what the evidence must be bound to; without it a replay is not noticed')
     .option('--at <time>', 'judge for this time instead of now, such as 2026-01-31T12:00:00Z')
