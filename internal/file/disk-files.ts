@@ -1,4 +1,4 @@
-import { chmod, link, lstat, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { appendSynced, type AppendPort } from './append.ts';
 import { isTemporary, readAtMost, syncFolder, withTemporary, writeSynced } from './disk-io.ts';
@@ -60,16 +60,7 @@ export class DiskFiles implements FilePort, AppendPort {
   }
 
   async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {
-    await attempt(`creating folder ${path}`, async () => {
-      const first = await mkdir(path, { recursive: true, mode });
-      if (first === undefined) return;
-      // Each new folder is an entry of its parent; the umask must not widen or narrow what was asked for.
-      for (let made = resolve(path); ; made = dirname(made)) {
-        await chmod(made, mode);
-        await syncFolder(dirname(made));
-        if (made === first || made === '/') return;
-      }
-    });
+    await attempt(`creating folder ${path}`, () => makeFolder(resolve(path), mode));
   }
 
   async remove(path: string): Promise<void> {
@@ -85,6 +76,14 @@ export class DiskFiles implements FilePort, AppendPort {
       await rename(from, to);
       await syncFolder(dirname(to));
       if (dirname(from) !== dirname(to)) await syncFolder(dirname(from));
+    });
+  }
+
+  async sync(path: string): Promise<void> {
+    await attempt(`syncing ${path}`, async () => {
+      await using handle = await open(path, 'r');
+      await handle.sync();
+      await syncFolder(dirname(path));
     });
   }
 
@@ -116,6 +115,27 @@ async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
   } catch (error) {
     throw fileError(doing, error);
   }
+}
+
+/**
+ * A folder gets its name when its mode is what was asked for: the umask narrows what mkdir(2) makes, and nobody would widen
+ * it again after a crash between that and chmod(2).
+ */
+async function makeFolder(path: string, mode: number): Promise<void> {
+  if (await isFolder(path)) return;
+  await makeFolder(dirname(path), mode);
+  await withTemporary(path, async (temporary) => {
+    await mkdir(temporary, { mode });
+    await chmod(temporary, mode);
+    await rename(temporary, path).catch(async (error: unknown) => {
+      if (!(await isFolder(path))) throw error; // somebody else has made it meanwhile
+    });
+  });
+  await syncFolder(dirname(path));
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(undefinedIfAbsent))?.isDirectory() ?? false;
 }
 
 function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {

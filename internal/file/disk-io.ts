@@ -11,7 +11,7 @@ export function isTemporary(name: string): boolean {
 export async function withTemporary<T>(path: string, work: (temporary: string) => Promise<T>): Promise<T> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString('hex')}.tmp`);
   const [done] = await Promise.allSettled([work(temporary)]);
-  const [removed] = await Promise.allSettled([rm(temporary, { force: true })]);
+  const [removed] = await Promise.allSettled([rm(temporary, { recursive: true, force: true })]);
   if (done.status === 'rejected') throw done.reason; // the first error counts
   if (removed.status === 'rejected') throw removed.reason;
   return done.value;

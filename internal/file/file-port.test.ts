@@ -107,6 +107,12 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.stat(at('a', 'b', 'c'))).toMatchObject({ kind: 'directory', mode: 0o700 });
   });
 
+  test('makeDirectory() may be called by many at once', async () => {
+    await Promise.all(Array.from({ length: 20 }, () => files.makeDirectory(at('a', 'b'), 0o755)));
+    expect(await files.list(folder)).toEqual(['a']);
+    expect(await files.stat(at('a', 'b'))).toMatchObject({ kind: 'directory', mode: 0o755 });
+  });
+
   test('makeDirectory() over a file fails', async () => {
     await files.writeAtomic(at('file'), 'x');
     await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-io' });
@@ -148,6 +154,12 @@ describe.each(ports)('$name', ({ create }) => {
     });
   });
 
+  test('sync() takes what is there, and nothing else', async () => {
+    await files.writeAtomic(at('file'), 'x');
+    await files.sync(at('file'));
+    await expect(files.sync(at('none'))).rejects.toMatchObject({ details: { errno: 'ENOENT' } });
+  });
+
   test('list() is sorted, and empty for what is no folder', async () => {
     for (const name of ['b', 'a', 'c']) await files.writeAtomic(at(name), '');
     expect(await files.list(folder)).toEqual(['a', 'b', 'c']);
@@ -187,6 +199,34 @@ describe('DiskFiles on a real disk', () => {
       async (name) => (await files.stat(at(name)))?.mode,
     );
     expect(await Promise.all(modes)).toEqual([0o644, 0o755, 0o600, 0o600]);
+  });
+
+  test('shows nobody a folder that is narrower than what was asked for: a crash would leave it so', async () => {
+    const old = process.umask(0o077);
+    const seen = new Set<number | undefined>();
+    let round = 0;
+    const onlooker = (async () => {
+      while (round < 50) seen.add((await files.stat(at(`open${round}`)))?.mode);
+    })();
+    try {
+      for (; round < 50; round++) await files.makeDirectory(at(`open${round}`), 0o755);
+    } finally {
+      process.umask(old);
+      round = 50;
+    }
+    await onlooker;
+    seen.delete(undefined);
+    expect([...seen]).toEqual([0o755]);
+  });
+
+  test('follows a link to a folder, and makes none in the place of one that leads nowhere', async () => {
+    await mkdir(at('target'));
+    await symlink(at('target'), at('link'));
+    await symlink(at('nowhere'), at('dangling'));
+    await files.makeDirectory(at('link'));
+    await files.makeDirectory(at('link', 'below'));
+    expect(await files.list(at('target'))).toEqual(['below']);
+    await expect(files.makeDirectory(at('dangling'))).rejects.toMatchObject({ code: 'file-io' });
   });
 
   test('leaves nothing beside a write that failed', async () => {

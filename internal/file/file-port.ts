@@ -22,11 +22,13 @@ export interface FilePort {
   writeAtomic(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<void>;
   /** Creates the file with its content or answers false when it already exists. Durable when it answers true. */
   createExclusive(path: string, data: Uint8Array | string, options?: WriteOptions): Promise<boolean>;
-  /** Creates a folder and its parents (0700 unless said); fine when it exists. */
+  /** Creates a folder and its parents (0700 unless said), each with its mode or not at all; fine when it exists. */
   makeDirectory(path: string, mode?: number): Promise<void>;
   /** Removes a file or a whole folder; fine when absent. */
   remove(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
+  /** Makes durable what another program has written: its bytes and its name. Fails when it is not there. */
+  sync(path: string): Promise<void>;
   /** Names in a folder, sorted; empty when it does not exist. */
   list(path: string): Promise<readonly string[]>;
   stat(path: string): Promise<FileStat | undefined>;

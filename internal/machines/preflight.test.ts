@@ -57,6 +57,7 @@ function stubHost(state: HostState): { readonly host: MachineHost; readonly comm
       makeDirectory: refuse,
       remove: refuse,
       rename: refuse,
+      sync: refuse,
     },
   };
   return { host, commands };

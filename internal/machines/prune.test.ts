@@ -47,6 +47,7 @@ test('pruneCache() removes what no node stands on, but nothing young, used or as
       createExclusive: refuse,
       makeDirectory: refuse,
       rename: refuse,
+      sync: refuse,
     },
   };
   await pruneCache(host, { folder: '/cache/layers', keep: '/cache/layers/wanted' });

@@ -72,6 +72,10 @@ export class FaultyFiles implements FilePort, AppendPort {
     return this.#write(`rename ${from} ${to}`, () => this.#inner.rename(from, to));
   }
 
+  sync(path: string): Promise<void> {
+    return this.#write(`sync ${path}`, () => this.#inner.sync(path));
+  }
+
   async #look<T>(work: () => Promise<T>): Promise<T> {
     if (this.#dead) throw new SimulatedCrash('after the crash');
     return work();

@@ -93,6 +93,10 @@ export class MemoryFiles implements FilePort, AppendPort {
     for (const each of [from, to]) this.#touch(dirname(resolve(each)));
   }
 
+  async sync(path: string): Promise<void> {
+    if (!this.#entries.has(resolve(path))) throw failure(`syncing ${path}`, 'ENOENT');
+  }
+
   async list(path: string): Promise<readonly string[]> {
     const parent = resolve(path);
     const found = this.#entries.get(parent);
