@@ -1,10 +1,19 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeEach, expect, test } from '@jest/globals';
+import { ChainVerifier } from '../../internal/audit/index.ts';
+import { headFrom } from '../../internal/auditlog/index.ts';
 import { untilAborted } from '../../internal/cleanup/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
-import { makePairs, stageText, type KeyStage } from '../../internal/keyset/index.ts';
-import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import { makePairs, publicsOf, stageText, type KeyStage } from '../../internal/keyset/index.ts';
+import {
+  AUDIT_HEAD_KEY,
+  AUDIT_PREFIX,
+  auditKey,
+  KEYS_KEY,
+  records,
+  type KeysRecord,
+} from '../../internal/records/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import {
   FakeClock,
@@ -66,6 +75,18 @@ async function onRecord(): Promise<KeysRecord> {
   const entry = await etcd.get(KEYS_KEY, { signal });
   if (entry === undefined) throw new TypeError('no record');
   return records.keys.decode(entry.key, entry.value);
+}
+
+/** What the audit has, which verifies up to its head. */
+async function audited(): Promise<readonly object[]> {
+  const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
+  const verifier = new ChainVerifier();
+  const decisions = entries.map(({ value }) => {
+    const { caller, method, subject, detail } = verifier.next(value);
+    return { caller, method, subject, detail };
+  });
+  verifier.end(headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal })));
+  return decisions;
 }
 
 /** One control plane's part. */
@@ -132,6 +153,32 @@ test('several control planes make keys at once, one of them is on record; each p
     await pass();
   }
   expect(seen).toEqual(['2/hand', '2/believe', '2/issue', '2/refresh', '2/retire', '2/done']);
+  // Both see the end, and it is told once; phases are none of an auditor's business.
+  const decided = await audited();
+  const detail = { generation: 2, startedBy: 'operator:owner', startedMs: 1, madeBy: made?.by };
+  expect(decided).toEqual([
+    { caller: expect.stringMatching(/^node:/), method: 'FinishRotation', subject: 'keys', detail },
+  ]);
+});
+
+test('the end is not on record without its entry in the audit', async () => {
+  const a = await addControlPlane('a');
+  await say(a, { generation: 2, phase: 'retire' });
+  await ask();
+  const publics = publicsOf(await makePairs(2, 1));
+  const made = { by: a, previous: publics, next: publics };
+  const retiring = records.keys.encode({ ...(await onRecord()), phase: 'retire', made });
+  await write(KEYS_KEY, retiring);
+  let transactions = 0;
+  etcd.onCommit = ({ then }) => {
+    const keys = then.map(({ key }) => key);
+    if (!keys.includes(KEYS_KEY)) return;
+    transactions++;
+    expect(keys).toEqual([KEYS_KEY, auditKey(1), AUDIT_HEAD_KEY]);
+  };
+  await using _life = superviseForTest(part(a).worker, { clock });
+  await until(2, 'done');
+  expect(transactions).toBe(1);
 });
 
 test('other keys are made when their only holder is gone for good', async () => {
@@ -140,11 +187,14 @@ test('other keys are made when their only holder is gone for good', async () => 
   const { worker, store } = part(a);
   await using _life = superviseForTest(worker, { clock });
   await ask();
-  const next = await makePairs(2, 1);
-  const publics = Object.fromEntries(Object.entries(next).map(([name, pair]) => [name, pair.public]));
-  const lost = { by: 'node-gone', previous: publics, next: publics } as unknown as KeysRecord['made'];
+  const publics = publicsOf(await makePairs(2, 1));
+  const lost = { by: 'node-gone', previous: publics, next: publics };
   await write(KEYS_KEY, records.keys.encode({ ...(await onRecord()), phase: 'hand', made: lost }));
   await until(3, 'hand');
   expect(await onRecord()).toMatchObject({ generation: 3, phase: 'hand', made: { by: a } });
   expect(await store.loadSet()).toMatchObject({ generation: 3 });
+  const detail = { generation: 3, instead: 2, why: 'who made its keys is gone with them' };
+  expect(await audited()).toEqual([
+    { caller: `node:${a}`, method: 'RestartRotation', subject: 'keys', detail },
+  ]);
 });

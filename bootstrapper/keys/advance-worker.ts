@@ -1,11 +1,12 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
-import type { KeySpace } from '../../internal/etcd/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
-import { advance } from '../../internal/keyset/index.ts';
+import { advance, type KeyPhase } from '../../internal/keyset/index.ts';
 import { KEYS_KEY, NODES_PREFIX, records, type KeysRecord } from '../../internal/records/index.ts';
 import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
-import { change, makeKeys, type MakeKeysPorts } from './make-keys.ts';
+import { change, decide, type Decision } from './change.ts';
+import { makeKeys, type MakeKeysPorts } from './make-keys.ts';
 import { keyMembersFrom } from './members.ts';
 
 const LOOK_MS = 1_000;
@@ -44,7 +45,8 @@ function isUnderWay(told: string | undefined): boolean {
 }
 
 /** Answers what is waited for. */
-async function lookOnce(options: AdvanceOptions, { signal, log }: Scope): Promise<string> {
+async function lookOnce(options: AdvanceOptions, scope: Scope): Promise<string> {
+  const { signal, log } = scope;
   const etcd = options.etcd();
   if (etcd === undefined) return 'the control plane of this node';
   const entry = await etcd.get(KEYS_KEY, { signal });
@@ -59,27 +61,59 @@ async function lookOnce(options: AdvanceOptions, { signal, log }: Scope): Promis
     case 'wait':
       return next.awaited.map(({ name, why }) => `${name}: ${why}`).join('; ');
     case 'make': {
-      if (next.again) {
-        await change(etcd, entry, askedAgain(record, options.clock.nowMs()), signal);
-        log.warn('keys of this generation were made before, or lost: those of the next one are made', {
-          generation,
-        });
-        return 'other keys';
-      }
+      const now: Now = { etcd, entry, record };
+      if (next.again) return askAgain(options, now, scope);
       const ports = { ...options, etcd, nowMs: () => options.clock.nowMs() };
-      if (await makeKeys(ports, { entry, record }, signal))
+      if (await makeKeys(ports, now, signal))
         log.info('new keys of the control planes are made', { generation });
       return 'the other control planes';
     }
-    case 'next': {
-      const later = { ...record, phase: next.phase, phaseSinceMs: options.clock.nowMs() };
-      if (await change(etcd, entry, later, signal))
-        log.info('the keys of the control planes', { generation, phase: next.phase });
-      return `all of them to reach "${next.phase}"`;
-    }
+    case 'next':
+      return goOn(options, { etcd, entry, record }, next.phase, scope);
   }
 }
 
-function askedAgain({ made: _, ...record }: KeysRecord, nowMs: number): KeysRecord {
-  return { ...record, generation: record.generation + 1, phase: 'asked', phaseSinceMs: nowMs };
+interface Now {
+  readonly etcd: KeySpace;
+  readonly entry: Entry;
+  readonly record: KeysRecord;
+}
+
+/** Phases are how far it is, and their end is what an auditor asks for: since when the previous keys open nothing. */
+async function goOn(
+  options: AdvanceOptions,
+  { etcd, entry, record }: Now,
+  phase: KeyPhase,
+  { signal, log }: Scope,
+): Promise<string> {
+  const later = { ...record, phase, phaseSinceMs: options.clock.nowMs() };
+  const { generation, startedBy, startedMs, made } = record;
+  const end = { generation, startedBy, startedMs, madeBy: made?.by ?? null };
+  const isWritten =
+    phase === 'done'
+      ? await decide(etcd, { entry, record: later }, decisionOf(options, 'FinishRotation', end), signal)
+      : await change(etcd, entry, later, signal);
+  if (isWritten) log.info('the keys of the control planes', { generation, phase });
+  return `all of them to reach "${phase}"`;
+}
+
+async function askAgain(
+  options: AdvanceOptions,
+  { etcd, entry, record: { made, ...record } }: Now,
+  { signal, log }: Scope,
+): Promise<string> {
+  const generation = record.generation + 1;
+  const asked = { ...record, generation, phase: 'asked', phaseSinceMs: options.clock.nowMs() } as const;
+  const why =
+    made === undefined ? 'nodes have keys of it from before' : 'who made its keys is gone with them';
+  const detail = { generation, instead: record.generation, why };
+  if (await decide(etcd, { entry, record: asked }, decisionOf(options, 'RestartRotation', detail), signal))
+    log.warn('keys of this generation were made before, or lost: those of the next one are made', {
+      generation: record.generation,
+    });
+  return 'other keys';
+}
+
+function decisionOf({ nodeId, clock }: AdvanceOptions, method: string, detail: Decision['detail']): Decision {
+  return { nodeId, nowMs: clock.nowMs(), method, detail };
 }

@@ -1,4 +1,4 @@
-import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import {
   issuing,
   makePairs,
@@ -7,7 +7,8 @@ import {
   type KeySet,
   type RotatingPairs,
 } from '../../internal/keyset/index.ts';
-import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import type { KeysRecord } from '../../internal/records/index.ts';
+import { change } from './change.ts';
 import type { KeyStore } from './key-store.ts';
 
 export interface MakeKeysPorts {
@@ -37,18 +38,6 @@ export async function makeKeys(
   await ports.refreshSigner(signal);
   const made = { by: nodeId, previous: publicsOf(set.previous), next: publicsOf(set.next) };
   return change(etcd, asked.entry, { ...asked.record, phase: 'hand', phaseSinceMs: nowMs(), made }, signal);
-}
-
-/** Writes the next state of a rotation, unless somebody else has changed it meanwhile. */
-export async function change(
-  etcd: KeySpace,
-  entry: Pick<Entry, 'key' | 'modRevision'>,
-  record: KeysRecord,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const write = put(KEYS_KEY, records.keys.encode(record));
-  const result = await etcd.commit({ when: [unchanged(entry)], then: [write] }, { signal });
-  return result.kind === 'committed';
 }
 
 /** Those of an earlier life that died before they were on record are as good as new. */

@@ -1,8 +1,8 @@
+import { headFrom } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
-import { headFrom } from '../audit/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Admission, ListAuditRequest } from '../curatorproto/gen/admission_pb.js';
 import { AdminError } from './errors.ts';

@@ -1,10 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { ChainVerifier } from '../../internal/audit/index.ts';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import { remove, type CallOptions, type Listing } from '../../internal/etcd/index.ts';
 import { auditKey } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
-import { AuditLog } from '../audit/index.ts';
 import type { Caller } from '../curator/index.ts';
 import { ListAuditRequestSchema } from '../curatorproto/gen/admission_pb.js';
 import { auditHandlers } from './audit-handlers.ts';

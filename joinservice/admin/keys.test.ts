@@ -1,10 +1,10 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import { beforeEach, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { AUDIT_PREFIX, KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
 import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
-import { AuditLog } from '../audit/index.ts';
 import { Mutations, NodeStore, type Caller } from '../curator/index.ts';
 import { GetKeysRequestSchema, RotateKeysRequestSchema } from '../curatorproto/gen/admission_pb.js';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';

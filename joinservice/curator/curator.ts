@@ -1,4 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -6,7 +7,6 @@ import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, type Handlers, type Implementation } from '../../internal/rpc/index.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
 import type { Caller } from './admission.ts';
-import { AuditLog } from '../audit/index.ts';
 import { NodeFeed } from './feed.ts';
 import { guardHandlers } from './guard.ts';
 import { Heartbeats } from './heartbeats.ts';

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import {
   absent,
@@ -9,7 +10,6 @@ import {
   type Write,
 } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import { nameOfCaller, type Caller } from './admission.ts';
 import { CuratorError } from './errors.ts';
 import { Retention } from './retention.ts';

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import {
@@ -11,7 +12,6 @@ import {
   type NodeRecord,
 } from '../../internal/records/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
-import { AuditLog } from '../audit/index.ts';
 import { Admissions } from './admissions.ts';
 import type { Asking } from './asking.ts';
 import { Budget } from './budget.ts';

@@ -1,8 +1,8 @@
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { put, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import type { Readable } from '../../internal/event/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import { describeMachine, factsOf, verdictOf } from './admission-audit.ts';
 import { isKept, isNews, POLICY_ADMISSION_MS, recordOf } from './admission-record.ts';
 import type { Asking } from './asking.ts';

@@ -1,3 +1,4 @@
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { absent, put, type KeySpace } from '../../internal/etcd/index.ts';
 import type { Readable } from '../../internal/event/index.ts';
@@ -8,7 +9,6 @@ import {
   type MachineRecord,
   type NodeRecord,
 } from '../../internal/records/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import { describeMachine } from './admission-audit.ts';
 import { akOf, nodeOf } from './admission-record.ts';
 import type { Asking } from './asking.ts';

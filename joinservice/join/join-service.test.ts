@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign } from 'node:crypto';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
 import { lockedValue } from '../../internal/attestation/index.ts';
+import { AuditLog } from '../../internal/auditlog/index.ts';
 import { machineKeyStatement } from '../../internal/crypto/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { generateKeyPem, nodeIdOf, spkiOf } from '../../internal/pki/index.ts';
@@ -15,7 +16,6 @@ import {
 } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
-import { AuditLog } from '../audit/index.ts';
 import { IssueRejoinTicketRequestSchema, type Join } from '../joinproto/gen/join_pb.js';
 import { JoinService } from './join-service.ts';
 

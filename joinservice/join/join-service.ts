@@ -6,12 +6,12 @@ import {
   withLock,
 } from '../../internal/attestation/index.ts';
 import { Activations } from '../../internal/attestation/enrol/index.ts';
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { FairShares, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import type { NodeView } from '../curator/index.ts';
 import { Join } from '../joinproto/gen/join_pb.js';
 import { Admissions } from './admissions.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import { FakeClock } from '../../internal/testing/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import type { Budget } from './budget.ts';
 import { Refusals } from './refusals.ts';
 

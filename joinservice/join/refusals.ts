@@ -1,5 +1,5 @@
+import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import type { AuditLog } from '../audit/index.ts';
 import type { Budget } from './budget.ts';
 
 /** The same refusal again within this time is counted and not written. */

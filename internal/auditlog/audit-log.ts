@@ -1,4 +1,4 @@
-import { EMPTY_CHAIN, extendChain, type AuditFacts } from '../../internal/audit/index.ts';
+import { EMPTY_CHAIN, extendChain, type AuditFacts } from '../audit/index.ts';
 import {
   absent,
   EtcdError,
@@ -9,8 +9,8 @@ import {
   type Entry,
   type KeySpace,
   type Write,
-} from '../../internal/etcd/index.ts';
-import { AUDIT_HEAD_KEY, auditKey, records, type AuditHeadRecord } from '../../internal/records/index.ts';
+} from '../etcd/index.ts';
+import { AUDIT_HEAD_KEY, auditKey, records, type AuditHeadRecord } from '../records/index.ts';
 
 /** Entries that are kept; about 40 MiB of etcd's 2 GiB. Who wants older ones exports them. */
 const KEPT = 65_536;

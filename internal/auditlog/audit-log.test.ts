@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { ChainVerifier, EMPTY_CHAIN } from '../../internal/audit/index.ts';
-import { absent, EtcdError, put, type Write } from '../../internal/etcd/index.ts';
-import { AUDIT_HEAD_KEY, AUDIT_PREFIX, auditKey } from '../../internal/records/index.ts';
-import { MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { ChainVerifier, EMPTY_CHAIN } from '../audit/index.ts';
+import { absent, EtcdError, put, type Write } from '../etcd/index.ts';
+import { AUDIT_HEAD_KEY, AUDIT_PREFIX, auditKey } from '../records/index.ts';
+import { MemoryEtcd, settle } from '../testing/index.ts';
 import { AuditLog, headFrom, type AuditedChange } from './audit-log.ts';
 
 const signal = new AbortController().signal;
