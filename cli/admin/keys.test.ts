@@ -50,6 +50,7 @@ async function createRotating(
   probe?: (probe: ProbeTask) => readonly MessageInitShape<typeof TrialSchema>[],
 ) {
   const reasons: string[] = [];
+  const replaced: number[] = [];
   let asked = 0;
   const desk = await createDesk(
     {
@@ -63,8 +64,9 @@ async function createRotating(
         if (step instanceof Refusal) throw step;
         return step;
       },
-      rotateKeys: async ({ reason }: { readonly reason: string }) => {
+      rotateKeys: async ({ reason, replaces }: { readonly reason: string; readonly replaces: bigint }) => {
         reasons.push(reason);
+        replaced.push(Number(replaces));
         return rotate === undefined ? { generation: 2n } : rotate();
       },
     },
@@ -75,7 +77,7 @@ async function createRotating(
     },
   );
   const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new HastyClock() } };
-  return { ...desk, owner, reasons, asked: () => asked };
+  return { ...desk, owner, reasons, replaced, asked: () => asked };
 }
 
 /** One with an identity of her own, who has no kubeconfig to be renewed. */
@@ -99,6 +101,14 @@ describe('cluster keys show', () => {
     expect(desk.owner.host.answered).toMatchObject({ keys: { generation: 1, isDone: true } });
   });
 
+  test('tells since when keys that were replaced are in force', async () => {
+    await using desk = await createRotating([at(2, 'done')]);
+    await runKeysShow(desk.owner);
+    expect(textOf(desk.owner)).toMatch(
+      /^Generation 2, in force for .*, asked for .* ago by operator:owner: why$/,
+    );
+  });
+
   test('names the phase, who asked and why, and whom it waits for', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off\u001b[2J' }];
     await using desk = await createRotating([at(2, 'issue', { awaited })]);
@@ -113,8 +123,8 @@ describe('cluster keys show', () => {
 describe('cluster keys rotate', () => {
   test('that is not to be followed only asks', async () => {
     await using desk = await createRotating([at(2, 'asked')]);
-    await runKeysRotate(desk.owner, { reason: 'a backup was read', wait: false });
-    expect([desk.reasons, desk.asked()]).toEqual([['a backup was read'], 0]);
+    await runKeysRotate(desk.owner, { reason: 'a backup was read', wait: false, replace: undefined });
+    expect([desk.reasons, desk.replaced, desk.asked()]).toEqual([['a backup was read'], [0], 0]);
     expect(desk.owner.host.answered).toEqual({ generation: 2, isDone: false });
   });
 
@@ -135,7 +145,7 @@ describe('cluster keys rotate', () => {
       );
     });
     const operator = await asOperator(desk);
-    await runKeysRotate(operator, { reason: '', wait: true });
+    await runKeysRotate(operator, { reason: '', wait: true, replace: undefined });
     expect(asked.map(({ heldKeys, generation }) => [heldKeys, generation])).toEqual([
       [true, 1n],
       [true, 1n],
@@ -149,7 +159,9 @@ describe('cluster keys rotate', () => {
       trialsOf((paper) => (paper === 'service-account' ? Outcome.LET_IN : Outcome.REFUSED)),
     );
     const operator = await asOperator(desk);
-    await expect(runKeysRotate(operator, { reason: '', wait: true })).rejects.toMatchObject({
+    await expect(
+      runKeysRotate(operator, { reason: '', wait: true, replace: undefined }),
+    ).rejects.toMatchObject({
       code: 'manage-still-accepted',
       message: expect.stringMatching(/what the old service account key makes: service-account is let in/),
     });
@@ -158,18 +170,46 @@ describe('cluster keys rotate', () => {
   test('that stands still says in which phase and for whom, and that the same command goes on', async () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off' }];
     await using desk = await createRotating([at(2, 'believe', { awaited })]);
-    await expect(runKeysRotate(desk.owner, { reason: '', wait: true })).rejects.toMatchObject({
+    await expect(
+      runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined }),
+    ).rejects.toMatchObject({
       code: 'manage-keys-wait',
       retryable: true,
       message: expect.stringMatching(/3 of 6, .*waits for n2 \(it is off\)$/),
     });
   });
 
+  test('says which generation is meant, and tells one that is replaced already from one that it has begun', async () => {
+    await using desk = await createRotating([at(3, 'done')], async () => ({ generation: 3n, isDone: true }));
+    await runKeysRotate(desk.owner, { reason: '', wait: false, replace: 2 });
+    expect(desk.replaced).toEqual([2]);
+    expect(desk.owner.host.answered).toEqual({ generation: 3, isDone: true });
+    expect(textOf(desk.owner)).toMatch(/had been replaced before; .* generation 3 .* nothing was begun/);
+  });
+
+  test('of keys that were replaced before it brings the proof once more', async () => {
+    await using desk = await createRotating(
+      [at(3, 'done')],
+      async () => ({ generation: 3n, isDone: true }),
+      () => trialsOf(() => Outcome.REFUSED),
+    );
+    const operator = await asOperator(desk);
+    await runKeysRotate(operator, { reason: '', wait: true, replace: 2 });
+    expect(operator.host.answered).toMatchObject({ generation: 3, isDone: true });
+    expect(textOf(operator)).toMatch(/^The keys that were meant had been replaced before/m);
+  });
+
+  test('can not mean keys that are only being made', async () => {
+    await using desk = await createRotating([at(3, 'issue')], async () => ({ generation: 3n }));
+    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: 3 });
+    await expect(asking).rejects.toMatchObject({ code: 'manage-flag-invalid' });
+  });
+
   test('is for owners', async () => {
     await using desk = await createRotating([at(1, 'done')], () =>
       Promise.reject(new Refusal('curator-denied')),
     );
-    const asking = runKeysRotate(desk.owner, { reason: '', wait: true });
+    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined });
     await expect(asking).rejects.toMatchObject({ code: 'curator-denied' });
   });
 });
@@ -238,6 +278,7 @@ describe('what becomes of the keys of a removed node', () => {
     const fate = await decideAboutKeys(desk.owner, nodeOf({}), lost);
     expect(fate).toEqual({ outcome: 'under-way', held: { generation: 1, isReplaced: false } });
     expect(desk.reasons).toEqual(['n3 was lost with them (node-3)']);
+    expect(desk.replaced).toEqual([1]); // repeated, it begins nothing twice
   });
 
   test.each([
@@ -280,7 +321,7 @@ describe('what becomes of the keys of a removed node', () => {
       outcome: 'replaced',
       held: { generation: 2, isReplaced: true },
     });
-    expect(desk.reasons.length).toBe(2);
+    expect(desk.replaced).toEqual([2, 2]);
   });
 
   test('that stands still is told as being under way', async () => {

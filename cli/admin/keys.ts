@@ -20,17 +20,27 @@ export interface RotateOptions {
   readonly reason: string;
   /** Whether to follow it to its end. */
   readonly wait: boolean;
+  /** The generation to be replaced; undefined for the one that the cluster was made with. */
+  readonly replace: number | undefined;
 }
 
 /** `cluster keys rotate`: all of them by new ones, with nothing interrupted, and the proof that the old ones open nothing. */
 export async function runKeysRotate(context: CommandContext, options: RotateOptions): Promise<void> {
-  const generation = await askForNewKeys(context, options.reason);
-  if (!options.wait) {
-    context.host.result({ generation, isDone: false }, () =>
-      [
-        `Keys of generation ${generation} replace those that control planes share; the cluster does it by itself.`,
-        'How far it is: cluster keys show',
-      ].join('\n'),
+  const { reason, wait, replace } = options;
+  const { generation, isDone } = await askForNewKeys(context, { reason, replaces: replace ?? 0 });
+  if (replace !== undefined && generation <= replace)
+    throw new AdminError(
+      'manage-flag-invalid',
+      `reading --replace: generation ${replace} is only being made; see \`cluster keys show\``,
+    );
+  if (!wait) {
+    context.host.result({ generation, isDone }, () =>
+      isDone
+        ? alreadyReplaced(generation)
+        : [
+            `Keys of generation ${generation} replace those that control planes share; the cluster does it by itself.`,
+            'How far it is: cluster keys show',
+          ].join('\n'),
     );
     return;
   }
@@ -42,7 +52,9 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   const { proofs, sharedKeys } = await awaitTrials(context, nobody, held);
   context.host.result({ generation, isDone: true, proofs, sharedKeys }, () =>
     [
-      `The keys that control planes share were replaced; these are of generation ${generation}.`,
+      isDone
+        ? alreadyReplaced(generation)
+        : `The keys that control planes share were replaced; these are of generation ${generation}.`,
       ...describeReplaced(sharedKeys),
       '',
       'Kubeconfigs of before are refused; whoever has a workspace of an owner gets another: cluster kubeconfig --renew',
@@ -50,13 +62,21 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
   );
 }
 
-/** Asks the control planes for new ones; where they are at it already, that goes on. Answers on the way to which generation. */
-export async function askForNewKeys(context: CommandContext, reason: string): Promise<number> {
-  const mutation = newMutation();
-  const { generation } = await ask(context, (_, call, of) =>
-    of(Admission).rotateKeys({ reason, mutation }, call),
-  );
-  return Number(generation);
+function alreadyReplaced(generation: number): string {
+  return `The keys that were meant had been replaced before; those of generation ${generation} are in force, and nothing was begun.`;
+}
+
+/**
+ * Asks the control planes for others than those of a generation; where they are at it already, that goes on. Answers on the
+ * way to which generation they are, or which one they have: then those that were meant had been replaced before.
+ */
+export async function askForNewKeys(
+  context: CommandContext,
+  { reason, replaces }: { readonly reason: string; readonly replaces: number },
+): Promise<{ readonly generation: number; readonly isDone: boolean }> {
+  const request = { reason, replaces: BigInt(replaces), mutation: newMutation() };
+  const { generation, isDone } = await ask(context, (_, call, of) => of(Admission).rotateKeys(request, call));
+  return { generation: Number(generation), isDone };
 }
 
 /** @throws AdminError `manage-keys-fixed` */
@@ -76,12 +96,12 @@ function stuck({ ports }: CommandContext, keys: KeysView): AdminError {
 }
 
 function renderKeys(keys: KeysView, nowMs: number): string {
-  const { generation, isDone, startedMs, startedBy, reason, awaited } = keys;
+  const { generation, isDone, startedMs, phaseSinceMs, startedBy, reason, awaited } = keys;
   const ago = `${formatDuration(nowMs - startedMs)} ago by ${startedBy}${reason === '' ? '' : `: ${reason}`}`;
   if (isDone)
     return generation === 1
       ? 'Generation 1: as they were made with the cluster.'
-      : `Generation ${generation}, asked for ${ago}`;
+      : `Generation ${generation}, in force for ${formatDuration(nowMs - phaseSinceMs)}, asked for ${ago}`;
   return [
     `Being replaced by generation ${generation}, asked for ${ago}`,
     `phase  ${describePhase({ ...keys, awaited: [] }, nowMs)}`,

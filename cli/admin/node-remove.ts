@@ -104,7 +104,7 @@ async function tellRemoval(
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, { isLost: choice.isLost, outcome }),
+      ...describeSharedKeys(sharedKeys, { isLost: choice.isLost, outcome, generation: held?.generation }),
     ].join('\n'),
   );
   return outcome === 'under-way' && choice.wait ? 'partial' : 'ok';

@@ -69,7 +69,7 @@ export async function runReset(context: CommandContext, name: string, options: R
         ['CHECKED', 'RESULT'],
         proofs.map(({ what, actual }) => [what, actual]),
       ),
-      ...describeSharedKeys(sharedKeys, { isLost: false, outcome }),
+      ...describeSharedKeys(sharedKeys, { isLost: false, outcome, generation: held?.generation }),
     ].join('\n'),
   );
 }

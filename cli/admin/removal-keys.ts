@@ -48,7 +48,9 @@ export async function decideAboutKeys(
   if (node.state === NodeState.UNSPECIFIED) return fate('unknown');
   if (!choice.isLost) return fate('kept');
   try {
-    await askForNewKeys(context, `${node.name} was lost with them (${node.nodeId})`);
+    // Of records that were restored the node may have had newer ones than these know.
+    const replaces = Math.min(held, now.generation);
+    await askForNewKeys(context, { reason: reasonOf(node), replaces });
     return fate('under-way');
   } catch (error) {
     if (error instanceof CodedError && error.code === 'curator-denied') return fate('owner-needed');
@@ -67,11 +69,15 @@ export async function followFate(
   // One that was under way when the node was lost has given it the new ones too: then it takes another.
   let keys = await followKeys(context, held.generation);
   if (keys.isDone && keys.generation <= held.generation) {
-    const next = await askForNewKeys(context, `${node.name} was lost with them (${node.nodeId})`);
-    keys = await followKeys(context, next);
+    const next = await askForNewKeys(context, { reason: reasonOf(node), replaces: keys.generation });
+    keys = await followKeys(context, next.generation);
   }
   const isReplaced = keys.isDone && keys.generation > held.generation;
   return isReplaced ? { outcome: 'replaced', held: { ...held, isReplaced } } : fate;
+}
+
+function reasonOf({ name, nodeId }: Pick<Node, 'name' | 'nodeId'>): string {
+  return `${name} was lost with them (${nodeId})`;
 }
 
 /** The newest generation that a node had keys of; undefined where it had none. Pure. */

@@ -122,7 +122,7 @@ describe('triedFrom()', () => {
   test('a worker held none', () => {
     const report = reportOf({ 'n1 kubelet node': REFUSED });
     const { sharedKeys } = triedFrom(report, undefined);
-    expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none' })).toEqual([]);
+    expect(describeSharedKeys(sharedKeys, { isLost: true, outcome: 'none', generation: 2 })).toEqual([]);
   });
 });
 
@@ -142,28 +142,32 @@ describe('describeSharedKeys()', () => {
   ];
 
   test('in plain words: each key, what it opens, what came of trying it, and the way out', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept' }).join('\n');
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(
-      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless.*cluster keys rotate$/s,
+      /^\nIt held.*not revoked.*\n {2}K +open\n +tried now: let in at X\n {2}L +read\nUnless.*cluster keys rotate --replace 2$/s,
     );
   });
 
   test('a node that left in order wiped them', () => {
-    const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept' }).join('\n');
+    const said = describeSharedKeys(keys, { isLost: false, outcome: 'kept', generation: 2 }).join('\n');
     expect(said).toMatch(/were wiped from its disk; a copy/);
   });
 
   test('nobody claims to know what a node was whose roles are forgotten', () => {
-    expect(describeSharedKeys(keys, { isLost: true, outcome: 'unknown' }).join('\n')).toMatch(/^\nIf it was/);
+    expect(describeSharedKeys(keys, { isLost: true, outcome: 'unknown', generation: 2 }).join('\n')).toMatch(
+      /^\nIf it was/,
+    );
   });
 
   test('who is no owner learns that one is needed', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed' }).join('\n');
-    expect(said).toMatch(/an owner has to have them replaced: cluster keys rotate$/);
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'owner-needed', generation: 2 }).join(
+      '\n',
+    );
+    expect(said).toMatch(/an owner has to have them replaced: cluster keys rotate --replace 2$/);
   });
 
   test('of replaced keys it is told what refused them, and of the others what they open', () => {
-    const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced' }).join('\n');
+    const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
     expect(said).toMatch(/replaced.*\n {2}K +let in at X\nWhat can not be replaced.*\n {2}L +read$/s);
     expect(said).not.toContain('open\n');
     expect(describeReplaced(keys)[0]).toBe('');

@@ -70,10 +70,17 @@ export type KeysOutcome =
   /** It is off the records: whether it held any is forgotten. */
   | 'unknown';
 
+export interface KeysLeft {
+  readonly isLost: boolean;
+  readonly outcome: KeysOutcome;
+  /** Of those that it held. */
+  readonly generation: number | undefined;
+}
+
 /** In plain words what can still be done with what was on the disk of a removed node; nothing where nothing was. */
 export function describeSharedKeys(
   keys: readonly SharedKey[],
-  { isLost, outcome }: { readonly isLost: boolean; readonly outcome: KeysOutcome },
+  { isLost, outcome, generation }: KeysLeft,
 ): readonly string[] {
   if (keys.length === 0 || outcome === 'none') return [];
   if (outcome === 'replaced')
@@ -87,17 +94,23 @@ export function describeSharedKeys(
       ? 'They are not wiped from its disk, and not revoked yet:'
       : 'They were wiped from its disk; a copy that somebody made before is not revoked yet:',
     ...rowsOf(keys),
-    WAYS[outcome],
+    wayOut(outcome, `cluster keys rotate --replace ${generation ?? 1}`),
   ];
 }
 
-const WAYS: Readonly<Record<Exclude<KeysOutcome, 'none' | 'replaced'>, string>> = {
-  'under-way':
-    'The cluster replaces them by itself, all but those of the last three rows; how far it is: cluster keys show',
-  kept: 'Unless the disk is destroyed and was never copied, have them replaced: cluster keys rotate',
-  'owner-needed': 'Unless the disk is destroyed, an owner has to have them replaced: cluster keys rotate',
-  unknown: 'Unless they were replaced since, or its disk is destroyed: cluster keys rotate',
-};
+/** The command names the generation: said twice, or when others were made since, it begins nothing. */
+function wayOut(outcome: Exclude<KeysOutcome, 'none' | 'replaced'>, command: string): string {
+  switch (outcome) {
+    case 'under-way':
+      return 'The cluster replaces them by itself, all but those of the last three rows; how far it is: cluster keys show';
+    case 'kept':
+      return `Unless the disk is destroyed and was never copied, have them replaced: ${command}`;
+    case 'owner-needed':
+      return `Unless the disk is destroyed, an owner has to have them replaced: ${command}`;
+    case 'unknown':
+      return `Unless they were replaced since, or its disk is destroyed: ${command}`;
+  }
+}
 
 /** What came of trying the keys that were replaced, and which stay. */
 export function describeReplaced(keys: readonly SharedKey[]): readonly string[] {

@@ -52,6 +52,14 @@ export const adminErrors = defineErrors({
       'The collateral that was handed on is malformed, not signed by its manufacturer, out of date, or older than what was used before. What was there stays in use.',
     fix: 'Fetch it anew (`cluster attest collateral refresh`) and hand that on (`cluster attest collateral hand-on`). Which document it is, and why, stands in the message.',
   },
+  'admin-keys-replaced': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The keys that control planes share have been replaced before, and this call did not say that those of now are to be replaced too: it may be one that was repeated. Nothing was begun.',
+    fix: 'If it is the replacement that was wanted, nothing is left to do. Otherwise name the generation of now, which the message has: `cluster keys rotate --replace GENERATION`.',
+  },
   'admin-signing': {
     fault: 'system',
     exit: 'unreachable',

@@ -15,8 +15,11 @@ import {
 } from '../curator/index.ts';
 import { RotateKeysRequestSchema, type Admission } from '../curatorproto/gen/admission_pb.js';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { AdminError } from './errors.ts';
 
 const MAX_REASON = 200;
+/** The keys that the cluster was made with. */
+const FIRST_GENERATION = 1;
 
 export interface KeysAdminParts {
   readonly etcd: KeySpace;
@@ -44,8 +47,8 @@ export function keysHandlers(
       await mutations.run(mutation, async () => {
         const entry = await etcd.get(KEYS_KEY, { signal });
         const before = recordIn(entry);
-        const isUnderWay = before !== undefined && before.phase !== 'done';
-        const generation = isUnderWay ? before.generation : (before?.generation ?? 1) + 1;
+        const begins = isToBegin(before, request.replaces);
+        const generation = (before?.generation ?? FIRST_GENERATION) + (begins ? 1 : 0);
         const nowMs = clock.nowMs();
         const asked: KeysRecord = {
           version: 1,
@@ -58,12 +61,12 @@ export function keysHandlers(
         };
         return {
           when: [entry === undefined ? absent(KEYS_KEY) : unchanged(entry)],
-          then: isUnderWay ? [] : [put(KEYS_KEY, records.keys.encode(asked))],
+          then: begins ? [put(KEYS_KEY, records.keys.encode(asked))] : [],
           detail: { generation, reason: request.reason },
         };
       });
       const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
-      return { generation: BigInt(now?.generation ?? 1) };
+      return { generation: BigInt(now?.generation ?? FIRST_GENERATION), isDone: now?.phase === 'done' };
     },
     getKeys: async (_request, { signal }) => {
       const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
@@ -81,6 +84,24 @@ export function keysHandlers(
       };
     },
   };
+}
+
+/**
+ * Whether another generation is to be made: only if the one of now is the one that was meant. One that is under way
+ * goes on, whichever was meant.
+ */
+function isToBegin(now: KeysRecord | undefined, replaces: bigint): boolean {
+  const generation = now?.generation ?? FIRST_GENERATION;
+  if (replaces > BigInt(generation))
+    refuse('replaces', `there is no generation ${replaces} yet; ${generation} is the last`);
+  if (now === undefined) return true;
+  if (now.phase !== 'done') return false;
+  if (replaces > 0n) return replaces === BigInt(generation);
+  const since = new Date(now.phaseSinceMs).toISOString();
+  throw new AdminError(
+    'admin-keys-replaced',
+    `replacing the keys of control planes: generation ${generation} took their place at ${since}, asked for by ${now.startedBy}`,
+  );
 }
 
 function recordIn(entry: Entry | undefined): KeysRecord | undefined {

@@ -24,11 +24,18 @@ beforeEach(() => {
   handlers = keysHandlers({ etcd, nodes: new NodeStore(etcd), mutations, clock });
 });
 
-const rotate = (reason: string) =>
+const rotate = (reason: string, replaces = 0, idempotencyKey: string = randomUUID()) =>
   handlers.rotateKeys(
-    create(RotateKeysRequestSchema, { reason, mutation: { idempotencyKey: randomUUID() } }),
+    create(RotateKeysRequestSchema, { reason, replaces: BigInt(replaces), mutation: { idempotencyKey } }),
     call,
   );
+/** The cluster has done it. */
+const finish = async (): Promise<void> => {
+  const asked = await onRecord();
+  if (asked === undefined) throw new TypeError('nothing was asked for');
+  const done = records.keys.encode({ ...asked, phase: 'done', phaseSinceMs: 61_000 });
+  await etcd.commit({ when: [], then: [put(KEYS_KEY, done)] }, { signal });
+};
 const shown = () => handlers.getKeys(create(GetKeysRequestSchema), call);
 const onRecord = async (): Promise<KeysRecord | undefined> => {
   const entry = await etcd.get(KEYS_KEY, { signal });
@@ -36,18 +43,42 @@ const onRecord = async (): Promise<KeysRecord | undefined> => {
 };
 const audits = async () => (await etcd.list(AUDIT_PREFIX, { signal })).entries.length;
 
-test('a rotation is asked for once: while it is under way the same one goes on, after it the next one begins', async () => {
+test('a rotation is asked for once: while it is under way the same one goes on', async () => {
   expect(await shown()).toEqual({ stage: { generation: 1n, phase: 'done' } });
-  expect(await rotate('c3 was lost')).toEqual({ generation: 2n });
+  expect(await rotate('c3 was lost')).toEqual({ generation: 2n, isDone: false });
   const asked = await onRecord();
   expect(asked).toMatchObject({ generation: 2, phase: 'asked', startedBy: 'operator:owner' });
-  expect(await rotate('again')).toEqual({ generation: 2n });
+  expect(await rotate('again')).toEqual({ generation: 2n, isDone: false });
   expect(await onRecord()).toEqual(asked);
   expect(await audits()).toBe(2);
-  if (asked === undefined) throw new TypeError('nothing was asked for');
-  const done = records.keys.encode({ ...asked, phase: 'done' });
-  await etcd.commit({ when: [], then: [put(KEYS_KEY, done)] }, { signal });
-  expect(await rotate('once more')).toEqual({ generation: 3n });
+});
+
+test('a call that is repeated after the end begins no other one, and says that it was done, by whom and when', async () => {
+  const key = randomUUID();
+  await rotate('c3 was lost', 0, key);
+  await finish();
+  const done = await onRecord();
+  expect(await rotate('c3 was lost', 0, key)).toEqual({ generation: 2n, isDone: true }); // its answer was lost
+  await expect(rotate('c3 was lost')).rejects.toMatchObject({
+    code: 'admin-keys-replaced',
+    message: expect.stringMatching(
+      /generation 2 .* at 1970-01-01T00:01:01\.000Z, asked for by operator:owner$/,
+    ),
+  });
+  expect(await onRecord()).toEqual(done);
+  expect(await audits()).toBe(1);
+});
+
+test('another one begins for who names the generation of now; one of before is replaced already', async () => {
+  expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: false });
+  await finish();
+  expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: true });
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: false });
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: false });
+  expect(await onRecord()).toMatchObject({ generation: 3, phase: 'asked', reason: 'once more' });
+  await finish();
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: true });
+  await expect(rotate('', 4)).rejects.toMatchObject({ code: 'curator-request-invalid' });
 });
 
 test('whom it waits for is named, and since when', async () => {

@@ -924,6 +924,14 @@ export declare type RotateKeysRequest = Message<"cluster.curator.v1.RotateKeysRe
    * @generated from field: cluster.curator.v1.Mutation mutation = 2;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * The generation that is to be replaced, as the caller saw it: repeated, the call begins nothing twice. 0: those that the
+   * cluster was made with; refused where these are replaced already, since nobody can say whether the ones of now are meant.
+   *
+   * @generated from field: uint64 replaces = 3;
+   */
+  replaces: bigint;
 };
 
 /**
@@ -937,11 +945,18 @@ export declare const RotateKeysRequestSchema: GenMessage<RotateKeysRequest>;
  */
 export declare type RotateKeysResponse = Message<"cluster.curator.v1.RotateKeysResponse"> & {
   /**
-   * The generation that the cluster is on its way to.
+   * The generation that the cluster is on its way to, or has.
    *
    * @generated from field: uint64 generation = 1;
    */
   generation: bigint;
+
+  /**
+   * It has them: the ones that were meant had been replaced before, and nothing was begun.
+   *
+   * @generated from field: bool is_done = 2;
+   */
+  isDone: boolean;
 };
 
 /**
@@ -1170,7 +1185,7 @@ export declare const Admission: GenService<{
   },
   /**
    * Replaces the keys that control planes share, in the background: GetKeys tells how far it is. Where a rotation is under
-   * way, that one goes on.
+   * way, that one goes on; where the ones that were meant are replaced already, nothing is begun.
    *
    * @generated from rpc cluster.curator.v1.Admission.RotateKeys
    */
