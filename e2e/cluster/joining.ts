@@ -6,8 +6,8 @@ import { parse, stringify } from 'yaml';
 import type { Bench, CliResult } from '../machines/bench.ts';
 import { etcdctlArgv, eventually } from './node-shell.ts';
 
-const READY =
-  'jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}';
+/** Lines of "NAME STATUS TIME": what each kubelet said last of itself, and when. */
+export const READY = `jsonpath={range .items[*]}{.metadata.name} {range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}{"\\n"}{end}`;
 
 /** What `--output json` ends with. */
 export async function answerOf<T>(bench: Bench, ...args: readonly string[]): Promise<T> {
@@ -21,6 +21,8 @@ export async function answerOf<T>(bench: Bench, ...args: readonly string[]): Pro
 export class JoiningCluster {
   readonly name: string;
   readonly #bench: Bench;
+  /** Since when machines are on that were off: what their kubelets said before counts for nothing. */
+  readonly #onSinceMs = new Map<string, number>();
 
   constructor(bench: Bench, name: string) {
     this.#bench = bench;
@@ -110,13 +112,19 @@ export class JoiningCluster {
   }
 
   async start(machine: string): Promise<void> {
+    // Kubernetes' times are whole seconds.
+    this.#onSinceMs.set(machine, Math.floor(Date.now() / 1000) * 1000);
     await (await this.#node(machine)).start(this.#bench.signal);
   }
 
-  /** "n1=True n2=True", as a control plane's own kubectl sees it. */
+  /** "n1=True n2=True", as a control plane's own kubectl sees it; "n2=stale" where it was said before the machine was on. */
   async readiness(from = 'n1'): Promise<string> {
     const said = await this.run(from, 'kubectl', 'get', 'nodes', '-o', READY);
-    return said.split(' ').toSorted().join(' ');
+    const nodes = said.split('\n').map((line) => {
+      const [name = '', status, saidAt = ''] = line.split(' ');
+      return `${name}=${Date.parse(saidAt) < (this.#onSinceMs.get(name) ?? 0) ? 'stale' : status}`;
+    });
+    return nodes.toSorted().join(' ');
   }
 
   async allReady(machines: readonly string[], withinSeconds: number, from = 'n1'): Promise<void> {

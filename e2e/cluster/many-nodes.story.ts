@@ -3,12 +3,14 @@ import { env } from 'node:process';
 import { test } from 'node:test';
 import { createBench, type Bench } from '../machines/bench.ts';
 import { JoiningCluster } from './joining.ts';
-import { NodeShell } from './node-shell.ts';
+import { JOINING_PHASES } from './kill-matrix.ts';
+import { eventually, NodeShell } from './node-shell.ts';
 
 /** One in the quick suite; the long one repeats it, because what races shows in one of many. */
 const ROUNDS = Number(env['MANY_NODES_ROUNDS'] ?? '1');
 const NAME = 'many';
 const MACHINES = ['n1', 'n2', 'n3', 'n4', 'n5'];
+const CONTROL_PLANES = MACHINES.slice(0, 3);
 
 interface NodeJson {
   readonly name: string;
@@ -99,6 +101,32 @@ for (let round = 1; round <= ROUNDS; round++)
       for (const name of MACHINES.slice(1)) await bench.must('verify', name, ...desk);
       await new JoiningCluster(bench, NAME).expectNoWayOut(MACHINES);
     });
+
+    await story.test(
+      'first and later control planes name the same phases, also in another life',
+      async () => {
+        const machines = new JoiningCluster(bench, NAME);
+        /** Those that the agent has begun in the life it has now, but for what only an init does. */
+        const phasesOf = async (machine: string): Promise<readonly string[]> => {
+          const log = await machines.sh(
+            machine,
+            'journalctl --no-pager --output cat _SYSTEMD_INVOCATION_ID=$(systemctl show --property InvocationID --value bootstrapper)',
+          );
+          return JOINING_PHASES.filter((phase) => log.includes(`"phase started","phase":"${phase}"`));
+        };
+        for (const machine of CONTROL_PLANES)
+          assert.deepEqual(await phasesOf(machine), JOINING_PHASES, machine);
+        for (const machine of CONTROL_PLANES) {
+          await machines.sh(machine, 'systemctl restart bootstrapper');
+          await eventually(
+            `${machine} goes through all of them again`,
+            120,
+            () => phasesOf(machine),
+            (phases) => phases.length === JOINING_PHASES.length,
+          );
+        }
+      },
+    );
 
     await story.test('the same command again finds that all is there', async () => {
       const out = await bench.must('mini', 'up', '--name', NAME);

@@ -6,7 +6,7 @@ import { createBench } from '../machines/bench.ts';
 import { countUp } from './api-counter.ts';
 import { seeded } from './diagnose.ts';
 import { ApiWatch } from './api-watch.ts';
-import { JoiningCluster } from './joining.ts';
+import { JoiningCluster, READY } from './joining.ts';
 import { labelOn } from './label-writer.ts';
 import { eventually, NodeShell } from './node-shell.ts';
 import { addMachine } from './rough-life-machine.ts';
@@ -31,8 +31,6 @@ const SETTLED_LOOK_MS = 30_000;
 /** A new leader of etcd takes a second or two; kubelets and controllers wait longer than this. */
 const LONGEST_PAUSE_MS = 10_000;
 const REPLACEMENT = 'n6';
-/** Lines of "NAME STATUS TIME": what each kubelet said last of itself, and when. */
-const READY = `jsonpath={range .items[*]}{.metadata.name} {range .status.conditions[?(@.type=="Ready")]}{.status} {.lastHeartbeatTime}{end}{"\\n"}{end}`;
 
 /** What is killed, and on which machines it runs. */
 const VICTIMS = [
@@ -145,6 +143,10 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
       }
       await allFine(QUORUM_SECONDS - (Date.now() - quorumMs) / 1000, onSinceMs);
       step.diagnostic(`${Math.round((Date.now() - quorumMs) / 1000)} s after quorum`);
+      const machines = new JoiningCluster(bench, NAME);
+      assert.equal(await machines.members(), MACHINES.length);
+      const joined = (await machines.audit()).filter(({ detail }) => detail.verdict === 'joined');
+      assert.equal(joined.length, MACHINES.length - 1, 'nobody was admitted anew');
     });
   }
 
@@ -159,12 +161,31 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
             const units = CONTROL_PLANES.includes(name) ? ['cluster-etcd', 'cluster-joinservice'] : [];
             return processesOf(machines, name, [...units, 'kubelet', 'cluster-containerd', 'bootstrapper']);
           });
+          /** A beat that comes too late makes a new key. */
+          const heartbeats = async (): Promise<string> => {
+            const got = await machines.etcdctl(
+              'n1',
+              'get',
+              '--prefix',
+              '/cluster/nodes/',
+              '--write-out',
+              'json',
+            );
+            const { kvs } = JSON.parse(got) as { kvs: { key: string; create_revision: number }[] };
+            return kvs
+              .map(
+                ({ key, create_revision }) => `${Buffer.from(key, 'base64').toString()} ${create_revision}`,
+              )
+              .filter((line) => line.includes('/heartbeat '))
+              .join('\n');
+          };
           const conditions = `jsonpath={range .items[*].status.conditions[*]}{.type} {.status} {.lastTransitionTime}{"\\n"}{end}`;
           const { stdout } = await shell('n1').etcdctl('root', 'endpoint', 'status', '--write-out', 'fields');
           const term = /"RaftTerm" : \d+/.exec(stdout)?.[0];
           return [
             ...(await Promise.all(processes)),
             await shell('n1').kubectl('get', 'nodes', '--output', conditions),
+            await heartbeats(),
             term,
           ].join('\n');
         };
@@ -183,6 +204,7 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
         );
         assert.match(before, /Ready True .*Z/);
         assert.match(before, /RaftTerm/);
+        assert.equal(before.match(/\/heartbeat \d/g)?.length, MACHINES.length);
         const endMs = Date.now() + IDLE_SECONDS * 1000;
         let looks = 0;
         while (Date.now() < endMs) {
