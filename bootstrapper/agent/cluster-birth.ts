@@ -49,6 +49,7 @@ export async function giveBirth(
   );
   const leaf = nodeLeaf({
     ...{ clusterId: spec.clusterId, pubKeyDer: machine.pubKeyDer, addresses: [address] },
+    isControlPlane: true,
     validDays: (settings.certificates ?? DEFAULT_CERTIFICATES).nodeMinutes / MINUTES_PER_DAY,
   });
   const membership: Membership = {

@@ -34,6 +34,7 @@ export async function renewByOwnAuthority(
   const { clusterId, nodeAddress } = membership;
   const leaf = nodeLeaf({
     ...{ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] },
+    isControlPlane: true,
     validDays: lifetimes.nodeMinutes / MINUTES_PER_DAY,
   });
   await renewKubelet(ports, at);

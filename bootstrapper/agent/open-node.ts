@@ -8,8 +8,7 @@ import { spkiOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
 import { CollateralShelf } from '../collateral/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
-import { CuratorClient, fetchBlob } from '../curatorclient/index.ts';
-import { CURATOR_PORT } from '../curatorunit/index.ts';
+import { fetchBlob, type CuratorClient } from '../curatorclient/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
@@ -22,6 +21,7 @@ import { RoleValues } from '../roleserve/index.ts';
 import { untilAddress } from './address.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
+import { createCurators } from './curators.ts';
 import { DirectedEndpoints } from './directed-endpoints.ts';
 import { lifetimesOf } from './control-plane-renewal.ts';
 import { createJoinClient } from './join-client.ts';
@@ -101,21 +101,13 @@ export async function openNode(
     return (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow();
   };
   const values = new RoleValues();
-  const curators = new CuratorClient({
-    reads: values,
-    keyPem: identity.keyPem,
-    clock,
-    log: log.child('curators'),
-    port: CURATOR_PORT,
-    staticHosts: [],
-    random: ports.random,
-  });
   const state = new NodeState(files);
+  const directed = new DirectedEndpoints(state.directed);
+  await directed.restore();
+  const curators = createCurators(ports, { reads: values, identity, provisioning, directed });
   const keys = new KeyStore(files, KEY_PLACES);
   // An earlier life may have ended in the middle of a phase.
   await settleSharedKeys(files, keys, PLACES.state);
-  const directed = new DirectedEndpoints(state.directed);
-  await directed.restore();
   const collateral = await openCollateral(ports, state);
   const owners = ownersFrom(provisioning);
   const { ownerKeys } = owners;

@@ -124,6 +124,21 @@ describe('a member that comes back', () => {
     expect(await state.membership.load()).toEqual(renewed);
   });
 
+  test('it asks whom the cluster told of last, and whom its ticket named: either may be gone (row 41)', async () => {
+    const { ports, membership, asked, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    const told = { nodeId: 'node-7', host: '2001:db8::7', curator: true, apiServer: true };
+    await state.directory.save([told]);
+    await withValidCertificates(ports, membership, never);
+    expect(asked).toEqual([{ clusterId, endpoints: ['[2001:db8::7]:9090', '198.18.0.11:9090'] }]);
+    await ports.files.writeAtomic(PLACES.directory, 'torn');
+    await withValidCertificates(ports, membership, never);
+    expect(asked[1]).toEqual({ clusterId, endpoints: ['198.18.0.11:9090'] });
+  });
+
   test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {
     const { ports, membership, asked, time, files } = await createMember({
       roles: ['ConsensusMember'],

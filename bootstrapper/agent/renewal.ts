@@ -5,7 +5,6 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { JOIN_PORT } from '../curatorunit/index.ts';
-import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
@@ -112,21 +111,22 @@ async function byTicket(
   return membershipFrom(ticket, membership.nodeAddress);
 }
 
-/** A new ticket of the cluster that this machine is a member of. */
-function askAgain(
-  { joinClient, values }: Pick<TicketRenewalPorts, 'joinClient' | 'values'>,
+/** A new ticket of the cluster that this machine is a member of: from whomever it was told of, by the cluster or in its last one. */
+async function askAgain(
+  { joinClient, state, values }: Pick<TicketRenewalPorts, 'joinClient' | 'state' | 'values'>,
   membership: Membership,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
-  const directory = valueOf(values.clusterDirectory.peek()) ?? directoryOf(membership);
-  const endpoints = joinEndpointsOf(directory);
+  // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
+  const told =
+    valueOf(values.clusterDirectory.peek()) ?? (await state.directory.load().catch(() => undefined));
+  const endpoints = joinEndpointsOf([...(told ?? []), ...membership.directory]);
   return joinClient.rejoin({ clusterId: membership.clusterId, endpoints }, signal);
 }
 
-function joinEndpointsOf(directory: ClusterDirectory | ReturnType<typeof directoryOf>): readonly string[] {
-  return directory.map(({ host }) =>
-    host.includes(':') ? `[${host}]:${JOIN_PORT}` : `${host}:${JOIN_PORT}`,
-  );
+function joinEndpointsOf(directory: Membership['directory']): readonly string[] {
+  const hosts = new Set(directory.map(({ host }) => host));
+  return [...hosts].map((host) => (host.includes(':') ? `[${host}]:${JOIN_PORT}` : `${host}:${JOIN_PORT}`));
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */

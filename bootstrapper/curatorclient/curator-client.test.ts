@@ -50,7 +50,7 @@ async function startCurator(
   host: string,
   over: Partial<FakeBehaviour> = {},
 ): Promise<ControlPlaneNode & AsyncDisposable> {
-  const peer = await cluster.addNode(host);
+  const peer = await cluster.addNode(host, { roles: over.isWorker === true ? [] : ['ConsensusMember'] });
   const curator = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({
       identity: peer.tls,
@@ -96,6 +96,8 @@ const refusals = {
 
 interface FakeBehaviour {
   readonly disowns: boolean;
+  /** A member that runs no control plane, and answers all the same. */
+  readonly isWorker: boolean;
   readonly fetchBlob: (request: { readonly offset: bigint }) => AsyncIterable<{ readonly data: Uint8Array }>;
 }
 
@@ -121,7 +123,7 @@ function createClient(
     clock,
     log,
     port,
-    staticHosts,
+    staticHosts: () => staticHosts,
     random: () => 0,
   });
   open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
@@ -243,6 +245,23 @@ describe('CuratorClient', () => {
     await expect(ask(createClient([]))).rejects.toEqual(
       expect.objectContaining({ code: 'curatorclient-no-curator' }),
     );
+  });
+
+  test('asks a written address also where the directory has another node at it (row 41)', async () => {
+    const b = await startCurator('127.0.0.3');
+    expect(await ask(createClient([{ ...b, nodeId: 'node-gone' }], ['127.0.0.3']))).toBe('127.0.0.3');
+  });
+
+  test('believes no worker at a written address, which its certificate alone would let it be', async () => {
+    await startCurator('127.0.0.3', { isWorker: true });
+    await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
+  });
+
+  test('asks whom its newest ticket names when the directory it comes back with is dead (row 41)', async () => {
+    const b = await startCurator('127.0.0.3');
+    const client = createClient([b]);
+    values.clusterDirectory.set([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }]);
+    expect(await ask(client)).toBe('127.0.0.3');
   });
 });
 

@@ -4,7 +4,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { combine, type Peeked, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyControlPlane, verifyNode } from '../../internal/pki/index.ts';
 import {
   createClient,
   RemoteError,
@@ -71,7 +71,8 @@ export interface CuratorClientOptions {
   readonly clock: Clock;
   readonly log: Logger;
   readonly port: number;
-  readonly staticHosts: readonly string[];
+  /** Hosts that an operator wrote down, as they are now: asked when nobody in the directory answers. */
+  readonly staticHosts: () => readonly string[];
   readonly random: () => number;
 }
 
@@ -221,17 +222,23 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     }
   }
 
+  /** Who serves as far as the cluster has told, and whom an operator named. */
   #targets(): readonly CuratorTarget[] {
+    return this.#lastResorts().filter(({ source }) => source !== 'ticket');
+  }
+
+  /** The same, and whom nobody has told of since: the ticket's, which the directory of a machine that was off knows nothing of. */
+  #lastResorts(): readonly CuratorTarget[] {
     const { reads, staticHosts, port } = this.#options;
     const membership = valueOf(reads.clusterMembership.peek());
     if (membership === undefined) return [];
     const directory = valueOf(reads.clusterDirectory.peek()) ?? directoryOf(membership);
-    return targetsOf({ directory, staticHosts, port });
+    return targetsOf({ directory, ticket: membership.directory, staticHosts: staticHosts(), port });
   }
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
     const ownNodeId = valueOf(this.#options.reads.clusterMembership.peek())?.nodeId;
-    const targets = this.#targets().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
+    const targets = this.#lastResorts().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
     return rankTargets(targets, {
       nowMs: this.#options.clock.monotonicMs(),
       ownNodeId,
@@ -251,7 +258,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     return channel;
   }
 
-  /** mTLS with what this node is now; the answering node must be the one that the directory names. */
+  /** mTLS with what this node is now; the answering node must be the one that the directory names, or a control plane. */
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
     return (socket, signal) => {
@@ -263,8 +270,10 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
       const upgrade = tlsClientUpgrade({
         identity: { certPem, keyPem },
         accept: (certificate) => {
+          // Where nobody says who it has to be, any worker could answer with its own certificate.
+          if (target.nodeId === undefined) return verifyControlPlane(certificate, trust).nodeId;
           const { nodeId } = verifyNode(certificate, trust);
-          if (target.nodeId !== undefined && nodeId !== target.nodeId)
+          if (nodeId !== target.nodeId)
             throw new CuratorClientError(
               'curatorclient-other-node',
               `connecting to node ${target.nodeId} at ${target.endpoint}: node ${nodeId} answers`,

@@ -85,7 +85,7 @@ async function createCluster() {
     clock,
     log,
     port,
-    staticHosts: [],
+    staticHosts: () => [],
     random: () => 0,
   });
   open.push(async () => client[Symbol.dispose]());

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ControlPlaneNode } from './directory.ts';
-import { keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts';
+import { keyOf, rankTargets, targetsOf, type CuratorTarget, type TargetOptions } from './targets.ts';
 
 const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlaneNode => ({
   nodeId,
@@ -11,35 +11,47 @@ const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlan
 });
 
 describe('targetsOf()', () => {
-  const of = (
-    directory: readonly ControlPlaneNode[],
-    staticHosts: readonly string[] = [],
-  ): readonly string[] =>
-    targetsOf({ directory, staticHosts, port: 9091 }).map(({ nodeId, endpoint }) => `${nodeId}=${endpoint}`);
+  const of = (directory: readonly ControlPlaneNode[], more: Partial<TargetOptions> = {}): readonly string[] =>
+    targetsOf({ directory, ticket: [], staticHosts: [], port: 9091, ...more }).map(
+      ({ nodeId, endpoint, source }) => `${source} ${nodeId ?? 'any'}=${endpoint}`,
+    );
 
   test.each([
     {
       name: 'those that serve and those that have not been seen to',
       given: [node('a'), node('b', { curator: false })],
-      want: ['a=a.example.test:9091', 'b=b.example.test:9091'],
+      want: ['directory a=a.example.test:9091', 'unseen b=b.example.test:9091'],
     },
-    { name: 'IPv6 in brackets', given: [node('a', { host: '2001:db8::1' })], want: ['a=[2001:db8::1]:9091'] },
+    {
+      name: 'IPv6 in brackets',
+      given: [node('a', { host: '2001:db8::1' })],
+      want: ['directory a=[2001:db8::1]:9091'],
+    },
   ])('names $name', ({ given, want }) => {
     expect(of(given)).toEqual(want);
   });
 
-  test('takes written addresses beside the directory, each once', () => {
-    expect(of([node('a')], ['a.example.test', '192.0.2.1'])).toEqual([
-      'a=a.example.test:9091',
-      'undefined=192.0.2.1:9091',
+  test('adds whom a ticket names, each once, and written addresses: another node may have taken over one of them', () => {
+    const ticket = [node('a'), node('b')];
+    expect(of([node('a')], { ticket, staticHosts: ['a.example.test', '192.0.2.1', '192.0.2.1'] })).toEqual([
+      'directory a=a.example.test:9091',
+      'ticket b=b.example.test:9091',
+      'written any=a.example.test:9091',
+      'written any=192.0.2.1:9091',
     ]);
   });
 });
 
 describe('rankTargets()', () => {
-  const target = (nodeId: string | undefined): CuratorTarget => ({ endpoint: `${nodeId ?? 'x'}:1`, nodeId });
+  const target = (
+    nodeId: string | undefined,
+    source: CuratorTarget['source'] = 'directory',
+  ): CuratorTarget => ({
+    ...{ nodeId, source },
+    endpoint: `${nodeId ?? 'x'}:1`,
+  });
   const [a, b, c] = [target('a'), target('b'), target('c')];
-  const x = target(undefined);
+  const x = target(undefined, 'written');
   const calm = { nowMs: 100_000, ownNodeId: 'z', failedAtMs: new Map(), users: new Map(), offset: 0 };
   const cases = [
     { name: 'the own one first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
@@ -69,9 +81,9 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('who was not seen to serve comes after who was, the own one too, and before a written address', () => {
-    const unseen = targetsOf({ directory: [node('u', { curator: false })], staticHosts: [], port: 1 });
-    expect(rankTargets([x, ...unseen, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, ...unseen, x]);
+  test('who was not seen to serve comes after who was, the own one too, then the ticket, then written addresses', () => {
+    const [u, t] = [target('u', 'unseen'), target('t', 'ticket')];
+    expect(rankTargets([x, t, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, t, x]);
   });
 
   test('nodes begin with different ones', () => {

@@ -9,13 +9,21 @@ export interface CuratorTarget {
   readonly endpoint: string;
   /** Who must answer there; undefined for an address that an operator wrote down: any node of this cluster. */
   readonly nodeId: string | undefined;
-  /** A control plane whose curator the directory has not seen. */
-  readonly isUnseen?: boolean;
+  /** Where it is known from; the order is the one they are asked in. */
+  readonly source: (typeof SOURCES)[number];
 }
+
+/**
+ * `directory`: seen to serve. `unseen`: a control plane whose curator was not. `ticket`: named by this node's newest ticket,
+ * which may be newer than the directory of a machine that was off for long. `written`: told by an operator.
+ */
+const SOURCES = ['directory', 'unseen', 'ticket', 'written'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
-  /** Hosts from the machine's provisioning: where to ask when nobody in the directory answers. */
+  /** Who ran a control plane when this node got its newest ticket. */
+  readonly ticket: readonly Pick<ControlPlaneNode, 'nodeId' | 'host'>[];
+  /** Hosts that an operator wrote down: where to ask when nobody in the directory answers. */
   readonly staticHosts: readonly string[];
   readonly port: number;
 }
@@ -24,15 +32,28 @@ export interface TargetOptions {
  * Everybody who may be asked, also where no curator has been seen: all that were may be lost, and then the one that is
  * left could tell nobody that it serves.
  */
-export function targetsOf({ directory, staticHosts, port }: TargetOptions): readonly CuratorTarget[] {
-  const nodes = directory.map(({ nodeId, host, curator }) => ({
-    nodeId,
-    endpoint: endpointOf(host, port),
-    ...(curator ? {} : { isUnseen: true }),
-  }));
-  const known = new Set(nodes.map(({ endpoint }) => endpoint));
-  const others = staticHosts.map((host) => endpointOf(host, port)).filter((each) => !known.has(each));
-  return [...nodes, ...others.map((endpoint) => ({ endpoint, nodeId: undefined }))];
+export function targetsOf({ directory, ticket, staticHosts, port }: TargetOptions): readonly CuratorTarget[] {
+  const all: readonly CuratorTarget[] = [
+    ...directory.map(({ nodeId, host, curator }) => ({
+      nodeId,
+      endpoint: endpointOf(host, port),
+      source: curator ? ('directory' as const) : ('unseen' as const),
+    })),
+    ...ticket.map(({ nodeId, host }) => ({
+      nodeId,
+      endpoint: endpointOf(host, port),
+      source: 'ticket' as const,
+    })),
+    ...staticHosts.map((host) => ({
+      nodeId: undefined,
+      endpoint: endpointOf(host, port),
+      source: 'written' as const,
+    })),
+  ];
+  const first = new Map<string, CuratorTarget>();
+  // A written address stays one also where the directory has it: another control plane may have taken it over.
+  for (const target of all) if (!first.has(keyOf(target))) first.set(keyOf(target), target);
+  return [...first.values()];
 }
 
 export interface Standing {
@@ -46,10 +67,7 @@ export interface Standing {
   readonly offset: number;
 }
 
-/**
- * Whom to ask, in order: who works before who failed lately, those that were seen before other control planes and these before
- * written addresses, the own node before others, the least busy of those.
- */
+/** Whom to ask, in order: who works before who failed lately, by source, the own node before others, the least busy of those. */
 export function rankTargets(targets: readonly CuratorTarget[], standing: Standing): readonly CuratorTarget[] {
   const { nowMs, ownNodeId, failedAtMs, users, offset } = standing;
   const ranked = targets.map((target, index) => {
@@ -57,7 +75,7 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;
     const rank = [
       cooling ? failed : -Infinity,
-      target.nodeId === undefined ? 2 : target.isUnseen === true ? 1 : 0,
+      SOURCES.indexOf(target.source),
       target.nodeId !== undefined && target.nodeId === ownNodeId ? 0 : 1,
       users.get(keyOf(target)) ?? 0,
       (index + offset) % targets.length,

@@ -9,6 +9,13 @@ export function isHost(text: string): boolean {
   return DNS_NAME.test(text) && !/^[0-9.]+$/.test(text);
 }
 
+/** The host of what `endpointFrom` reads, IPv6 without its brackets; undefined for anything else. */
+export function hostFrom(text: string): string | undefined {
+  return endpointFrom(text, 1)
+    ?.replace(/:\d+$/, '')
+    .replace(/^\[(.*)\]$/, '$1');
+}
+
 /**
  * "host", "host:port", "2001:db8::1" or "[2001:db8::1]:port" → "host:port" with IPv6 in brackets; undefined when it is
  * none of them.

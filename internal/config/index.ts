@@ -20,7 +20,7 @@ export {
   verifyConfigurationChange,
 } from './cluster-part.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
-export { endpointFrom } from './endpoint.ts';
+export { endpointFrom, hostFrom } from './endpoint.ts';
 export { DEFAULT_CERTIFICATES, nodeSettingsFrom, type NodeSettings } from './node-settings.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';

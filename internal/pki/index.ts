@@ -17,6 +17,7 @@ export {
   nodeLeaf,
   operatorLeaf,
   verifyMember,
+  verifyControlPlane,
   verifyNode,
   type MemberIdentity,
   type MemberTrust,

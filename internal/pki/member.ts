@@ -7,6 +7,8 @@ const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const NODE_DAYS = 7;
 const OPERATOR_DAYS = 365;
+/** A DNS name that only certificates of control planes have; nobody resolves it. */
+const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
 
 /**
  * Who a certificate of the cluster CA speaks for. It says who somebody is and never what they may do: that is decided
@@ -36,6 +38,8 @@ export function nodeLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly addresses: readonly string[];
+  /** Whether it runs a control plane: what clients go by that don't know which node has to answer. */
+  readonly isControlPlane?: boolean;
   /** 7 unless said; a fraction is fine. */
   readonly validDays?: number;
 }): LeafSpec {
@@ -48,6 +52,7 @@ export function nodeLeaf(options: {
     names: [
       uri(options.clusterId, 'node', nodeId),
       { type: 'dns', value: nodeId },
+      ...(options.isControlPlane === true ? [{ type: 'dns', value: CONTROL_PLANE_NAME } as const] : []),
       ...options.addresses.map((value): SubjectName => ({ type: 'ip', value })),
     ],
     validDays: options.validDays ?? NODE_DAYS,
@@ -108,8 +113,26 @@ export function verifyNode(
   return identity;
 }
 
+/**
+ * A control plane of this cluster, whichever: for clients that know no more than an address, at which any worker could
+ * answer. A demoted one passes until its certificate runs out, and whoever has copied the cluster's CA for good.
+ */
+export function verifyControlPlane(
+  certificate: X509Certificate,
+  trust: MemberTrust,
+): Extract<MemberIdentity, { kind: 'node' }> {
+  const identity = verifyNode(certificate, trust);
+  if (!namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`))
+    throw new PkiError('pki-untrusted', `verifying a control plane: it is ${identity.nodeId}, which is none`);
+  return identity;
+}
+
+function namesOf(certificate: X509Certificate): readonly string[] {
+  return (certificate.subjectAltName ?? '').split(', ');
+}
+
 function identityOf(certificate: X509Certificate, spkiDer: Uint8Array): MemberIdentity | undefined {
-  const uris = (certificate.subjectAltName ?? '').split(', ').filter((name) => name.startsWith('URI:'));
+  const uris = namesOf(certificate).filter((name) => name.startsWith('URI:'));
   const parts = /^URI:cluster:\/\/([^/]+)\/(node|operator)\/([^/]+)$/.exec(uris[0] ?? '');
   const [, clusterId, kind, name] = parts ?? [];
   if (uris.length !== 1 || clusterId === undefined || name === undefined) return undefined;

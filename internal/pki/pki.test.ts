@@ -11,7 +11,7 @@ import {
 import { Secret } from '../secret/index.ts';
 import { createAuthorityPem, KeySigner } from './authority.ts';
 import { generateKeyPem, nodeIdOf, pubKeyOf } from './keys.ts';
-import { nodeLeaf, operatorLeaf, verifyMember, verifyNode } from './member.ts';
+import { nodeLeaf, operatorLeaf, verifyControlPlane, verifyMember, verifyNode } from './member.ts';
 import { createRequest, verifyRequest } from './request.ts';
 import { generateKeyPairSync } from 'node:crypto';
 
@@ -89,6 +89,24 @@ describe('certificates of members', () => {
     expect(certificate.checkIP('2001:db8::1')).toBeDefined();
     expect(certificate.checkHost(nodeId)).toBe(nodeId);
     expect((Date.parse(certificate.validTo) - NOW) / DAY_MS).toBe(7);
+  });
+
+  test('a control plane is told from a worker, which any address could lead to', async () => {
+    const signer = await createSigner();
+    const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
+    const certificate = async (isControlPlane: boolean): Promise<X509Certificate> => {
+      const pubKeyDer = pubKeyOf(generateKeyPem());
+      return new X509Certificate(
+        await signer.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [], isControlPlane })),
+      );
+    };
+    const own = await certificate(true);
+    expect(verifyControlPlane(own, trust)).toEqual(verifyMember(own, trust));
+    const worker = await certificate(false);
+    expect(verifyMember(worker, trust).kind).toBe('node');
+    expect(() => verifyControlPlane(worker, trust)).toThrow(
+      expect.objectContaining({ code: 'pki-untrusted' }),
+    );
   });
 
   test('an operator is no node, whatever its name', async () => {

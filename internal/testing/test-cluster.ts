@@ -21,6 +21,7 @@ import {
   type NodeRecord,
   type OperatorRole,
 } from '../records/index.ts';
+import { isControlPlane } from '../role/index.ts';
 import type { TlsIdentity } from '../rpc/index.ts';
 import { Secret } from '../secret/index.ts';
 
@@ -96,7 +97,10 @@ export class TestCluster {
         : new Secret(key.export({ type: 'pkcs8', format: 'pem' }).toString());
     const pubKeyDer = pubKeyOf(keyPem);
     const nodeId = nodeIdOf(pubKeyDer);
-    const leaf = nodeLeaf({ clusterId: this.clusterId, pubKeyDer, addresses: ['127.0.0.1'] });
+    const leaf = nodeLeaf({
+      ...{ clusterId: this.clusterId, pubKeyDer, addresses: ['127.0.0.1'] },
+      isControlPlane: isControlPlane(over.roles ?? []),
+    });
     await this.#put(
       records.node.key(nodeId),
       records.node.encode({

@@ -77,7 +77,12 @@ export class MemberSigner {
     const validDays = nodeMinutes / MINUTES_PER_DAY;
     const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
     return {
-      nodeCertPem: await clusterCa.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [address], validDays })),
+      nodeCertPem: await clusterCa.issue(
+        nodeLeaf({
+          ...{ clusterId, pubKeyDer, addresses: [address], validDays },
+          isControlPlane: isControlPlane(node.roles),
+        }),
+      ),
       kubernetesCaPem: kubernetesCa.caPem,
       kubernetesClientsCaPem: clients.believedPem ?? '',
       kubeletClientCertPem: await clients.signer.issue(
