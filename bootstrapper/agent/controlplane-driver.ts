@@ -64,6 +64,8 @@ export interface DriverOptions {
   readonly directory: () => ClusterDirectory | undefined;
   /** The addresses that this machine has now. */
   readonly addresses: () => readonly string[];
+  /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
+  readonly isBetweenKeys: () => Promise<boolean>;
   /** How long certificates of a control plane live. */
   readonly certificateMinutes: () => number;
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
@@ -96,7 +98,11 @@ export class MachineControlPlane implements ControlPlaneDriver {
     refuseOtherAddress(own.address, addresses());
     const peers = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
     this.#running.drop();
-    const config = { ...this.#configOf(own, peers), creates: start.kind === 'bootstrap' };
+    const config = {
+      ...this.#configOf(own, peers),
+      creates: start.kind === 'bootstrap',
+      keepsRunning: await this.#options.isBetweenKeys(),
+    };
     this.#running.hold(await this.#consensusPort(say).start(config, signal));
   }
 

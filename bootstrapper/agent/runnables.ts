@@ -179,6 +179,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       ownAddress,
       addresses: () => machine.addresses(),
       stores,
+      isBetweenKeys: () => node.keys.isInBetween(),
       certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
       membership: () => valueOf(values.clusterMembership.peek()),
       directory: () => valueOf(values.clusterDirectory.peek()),
@@ -231,6 +232,7 @@ function workloads(
       ownAddress,
       apiServerEtcd,
       madeTheCluster: () => node.job.accepted.peek().set,
+      isBetweenKeys: () => node.keys.isInBetween(),
       ports: kubernetes,
     }),
   };

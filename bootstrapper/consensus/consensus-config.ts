@@ -22,6 +22,11 @@ export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   readonly readyMs?: number;
 }
 
+export interface ConsensusStart extends ConsensusConfig {
+  /** A running member is not restarted: it waits for its turn to take new keys (`rekey`), and there may be only one at a time. */
+  readonly keepsRunning?: boolean;
+}
+
 export interface ConsensusPorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;

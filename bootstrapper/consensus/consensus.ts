@@ -5,6 +5,7 @@ import {
   runningFrom,
   type ConsensusConfig,
   type ConsensusPorts,
+  type ConsensusStart,
   type RepairConfig,
   type RunningConsensus,
 } from './consensus-config.ts';
@@ -40,7 +41,10 @@ export class Consensus {
     this.#pki = { files: ports.files, nowMs: () => ports.clock.nowMs() };
   }
 
-  async start(config: ConsensusConfig, signal: AbortSignal): Promise<RunningConsensus> {
+  async start(
+    { keepsRunning = false, ...config }: ConsensusStart,
+    signal: AbortSignal,
+  ): Promise<RunningConsensus> {
     const ports = this.#ports;
     const layout = consensusLayout(config.stateDir);
     if (!config.creates) await this.#waitForKeys(layout, signal);
@@ -55,7 +59,7 @@ export class Consensus {
         await join(ports, entering);
       else {
         const origin = await originOf(ports.files, layout);
-        await runEtcd(ports, { ...config, layout, settings: { ...config, origin } }, signal);
+        await runEtcd(ports, { ...config, layout, settings: { ...config, origin }, keepsRunning }, signal);
         await serve(ports, entering);
       }
       await ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);

@@ -185,6 +185,24 @@ test('three members get new authorities one after the other while a client write
   expect(entries).toHaveLength(KEY_PHASES.length * nodes.length);
 }, 240_000);
 
+test('a life that begins between a phase on disk and its turn leaves a running member alone; the turn starts it anew', async () => {
+  const { nodes, at } = await createCluster(1);
+  const [node] = nodes;
+  if (node === undefined) throw new Error('no node');
+  const restarts = (): number => node.units.moves.filter((move) => move.startsWith('restart')).length;
+  const seen: unknown[] = [];
+  for (const phase of KEY_PHASES) {
+    await node.settle(at(phase)); // and there the agent is killed
+    const before = restarts();
+    using again = await node.consensus.start({ ...node.config, creates: false, keepsRunning: true }, signal);
+    await write(again.admin, `/registry/${phase}`);
+    const kept = restarts();
+    await node.consensus.rekey(node.config, async () => undefined, signal);
+    seen.push([phase, kept - before, restarts() - kept]);
+  }
+  expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
+}, 120_000);
+
 test('who waits for a member that is lost holds nobody up who takes it out', async () => {
   const { nodes, at } = await createCluster(3);
   const [one, two, three] = nodes;

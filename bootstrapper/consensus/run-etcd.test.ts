@@ -17,7 +17,7 @@ const stateDir = '/var/lib/cluster';
 const layout = consensusLayout(stateDir);
 const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
 
-function run(files: FilePort, quotaBytes: number): Promise<void> {
+function run(files: FilePort, quotaBytes: number, keepsRunning = false): Promise<void> {
   const settings = {
     ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
     ...{ ports: ETCD_PORTS, quotaBytes, origin: { kind: 'first' } as const },
@@ -25,7 +25,7 @@ function run(files: FilePort, quotaBytes: number): Promise<void> {
   const units = new SystemdUnits({ files, commands });
   return runEtcd(
     { files, commands, units, log: createMemoryLogger().log },
-    { settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd' },
+    { settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepsRunning },
     signal,
   );
 }
@@ -54,4 +54,15 @@ test('killed after any write, etcd is restarted for its new configuration, once'
     await run(disk, 2048);
     expect(restarts()).toBe(restartedAfter);
   }
+});
+
+test('one that runs and is to be left alone is not even written anew; the next one that may heals it', async () => {
+  const disk = new MemoryFiles();
+  for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+  await run(disk, 1024);
+  const [before, written] = [restarts(), await disk.read(layout.configFile, 4_096)];
+  await run(disk, 2048, true);
+  expect([restarts(), await disk.read(layout.configFile, 4_096)]).toEqual([before, written]);
+  await run(disk, 2048);
+  expect(restarts()).toBe(before + 1);
 });

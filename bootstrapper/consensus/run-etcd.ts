@@ -26,7 +26,10 @@ export interface RunEtcdPorts {
   readonly log: Logger;
 }
 
-/** Writes etcd's configuration and unit and starts it. A running one is restarted only when one of them has changed. */
+/**
+ * Writes etcd's configuration and unit and starts it. A running one is restarted only when one of them has changed, and not
+ * even then where it is left alone: until this node's turn.
+ */
 export async function runEtcd(
   { files, commands, units, log }: RunEtcdPorts,
   run: {
@@ -34,9 +37,11 @@ export async function runEtcd(
     readonly etcdBinary: string;
     readonly stateDir: string;
     readonly layout: ConsensusLayout;
+    readonly keepsRunning?: boolean;
   },
   signal: AbortSignal,
 ): Promise<void> {
+  if (run.keepsRunning === true && (await units.status(ETCD_UNIT, signal)).active === 'active') return;
   const { layout, etcdBinary, stateDir } = run;
   const written = buildEtcdConfig(run.settings, layout);
   const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);

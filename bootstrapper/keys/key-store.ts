@@ -3,6 +3,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import {
   encodeKeySet,
   hasReached,
+  isFrom,
   KEY_PHASES,
   parseKeySet,
   type KeySet,
@@ -73,6 +74,15 @@ export class KeyStore {
       this.#places.stage,
       `${JSON.stringify({ version: 1, generation, phase })}\n`,
     );
+  }
+
+  /**
+   * Whether a phase is on disk that is not in force: what runs stays as it is until this node's turn, also in another life
+   * of the agent. Of keys that were only handed to it nothing is in force, and nothing is to be.
+   */
+  async isInBetween(): Promise<boolean> {
+    const set = await this.loadSet();
+    return set !== undefined && isFrom(set.phase, 'believe') && !hasReached(await this.loadStage(), set);
   }
 
   /** Whether private halves are here. */

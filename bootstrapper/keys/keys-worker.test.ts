@@ -148,6 +148,7 @@ describe('a control plane', () => {
     await node.tell('hand');
     await rest();
     expect((await node.store.loadSet())?.phase).toBe('hand');
+    expect(await node.store.isInBetween()).toBe(false);
   });
 
   test('that lost its keys gets them again as they are in force', async () => {
@@ -169,12 +170,14 @@ describe('a control plane', () => {
     await node.tell('believe');
     await rest();
     expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
+    expect(await node.store.isInBetween()).toBe(true); // killed here, the next life restarts nothing before its turn
     await node.clock.advance(5_000);
     await rest();
     expect([node.did, node.reached()]).toEqual([
       ['fetch', 'enforce believe', 'enforce believe'],
       '2/believe',
     ]);
+    expect(await node.store.isInBetween()).toBe(false);
   });
 });
 

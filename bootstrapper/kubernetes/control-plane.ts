@@ -9,7 +9,7 @@ import { makeKubeletCredentials } from './kubelet-credentials.ts';
 import { REPLACED } from './material.ts';
 import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
+import { NEVER_REPLACED, readSharedKeys, type SharedKeys } from './shared-keys.ts';
 import { ApiServerDrain, lookAtPods } from './static-pods.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
@@ -70,6 +70,17 @@ export class ControlPlane {
   /** Static pods, kubelet, and the wait until the API server of this node is ready. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     await this.#runPods(progress, signal, () => this.#kubelet.start(progress, signal));
+  }
+
+  /**
+   * `start` while this node's turn to take new keys is to come: static pods that were written before stay as they are, also
+   * where the keys on disk are others by now. `rekey` starts them anew, when no other control plane does.
+   */
+  async resume(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
+    if ((await this.#ports.files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) === undefined)
+      return this.start(progress, signal);
+    await this.#kubelet.start(progress, signal);
+    await this.#waitForApi(NEVER_REPLACED, progress, signal);
   }
 
   /**

@@ -127,6 +127,7 @@ async function createKubernetes() {
     nodeId: 'node-1',
     ownAddress: () => '198.18.0.11',
     madeTheCluster: () => false,
+    isBetweenKeys: () => Promise.resolve(false),
     apiServerEtcd: etcd,
     ports: {
       files,

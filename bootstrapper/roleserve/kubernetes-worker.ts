@@ -54,6 +54,8 @@ export interface KubernetesWorkerOptions {
   readonly ownAddress: () => string;
   /** Whether this node made the cluster: it alone may make the keys that all control planes share. */
   readonly madeTheCluster: () => boolean;
+  /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
+  readonly isBetweenKeys: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
   readonly ports: ControlPlanePorts & RetirePorts;
 }
@@ -166,7 +168,10 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   scope.waiting('consensus');
   await when(reads.localControlPlane, (running) => running !== undefined, signal);
   scope.waiting('the API server');
-  await phases.run('control-plane', (progress) => controlPlane.start(progress, signal));
+  const isBetweenKeys = await options.isBetweenKeys();
+  await phases.run('control-plane', (progress) =>
+    isBetweenKeys ? controlPlane.resume(progress, signal) : controlPlane.start(progress, signal),
+  );
   // DNS and proxy are deployed now: a kubelet that misses their images would ask a registry.
   await untilImages(reads.localComponents, 'imported', scope);
   await phases.run('settings', (progress) => controlPlane.storeSettings(progress, signal));

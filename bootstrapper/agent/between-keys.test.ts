@@ -1,0 +1,88 @@
+import { expect, test } from '@jest/globals';
+import { makePairs, type KeySet } from '../../internal/keyset/index.ts';
+import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  FakeCommands,
+  FakeUnits,
+  MemoryFiles,
+  settle,
+  superviseForTest,
+} from '../../internal/testing/index.ts';
+import { KeyStore, settleSharedKeys } from '../keys/index.ts';
+import { CONTROL_PLANE_KEY_FILES, Kubeadm, KUBELET_FILES, Marks, PATHS } from '../kubernetes/index.ts';
+import { all, components, etcd, host, membership, NotedPhases, settings } from '../roleserve/fake-node.ts';
+import { kubernetesWorker, RoleValues } from '../roleserve/index.ts';
+import { KEY_PLACES, PLACES } from './places.ts';
+
+const caKey = generateKeyPem();
+const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
+
+/** A control plane's disk, which survives lives of the agent. */
+async function createDisk(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    const isOfAuthority = /kubernetes-ca|front-proxy|\/ca\./.test(path);
+    const text = path.endsWith('.key') ? caKey.reveal() : caPem;
+    await files.writeAtomic(path, isOfAuthority ? text : path);
+  }
+  await files.makeDirectory(PATHS.manifests);
+  for (const pod of ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'])
+    await files.writeAtomic(`${PATHS.manifests}/${pod}.yaml`, pod);
+  return files;
+}
+
+/** What one life of the agent comes to: the control plane serves, or kubeadm writes static pods. */
+async function live(files: MemoryFiles): Promise<'serves' | 'writes pods' | 'neither'> {
+  const store = new KeyStore(files, KEY_PLACES);
+  await settleSharedKeys(files, store, PLACES.state);
+  const [values, commands, units] = [new RoleValues(), new FakeCommands(), new FakeUnits()];
+  const { log } = createMemoryLogger();
+  units.active.add('kubelet.service');
+  const worker = kubernetesWorker({
+    ...{ reads: values, writes: values, phases: new NotedPhases(), host, nodeId: 'node-1' },
+    ownAddress: () => '198.18.0.11',
+    madeTheCluster: () => false,
+    isBetweenKeys: () => store.isInBetween(),
+    apiServerEtcd: etcd,
+    ports: {
+      ...{ files, commands, units, log, clock: new FakeClock(), marks: new Marks(files) },
+      kubeadm: new Kubeadm({ commands, log }),
+      probeNode: () => Promise.resolve(),
+      probe: () => Promise.resolve(),
+      isListening: () => Promise.resolve(false),
+    },
+  });
+  values.clusterSettings.set(settings);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(all);
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await using _life = superviseForTest(worker);
+  // Certificates are signed outside of the fake clock.
+  for (let turns = 0; turns < 500; turns++) {
+    if (commands.runs.some((argv) => argv.includes('control-plane'))) return 'writes pods';
+    const now = values.kubernetesStatus.peek();
+    if (now.set && now.value?.controlPlane === true) return 'serves';
+    await settle();
+  }
+  return 'neither';
+}
+
+test('an agent that was killed between a phase on its disk and its turn leaves the static pods alone until then', async () => {
+  const files = await createDisk();
+  const store = new KeyStore(files, KEY_PLACES);
+  const set: KeySet = {
+    generation: 2,
+    phase: 'believe',
+    previous: await makePairs(1, Date.now()),
+    next: await makePairs(2, Date.now()),
+  };
+  await store.saveSet(set); // killed here
+  expect(await live(files)).toBe('serves');
+  // In force, and whatever is not as the disk says is mended at once, as ever.
+  await store.saveStage(set);
+  expect(await live(files)).toBe('writes pods');
+});
