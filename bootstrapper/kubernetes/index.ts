@@ -37,6 +37,7 @@ export {
   REPLACED,
 } from './material.ts';
 export { restartKubeletServing, shownServingTimes, type KubeletServingPorts } from './kubelet-serving.ts';
+export { followWorkloads } from './ordinary-pods.ts';
 export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { placeKubeletClientsCa, settleKubernetes } from './shared-keys.ts';

@@ -5,6 +5,7 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { KubernetesError } from './errors.ts';
 import type { Marks } from './marks.ts';
 import { CLIENTS } from './material.ts';
+import { unmarkControlPlane } from './ordinary-pods.ts';
 import { API_PORT, PATHS } from './settings.ts';
 
 const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
@@ -21,7 +22,6 @@ const CONTROL_PLANE_FILES = [
 const STOPPED_MS = 90_000;
 const DRAIN_MS = 2_000;
 const POLL_MS = 250;
-const KUBECTL_MS = 15_000;
 
 export interface RetirePorts {
   readonly files: FilePort;
@@ -51,7 +51,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   if (found.includes(PATHS.adminConf)) {
     // The balancers of all nodes take this one out as soon as its role has gone: for what they had sent before.
     await clock.sleep(DRAIN_MS, options.signal);
-    await unmarkNode(ports, options);
+    await unmarkControlPlane(ports, options);
   }
   for (const path of MANIFESTS) await files.remove(path);
   await waitUntilStopped(ports, options);
@@ -67,27 +67,6 @@ async function remains(files: FilePort): Promise<readonly string[]> {
   const paths = [...pki.map((name) => `${PATHS.pki}/${name}`), ...MANIFESTS, ...CONTROL_PLANE_FILES];
   const stats = await Promise.all(paths.map((path) => files.stat(path)));
   return paths.filter((_, index) => stats[index] !== undefined);
-}
-
-/** Best effort: a node that keeps a label is a flaw, one that keeps its keys is a danger. */
-async function unmarkNode(
-  { commands, log }: RetirePorts,
-  { nodeName, signal }: RetireOptions,
-): Promise<void> {
-  const label = 'node-role.kubernetes.io/control-plane';
-  const kubectl = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf] as const;
-  const changes = [
-    ['label', 'node', nodeName, `${label}-`, 'node.kubernetes.io/exclude-from-external-load-balancers-'],
-    ['taint', 'node', nodeName, `${label}:NoSchedule-`],
-  ];
-  for (const change of changes) {
-    try {
-      await commands.run({ argv: [...kubectl, ...change], timeoutMs: KUBECTL_MS, signal });
-    } catch (error) {
-      signal.throwIfAborted();
-      log.info('the node could not be unmarked', { change, error }); // a taint that is not there is an error too
-    }
-  }
 }
 
 async function waitUntilStopped(ports: RetirePorts, options: RetireOptions): Promise<void> {

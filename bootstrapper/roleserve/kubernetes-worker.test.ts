@@ -3,6 +3,7 @@ import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../i
 import {
   createMemoryLogger,
   FakeClock,
+  type CommandAnswer,
   FakeCommands,
   FakeUnits,
   MemoryFiles,
@@ -24,7 +25,7 @@ import {
   workerOnly,
 } from './fake-node.ts';
 import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-import { RoleValues } from './values.ts';
+import { RoleValues, type RoleSet } from './values.ts';
 
 describe('planKubernetes()', () => {
   const known = { bootstrap: undefined, membership, settings, roles: all, components };
@@ -111,12 +112,12 @@ async function placeKeys(files: MemoryFiles): Promise<void> {
   await files.writeAtomic(CONTROL_PLANE_KEY_FILES['kubernetes-ca.key'], kubernetesCaKey.reveal());
 }
 
-async function createKubernetes() {
+async function createKubernetes(answer: CommandAnswer = () => undefined) {
   const values = new RoleValues();
   const phases = new NotedPhases();
   const files = new MemoryFiles();
   await placeKeys(files);
-  const commands = new FakeCommands();
+  const commands = new FakeCommands(answer);
   const units = new FakeUnits();
   units.active.add('kubelet.service');
   const worker = kubernetesWorker({
@@ -143,7 +144,7 @@ async function createKubernetes() {
     },
   });
   values.clusterSettings.set(settings);
-  return { values, phases, files, units, worker };
+  return { values, phases, files, commands, units, worker };
 }
 
 test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
@@ -196,3 +197,52 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
     [],
   );
 });
+
+test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts (rows 16, 18)', async () => {
+  const { values, phases, commands, units, worker } = await createKubernetes();
+  await using tree = superviseForTest(worker);
+  const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(controlOnly);
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  const before = { phases: [...phases.names], moves: [...units.moves], life: tree.at('root').sinceMs };
+  for (const roles of [all, controlOnly, all]) {
+    values.localRoles.set(roles);
+    values.localRoles.set(new Set(roles)); // the same again, as a label's change brings it
+    await settle();
+  }
+  expect(taintsOf(commands)).toEqual([TAINT, `${TAINT}-`, TAINT, `${TAINT}-`]);
+  expect({ phases: phases.names, moves: units.moves, life: tree.at('root').sinceMs }).toEqual(before);
+});
+
+test('ordinary pods that could not be refused are refused at the next try, or let in again when the role is back before that', async () => {
+  let isDown = false;
+  const kubernetes = await createKubernetes(() =>
+    isDown ? { exitCode: 1, output: 'The connection to the server was refused' } : undefined,
+  );
+  const { values, commands, worker } = kubernetes;
+  await using tree = superviseForTest(worker);
+  const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(all);
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settle();
+  isDown = true;
+  values.localRoles.set(controlOnly);
+  await settle();
+  await tree.clock.advance(500);
+  isDown = false;
+  values.localRoles.set(all);
+  await tree.clock.advance(60_000);
+  expect(taintsOf(commands)).toEqual([TAINT, TAINT, `${TAINT}-`]);
+});
+
+const TAINT = 'node-role.kubernetes.io/control-plane:NoSchedule';
+
+/** What became of the node's taint, one after the other. */
+function taintsOf({ runs }: FakeCommands): readonly string[] {
+  return runs.flatMap((argv) => argv.filter((arg) => arg.startsWith(TAINT)));
+}

@@ -4,6 +4,7 @@ import { launcher, type Plan, type Runnable, type Scope } from '../../internal/s
 import type { Membership } from '../enrolment/index.ts';
 import {
   ControlPlane,
+  followWorkloads,
   Kubelet,
   retireControlPlane,
   stopKubernetes,
@@ -128,7 +129,9 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   const { reads, writes, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
   const { settings } = start;
-  const work: Work = { options, start, runs: { controller: start.controller ? 'wholly' : 'not' } };
+  const { runsWorkloads } = settings;
+  const runs: Work['runs'] = { controller: start.controller ? 'wholly' : 'not', workloads: runsWorkloads };
+  const work: Work = { options, start, runs };
   writes.kubernetesStatus.set(undefined);
   const kubelet = new Kubelet(ports, settings, apiServerEtcd);
   if (start.controller) await serveController(work, scope);
@@ -146,15 +149,19 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
     await kubelet.waitRegistered(progress, signal);
   });
   writes.kubernetesStatus.set({ version: settings.version, controlPlane: start.controller });
-  scope.run('controller', (child) => followController(work, child));
+  scope.run('controller', (child) => followRoles(work, child));
 }
 
 /** What one life of the worker is about. */
 interface Work {
   readonly options: KubernetesWorkerOptions;
   readonly start: KubernetesStart;
-  /** How far the control plane is: kept over lives of the child that follows the role. */
-  readonly runs: { controller: 'not' | 'partly' | 'wholly' };
+  /** How far the node has followed its roles: kept over lives of the child that does. */
+  readonly runs: {
+    controller: 'not' | 'partly' | 'wholly';
+    /** Whether ordinary pods may run beside the control plane; undefined while that changes. */
+    workloads: boolean | undefined;
+  };
 }
 
 /** The control plane, from its certificates to its mark on the node; a kubelet that runs is left alone. */
@@ -174,7 +181,10 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   );
   // DNS and proxy are deployed now: a kubelet that misses their images would ask a registry.
   await untilImages(reads.localComponents, 'imported', scope);
-  await phases.run('settings', (progress) => controlPlane.storeSettings(progress, signal));
+  await phases.run('settings', async (progress) => {
+    await controlPlane.storeSettings(progress, signal);
+    await followWorkloads(ports, { ...start.settings, signal });
+  });
 }
 
 /** Until the images of this node's roles are there, or at least those that it is not Ready without. */
@@ -190,8 +200,11 @@ async function untilImages(
   scope.waiting(undefined);
 }
 
-/** Brings the control plane when its role comes, takes it off when the role goes. */
-async function followController(work: Work, scope: Scope): Promise<void> {
+/**
+ * Brings the control plane when its role comes, takes it off when the role goes, and keeps ordinary pods off it as long as
+ * it is no worker.
+ */
+async function followRoles(work: Work, scope: Scope): Promise<void> {
   const { options, start, runs } = work;
   const { reads, writes, ports } = options;
   const { settings } = start;
@@ -201,13 +214,24 @@ async function followController(work: Work, scope: Scope): Promise<void> {
     if (roles === undefined || (!roles.has('KubernetesController') && !roles.has('KubernetesWorker')))
       continue;
     const wanted = roles.has('KubernetesController');
+    const runsWorkloads = roles.has('KubernetesWorker');
+    if (wanted && runs.controller === 'wholly' && runs.workloads !== runsWorkloads) {
+      scope.log.info(runsWorkloads ? 'takes ordinary pods' : 'takes no ordinary pods any more', {});
+      runs.workloads = undefined;
+      await followWorkloads(ports, { ...settings, runsWorkloads, signal: scope.signal });
+      runs.workloads = runsWorkloads;
+    }
     if (runs.controller === (wanted ? 'wholly' : 'not')) continue;
     scope.log.info(wanted ? 'becoming a control plane' : 'a control plane no more', {});
     runs.controller = 'partly';
     if (wanted) {
       await when(reads.localComponents, (now) => now?.controlPlane === true, scope.signal);
-      const promoted = { ...start, settings: { ...settings, runsWorkloads: roles.has('KubernetesWorker') } };
-      await serveController({ ...work, start: promoted }, scope);
+      runs.workloads = undefined;
+      await serveController(
+        { ...work, start: { ...start, settings: { ...settings, runsWorkloads } } },
+        scope,
+      );
+      runs.workloads = runsWorkloads;
     } else await retireControlPlane(ports, { ...settings, signal: scope.signal });
     runs.controller = wanted ? 'wholly' : 'not';
     writes.kubernetesStatus.set({ version: settings.version, controlPlane: wanted });

@@ -1,0 +1,96 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { Marks } from './marks.ts';
+import { PATHS } from './settings.ts';
+
+const KEY = 'node-role.kubernetes.io/control-plane';
+const MARK = 'tainted';
+const KUBECTL_MS = 15_000;
+/** A demotion waits so long for an API that does not answer. */
+const PATIENCE_MS = 30_000;
+const RETRY_MS = 1_000;
+
+export interface OrdinaryPodsPorts {
+  readonly commands: CommandRunner;
+  readonly marks: Marks;
+}
+
+export interface OrdinaryPods {
+  readonly nodeName: string;
+  /** Whether ordinary pods may run on this node. */
+  readonly runsWorkloads: boolean;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Keeps ordinary pods off a control plane that is no worker, and lets them in when it becomes one: nothing is restarted, and
+ * what runs goes on. The node has, or may have, the taint as long as the mark says so: a crash between the two only
+ * repeats what may be repeated. Where nothing changed nobody is asked, so that an operator's own taint stays what it is.
+ */
+export async function followWorkloads(ports: OrdinaryPodsPorts, pods: OrdinaryPods): Promise<void> {
+  const { marks } = ports;
+  const isTainted = await marks.isSet(MARK, 'surely');
+  if (pods.runsWorkloads) {
+    if (isTainted || (await marks.isSet(MARK, 'perhaps'))) await untaint(ports, pods);
+  } else if (!isTainted) {
+    await marks.set(MARK, 'perhaps');
+    await kubectl(ports, pods, ['taint', 'node', pods.nodeName, `${KEY}:NoSchedule`, '--overwrite']);
+    await marks.set(MARK, 'surely');
+  }
+}
+
+/**
+ * Takes off a node what names it a control plane: last chance, nobody here may change a node once the keys are gone. Best
+ * effort nevertheless: a node that keeps a label is a flaw, one that keeps its keys is a danger.
+ */
+export async function unmarkControlPlane(
+  ports: OrdinaryPodsPorts & { readonly clock: Clock; readonly log: Logger },
+  options: Omit<OrdinaryPods, 'runsWorkloads'>,
+): Promise<void> {
+  const { clock, log } = ports;
+  const endMs = clock.monotonicMs() + PATIENCE_MS;
+  const labels = ['label', 'node', options.nodeName, `${KEY}-`, `${EXCLUDED}-`];
+  for (;;) {
+    try {
+      await untaint(ports, options);
+      await kubectl(ports, options, labels);
+      return;
+    } catch (error) {
+      options.signal.throwIfAborted();
+      if (!isNoAnswer(error) || clock.monotonicMs() > endMs)
+        return log.info('the node could not be unmarked', { error });
+      await clock.sleep(RETRY_MS, options.signal);
+    }
+  }
+}
+
+const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers';
+
+/** Otherwise asking again would be no use: this node or its keys are nobody's any more. */
+function isNoAnswer(error: unknown): boolean {
+  return error instanceof ExecError && !/\((NotFound|Forbidden|Unauthorized)\)/.test(error.outputTail);
+}
+
+type Asked = Omit<OrdinaryPods, 'runsWorkloads'>;
+
+async function untaint(ports: OrdinaryPodsPorts, options: Asked): Promise<void> {
+  const { marks } = ports;
+  await marks.set(MARK, 'perhaps');
+  try {
+    await kubectl(ports, options, ['taint', 'node', options.nodeName, `${KEY}:NoSchedule-`]);
+  } catch (error) {
+    // kubectl makes an error of a taint that is not there.
+    if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;
+  }
+  await marks.unset([MARK]);
+}
+
+async function kubectl(
+  { commands }: OrdinaryPodsPorts,
+  { signal }: Asked,
+  args: readonly string[],
+): Promise<void> {
+  const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
+  await commands.run({ argv, timeoutMs: KUBECTL_MS, signal });
+}
