@@ -10,6 +10,7 @@ import {
   type CuratorServices,
 } from '../cluster/index.ts';
 import { layoutOf } from '../workspace/index.ts';
+import { answeringAccess, knownApiServers } from './api-servers.ts';
 
 /** Asks a curator as the owner of this workspace, or as the operator of an identity. */
 export async function ask<T>(
@@ -28,7 +29,7 @@ export async function nodeNamed(context: CommandContext, name: string): Promise<
   return node;
 }
 
-/** The Kubernetes API with the workspace's kubeconfig. */
+/** The Kubernetes API with the workspace's kubeconfig, wherever it is served now. */
 export async function withKubernetes<T>(
   context: CommandContext,
   work: (client: KubeClient) => Promise<T>,
@@ -37,7 +38,10 @@ export async function withKubernetes<T>(
 ): Promise<T> {
   const layout = layoutOf(context.paths.workspace);
   const access = await readAccess(context.ports.files, layout);
-  using client = new KubeClient(at === undefined ? access : { ...access, server: at }, context.ports);
+  using client = new KubeClient(
+    at === undefined ? await answeringAccess(access, knownApiServers(context)) : { ...access, server: at },
+    context.ports,
+  );
   return await work(client);
 }
 

@@ -2,6 +2,7 @@ import {
   evictPod,
   KubeError,
   listPodsOn,
+  readScheduling,
   setSchedulable,
   type KubeClient,
   type PodOnNode,
@@ -23,13 +24,20 @@ export interface DrainOptions {
   readonly timeoutMs: number;
 }
 
+export interface DrainPurpose extends DrainOptions {
+  /** Who cordons, and will end it, where an operator has not cordoned the node before. */
+  readonly cordonedBy?: string;
+}
+
 /** `cluster node cordon`, `uncordon`. */
 export async function runCordon(
   context: CommandContext,
   name: string,
   isSchedulable: boolean,
 ): Promise<void> {
-  await withKubernetes(context, (client) => setSchedulable(client, name, isSchedulable, context.signal));
+  await withKubernetes(context, (client) =>
+    setSchedulable(client, { name, isSchedulable }, { signal: context.signal }),
+  );
   context.host.result({ node: name, schedulable: isSchedulable }, () =>
     isSchedulable ? `Node ${name} takes new pods.` : `Node ${name} takes no new pods.`,
   );
@@ -49,11 +57,11 @@ export async function runDrain(context: CommandContext, name: string, options: D
 export async function drainNode(
   context: CommandContext,
   name: string,
-  options: DrainOptions,
+  options: DrainPurpose,
 ): Promise<readonly string[]> {
   return context.host.step('node-drain', `Draining node ${name}`, (progress) =>
     withKubernetes(context, async (client) => {
-      await setSchedulable(client, name, false, context.signal);
+      await cordon(context, client, { name, by: options.cordonedBy });
       const pods = await listPodsOn(client, name, context.signal);
       refuseLoss(name, pods, options);
       const going = pods.filter(({ kind }) => kind !== 'mirror' && kind !== 'daemon');
@@ -61,6 +69,17 @@ export async function drainNode(
       return going.map(nameOf);
     }),
   );
+}
+
+async function cordon(
+  { signal }: CommandContext,
+  client: KubeClient,
+  { name, by }: { readonly name: string; readonly by: string | undefined },
+): Promise<void> {
+  const node = { name, isSchedulable: false };
+  if (by === undefined) return setSchedulable(client, node, { signal });
+  const now = await readScheduling(client, name, signal);
+  if (now.isSchedulable) await setSchedulable(client, node, { signal, cordonedBy: by });
 }
 
 /** Before any pod is touched: what would be lost for good, and the flag that says it may be. */

@@ -9,9 +9,8 @@ import { CodedError, describeError } from '../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../cluster/index.ts';
+import { apiServerAt } from './api-servers.ts';
 import { ask, withKubernetes } from './desk.ts';
-
-const API_PORT = 6443;
 
 /** One thing that must be so when a node has been removed. */
 export interface RemovalProof {
@@ -70,7 +69,7 @@ function proofsAt(context: CommandContext, node: Node, curator: string): readonl
       return [true, gone];
     }
   };
-  const server = `https://${curator.replace(/:\d+$/, '')}:${API_PORT}`;
+  const server = apiServerAt(curator);
   return [
     proof(context, `its record at ${curator}`, () =>
       refused(

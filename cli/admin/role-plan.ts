@@ -19,6 +19,8 @@ export interface RolePlan {
   readonly refusals: readonly string[];
   readonly steps: readonly string[];
   readonly needsDrain: boolean;
+  /** Whether it gains ordinary work, or gives it up. */
+  readonly isWorkChanged: boolean;
   readonly voters: { readonly before: number; readonly after: number };
   readonly quorum: { readonly before: number; readonly after: number };
   /** Voters that answer now, and those that will. */
@@ -41,6 +43,7 @@ export function planRoleChange(
   const leaves = has(NodeRole.CONSENSUS_MEMBER) && !wants(NodeRole.CONSENSUS_MEMBER);
   const enters = !has(NodeRole.CONSENSUS_MEMBER) && wants(NodeRole.CONSENSUS_MEMBER);
   const losesWork = has(NodeRole.KUBERNETES_WORKER) && !wants(NodeRole.KUBERNETES_WORKER);
+  const gainsWork = !has(NodeRole.KUBERNETES_WORKER) && wants(NodeRole.KUBERNETES_WORKER);
   const members = nodes.filter(
     ({ roles, state }) => state === NodeState.UP && roles.includes(NodeRole.CONSENSUS_MEMBER),
   );
@@ -73,6 +76,7 @@ export function planRoleChange(
     isNothing,
     refusals: isNothing ? [] : refusals,
     needsDrain: losesWork,
+    isWorkChanged: losesWork || gainsWork,
     voters,
     quorum,
     healthy,
@@ -82,7 +86,7 @@ export function planRoleChange(
           losesWork,
           leaves,
           enters,
-          gainsWork: !has(NodeRole.KUBERNETES_WORKER) && wants(NodeRole.KUBERNETES_WORKER),
+          gainsWork,
         }),
   };
 }
@@ -99,6 +103,7 @@ function stepsOf(what: {
     ...(what.enters
       ? ['add its etcd member as learner, promote it, start its API server and controllers']
       : []),
+    ...(what.losesWork ? ['keep ordinary pods off it'] : []),
     ...(what.gainsWork ? ['let ordinary pods run on it'] : []),
   ];
 }

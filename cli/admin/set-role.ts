@@ -9,6 +9,7 @@ import { printable } from '../cluster/index.ts';
 import { ask, newMutation, nodeNamed } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
+import { FOR_ROLES, followWithPods } from './role-pods.ts';
 import { describeQuorum, planRoleChange, type ConsensusView, type RolePlan } from './role-plan.ts';
 import { rolesFromWords, wordsFromRoles, type RoleWord } from './roles.ts';
 
@@ -42,17 +43,22 @@ export async function runSetRole(
       details: data,
     });
   // An earlier run may have left before the node had followed.
-  if (plan.isNothing && !options.dryRun) await awaitVoters(context, node.name, plan.voters.after);
+  const pods = { name: node.name, roles: options.roles, isWorkChanged: plan.isWorkChanged };
+  if (plan.isNothing && !options.dryRun) {
+    await awaitVoters(context, node.name, plan.voters.after);
+    await followWithPods(context, pods);
+  }
   if (plan.isNothing || options.dryRun) {
     context.host.result(data, () => renderPlan(node.name, plan));
     return;
   }
-  if (plan.needsDrain) await drainNode(context, node.name, options.drain);
+  if (plan.needsDrain) await drainNode(context, node.name, { ...options.drain, cordonedBy: FOR_ROLES });
   const mutation = newMutation();
   await ask(context, (curator, call) =>
     curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], mutation }, call),
   );
   await awaitVoters(context, node.name, plan.voters.after);
+  await followWithPods(context, pods);
   context.host.result(data, () =>
     [`Node ${node.name} is ${options.roles.join(' and ')}.`, `  quorum  ${describeQuorum(plan)}`].join('\n'),
   );

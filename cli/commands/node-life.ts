@@ -61,7 +61,8 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
   )
     .addHelpText(
       'after',
-      '\nExamples:\n  cluster node set-role n4 --control-plane --dry-run\n  cluster node set-role n3 --worker',
+      '\nA node that gives up --worker is drained first, and takes ordinary pods again when it gets it back.' +
+        '\n\nExamples:\n  cluster node set-role n4 --control-plane --dry-run\n  cluster node set-role n3 --worker',
     )
     .action(
       action<RoleFlags>(async (context, flags, name = '') =>

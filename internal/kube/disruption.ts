@@ -62,24 +62,6 @@ export async function listPodsOn(
   }));
 }
 
-/** Whether new pods may be placed on the node. */
-export async function setSchedulable(
-  client: KubeClient,
-  nodeName: string,
-  isSchedulable: boolean,
-  signal: AbortSignal,
-): Promise<void> {
-  await client.write(
-    {
-      method: 'PATCH',
-      path: `/api/v1/nodes/${encodeURIComponent(nodeName)}`,
-      contentType: 'application/merge-patch+json',
-      body: { spec: { unschedulable: isSchedulable ? null : true } },
-    },
-    signal,
-  );
-}
-
 /**
  * Asks a pod to go, as far as disruption budgets allow. Fine when it has gone already.
  * @throws KubeError `kube-not-now` when a budget forbids it for the time being

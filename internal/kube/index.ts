@@ -4,14 +4,7 @@
  */
 export { reviewKubelet } from './access-review.ts';
 export { KubeClient, type KubeAccess, type KubeWrite } from './client.ts';
-export {
-  deleteNodeObject,
-  evictPod,
-  listPodsOn,
-  setSchedulable,
-  type PodKind,
-  type PodOnNode,
-} from './disruption.ts';
+export { deleteNodeObject, evictPod, listPodsOn, type PodKind, type PodOnNode } from './disruption.ts';
 export { KubeError, kubeErrors, type KubeErrorCode } from './errors.ts';
 export {
   accessFromKubeconfig,
@@ -28,4 +21,5 @@ export {
   type KubeNode,
   type KubePod,
 } from './objects.ts';
+export { readScheduling, setSchedulable, type NodeScheduling } from './scheduling.ts';
 export { waitForApi, waitForNodeReady, type WaitOptions } from './wait.ts';
