@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
+import { buildContainerScopes, CONTAINER_SCOPES_DROPIN } from '../../bootstrapper/kubernetes/units.ts';
 import type { DebianPackage, Entry } from './debian.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 
@@ -35,6 +36,13 @@ export function agentPackage(options: PackageOptions): DebianPackage {
         copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
       ),
       copy(file('bootstrapper.service'), '/lib/systemd/system/bootstrapper.service'),
+      // What the agent would write on a machine without the package, and have systemd read all units again for.
+      {
+        kind: 'text',
+        path: `/lib/systemd/system/${CONTAINER_SCOPES_DROPIN}`,
+        mode: 0o644,
+        text: buildContainerScopes(),
+      },
       ...documents('cluster-agent', options),
     ],
     scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },

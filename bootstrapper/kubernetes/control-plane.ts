@@ -3,6 +3,7 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { makeApiServerClients, placeClientCredentials } from './client-credentials.ts';
+import type { Kubeadm } from './kubeadm.ts';
 import { Kubelet, type KubeletPorts } from './kubelet.ts';
 import { forgetRetired } from './extension-trust.ts';
 import { makeKubeletCredentials } from './kubelet-credentials.ts';
@@ -19,6 +20,7 @@ const KEYS_POLL_MS = 500;
 const PEM_BYTES = 256 * 1024;
 
 export interface ControlPlanePorts extends KubeletPorts {
+  readonly kubeadm: Kubeadm;
   readonly probe: ApiProbe;
 }
 
@@ -45,7 +47,7 @@ export class ControlPlane {
   async makePki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, kubeadm, marks, clock } = this.#ports;
     const { creates, settings } = this.#options;
-    await this.#kubelet.writeConfiguration();
+    await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
     if (await marks.isSet('pki', this.#inputs())) {
       // A node that was off for long: before anything is started that would be refused with what ran out.
@@ -131,7 +133,7 @@ export class ControlPlane {
     else {
       progress.say('writing the static pods');
       // Keys may have come since it was written.
-      if (keys.digests !== undefined) await this.#kubelet.writeConfiguration();
+      if (keys.digests !== undefined) await this.#kubelet.writeKubeadmConfiguration();
       await kubeadm.initPhase(['control-plane', 'all'], signal);
     }
     await prepare();

@@ -1,4 +1,5 @@
-import { CLIENTS, KUBELET_CLIENTS_CA, KUBELET_FILES, REPLACED } from './material.ts';
+import { kubeletConfiguration } from './kubelet-config.ts';
+import { CLIENTS, REPLACED } from './material.ts';
 import { API_PORT, apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { NEVER_REPLACED, type SharedKeys, type StaticPod } from './shared-keys.ts';
 
@@ -161,29 +162,6 @@ function hostOf(endpoint: string): string {
 
 function volume(name: string, path: string): object {
   return { name, hostPath: path, mountPath: path, readOnly: true, pathType: 'Directory' };
-}
-
-function kubeletConfiguration(settings: KubernetesSettings, { forKubelet }: SharedKeys): object {
-  return {
-    apiVersion: 'kubelet.config.k8s.io/v1beta1',
-    kind: 'KubeletConfiguration',
-    cgroupDriver: 'systemd',
-    failCgroupV1: settings.host.failCgroupV1,
-    containerRuntimeEndpoint: `unix://${PATHS.containerdSocket}`,
-    // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
-    rotateCertificates: false,
-    serverTLSBootstrap: false,
-    authentication: { x509: { clientCAFile: forKubelet ? KUBELET_CLIENTS_CA : KUBELET_FILES.ca } },
-    // Read anew when they change, but not for who calls by address (./kubelet-serving.ts).
-    tlsCertFile: KUBELET_FILES.servingCert,
-    tlsPrivateKeyFile: KUBELET_FILES.servingKey,
-    evictionHard: {
-      'memory.available': '100Mi',
-      'nodefs.available': '5%',
-      'imagefs.available': '5%',
-      'nodefs.inodesFree': '5%',
-    },
-  };
 }
 
 function proxyConfiguration(): object {

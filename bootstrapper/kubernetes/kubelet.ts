@@ -3,8 +3,8 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import { findOwnNode, type OwnNodePorts } from './own-node.ts';
-import type { Kubeadm } from './kubeadm.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
+import { kubeletFiles } from './kubelet-config.ts';
 import { placeKubeletCredentials } from './kubelet-credentials.ts';
 import { markKubeletServing } from './kubelet-serving.ts';
 import type { Marks } from './marks.ts';
@@ -14,16 +14,19 @@ import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 import { waitFor, type WaitPorts } from './waiting.ts';
 
 const REGISTERED_MS = 120_000;
+const KUBELET_FOLDER = '/var/lib/kubelet';
+/** Its /etc/resolv.conf names 127.0.0.53, which is another one in each pod (kubeadm, componentconfigs/kubelet.go). */
+const RESOLVER_UNIT = 'systemd-resolved.service';
+const RESOLVER_CONF = '/run/systemd/resolve/resolv.conf';
 
 export interface KubeletPorts extends WaitPorts, OwnNodePorts {
   readonly files: FilePort;
   readonly commands: CommandRunner;
   readonly units: UnitPort;
-  readonly kubeadm: Kubeadm;
   readonly marks: Marks;
 }
 
-/** The kubelet of any node. Its configuration comes from kubeadm, its credentials from the ticket or the new CA. */
+/** The kubelet of any node. Its credentials come from the ticket or the new CA. */
 export class Kubelet {
   readonly #ports: KubeletPorts;
   readonly #settings: KubernetesSettings;
@@ -35,12 +38,10 @@ export class Kubelet {
     this.#etcd = etcd;
   }
 
-  /** What kubeadm's phases read. */
-  async writeConfiguration(): Promise<void> {
+  /** What kubeadm's phases read, on a control plane. */
+  async writeKubeadmConfiguration(): Promise<void> {
     const { files } = this.#ports;
-    // Also where no static pod will ever be: a kubelet that finds no folder looks for it, and says so, every second.
-    await files.makeDirectory(PATHS.manifests);
-    await files.makeDirectory('/var/lib/cluster/kubernetes');
+    await files.makeDirectory(PATHS.kubeadmConfig.slice(0, PATHS.kubeadmConfig.lastIndexOf('/')));
     const keys = await readSharedKeys(files, this.#etcd);
     await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, keys));
   }
@@ -52,8 +53,9 @@ export class Kubelet {
 
   /** A kubelet that runs with this configuration is left alone. */
   async start(progress: PhaseProgress, signal: AbortSignal): Promise<boolean> {
-    const { files, kubeadm, marks, units } = this.#ports;
-    const inputs = this.#inputs(await readSharedKeys(files, this.#etcd));
+    const { files, marks, units } = this.#ports;
+    const keys = await readSharedKeys(files, this.#etcd);
+    const inputs = this.#inputs(keys);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
     if (await marks.isSet('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
@@ -62,7 +64,10 @@ export class Kubelet {
       return false;
     }
     progress.say('starting the kubelet');
-    await kubeadm.initPhase(['kubelet-start'], signal);
+    await this.#writeConfiguration(keys, signal);
+    const { active } = await units.status(KUBELET_UNIT, signal);
+    if (active === 'active') await units.restart(KUBELET_UNIT, signal);
+    else await units.start(KUBELET_UNIT, signal);
     await markKubeletServing(this.#ports);
     await marks.set('kubelet', inputs);
     return true;
@@ -73,7 +78,6 @@ export class Kubelet {
    * the first time, and pods go on; afterwards it follows the file.
    */
   async followClients(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    await this.writeConfiguration();
     await this.start(progress, signal);
   }
 
@@ -83,6 +87,16 @@ export class Kubelet {
     await waitFor(this.#ports, { what, limitMs: REGISTERED_MS, progress, signal }, () =>
       findOwnNode(this.#ports, this.#settings, signal),
     );
+  }
+
+  async #writeConfiguration(keys: SharedKeys, signal: AbortSignal): Promise<void> {
+    const { files, units } = this.#ports;
+    // Also where no static pod will ever be: a kubelet that finds no folder looks for it, and says so, every second.
+    await files.makeDirectory(PATHS.manifests);
+    await files.makeDirectory(KUBELET_FOLDER, 0o750);
+    const { active } = await units.status(RESOLVER_UNIT, signal);
+    const texts = kubeletFiles(this.#settings, keys, active === 'active' ? RESOLVER_CONF : undefined);
+    for (const [path, text] of Object.entries(texts)) await files.writeAtomic(path, text, { mode: 0o600 });
   }
 
   /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */

@@ -4,7 +4,9 @@ import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { FakeCommands, FakeUnits, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import { importImages, installBinaries, installPath, isForRole } from './components.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
+import { kubeletConfiguration } from './kubelet-config.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import { NEVER_REPLACED } from './shared-keys.ts';
 import { startContainerRuntime } from './runtime.ts';
 import { buildContainerdConfig, CONTAINERD_UNIT } from './units.ts';
 
@@ -83,12 +85,8 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('keeps the kubelet from renewing by itself', () => {
-    expect(documents().get('KubeletConfiguration')).toMatchObject({
-      rotateCertificates: false,
-      serverTLSBootstrap: false,
-      failCgroupV1: false,
-    });
+  test('has the kubelet’s configuration as nodes have it', () => {
+    expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_REPLACED));
   });
 
   test('taints the control plane only where ordinary workloads may not run', () => {
@@ -139,7 +137,7 @@ describe('components', () => {
   });
 
   test('isForRole() gives a worker neither a control plane’s parts nor what only administers one', () => {
-    const names = ['kubelet', 'kubectl'].map((name) => component(name, {}));
+    const names = ['kubelet', 'kubectl', 'kubeadm'].map((name) => component(name, {}));
     const all = [
       ...names,
       component('etcd', { scope: 'controlplane' }),
@@ -148,7 +146,7 @@ describe('components', () => {
     const given = (controlPlane: boolean): string[] =>
       all.filter((each) => isForRole(each, { controlPlane })).map(({ name }) => name);
     expect(given(false)).toEqual(['kubelet']);
-    expect(given(true)).toEqual(['kubelet', 'kubectl', 'etcd']);
+    expect(given(true)).toEqual(['kubelet', 'kubectl', 'kubeadm', 'etcd']);
   });
 
   test('importImages() imports what containerd lacks and pins it', async () => {

@@ -75,7 +75,7 @@ OOMScoreAdjust=-999
 `;
 }
 
-/** The kubelet as kubeadm expects it: its flags come from the files that kubeadm writes. */
+/** Its files are those of ./kubelet-config.ts. */
 export function buildKubeletUnit(): string {
   return `[Unit]
 Description=kubelet (cluster)

@@ -119,7 +119,6 @@ async function createKubernetes(answer: CommandAnswer = () => undefined) {
   await placeKeys(files);
   const commands = new FakeCommands(answer);
   const units = new FakeUnits();
-  units.active.add('kubelet.service');
   const worker = kubernetesWorker({
     reads: values,
     writes: values,

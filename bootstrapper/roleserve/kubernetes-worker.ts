@@ -138,10 +138,7 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   else {
     // An earlier life of the agent may have ended in the middle of a demotion.
     await retireControlPlane(ports, { ...settings, signal });
-    await phases.run('pki', async () => {
-      await kubelet.writeConfiguration();
-      await kubelet.placeCredentials();
-    });
+    await phases.run('pki', () => kubelet.placeCredentials());
     await untilImages(reads.localComponents, 'essential', scope);
   }
   await phases.run('node', async (progress) => {

@@ -100,4 +100,22 @@ describe('SystemdUnits', () => {
     await new SystemdUnits({ files, commands }).install('x.slice.d/cluster.conf', 'one', signal);
     expect(commands.runs).toEqual([['systemctl', 'daemon-reload']]);
   });
+
+  test.each([
+    { name: 'nothing for one that a package brought', shipped: 'one', reloads: 0 },
+    { name: 'its own for another one of a package', shipped: 'of an older package', reloads: 1 },
+  ])('install() of a drop-in does $name', async ({ shipped, reloads }) => {
+    const files = new MemoryFiles();
+    for (const folder of ['/etc/systemd/system', '/lib/systemd/system/x.slice.d'])
+      await files.makeDirectory(folder);
+    await files.writeAtomic('/lib/systemd/system/x.slice.d/cluster.conf', shipped);
+    const commands = new FakeCommands();
+    const installed = await new SystemdUnits({ files, commands }).install(
+      'x.slice.d/cluster.conf',
+      'one',
+      signal,
+    );
+    expect(installed).toBe(reloads === 1);
+    expect(commands.runs).toHaveLength(reloads);
+  });
 });

@@ -4,6 +4,8 @@ import type { FilePort } from '../file/index.ts';
 import { PlatformError } from './errors.ts';
 
 const UNIT_FOLDER = '/etc/systemd/system';
+/** Of packages; systemd read it when the machine or the package came (postinst). */
+const SHIPPED_FOLDER = '/lib/systemd/system';
 const MAX_UNIT_BYTES = 64 * 1024;
 const START_MS = 120_000;
 const STOP_MS = 120_000;
@@ -53,8 +55,15 @@ export class SystemdUnits implements UnitPort {
 
   async install(unit: string, content: string, signal: AbortSignal): Promise<boolean> {
     const path = `${UNIT_FOLDER}/${unit}`;
-    const found = await this.#files.read(path, MAX_UNIT_BYTES);
-    const isWritten = found !== undefined && Buffer.from(found).toString('utf8') === content;
+    const found = await this.#textOf(path);
+    // To have systemd read a drop-in means to run all generators and to read all units again.
+    if (
+      isDropIn(unit) &&
+      found === undefined &&
+      (await this.#textOf(`${SHIPPED_FOLDER}/${unit}`)) === content
+    )
+      return false;
+    const isWritten = found === content;
     if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
     await this.outdate(unit);
@@ -130,6 +139,11 @@ export class SystemdUnits implements UnitPort {
       signal,
     });
     return stdout.split('\n').filter((line) => line !== '');
+  }
+
+  async #textOf(path: string): Promise<string | undefined> {
+    const found = await this.#files.read(path, MAX_UNIT_BYTES);
+    return found === undefined ? undefined : Buffer.from(found).toString('utf8');
   }
 
   async #systemctl(
