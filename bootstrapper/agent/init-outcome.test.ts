@@ -1,5 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
-import { createAuthorityPem, createRequest, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
+import {
+  certificateTimesOf,
+  createAuthorityPem,
+  createRequest,
+  generateKeyPem,
+  KeySigner,
+} from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { InitRecord } from '../initserver/index.ts';
@@ -28,6 +34,17 @@ async function build(configuration: string) {
 describe('buildInitOutcome()', () => {
   test('names this node’s API server', async () => {
     expect((await build('{}')).apiEndpoints).toEqual(['198.18.0.11:6443']);
+  });
+
+  test('gives certificates for as long as the configuration says', async () => {
+    for (const [configuration, minutes] of [
+      ['{"certificates":{"operatorMinutes":6}}', 6],
+      ['{}', 365 * 24 * 60],
+    ] as const) {
+      const { ownerCertPem, kubernetesAdminCertPem } = await build(configuration);
+      for (const { madeMs, notAfterMs } of [ownerCertPem, kubernetesAdminCertPem].map(certificateTimesOf))
+        expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(minutes);
+    }
   });
 
   test('names the operator’s own balancer before it, which kubeconfigs take', async () => {

@@ -1,4 +1,4 @@
-import { nodeSettingsFrom } from '../../internal/config/index.ts';
+import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { KeySigner, operatorLeaf, verifyRequest, type Signer } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
@@ -8,7 +8,7 @@ import { API_PORT, PATHS } from '../kubernetes/index.ts';
 import { CURATOR_PORT } from '../curatorunit/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
-const ADMIN_DAYS = 365;
+const MINUTES_PER_DAY = 24 * 60;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
@@ -26,6 +26,7 @@ export async function buildInitOutcome(
     nowMs,
   });
   const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
+  const validDays = operatorMinutesFrom(spec.configuration) / MINUTES_PER_DAY;
   const own = [`${membership.nodeAddress}:${API_PORT}`];
   const adminKey = await verifyRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
   const ownerKey = await verifyRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
@@ -35,7 +36,7 @@ export async function buildInitOutcome(
     pubKeyDer: adminKey,
     usages: ['client'],
     names: [],
-    validDays: ADMIN_DAYS,
+    validDays,
   } as const;
   return {
     clusterId: membership.clusterId,
@@ -43,7 +44,7 @@ export async function buildInitOutcome(
     nodeName: membership.nodeName,
     clusterCaPem: membership.clusterCaPem,
     ownerCertPem: await authority.issue(
-      operatorLeaf({ clusterId: membership.clusterId, pubKeyDer: ownerKey, name: 'owner' }),
+      operatorLeaf({ clusterId: membership.clusterId, pubKeyDer: ownerKey, name: 'owner', validDays }),
     ),
     kubernetesCaPem,
     kubernetesAdminCertPem: await kubernetesCa.issue(admin),

@@ -4,12 +4,11 @@ import { KubeClient } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import {
   askCurator,
-  readAccess,
+  currentAccess,
   type AskOptions,
   type CuratorClient,
   type CuratorServices,
 } from '../cluster/index.ts';
-import { layoutOf } from '../workspace/index.ts';
 import { answeringAccess, knownApiServers } from './api-servers.ts';
 
 /** Asks a curator as the owner of this workspace, or as the operator of an identity. */
@@ -36,8 +35,7 @@ export async function withKubernetes<T>(
   /** "https://HOST:PORT" of one API server, to know what this one says. */
   at?: string,
 ): Promise<T> {
-  const layout = layoutOf(context.paths.workspace);
-  const access = await readAccess(context.ports.files, layout);
+  const access = await currentAccess(context);
   using client = new KubeClient(
     at === undefined ? await answeringAccess(access, knownApiServers(context)) : { ...access, server: at },
     context.ports,

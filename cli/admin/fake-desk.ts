@@ -1,3 +1,4 @@
+import type { X509Certificate } from 'node:crypto';
 import { SystemClock } from '../../internal/clock/index.ts';
 import {
   createAuthorityPem,
@@ -7,6 +8,7 @@ import {
   nodeLeaf,
   operatorLeaf,
   pubKeyOf,
+  spkiOf,
   verifyMember,
   verifyRequest,
   type MemberIdentity,
@@ -23,7 +25,14 @@ import { readOwnerKey } from '../workspace/index.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 
-const clock = new SystemClock();
+/** Of a workstation and its cluster, to be set on. */
+export class DeskClock extends SystemClock {
+  aheadMs = 0;
+
+  override nowMs(): number {
+    return super.nowMs() + this.aheadMs;
+  }
+}
 
 export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
 export type FakeAdmissionCalls = Partial<Handlers<typeof Admission, MemberIdentity>>;
@@ -37,7 +46,12 @@ interface FakeCalls {
 }
 
 /** A context at a workstation whose disk is in memory. */
-export function contextOf(files: MemoryFiles, workspace: string, identity?: string) {
+export function contextOf(
+  files: MemoryFiles,
+  workspace: string,
+  identity?: string,
+  clock: SystemClock = new SystemClock(),
+) {
   return {
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock },
@@ -49,12 +63,13 @@ export function contextOf(files: MemoryFiles, workspace: string, identity?: stri
 
 /** A cluster that signs for every request and remembers who asked. */
 async function createCluster(files: MemoryFiles, calls: FakeCalls) {
+  const clock = new DeskClock();
   const caKey = generateKeyPem();
   const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
   const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
   const asked: MemberIdentity[] = [];
-  const { server, endpoint } = await serve(signer, asked, calls);
-  const owner = contextOf(files, '/owner');
+  const { server, endpoint } = await serve(signer, { asked, clock }, calls);
+  const owner = contextOf(files, '/owner', undefined, clock);
   await generateWorkspace(owner, { name: 'prod' });
   await using workspace = await openWorkspace(owner, 'test');
   const { keyPem } = await readOwnerKey(files, workspace.layout);
@@ -83,23 +98,36 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
       result,
     },
   }));
-  return { owner, asked, endpoint, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  return { owner, asked, clock, endpoint, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
-async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCalls) {
+async function serve(
+  signer: KeySigner,
+  { asked, clock }: { readonly asked: MemberIdentity[]; readonly clock: DeskClock },
+  calls: FakeCalls,
+) {
   const keyPem = generateKeyPem();
   const addresses = ['127.0.0.1'];
   const certPem = await signer.issue(
-    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses }),
+    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses, validDays: 3650 }),
   );
   const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
   let endpoint = '';
   const unused = () => Promise.reject(new Error('not part of this test'));
   const admission = {
     ...Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused])),
-    listOperators: async (_: unknown, { peer }: { peer: MemberIdentity }) => {
+    listOperators: async (_: unknown, { peer }: Asked) => {
       asked.push(peer);
       return { operators: [] };
+    },
+    renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
+      asked.push(peer);
+      const pubKeyDer = await verifyRequest(certificateRequest);
+      return {
+        certificatePem: await signer.issue(
+          operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer, name: 'renewed' }),
+        ),
+      };
     },
     putOperator: async (request: { name: string; role: string; certificateRequest: Uint8Array }) => {
       const pubKeyDer = await verifyRequest(request.certificateRequest);
@@ -124,7 +152,7 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCall
   const server = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({
       identity: { certPem, keyPem },
-      accept: (shown) => verifyMember(shown, trust),
+      accept: (shown) => bareFrom(shown) ?? verifyMember(shown, trust),
     }),
     services: [
       implement(Admission, admission as never),
@@ -136,6 +164,16 @@ async function serve(signer: KeySigner, asked: MemberIdentity[], calls: FakeCall
   });
   endpoint = `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
   return { server, endpoint };
+}
+
+interface Asked {
+  readonly peer: MemberIdentity;
+}
+
+function bareFrom(shown: X509Certificate): MemberIdentity | undefined {
+  if (!shown.checkIssued(shown)) return undefined;
+  const fingerprint = fingerprintOfKey(spkiOf(shown.publicKey));
+  return { kind: 'operator', clusterId: CLUSTER_ID, name: 'bare', fingerprint, isBare: true };
 }
 
 /** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */

@@ -11,13 +11,10 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const nowMs = context.ports.clock.nowMs();
   const view = nodeViewFrom(node);
   const runnables = runnableViews(node.status?.runnables ?? [], nowMs);
-  const certificates = (node.status?.certificates ?? []).map((each) => ({
-    name: printable(each.name),
-    notAfterMs: Number(each.notAfterMs),
-  }));
+  const { certificates } = view;
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
   const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
-  context.host.result({ ...view, labels: node.labels, statusMs, runnables, certificates }, () =>
+  context.host.result({ ...view, labels: node.labels, statusMs, runnables }, () =>
     [
       `Node ${view.name}`,
       ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),

@@ -1,5 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf';
-import type { X509Certificate } from 'node:crypto';
+import { randomUUID, type X509Certificate } from 'node:crypto';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../internal/errors/index.ts';
 import { verifyNode } from '../../internal/pki/index.ts';
@@ -13,7 +14,8 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { ClusterError } from './errors.ts';
 import { readKnownCurators } from './known-curators.ts';
-import { readMember } from './member.ts';
+import { readMember, type ClusterMember } from './member.ts';
+import { ageOf, bareCertificate, renewCertificate } from './operator-certificate.ts';
 
 const ANSWER_MS = 10_000;
 
@@ -30,38 +32,23 @@ export interface AskOptions {
 
 /**
  * Asks the first curator that serves: every one that has its etcd serves every call. Our proof is an operator's certificate, theirs
- * a node certificate of this cluster.
+ * a node certificate of this cluster. Ours is renewed on the way.
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`, `cluster-curator-unreachable`
  */
 export async function askCurator<T>(
   context: CommandContext,
   /** These and no others, to know what each of them says. */
   from: { readonly only?: readonly string[] },
-  ask: (curator: CuratorClient, options: AskOptions, services: CuratorServices) => Promise<T>,
+  ask: Ask<T>,
 ): Promise<T> {
   const member = await readMember(context);
-  const { clusterId, clusterCaPem: caPem, certPem, keyPem } = member;
-  const trust = { caPem, clusterId, nowMs: () => context.ports.clock.nowMs() };
   const known = await readKnownCurators(context.ports.files, member.curatorsPath);
   const endpoints = from.only ?? [...new Set([...known, ...member.curatorEndpoints])];
-  const failures: { readonly error: unknown; readonly tells: Telling }[] = [];
+  const failures: Failure[] = [];
   for (const endpoint of endpoints) {
-    using channel = new RpcChannel({
-      endpoint,
-      upgrade: tlsClientUpgrade({
-        identity: { certPem, keyPem },
-        accept: (certificate: X509Certificate) => verifyNode(certificate, trust),
-      }),
-    });
-    try {
-      const options = { signal: context.signal, timeoutMs: ANSWER_MS };
-      return await ask(createClient(Curator, channel), options, (service) => createClient(service, channel));
-    } catch (error) {
-      context.signal.throwIfAborted();
-      const tells = tellingOf(error, channel.connectError);
-      if (tells === undefined) throw error;
-      failures.push({ error, tells });
-    }
+    const outcome = await askMember(context, { member, endpoint }, ask);
+    if (outcome.kind === 'answer') return outcome.value;
+    failures.push(outcome);
   }
   const [most] = failures.toSorted((one, other) => other.tells - one.tells);
   // Not one of them is of this cluster: that is no matter of reaching them.
@@ -72,6 +59,75 @@ export async function askCurator<T>(
     { cause: most?.error },
   );
 }
+
+type Ask<T> = (curator: CuratorClient, options: AskOptions, services: CuratorServices) => Promise<T>;
+
+interface At {
+  readonly member: ClusterMember;
+  readonly endpoint: string;
+}
+
+/**
+ * With a certificate that was renewed on the way if it is due: past two thirds of its life the old one will do where that
+ * fails; one that has run out has to be renewed, which takes no more than the key.
+ */
+async function askMember<T>(context: CommandContext, at: At, ask: Ask<T>): Promise<Outcome<T>> {
+  const { member } = at;
+  const nowMs = context.ports.clock.nowMs();
+  const age = ageOf(member.certPem, nowMs);
+  if (age === 'good') return askAt(context, { ...at, certPem: member.certPem }, ask);
+  const bare = await bareCertificate(member, nowMs);
+  const renew: Ask<string> = (_, call, of) =>
+    renewCertificate(context, member, async (certificateRequest) => {
+      const mutation = { idempotencyKey: randomUUID() };
+      return (await of(Admission).renewOperator({ certificateRequest, mutation }, call)).certificatePem;
+    });
+  let { certPem } = member;
+  try {
+    const renewed = await askAt(context, { ...at, certPem: bare }, renew);
+    if (renewed.kind === 'failure') return renewed; // who is not there answers nobody
+    certPem = renewed.value;
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (age === 'over') throw error;
+  }
+  return askAt(context, { ...at, certPem }, ask);
+}
+
+/** One call over one connection. Throws what every curator would say. */
+async function askAt<T>(
+  context: CommandContext,
+  { member, endpoint, certPem }: At & { readonly certPem: string },
+  ask: Ask<T>,
+): Promise<Outcome<T>> {
+  const { clusterId, clusterCaPem: caPem, keyPem } = member;
+  const trust = { caPem, clusterId, nowMs: () => context.ports.clock.nowMs() };
+  using channel = new RpcChannel({
+    endpoint,
+    upgrade: tlsClientUpgrade({
+      identity: { certPem, keyPem },
+      accept: (certificate: X509Certificate) => verifyNode(certificate, trust),
+    }),
+  });
+  try {
+    const options = { signal: context.signal, timeoutMs: ANSWER_MS };
+    const of: CuratorServices = (service) => createClient(service, channel);
+    return { kind: 'answer', value: await ask(createClient(Curator, channel), options, of) };
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const tells = tellingOf(error, channel.connectError);
+    if (tells === undefined) throw error;
+    return { kind: 'failure', error, tells };
+  }
+}
+
+interface Failure {
+  readonly kind: 'failure';
+  readonly error: unknown;
+  readonly tells: Telling;
+}
+
+type Outcome<T> = Failure | { readonly kind: 'answer'; readonly value: T };
 
 /** How much a failure tells that only one curator has, and another one may not. */
 const Telling = { SILENCE: 0, STRANGER: 1, CUT_OFF: 2 } as const;

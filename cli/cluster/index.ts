@@ -7,7 +7,7 @@ export { runInit, runInitCommand, type InitOptions, type InitSummary } from './i
 export { identityPathOf, readMember, type ClusterMember } from './member.ts';
 export { readAccess } from './keep-result.ts';
 export { runKubeconfig } from './kubeconfig.ts';
-export { renewKubeconfig } from './renew-kubeconfig.ts';
+export { currentAccess, renewKubeconfig } from './renew-kubeconfig.ts';
 export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
 export { askForKeys, describePhase, type KeysView } from './keys-view.ts';
 export { lookAtWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';

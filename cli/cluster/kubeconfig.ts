@@ -1,8 +1,9 @@
 import { dirname, resolve } from 'node:path';
-import { accessFromKubeconfig, mergeKubeconfig } from '../../internal/kube/index.ts';
+import { mergeKubeconfig } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readKubeconfig } from './keep-result.ts';
 import { lookAtWorkspace } from './open-workspace.ts';
+import { currentAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
 
@@ -13,6 +14,7 @@ export async function runKubeconfig(
 ): Promise<void> {
   const { layout, config } = await lookAtWorkspace(context);
   const { files } = context.ports;
+  const access = await currentAccess(context);
   const text = await readKubeconfig(files, layout);
   if (!options.merge) {
     context.host.result({ path: layout.kubeconfig, kubeconfig: text }, () => text.trimEnd());
@@ -21,7 +23,6 @@ export async function runKubeconfig(
   const path = targetPath(context, options.home);
   const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
   const existing = raw === undefined ? undefined : { text: Buffer.from(raw).toString('utf8'), path };
-  const access = accessFromKubeconfig(text, layout.kubeconfig);
   const merged = mergeKubeconfig(existing, { name: config.name, access });
   if (merged.context !== config.name) {
     context.host.warn(

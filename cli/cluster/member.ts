@@ -1,20 +1,15 @@
 import { basename, dirname, join } from 'node:path';
-import type { Secret } from '../../internal/secret/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
 import { layoutOf, readConfig, readIdentity, readOwnerKey, StateFile } from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
+import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
 /** Who this program is to the cluster: the owner whose workspace it is, or an operator with an own identity. */
-export interface ClusterMember {
+export interface ClusterMember extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
   /** Of the cluster, as far as it is known here. */
   readonly name: string;
-  /** Ed25519. */
-  readonly keyPem: Secret<string>;
-  readonly certPem: string;
-  readonly clusterId: string;
-  readonly clusterCaPem: string;
   /** Where curators were when the certificate was given. */
   readonly curatorEndpoints: readonly string[];
   /** Where those are kept that were seen since. */
@@ -24,12 +19,14 @@ export interface ClusterMember {
 }
 
 /**
- * `--identity`, else `identity.json` of the workspace, else the owner of the workspace.
+ * `--identity`, else `identity.json` of the workspace, else the owner of the workspace; with an Ed25519 key, and the newest
+ * certificate that is here.
  * @throws ClusterError `cluster-not-initialized`, `cluster-identity-not-granted`
  */
 export async function readMember(context: CommandContext): Promise<ClusterMember> {
   const path = await identityPathOf(context);
-  return path === undefined ? ownerOf(context) : operatorOf(context, path);
+  const member = path === undefined ? await ownerOf(context) : await operatorOf(context, path);
+  return { ...member, certPem: await newestCertificate(context.ports.files, member) };
 }
 
 /** The identity file that counts; undefined where the workspace's owner asks. */
@@ -50,6 +47,7 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Clus
     name: '',
     keyPem,
     certPem,
+    certPath: `${own}.crt`,
     clusterId,
     clusterCaPem,
     curatorEndpoints,
@@ -73,6 +71,7 @@ async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember>
     name,
     keyPem,
     certPem,
+    certPath: layout.ownerCert,
     clusterId,
     clusterCaPem,
     curatorEndpoints,

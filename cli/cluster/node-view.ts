@@ -4,6 +4,11 @@ import { printable } from './printable.ts';
 
 const NONE = '-';
 
+export interface CertificateView {
+  readonly name: string;
+  readonly notAfterMs: number;
+}
+
 /** A node as people and programs see it; plain JSON values. */
 export interface NodeView {
   readonly id: string;
@@ -16,6 +21,8 @@ export interface NodeView {
   readonly kubernetesVersion: string;
   readonly createdMs: number;
   readonly lastError: string | undefined;
+  /** All that the node says it has. */
+  readonly certificates: readonly CertificateView[];
   /** The certificate that runs out first, as far as the node says. */
   readonly expiry: { readonly certificate: string; readonly notAfterMs: number } | undefined;
   /** Last errors of what runs on it. */
@@ -48,6 +55,10 @@ export function nodeViewFrom(node: Node): NodeView {
   const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
     lastError === undefined ? [] : [printable(`${path}: ${lastError.code} ${lastError.message}`)],
   );
+  const certificates = (status?.certificates ?? []).map(({ name, notAfterMs }) => ({
+    name: printable(name),
+    notAfterMs: Number(notAfterMs),
+  }));
   return {
     id: printable(node.nodeId),
     name: printable(node.name),
@@ -59,16 +70,15 @@ export function nodeViewFrom(node: Node): NodeView {
     kubernetesVersion: printable(status?.kubernetesVersion ?? ''),
     createdMs: Number(node.createdMs),
     lastError: status?.lastError && printable(`${status.lastError.code}: ${status.lastError.message}`),
-    expiry: firstExpiry(node),
+    certificates,
+    expiry: firstExpiry(certificates),
     troubles,
   };
 }
 
-function firstExpiry({ status }: Node): NodeView['expiry'] {
-  const [first] = (status?.certificates ?? [])
-    .map(({ name, notAfterMs }) => ({ certificate: printable(name), notAfterMs: Number(notAfterMs) }))
-    .sort((a, b) => a.notAfterMs - b.notAfterMs);
-  return first;
+function firstExpiry(certificates: readonly CertificateView[]): NodeView['expiry'] {
+  const [first] = certificates.toSorted((a, b) => a.notAfterMs - b.notAfterMs);
+  return first && { certificate: first.name, notAfterMs: first.notAfterMs };
 }
 
 /** kubectl's manners: name first, age last, one row per object. `ready` is what the kubelet says, where it was asked. */
@@ -95,9 +105,22 @@ export function renderNodes(
   return formatTable([...header, 'AGE'], rows);
 }
 
+/** Every certificate of every node, for each node the first to run out first. */
+export function renderCertificates(nodes: readonly NodeView[], nowMs: number): string {
+  const rows = nodes.flatMap(({ name, certificates }) =>
+    certificates
+      .toSorted((a, b) => a.notAfterMs - b.notAfterMs)
+      .map((each) => [name, each.name, leftText(each.notAfterMs, nowMs)]),
+  );
+  return formatTable(['NODE', 'CERTIFICATE', 'EXPIRES'], rows);
+}
+
 function expiryText({ expiry }: NodeView, nowMs: number): string {
-  if (expiry === undefined) return NONE;
-  return expiry.notAfterMs > nowMs ? formatAge(expiry.notAfterMs - nowMs) : 'run out';
+  return expiry === undefined ? NONE : leftText(expiry.notAfterMs, nowMs);
+}
+
+function leftText(notAfterMs: number, nowMs: number): string {
+  return notAfterMs > nowMs ? formatAge(notAfterMs - nowMs) : 'run out';
 }
 
 function kubeletText(ready: boolean | undefined): string {

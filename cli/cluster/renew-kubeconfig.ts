@@ -11,10 +11,13 @@ import { createRequest, generateKeyPem, spkiOf } from '../../internal/pki/index.
 import type { Secret } from '../../internal/secret/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { readOwnerKey } from '../workspace/index.ts';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { askCurator } from './curator-session.ts';
 import { ClusterError } from './errors.ts';
+import { readAccess } from './keep-result.ts';
+import { readMember } from './member.ts';
 import { lookAtWorkspace } from './open-workspace.ts';
+import { ageOf } from './operator-certificate.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
 /** What an administrator may read, and nobody else. */
@@ -60,6 +63,27 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     path: layout.kubeconfig,
     notAfterMs: Date.parse(validTo),
   });
+}
+
+/**
+ * How this workspace gets into Kubernetes. Past two thirds of its life an owner's kubeconfig is renewed first; where that
+ * fails the old one will do until it has run out.
+ */
+export async function currentAccess(context: CommandContext): Promise<KubeAccess> {
+  const { ports, paths } = context;
+  const layout = layoutOf(paths.workspace);
+  const access = await readAccess(ports.files, layout);
+  const age = ageOf(access.certPem, ports.clock.nowMs());
+  // With an identity from elsewhere the kubeconfig here is that of somebody else.
+  if (age === 'good' || paths.identity !== undefined || (await readMember(context)).kind !== 'owner')
+    return access;
+  try {
+    await renewKubeconfig(context);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (age === 'over') throw error;
+  }
+  return readAccess(ports.files, layout);
 }
 
 /** Answers whether that CA has signed it. @throws ClusterError `cluster-result-invalid` for what is no use with this key */

@@ -17,6 +17,7 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     kubernetesVersion: '',
     createdMs: 0,
     lastError: undefined,
+    certificates: [],
     expiry: undefined,
     troubles: [],
     ...over,

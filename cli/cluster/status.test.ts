@@ -235,8 +235,9 @@ describe('runNodeList()', () => {
 
 test('runStatus() shows what can be had, says what can not and ends as unhealthy', async () => {
   const context = contextOf(await start(async (signer) => [await startCurator(signer)]));
-  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  expect(await runStatus(context, { wide: true })).toBe('unhealthy');
   expect(context.host.answered).toMatchObject({
+    yours: { certificateMs: expect.any(Number), kubeconfigMs: expect.any(Number) },
     name: 'prod',
     healthy: false,
     curator: {
@@ -245,7 +246,16 @@ test('runStatus() shows what can be had, says what can not and ends as unhealthy
         etcd: { members: 1, learners: 1, quotaBytes: 4096 },
         quorum: { voters: 1, needed: 1, healthy: 1, spare: 0 },
         pendingJoins: 2,
-        nodes: [{ name: 'n1', expiry: { certificate: 'node', notAfterMs: 1 } }],
+        nodes: [
+          {
+            name: 'n1',
+            expiry: { certificate: 'node', notAfterMs: 1 },
+            certificates: [
+              { name: 'kubelet', notAfterMs: 9 },
+              { name: 'node', notAfterMs: 1 },
+            ],
+          },
+        ],
       },
     },
     kubernetes: { ok: false, error: expect.stringContaining('ECONNREFUSED') },
@@ -256,6 +266,8 @@ test('runStatus() shows what can be had, says what can not and ends as unhealthy
   expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
   expect(text).toContain('joins       2 machines to be decided about');
   expect(text).toContain('! certificate node of n1 has run out');
+  expect(text).toMatch(/^yours {7}certificate for 36\d d.*, kubeconfig for 36\d d/m);
+  expect(text).toMatch(/^n1 +node +run out\nn1 +kubelet +run out$/m);
   expect(text).toMatch(/^keys {8}being replaced: 4 of 6, .*; waits for n2 \(it is off\)$/m);
 });
 

@@ -7,10 +7,11 @@ import { layoutOf, StateFile } from '../workspace/index.ts';
 import { askCurator } from './curator-session.ts';
 import { askForKeys } from './keys-view.ts';
 import { keepKnownCurators } from './known-curators.ts';
-import { readAccess } from './keep-result.ts';
 import { readMember, type ClusterMember } from './member.ts';
-import { nodeViewFrom, renderNodes } from './node-view.ts';
+import { nodeViewFrom, renderCertificates, renderNodes } from './node-view.ts';
+import { ownEndsLine, readOwnEnds } from './own-ends.ts';
 import { printable } from './printable.ts';
+import { currentAccess } from './renew-kubeconfig.ts';
 import {
   etcdFrom,
   quorumFrom,
@@ -34,6 +35,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
     part(context, () => readKubernetes(context)),
     installedCharts(context, member),
   ]);
+  const yours = await readOwnEnds(context); // what was due was renewed for the questions above
   const nowMs = context.ports.clock.nowMs();
   // An operator may have no way into Kubernetes; the owner has.
   const isKubernetesDue = kubernetes.ok || member.kind === 'owner';
@@ -43,13 +45,15 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
   const healthy = curator.ok && kubernetes.ok === isKubernetesDue && troubles.length === 0;
   const { clusterId } = member;
   const name = curator.ok ? curator.value.name : member.name;
-  context.host.result({ name, clusterId, healthy, curator, kubernetes, charts }, () =>
+  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts }, () =>
     [
       `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
       ...renderCurator(curator, nowMs),
       ...(isKubernetesDue ? renderKubernetes(kubernetes) : []),
+      ...ownEndsLine(yours, nowMs),
       ...(charts === undefined ? [] : [`charts      ${charts.join(', ') || 'none'}`]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
+      ...(curator.ok && options.wide ? ['', renderCertificates(curator.value.nodes, nowMs), ''] : []),
       ...troubles.map((text) => `! ${text}`),
     ].join('\n'),
   );
@@ -120,7 +124,7 @@ async function installedCharts(
 }
 
 async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
-  const access = await readAccess(context.ports.files, layoutOf(context.paths.workspace));
+  const access = await currentAccess(context);
   using client = new KubeClient(access, context.ports);
   const { signal } = context;
   const [nodes, pods] = await Promise.all([listNodes(client, signal), listPods(client, { signal })]);

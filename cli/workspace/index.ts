@@ -5,7 +5,8 @@
  *     owner-key.pem       who the owner is                           made once
  *     master-secret.json  what all secrets are derived from          made once
  *     state.json          what this program did and got              replaced whole, under the lock
- *     kubeconfig          how kubectl gets in                        from the result of init
+ *     kubeconfig          how kubectl gets in                        from the result of init, then renewed
+ *     owner.crt           what the owner shows curators              once it was renewed; before, it is in state.json
  *     identity.json       who an operator is that is not the owner   made once, completed by an owner's grant
  *
  * Every write is whole or not at all, and their order is chosen so that what a crash leaves behind says where to go on.

@@ -12,6 +12,8 @@ export interface WorkspaceLayout {
   /** What this program knows about the cluster. 0600: it carries the request of an init that is under way. */
   readonly state: string;
   readonly kubeconfig: string;
+  /** The owner's certificate once it was renewed; may be lost. */
+  readonly ownerCert: string;
   /** Where curators were last seen; proves nothing, and may be lost. */
   readonly curators: string;
   /** An operator's own key and certificate, where the workspace is not the owner's. 0600. */
@@ -27,6 +29,7 @@ export function layoutOf(root: string): WorkspaceLayout {
     masterSecret: join(root, 'master-secret.json'),
     state: join(root, 'state.json'),
     kubeconfig: join(root, 'kubeconfig'),
+    ownerCert: join(root, 'owner.crt'),
     curators: join(root, 'curators.json'),
     identity: join(root, 'identity.json'),
     lock: join(root, '.lock'),

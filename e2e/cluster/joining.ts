@@ -215,7 +215,7 @@ export const approving = admitting(({ join: joining }) => {
 /** Appends what `cluster.yaml` says about lifetimes, minutes. */
 export function withLifetimes(minutes: number): (yaml: string) => string {
   return (yaml) =>
-    `${yaml}certificates:\n  nodeMinutes: ${minutes}\n  kubeletMinutes: ${minutes}\n  controlPlaneMinutes: ${minutes}\n`;
+    `${yaml}certificates:\n  nodeMinutes: ${minutes}\n  kubeletMinutes: ${minutes}\n  controlPlaneMinutes: ${minutes}\n  operatorMinutes: ${minutes}\n`;
 }
 
 /** One line of `cluster join --output json`. */

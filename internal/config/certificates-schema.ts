@@ -25,6 +25,12 @@ export const certificatesSchema = z.strictObject({
     .describe(
       'The certificates of etcd, the API server and its clients; a year unless said. Set when the cluster is made. Kubernetes’ clients notice new ones within five minutes, so that less than 15 means connections that are refused once and opened again.',
     ),
+  operatorMinutes: minutes
+    .default(DEFAULTS.operatorCertificateMinutes)
+    .describe(
+      'What operators and owners show to curators, and owners to the API server; a year unless said. Renewed by `cluster` itself when it is used, also after it has run out.',
+    ),
 });
 
-export type CertificatesConfig = z.output<typeof certificatesSchema>;
+/** What nodes work with. */
+export type CertificatesConfig = Omit<z.output<typeof certificatesSchema>, 'operatorMinutes'>;

@@ -13,6 +13,7 @@ export const DEFAULTS = {
   nodeCertificateMinutes: 7 * 24 * 60,
   kubeletCertificateMinutes: 365 * 24 * 60,
   controlPlaneCertificateMinutes: 365 * 24 * 60,
+  operatorCertificateMinutes: 365 * 24 * 60,
 } as const;
 
 /** Networks of clusters made by `cluster mini`: inside 198.18.0.0/15 (RFC 2544), so that they meet nobody's. */

@@ -21,7 +21,12 @@ export {
 } from './cluster-part.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom, hostFrom } from './endpoint.ts';
-export { DEFAULT_CERTIFICATES, nodeSettingsFrom, type NodeSettings } from './node-settings.ts';
+export {
+  DEFAULT_CERTIFICATES,
+  nodeSettingsFrom,
+  operatorMinutesFrom,
+  type NodeSettings,
+} from './node-settings.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
 export { placeOf, type Problem } from './located.ts';

@@ -17,10 +17,30 @@ const schema = z.looseObject({
 
 /** Of the document as an init carries it, JSON; "" has the defaults. @throws ZodError, SyntaxError */
 export function nodeSettingsFrom(document: string): NodeSettings {
-  const { apiServer, certificates } = schema.parse(document === '' ? {} : JSON.parse(document));
+  const { apiServer, certificates } = parse(document);
   const endpoint = apiServer?.endpoint;
-  return { certificates, ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }) };
+  return {
+    certificates: ofNodes(certificates),
+    ...(endpoint === undefined ? {} : { apiEndpoint: endpoint }),
+  };
+}
+
+/** How long what an owner gets from an init is valid, of the same document. @throws ZodError, SyntaxError */
+export function operatorMinutesFrom(document: string): number {
+  return parse(document).certificates.operatorMinutes;
 }
 
 /** Lifetimes where nothing is said. */
-export const DEFAULT_CERTIFICATES: CertificatesConfig = certificatesSchema.parse({});
+export const DEFAULT_CERTIFICATES: CertificatesConfig = ofNodes(certificatesSchema.parse({}));
+
+function parse(document: string): z.output<typeof schema> {
+  return schema.parse(document === '' ? {} : JSON.parse(document));
+}
+
+function ofNodes({
+  nodeMinutes,
+  kubeletMinutes,
+  controlPlaneMinutes,
+}: CertificatesConfig): CertificatesConfig {
+  return { nodeMinutes, kubeletMinutes, controlPlaneMinutes };
+}

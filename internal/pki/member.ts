@@ -64,6 +64,8 @@ export function operatorLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly name: string;
+  /** A year unless said; a fraction is fine. */
+  readonly validDays?: number;
 }): LeafSpec {
   return {
     commonName: options.name,
@@ -71,7 +73,7 @@ export function operatorLeaf(options: {
     pubKeyDer: options.pubKeyDer,
     usages: ['client'],
     names: [uri(options.clusterId, 'operator', options.name)],
-    validDays: OPERATOR_DAYS,
+    validDays: options.validDays ?? OPERATOR_DAYS,
   };
 }
 

@@ -22,6 +22,7 @@ import { readCluster, refuse, type Caller, type Mutations } from '../curator/ind
 import {
   DeleteOperatorRequestSchema,
   PutOperatorRequestSchema,
+  RenewOperatorRequestSchema,
   type Admission,
   type OperatorSchema,
 } from '../curatorproto/gen/admission_pb.js';
@@ -41,7 +42,7 @@ export interface OperatorAdminParts {
   readonly signer: OperatorSigner;
 }
 
-type OperatorMethods = 'listOperators' | 'putOperator' | 'deleteOperator';
+type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
 
 /** Who administers. Like nodes, operators are their key on record; the certificate only says which key that is. */
 export function operatorHandlers(
@@ -73,6 +74,22 @@ export function operatorHandlers(
         certificatePem: await certify(signer, certificateRequest, signal),
         clusterCaPem: (await readCluster(etcd, signal)).caPem,
       };
+    },
+    renewOperator: async (request, { peer, signal }) => {
+      const { certificateRequest } = request;
+      const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
+      if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
+        refuse('certificate_request', 'the key of the caller');
+      const mutation = {
+        caller: peer,
+        method: 'RenewOperator',
+        subject: peer.name,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(RenewOperatorRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
+      return { certificatePem: await certify(signer, certificateRequest, signal) };
     },
     deleteOperator: async (request, { peer, signal }) => {
       const mutation = {

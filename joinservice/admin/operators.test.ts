@@ -10,8 +10,11 @@ import { operatorHandlers } from './operator-handlers.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
-const { putOperator, deleteOperator, listOperators } = Admission.method;
-type Handled = Pick<Handlers<typeof Admission, Caller>, 'listOperators' | 'putOperator' | 'deleteOperator'>;
+const { putOperator, deleteOperator, listOperators, renewOperator } = Admission.method;
+type Handled = Pick<
+  Handlers<typeof Admission, Caller>,
+  'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator'
+>;
 
 /** Two curators of one cluster with an owner, and a signer that can be away. */
 async function createDesk() {
@@ -53,6 +56,11 @@ async function createDesk() {
         create(deleteOperator.input, { name, mutation: { idempotencyKey: crypto.randomUUID() } }),
         call,
       ),
+    renew: async (peer: Caller, keyPem: ReturnType<typeof generateKeyPem>) => {
+      const certificateRequest = await createRequest(keyPem, 'x');
+      const request = { certificateRequest, mutation: { idempotencyKey: crypto.randomUUID() } };
+      return here(0).renewOperator(create(renewOperator.input, request), { ...call, peer });
+    },
     list: async () => {
       const { operators = [] } = await here(1).listOperators(create(listOperators.input), call);
       return operators.map(({ name, role }) => `${name} ${role}`).sort();
@@ -100,6 +108,21 @@ describe('operators', () => {
     await desk.put('ann', 'operator');
     for (const index of [0, 1]) await expect(ask(index)).rejects.toEqual(coded('curator-not-member'));
     expect(await desk.list()).toEqual(['ann operator', 'owner owner']);
+  });
+
+  test('a fresh certificate is for the own key, and the audit has who took it', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const keyPem = generateKeyPem();
+    const fingerprint = fingerprintOfKey(pubKeyOf(keyPem));
+    const ann: Caller = { kind: 'operator', name: 'ann', role: 'viewer', fingerprint };
+    expect(await desk.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
+    const others = generateKeyPem();
+    await expect(desk.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
+    const { entries } = await desk.curators.etcd.list('audit/', { signal });
+    expect(entries.map(({ value }) => JSON.parse(Buffer.from(value).toString()) as unknown)).toMatchObject([
+      { caller: 'operator:ann', method: 'RenewOperator', subject: 'ann', detail: { fingerprint } },
+    ]);
   });
 
   test('a key has one name, whoever asks', async () => {

@@ -1,10 +1,11 @@
-import { create } from '@bufbuild/protobuf';
+import { create, type DescMethod } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { EtcdError, put } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { settle } from '../../internal/testing/index.ts';
+import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Curator as CuratorContract, Permission } from '../curatorproto/gen/curator_pb.js';
-import { permissionOf } from './admission.ts';
+import { admit, permissionOf } from './admission.ts';
 import { as, curatorsOfTests, follow, nodeIdOf, one } from './fake-curators.ts';
 
 const signal = new AbortController().signal;
@@ -80,6 +81,21 @@ describe('admission', () => {
     await expect(curator.listNodes(create(CuratorContract.method.listNodes.input), as(node))).rejects.toEqual(
       coded('curator-not-member'),
     );
+  });
+
+  test('a key alone may ask for a certificate, while it is on record, and for nothing else', async () => {
+    const { cluster, etcd } = await createCurators();
+    const viewer = await cluster.addOperator('v', 'viewer');
+    if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
+    const identity = { ...viewer.identity, isBare: true } as const;
+    const enter = (method: DescMethod) => admit(etcd, { identity, method, signal });
+    await expect(enter(Admission.method.renewOperator)).resolves.toMatchObject({ name: 'v', role: 'viewer' });
+    for (const service of [CuratorContract, Admission])
+      for (const method of service.methods)
+        if (method !== Admission.method.renewOperator)
+          await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
+    await cluster.forget(viewer);
+    await expect(enter(Admission.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
   });
 
   test('when etcd can not answer, everybody is refused', async () => {

@@ -3,6 +3,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../internal/pki/index.ts';
 import { records, type OperatorRole } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
+import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Curator, Permission, permission as permissionOption } from '../curatorproto/gen/curator_pb.js';
 import { CuratorError } from './errors.ts';
 
@@ -23,8 +24,8 @@ const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>
 };
 const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
 
-/** What an owner may ask for by the key alone: the certificate is in it. */
-const RESULT: DescMethod = Curator.method.getInitResult;
+/** What may be asked for by the key alone, by whom the method is open to anyway: a certificate is in the answer. */
+const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, Admission.method.renewOperator];
 
 /**
  * Admits a call or throws. The certificate says who somebody is; whether they are a member is asked of etcd for each
@@ -34,7 +35,7 @@ export async function admit(
   etcd: KeySpace,
   call: { readonly identity: MemberIdentity; readonly method: DescMethod; readonly signal: AbortSignal },
 ): Promise<Caller> {
-  if (call.identity.kind === 'operator' && call.identity.isBare === true && call.method !== RESULT) {
+  if (call.identity.kind === 'operator' && call.identity.isBare === true && !BY_KEY.includes(call.method)) {
     throw new CuratorError(
       'curator-denied',
       `calling ${call.method.name} with a bare key: it needs a certificate of the cluster`,

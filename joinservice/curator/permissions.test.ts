@@ -40,6 +40,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Admission.GetTrace': people,
   'Admission.ListOperators': people,
   'Admission.PutOperator': owners,
+  'Admission.RenewOperator': people,
   'Admission.IssueKubeconfig': owners,
   'Admission.GetCollateral': people,
   'Admission.PutCollateral': operators,

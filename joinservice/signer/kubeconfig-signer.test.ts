@@ -16,6 +16,7 @@ import { MemoryEtcd } from '../../internal/testing/memory-etcd.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
 import { KeyRing } from './key-ring.ts';
 import { signKubeconfig } from './kubeconfig-signer.ts';
+import { Lifetimes } from './lifetimes.ts';
 
 const signal = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
@@ -70,7 +71,7 @@ const sign = (over: { clusterId?: string; request?: Uint8Array; key?: typeof own
   const signature = signEd25519(over.key ?? ownerKeyPem, statement);
   const request = over.request ?? certificateRequest;
   return signKubeconfig(
-    { etcd, keys },
+    { etcd, keys, lifetimes: new Lifetimes(etcd) },
     { certificateRequest: request, operatorPubKeyDer, signature },
     signal,
   );

@@ -1,11 +1,9 @@
 import { isSignedBy, kubeconfigStatement } from '../../internal/crypto/index.ts';
-import type { KeySpace } from '../../internal/etcd/index.ts';
 import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
 import { CLUSTER_KEY, records } from '../../internal/records/index.ts';
 import { SignerError } from './errors.ts';
-import type { KeyRing } from './key-ring.ts';
+import type { SignerReads } from './member-signer.ts';
 
-const VALID_DAYS = 365;
 /** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
 const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
@@ -29,7 +27,7 @@ export interface KubeconfigCredentials {
  * service could ask for nothing but what an owner asked for.
  */
 export async function signKubeconfig(
-  ports: { readonly etcd: KeySpace; readonly keys: KeyRing },
+  ports: SignerReads,
   request: KubeconfigRequest,
   signal: AbortSignal,
 ): Promise<KubeconfigCredentials> {
@@ -56,8 +54,9 @@ export async function signKubeconfig(
   });
   const { caPem: kubernetesCaPem } = await ports.keys.authority('kubernetes-ca');
   const { signer } = await ports.keys.kubernetesClients();
+  const validDays = await ports.lifetimes.operatorDays(signal);
   const certPem = await signer.issue({
-    ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays: VALID_DAYS },
+    ...{ commonName: name, organization: ADMIN_GROUP, pubKeyDer, validDays },
     usages: ['client'],
     names: [],
   });

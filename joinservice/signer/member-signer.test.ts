@@ -1,17 +1,24 @@
-import { beforeAll, expect, test } from '@jest/globals';
+import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { generateEd25519Key, signEd25519, ticketKeysStatement, unseal } from '../../internal/crypto/index.ts';
 import { encodeKeySet, makePairs, type KeySet } from '../../internal/keyset/index.ts';
-import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { certificateTimesOf, createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { configurationWrite, MemoryEtcd, MemoryFiles, TestCluster } from '../../internal/testing/index.ts';
 import { CONTROL_PLANE_KEYS, KeyRing, ROTATION_KEY } from './key-ring.ts';
+import { Lifetimes } from './lifetimes.ts';
 import { MemberSigner } from './member-signer.ts';
 
 const signal = new AbortController().signal;
 const nowMs = () => Date.now();
 const sealingKeyPem = generateKeyPem();
+const configuration = {
+  attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+  join: { policy: 'approve', inventory: [] },
+};
 let etcd: MemoryEtcd;
 let files: MemoryFiles;
 let signer: MemberSigner;
@@ -21,10 +28,6 @@ let set: KeySet;
 beforeAll(async () => {
   etcd = new MemoryEtcd();
   cluster = await TestCluster.create(etcd, nowMs);
-  const configuration = {
-    attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
-    join: { policy: 'approve', inventory: [] },
-  };
   etcd.commitNow({ when: [], then: [configurationWrite(configuration)] });
   set = {
     generation: 2,
@@ -44,7 +47,10 @@ beforeAll(async () => {
     await files.writeAtomic(`/keys/${name}.crt`, pair.public);
     await files.writeAtomic(`/keys/${name}.key`, pair.private.reveal());
   }
-  signer = new MemberSigner({ etcd, keys: new KeyRing({ files, folder: '/keys', nowMs }) });
+  signer = new MemberSigner({
+    ...{ etcd, lifetimes: new Lifetimes(etcd) },
+    keys: new KeyRing({ files, folder: '/keys', nowMs }),
+  });
 });
 
 async function signFor(name: string, roles: readonly Role[]) {
@@ -85,4 +91,32 @@ test('afterwards the authority in force signs for clients, both that are believe
   const text = Buffer.from(unseal(sealed, sealingKeyPem, context).reveal()).toString('utf8');
   expect(JSON.parse(text)).toMatchObject({ [ROTATION_KEY]: encodeKeySet(set).reveal() });
   expect((await signFor('w2', ['KubernetesWorker'])).signed.controlPlaneKeys).toBeUndefined();
+});
+
+describe('an operator on record', () => {
+  const configure = (document: object): void => {
+    const text = Buffer.from(JSON.stringify(document)).toString('base64');
+    const record = { version: 1, document: text, updatedMs: 1, updatedBy: 'operator:owner' } as const;
+    etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(record))] });
+  };
+
+  test.each([
+    {
+      name: 'is as long as the configuration says',
+      given: { certificates: { operatorMinutes: 6 } },
+      want: 6,
+    },
+    { name: 'is a year where it says nothing', given: {}, want: 365 * 24 * 60 },
+    {
+      name: 'is a year where nobody can read it: who is to mend it has to get in',
+      given: { x: 1 },
+      want: 365 * 24 * 60,
+    },
+  ])('has a certificate whose life $name', async ({ given, want }) => {
+    configure({ version: 1, name: 'prod', ...configuration, ...given });
+    const { tls } = await cluster.addOperator('ann', 'viewer');
+    const certPem = await signer.signOperator(await createRequest(tls.keyPem, 'x'), signal);
+    const { madeMs, notAfterMs } = certificateTimesOf(certPem);
+    expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(want);
+  });
 });

@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import { isSignedBy, seal, ticketKeysStatement, type Sealed } from '../../internal/crypto/index.ts';
-import { parseClusterConfig, type CertificatesConfig } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   fingerprintOfKey,
@@ -10,18 +9,19 @@ import {
   type LeafSpec,
   type SubjectName,
 } from '../../internal/pki/index.ts';
-import {
-  CLUSTER_KEY,
-  CONFIGURATION_KEY,
-  records,
-  type ClusterRecord,
-  type NodeRecord,
-} from '../../internal/records/index.ts';
+import { CLUSTER_KEY, records, type ClusterRecord, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
 import type { KeyRing } from './key-ring.ts';
+import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
 
-const MINUTES_PER_DAY = 24 * 60;
+/** What a signature is made from. */
+export interface SignerReads {
+  /** The cluster's records; reading is enough. */
+  readonly etcd: KeySpace;
+  readonly keys: KeyRing;
+  readonly lifetimes: Lifetimes;
+}
 
 /** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
 export interface MemberRequest {
@@ -51,12 +51,12 @@ export interface MemberCredentials {
 export class MemberSigner {
   readonly #etcd: KeySpace;
   readonly #keys: KeyRing;
-  #knownLifetimes: { readonly modRevision: bigint; readonly lifetimes: CertificatesConfig } | undefined;
+  readonly #lifetimes: Lifetimes;
 
-  /** @param etcd the cluster's records; reading is enough */
-  constructor(options: { readonly etcd: KeySpace; readonly keys: KeyRing }) {
-    this.#etcd = options.etcd;
-    this.#keys = options.keys;
+  constructor({ etcd, keys, lifetimes }: SignerReads) {
+    this.#etcd = etcd;
+    this.#keys = keys;
+    this.#lifetimes = lifetimes;
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
@@ -73,7 +73,7 @@ export class MemberSigner {
     ];
     const clients = await this.#keys.kubernetesClients();
     const { clusterId } = cluster;
-    const { nodeMinutes, kubeletMinutes } = await this.#lifetimes(signal);
+    const { nodeMinutes, kubeletMinutes } = await this.#lifetimes.now(signal);
     const validDays = nodeMinutes / MINUTES_PER_DAY;
     const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
     return {
@@ -110,7 +110,9 @@ export class MemberSigner {
     if (entry === undefined) throw notOnRecord(key);
     const { name } = records.operator.decode(key, entry.value);
     const { clusterId } = await this.#cluster(signal);
-    return (await this.#keys.authority('cluster-ca')).issue(operatorLeaf({ clusterId, pubKeyDer, name }));
+    const validDays = await this.#lifetimes.operatorDays(signal);
+    const leaf = operatorLeaf({ clusterId, pubKeyDer, name, validDays });
+    return (await this.#keys.authority('cluster-ca')).issue(leaf);
   }
 
   async #sealedKeys(
@@ -126,19 +128,6 @@ export class MemberSigner {
       if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
       throw error;
     }
-  }
-
-  /** As the operators' document says, which is read once for each time it was written: it may list a thousand machines. */
-  async #lifetimes(signal: AbortSignal): Promise<CertificatesConfig> {
-    const entry = await this.#etcd.get(CONFIGURATION_KEY, { signal });
-    if (entry === undefined) throw notOnRecord(CONFIGURATION_KEY);
-    const { modRevision, value } = entry;
-    if (this.#knownLifetimes?.modRevision === modRevision) return this.#knownLifetimes.lifetimes;
-    const { document } = records.configuration.decode(CONFIGURATION_KEY, value);
-    const text = Buffer.from(document, 'base64').toString('utf8');
-    const lifetimes = parseClusterConfig(text, CONFIGURATION_KEY).certificates;
-    this.#knownLifetimes = { modRevision, lifetimes };
-    return lifetimes;
   }
 
   async #cluster(signal: AbortSignal): Promise<ClusterRecord> {

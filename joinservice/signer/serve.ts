@@ -16,6 +16,7 @@ import type { SignerConfig } from './config.ts';
 import { SignerError } from './errors.ts';
 import { signKubeconfig } from './kubeconfig-signer.ts';
 import { KeyRing } from './key-ring.ts';
+import { Lifetimes } from './lifetimes.ts';
 import { MemberSigner } from './member-signer.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
@@ -44,8 +45,10 @@ export async function serveSigner(
     serverCaPem: await readText(files, caFile),
     clock,
   });
+  const space = new Namespace(etcd, CLUSTER_PREFIX);
   const reads = {
-    etcd: new Namespace(etcd, CLUSTER_PREFIX),
+    etcd: space,
+    lifetimes: new Lifetimes(space),
     keys: new KeyRing({ files, folder: config.keys, nowMs: () => clock.nowMs() }),
   };
   const signer = new MemberSigner(reads);

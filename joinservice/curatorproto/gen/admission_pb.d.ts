@@ -733,6 +733,45 @@ export declare type PutOperatorResponse = Message<"cluster.curator.v1.PutOperato
 export declare const PutOperatorResponseSchema: GenMessage<PutOperatorResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.RenewOperatorRequest
+ */
+export declare type RenewOperatorRequest = Message<"cluster.curator.v1.RenewOperatorRequest"> & {
+  /**
+   * PKCS#10, DER: of the caller's own key.
+   *
+   * @generated from field: bytes certificate_request = 1;
+   */
+  certificateRequest: Uint8Array;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 2;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RenewOperatorRequest.
+ * Use `create(RenewOperatorRequestSchema)` to create a new message.
+ */
+export declare const RenewOperatorRequestSchema: GenMessage<RenewOperatorRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.RenewOperatorResponse
+ */
+export declare type RenewOperatorResponse = Message<"cluster.curator.v1.RenewOperatorResponse"> & {
+  /**
+   * @generated from field: string certificate_pem = 1;
+   */
+  certificatePem: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RenewOperatorResponse.
+ * Use `create(RenewOperatorResponseSchema)` to create a new message.
+ */
+export declare const RenewOperatorResponseSchema: GenMessage<RenewOperatorResponse>;
+
+/**
  * @generated from message cluster.curator.v1.DeleteOperatorRequest
  */
 export declare type DeleteOperatorRequest = Message<"cluster.curator.v1.DeleteOperatorRequest"> & {
@@ -1152,6 +1191,17 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof PutOperatorRequestSchema;
     output: typeof PutOperatorResponseSchema;
+  },
+  /**
+   * A fresh certificate for the calling operator's own key. Served by the key alone too: a certificate that has run out
+   * locks nobody out.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.RenewOperator
+   */
+  renewOperator: {
+    methodKind: "unary";
+    input: typeof RenewOperatorRequestSchema;
+    output: typeof RenewOperatorResponseSchema;
   },
   /**
    * A client certificate of the Kubernetes API for the calling owner, whose key never comes here.

@@ -1,0 +1,136 @@
+import { describe, expect, test } from '@jest/globals';
+import { CodedError } from '../../internal/errors/index.ts';
+import { renderKubeconfig } from '../../internal/kube/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  pubKeyOf,
+  verifyRequest,
+  type MemberIdentity,
+} from '../../internal/pki/index.ts';
+import { contextOf, createDesk } from './fake-desk.ts';
+import { currentAccess } from '../cluster/index.ts';
+import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorList } from './index.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const namesOf = (asked: MemberIdentity[]) =>
+  asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
+
+/** A desk at which ann is a viewer beside the owner. */
+async function createDeskWithAnn(...calls: Parameters<typeof createDesk>) {
+  const desk = await createDesk(...calls);
+  const { files, owner, clock } = desk;
+  const ann = contextOf(files, '/ann', undefined, clock);
+  await runOperatorKey(ann, 'ann', { request: undefined });
+  await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
+  await runOperatorAccept(ann, '/ann/ann.grant');
+  return { ...desk, ann };
+}
+
+const refusing = {
+  renewOperator: () =>
+    Promise.reject(
+      new CodedError(
+        { 'test-refused': { fault: 'operator', exit: 'refused', retryable: false, meaning: '', fix: '' } },
+        'test-refused',
+        'renewing',
+      ),
+    ),
+};
+
+describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
+  test.each([
+    { name: 'is shown while it is younger than two thirds of its life', days: 240, asked: [who, who] },
+    {
+      name: 'is renewed once past two thirds, by the key alone',
+      days: 250,
+      asked: ['bare', 'renewed', 'renewed'],
+    },
+    { name: 'is renewed 400 days later', days: 400, asked: ['bare', 'renewed', 'renewed'] },
+  ])('$name', async ({ days, asked }) => {
+    await using desk = await createDeskWithAnn();
+    desk.clock.aheadMs = days * DAY_MS;
+    await runOperatorList(desk[who]);
+    await runOperatorList(desk[who]);
+    expect(namesOf(desk.asked)).toEqual(asked);
+  });
+
+  test('is the old one for as long as nobody renews it and it has not run out', async () => {
+    await using desk = await createDeskWithAnn({}, refusing);
+    desk.clock.aheadMs = 300 * DAY_MS;
+    await runOperatorList(desk[who]);
+    expect(namesOf(desk.asked)).toEqual([who]);
+    desk.clock.aheadMs = 400 * DAY_MS;
+    await expect(runOperatorList(desk[who])).rejects.toMatchObject({ code: 'test-refused' });
+  });
+
+  test('is asked for again when what was kept is lost or of somebody else', async () => {
+    await using desk = await createDeskWithAnn();
+    desk.clock.aheadMs = 400 * DAY_MS;
+    const [own, other] = ['/owner/owner.crt', '/ann/identity.crt'];
+    const path = who === 'owner' ? own : other;
+    await runOperatorList(desk.owner);
+    await runOperatorList(desk.ann);
+    const others = (await desk.files.read(who === 'owner' ? other : own, 65_536)) ?? '';
+    for (const text of [others, 'no certificate', '']) {
+      await desk.files.writeAtomic(path, text);
+      namesOf(desk.asked);
+      await runOperatorList(desk[who]);
+      expect(namesOf(desk.asked)).toEqual(['bare', 'renewed']);
+    }
+  });
+});
+
+describe('the kubeconfig of an owner', () => {
+  /** With a kubeconfig that is as old as the desk. */
+  async function createDeskWithKubeconfig(isRefused = false) {
+    const issued: number[] = [];
+    const issue = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => {
+      if (isRefused) return refusing.renewOperator();
+      issued.push(1);
+      return { certificatePem: await authority.client(await verifyRequest(certificateRequest)) };
+    };
+    const desk = await createDesk({}, { issueKubeconfig: issue });
+    const { files, owner, clock } = desk;
+    const authority = await createAuthority(() => clock.nowMs());
+    const path = '/owner/state.json';
+    const state = JSON.parse(Buffer.from((await files.read(path, 1e6)) ?? '').toString()) as {
+      init: { result: { kubernetesCaPem: string } };
+    };
+    state.init.result.kubernetesCaPem = authority.caPem;
+    await files.writeAtomic(path, JSON.stringify(state));
+    const keyPem = generateKeyPem();
+    const certPem = await authority.client(pubKeyOf(keyPem));
+    const access = { server: 'https://127.0.0.1:1', caPem: authority.caPem, certPem, keyPem };
+    await files.writeAtomic('/owner/kubeconfig', renderKubeconfig('prod', access), { mode: 0o600 });
+    return { ...desk, issued, certPem, ask: () => currentAccess(owner) };
+  }
+
+  test('is left alone before two thirds of its life, and renewed once after', async () => {
+    await using desk = await createDeskWithKubeconfig();
+    desk.clock.aheadMs = 240 * DAY_MS;
+    expect((await desk.ask()).certPem).toBe(desk.certPem);
+    desk.clock.aheadMs = 250 * DAY_MS;
+    const renewed = await desk.ask();
+    expect(renewed.certPem).not.toBe(desk.certPem);
+    expect(await desk.ask()).toMatchObject({ certPem: renewed.certPem, server: 'https://127.0.0.1:1' });
+    expect(desk.issued).toHaveLength(1);
+  });
+
+  test('is used for as long as it is good where nobody renews it', async () => {
+    await using desk = await createDeskWithKubeconfig(true);
+    desk.clock.aheadMs = 300 * DAY_MS;
+    expect((await desk.ask()).certPem).toBe(desk.certPem);
+    desk.clock.aheadMs = 400 * DAY_MS;
+    await expect(desk.ask()).rejects.toMatchObject({ code: 'test-refused' });
+  });
+});
+
+async function createAuthority(nowMs: () => number) {
+  const keyPem = generateKeyPem();
+  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
+  const signer = new KeySigner({ caPem, keyPem, nowMs });
+  const leaf = { commonName: 'owner', usages: ['client'], names: [], validDays: 365 } as const;
+  return { caPem, client: (pubKeyDer: Uint8Array) => signer.issue({ ...leaf, pubKeyDer }) };
+}
