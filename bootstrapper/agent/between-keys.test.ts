@@ -35,7 +35,7 @@ async function createDisk(): Promise<MemoryFiles> {
 }
 
 /** What one life of the agent comes to: the control plane serves, or kubeadm writes static pods. */
-async function live(files: MemoryFiles): Promise<'serves' | 'writes pods' | 'neither'> {
+async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | 'neither'> {
   const store = new KeyStore(files, KEY_PLACES);
   await settleSharedKeys(files, store, PLACES.state);
   const [values, commands, units] = [new RoleValues(), new FakeCommands(), new FakeUnits()];
@@ -51,7 +51,7 @@ async function live(files: MemoryFiles): Promise<'serves' | 'writes pods' | 'nei
       ...{ files, commands, units, log, clock: new FakeClock(), marks: new Marks(files) },
       kubeadm: new Kubeadm({ commands, log }),
       probeNode: () => Promise.resolve(),
-      probe: () => Promise.resolve(),
+      probe: () => (isUp ? Promise.resolve() : Promise.reject(new Error('connect ECONNREFUSED'))),
       isListening: () => Promise.resolve(false),
     },
   });
@@ -82,6 +82,8 @@ test('an agent that was killed between a phase on its disk and its turn leaves t
   };
   await store.saveSet(set); // killed here
   expect(await live(files)).toBe('serves');
+  // Or killed in its turn, while its API server was on the way down: nobody waits for it before the turn is taken again.
+  expect(await live(files, false)).toBe('serves');
   // In force, and whatever is not as the disk says is mended at once, as ever.
   await store.saveStage(set);
   expect(await live(files)).toBe('writes pods');

@@ -10,7 +10,7 @@ import { makeKubeletCredentials } from './kubelet-credentials.ts';
 import { REPLACED } from './material.ts';
 import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { NEVER_REPLACED, readSharedKeys, type SharedKeys } from './shared-keys.ts';
+import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
 import { ApiServerDrain, lookAtPods } from './static-pods.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
@@ -76,13 +76,13 @@ export class ControlPlane {
 
   /**
    * `start` while this node's turn to take new keys is to come: static pods that were written before stay as they are, also
-   * where the keys on disk are others by now. `rekey` starts them anew, when no other control plane does.
+   * where the keys on disk are others by now. `rekey` starts them anew, when no other control plane does, and it is `rekey`
+   * that waits for them: an earlier life may have been killed in its turn, and then its place is kept for seconds only.
    */
   async resume(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     if ((await this.#ports.files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) === undefined)
       return this.start(progress, signal);
     await this.#kubelet.start(progress, signal);
-    await this.#waitForApi(NEVER_REPLACED, progress, signal);
   }
 
   /**
