@@ -7,7 +7,7 @@ import {
   FakeCommands,
   FakeUnits,
   MemoryFiles,
-  settle,
+  settleUntil,
   superviseForTest,
 } from '../../internal/testing/index.ts';
 import { KeyStore, settleSharedKeys } from '../keys/index.ts';
@@ -35,7 +35,7 @@ async function createDisk(): Promise<MemoryFiles> {
 }
 
 /** What one life of the agent comes to: the control plane serves, or kubeadm writes static pods. */
-async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | 'neither'> {
+async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | undefined> {
   const store = new KeyStore(files, KEY_PLACES);
   await settleSharedKeys(files, store, PLACES.state);
   const [values, commands, units] = [new RoleValues(), new FakeCommands(), new FakeUnits()];
@@ -44,7 +44,7 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   const worker = kubernetesWorker({
     ...{ reads: values, writes: values, phases: new NotedPhases(), host, nodeId: 'node-1' },
     ownAddress: () => '198.18.0.11',
-    madeTheCluster: () => false,
+    makesTheCluster: () => false,
     isBetweenKeys: () => store.isInBetween(),
     apiServerEtcd: etcd,
     ports: {
@@ -61,14 +61,13 @@ async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
   await using _life = superviseForTest(worker);
-  // Certificates are signed outside of the fake clock.
-  for (let turns = 0; turns < 500; turns++) {
+  const cameTo = (): 'serves' | 'writes pods' | undefined => {
     if (commands.runs.some((argv) => argv.includes('control-plane'))) return 'writes pods';
     const now = values.kubernetesStatus.peek();
-    if (now.set && now.value?.controlPlane === true) return 'serves';
-    await settle();
-  }
-  return 'neither';
+    return now.set && now.value?.controlPlane === true ? 'serves' : undefined;
+  };
+  await settleUntil(() => cameTo() !== undefined);
+  return cameTo();
 }
 
 test('an agent that was killed between a phase on its disk and its turn leaves the static pods alone until then', async () => {

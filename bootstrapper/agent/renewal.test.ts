@@ -78,7 +78,7 @@ async function createMember(options: { readonly roles: readonly Role[]; readonly
     machine: { pubKeyDer },
     lifetimes: () => DEFAULT_CERTIFICATES,
     ownAddress: () => '198.18.0.12',
-    madeTheCluster: () => false,
+    makesTheCluster: () => false,
     onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
   };
   return { ports, time, membership, asked, renewed, files, state };

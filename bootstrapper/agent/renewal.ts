@@ -31,7 +31,7 @@ export interface TicketRenewalPorts {
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly ownAddress: () => string;
   /** This node made the cluster: the keys that control planes share it makes itself. */
-  readonly madeTheCluster: () => boolean;
+  readonly makesTheCluster: () => boolean;
   /** Hands a new certificate to those who serve with the old one. */
   readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
 }
@@ -130,9 +130,9 @@ function joinEndpointsOf(directory: Membership['directory']): readonly string[] 
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */
-async function lacksSharedKeys({ files, values, madeTheCluster }: TicketRenewalPorts): Promise<boolean> {
+async function lacksSharedKeys({ files, values, makesTheCluster }: TicketRenewalPorts): Promise<boolean> {
   const roles: readonly Role[] = [...(valueOf(values.localRoles.peek()) ?? [])];
-  if (!isControlPlane(roles) || madeTheCluster()) return false;
+  if (!isControlPlane(roles) || makesTheCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
 }

@@ -138,7 +138,7 @@ function ownAddress({ ports, node, hurry }: RunnablesOptions): Runnable {
       const begun = accepted.set ? accepted.value.nodeAddress : undefined;
       return valueOf(values.clusterMembership.peek())?.nodeAddress ?? begun;
     },
-    isInitUnderWay: () => job.accepted.peek().set && valueOf(job.outcome.peek()) === undefined,
+    isInitUnderWay: () => job.isUnderWay(),
   });
 }
 
@@ -146,7 +146,7 @@ function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineC
   const { state, values, joinClient, ownAddress, job } = node;
   return ticketRenewal({
     ...{ files: ports.files, state, values, joinClient, ownAddress },
-    madeTheCluster: () => job.accepted.peek().set,
+    makesTheCluster: () => job.isUnderWay(),
     // Its join service and curator serve with the node's certificate: restarted here, one node at a time by its own clock.
     onRenewed: async (membership, signal) => {
       if (valueOf(values.localControlPlane.peek()) !== undefined)
@@ -231,7 +231,7 @@ function workloads(
       nodeId: node.identity.nodeId,
       ownAddress,
       apiServerEtcd,
-      madeTheCluster: () => node.job.accepted.peek().set,
+      makesTheCluster: () => node.job.isUnderWay(),
       isBetweenKeys: () => node.keys.isInBetween(),
       ports: kubernetes,
     }),

@@ -121,6 +121,22 @@ describe('InitJob', () => {
     expect(await life()).toEqual(['lock started', 'lock finished']);
   });
 
+  test('is under way from its acceptance to its result, and not in any life after that', async () => {
+    const files = await createFiles();
+    const job = createJob(files);
+    const seen = [job.isUnderWay()];
+    await job.accept(request, never);
+    seen.push(job.isUnderWay());
+    const interrupted = createJob(files);
+    await interrupted.restore();
+    seen.push(interrupted.isUnderWay());
+    await interrupted.finish(outcome);
+    seen.push(interrupted.isUnderWay());
+    const next = createJob(files);
+    await next.restore();
+    expect([...seen, next.isUnderWay()]).toEqual([false, true, true, false, false]);
+  });
+
   test('wipes the unlock key with the acknowledgement, and the owner may still attach', async () => {
     const files = await createFiles();
     const job = createJob(files);

@@ -86,6 +86,15 @@ export class InitJob {
     return this.#acknowledged;
   }
 
+  /**
+   * Whether this node is making its cluster. Once that is made it is a control plane like any other: one that had the role
+   * taken off and gets it again has to ask for the keys that all of them share, and may make none.
+   */
+  isUnderWay(): boolean {
+    const outcome = this.#outcome.peek();
+    return this.#accepted.peek().set && outcome.set && outcome.value === undefined;
+  }
+
   /** Takes up what an earlier life of the agent left. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();

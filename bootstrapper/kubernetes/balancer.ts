@@ -38,12 +38,15 @@ export async function serveBalancer(
   signal: AbortSignal,
 ): Promise<void> {
   const { files, units } = ports;
-  if (upstreams.length === 0) return; // nothing to follow is no reason to forget what is known
   const written = `${JSON.stringify({ listen: LISTEN, upstreams })}\n`;
   const found = await files.read(APILB_CONFIG, MAX_BYTES);
-  await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
-  if (found === undefined || Buffer.from(found).toString('utf8') !== written)
+  const isKnown = found !== undefined && Buffer.from(found).toString('utf8') === written;
+  if (upstreams.length === 0 && found === undefined) return;
+  // Nothing to follow is no reason to forget what is known, nor to leave it unused after a reboot.
+  if (upstreams.length > 0 && !isKnown) {
+    await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
     await files.writeAtomic(APILB_CONFIG, written, { mode: 0o644 });
+  }
   await units.install(APILB_UNIT, buildApilbUnit(), signal);
   await units.start(APILB_UNIT, signal);
 }

@@ -36,23 +36,3 @@ export async function placeClientCredentials(
       await files.writeAtomic(conf, config);
   }
 }
-
-/** What the API server proves itself with to kubelets and to extensions, where kubeadm's CA signs for servers only. */
-export async function makeApiServerClients(
-  ports: CredentialPorts,
-  { controlPlaneMinutes }: KubernetesSettings['certificates'],
-): Promise<void> {
-  const validDays = controlPlaneMinutes / MINUTES_PER_DAY;
-  const leaf = { usages: ['client'], names: [], validDays } as const;
-  // Names and group are kubeadm's (cmd/kubeadm/app/phases/certs/certlist.go).
-  const toKubelets = { commonName: 'kube-apiserver-kubelet-client', organization: 'kubeadm:cluster-admins' };
-  const toExtensions = { commonName: 'front-proxy-client' };
-  for (const [name, authority, whom] of [
-    ['apiserver-kubelet-client', 'clients', toKubelets],
-    ['front-proxy-client', 'front-proxy', toExtensions],
-  ] as const) {
-    const [keyFile, certFile] = [`${PATHS.pki}/${name}.key`, `${PATHS.pki}/${name}.crt`];
-    const signer = await authorityOf(ports, authority);
-    await makePair(ports.files, signer, { keyFile, certFile, leaf: { ...leaf, ...whom } });
-  }
-}

@@ -1,9 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { createMemoryLogger, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import {
   createControlPlane,
-  MAKES_KUBECONFIGS,
   never,
   placeAuthority,
   placeKubelet,
@@ -25,8 +24,6 @@ describe('ControlPlane', () => {
     await bed.files.writeAtomic(PATHS.superAdminConf, 'x');
     await runAll(bed.create());
     expect(bed.phasesRun()).toEqual([
-      'certs all',
-      ...MAKES_KUBECONFIGS,
       'control-plane all',
       'upload-config all',
       'addon coredns',
@@ -68,12 +65,7 @@ describe('ControlPlane', () => {
     await placeSharedKeys(bed.files);
     await bed.clock.advance(1_000);
     await running;
-    expect(bed.phasesRun()).toEqual([
-      'certs all',
-      ...MAKES_KUBECONFIGS,
-      'control-plane all',
-      'mark-control-plane',
-    ]);
+    expect(bed.phasesRun()).toEqual(['control-plane all', 'mark-control-plane']);
     expect(Buffer.from((await bed.files.read(PATHS.encryption, 99)) ?? []).toString()).toBe('shared');
   });
 
@@ -102,8 +94,6 @@ describe('ControlPlane', () => {
     await placeAuthority(bed.files);
     await runAll(bed.create());
     const before = bed.phasesRun().length;
-    await bed.files.makeDirectory(PATHS.manifests);
-    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     bed.units.active.clear();
     let found = 0;
     await runAll(bed.create(), { say: () => undefined, already: () => void found++ });
@@ -125,8 +115,6 @@ describe('ControlPlane', () => {
       message: expect.stringContaining('no route to host'),
     });
     broken = false;
-    await bed.files.makeDirectory(PATHS.manifests);
-    await bed.files.writeAtomic(`${PATHS.manifests}/kube-apiserver.yaml`, 'x');
     const before = bed.phasesRun().length;
     await runAll(bed.create());
     expect(bed.phasesRun().slice(before)).toEqual([
@@ -135,6 +123,28 @@ describe('ControlPlane', () => {
       'addon kube-proxy',
       'mark-control-plane',
     ]);
+  });
+
+  test('says what the API says to the administrator where kubeadm says only that its time is over', async () => {
+    const bed = createControlPlane((argv) =>
+      argv.includes('upload-config') ? { exitCode: 1, output: 'would exceed context deadline' } : undefined,
+    );
+    bed.refusals.push(new Error('127.0.0.1:6445 answers 401: Unauthorized'));
+    await expect(runAll(bed.create())).rejects.toMatchObject({
+      code: 'kubernetes-kubeadm-failed',
+      message: expect.stringMatching(
+        /would exceed context deadline.*; asked as the same user: 127\.0\.0\.1:6445 answers 401: Unauthorized$/,
+      ),
+      details: { phase: 'upload-config all' },
+    });
+    const { endpoint, certPem, keyPem, caPem } = bed.asked[0] ?? {};
+    const certificate = new X509Certificate(certPem ?? '');
+    expect([endpoint, certificate.subject]).toEqual([
+      '127.0.0.1:6445',
+      'CN=kubernetes-admin\nO=kubeadm:cluster-admins',
+    ]);
+    expect(certificate.checkPrivateKey(createPrivateKey(keyPem?.reveal() ?? ''))).toBe(true);
+    expect(new X509Certificate(caPem ?? '').subject).toBe('CN=kubernetes');
   });
 
   test('never replaces the key that secrets are encrypted with', async () => {
@@ -210,6 +220,7 @@ test('static pods that a demotion took away are written again, whatever the mark
   const bed = createControlPlane();
   await placeAuthority(bed.files);
   await runAll(bed.create());
+  await bed.files.remove(`${PATHS.manifests}/kube-apiserver.yaml`);
   await runAll(bed.create());
   expect(bed.phasesRun().filter((phase) => phase === 'control-plane all')).toHaveLength(2);
 });

@@ -1,16 +1,18 @@
-import { randomBytes } from 'node:crypto';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
-import { makeApiServerClients, placeClientCredentials } from './client-credentials.ts';
+import { makeAdminKubeconfigs, whyAdminIsRefused } from './admin-kubeconfigs.ts';
+import { makeApiServerCredentials } from './api-server-credentials.ts';
+import { placeClientCredentials } from './client-credentials.ts';
+import { makeFirstKeys } from './first-keys.ts';
+import { KubernetesError } from './errors.ts';
 import type { Kubeadm } from './kubeadm.ts';
 import { Kubelet, type KubeletPorts } from './kubelet.ts';
 import { forgetRetired } from './extension-trust.ts';
 import { makeKubeletCredentials } from './kubelet-credentials.ts';
-import { REPLACED } from './material.ts';
 import { renewOwnCertificates } from './own-certificates.ts';
 import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
+import { readSharedKeys, STATIC_PODS, type SharedKeys } from './shared-keys.ts';
 import { ApiServerDrain, lookAtPods } from './static-pods.ts';
 import { KUBELET_UNIT } from './units.ts';
 import { waitFor } from './waiting.ts';
@@ -45,7 +47,7 @@ export class ControlPlane {
 
   /** Certificates, kubeconfigs and the key that encrypts secrets at rest. Needs nothing that runs. */
   async makePki(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, kubeadm, marks, clock } = this.#ports;
+    const { files, marks, clock } = this.#ports;
     const { creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
@@ -55,17 +57,14 @@ export class ControlPlane {
       await this.#kubelet.placeCredentials();
       return progress.already();
     }
-    if (creates) await this.#makeEncryptionKey();
-    else await this.#waitForKeys(progress, signal);
     progress.say('making certificates');
-    await this.#makeCertificates(signal);
+    if (creates) await makeFirstKeys(credentials);
+    else await this.#waitForKeys(progress, signal);
+    await makeApiServerCredentials(credentials, settings);
     if (creates) await makeKubeletCredentials(credentials, settings);
-    await placeClientCredentials(credentials, settings);
     await this.#kubelet.placeCredentials();
-    progress.say('making kubeconfig files');
-    for (const name of ['admin', 'super-admin']) await kubeadm.initPhase(['kubeconfig', name], signal);
-    // kubeadm signs with one CA for all, also where clients have another one.
-    await renewOwnCertificates(credentials, settings.certificates);
+    await makeAdminKubeconfigs(credentials, settings);
+    await this.#renewLeaves(progress);
     await marks.set('pki', this.#inputs());
   }
 
@@ -98,23 +97,37 @@ export class ControlPlane {
 
   /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, labels and taints. */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
-    const { files, kubeadm, marks } = this.#ports;
+    const { files, marks } = this.#ports;
     if (await marks.isSet('settings', this.#inputs())) return progress.already();
     if (this.#options.creates) {
       progress.say('storing the configuration');
-      await kubeadm.initPhase(['upload-config', 'all'], signal);
+      await this.#callApi(['upload-config', 'all'], signal);
       progress.say('installing cluster DNS and the service proxy');
       await Promise.all([
-        kubeadm.initPhase(['addon', 'coredns'], signal),
-        kubeadm.initPhase(['addon', 'kube-proxy'], signal),
+        this.#callApi(['addon', 'coredns'], signal),
+        this.#callApi(['addon', 'kube-proxy'], signal),
       ]);
     }
     await this.#kubelet.waitRegistered(progress, signal);
     progress.say('labelling the node');
-    await kubeadm.initPhase(['mark-control-plane'], signal);
+    await this.#callApi(['mark-control-plane'], signal);
     // It passes every authorizer; nobody needs it once cluster-admins are bound.
     await files.remove(PATHS.superAdminConf);
     await marks.set('settings', this.#inputs());
+  }
+
+  /** A phase of kubeadm that only asks the API; fails with what the API says. */
+  async #callApi(phase: readonly [string, ...string[]], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#ports.kubeadm.initPhase(phase, signal);
+    } catch (error) {
+      const why = await whyAdminIsRefused(this.#ports, this.#options.settings, signal);
+      if (why === undefined || !(error instanceof KubernetesError)) throw error;
+      throw new KubernetesError(error.code, `${error.message}; asked as the same user: ${why}`, {
+        cause: error.cause,
+        details: error.details,
+      });
+    }
   }
 
   /** @param prepare what is needed between their writing and the wait for them */
@@ -128,8 +141,10 @@ export class ControlPlane {
     // They may have come after the certificates were made, and what is shown is to be of those in force.
     if (keys.digests !== undefined) await this.#renewLeaves(progress);
     const inputs = keys.digests === undefined ? this.#inputs() : [this.#inputs(), keys.digests];
-    const isWritten = (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined;
-    if (isWritten && (await marks.isSet('control-plane', inputs))) progress.already();
+    const isWritten =
+      (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined &&
+      (await marks.isSet('control-plane', inputs));
+    if (isWritten) progress.already();
     else {
       progress.say('writing the static pods');
       // Keys may have come since it was written.
@@ -138,16 +153,10 @@ export class ControlPlane {
     }
     await prepare();
     await this.#waitForApi(keys, progress, signal);
+    if (isWritten) return;
+    // kubeadm does not: behind the mark a power cut would leave them empty for good.
+    for (const pod of STATIC_PODS) await files.sync(`${PATHS.manifests}/${pod}.yaml`);
     await marks.set('control-plane', inputs);
-  }
-
-  async #makeCertificates(signal: AbortSignal): Promise<void> {
-    const { files, kubeadm, clock } = this.#ports;
-    if ((await files.stat(REPLACED.issuerCert)) === undefined)
-      return kubeadm.initPhase(['certs', 'all'], signal);
-    // It would refuse those that its own CA has not signed.
-    await kubeadm.initPhase(['certs', 'apiserver'], signal);
-    await makeApiServerClients({ files, nowMs: () => clock.nowMs() }, this.#options.settings.certificates);
   }
 
   /** Those that are due, and those of an authority that is not in force any more. */
@@ -174,29 +183,9 @@ export class ControlPlane {
     return [settings, this.#options.etcd];
   }
 
-  async #makeEncryptionKey(): Promise<void> {
-    const { files } = this.#ports;
-    await files.makeDirectory(PATHS.encryption.slice(0, PATHS.encryption.lastIndexOf('/')));
-    const config = {
-      apiVersion: 'apiserver.config.k8s.io/v1',
-      kind: 'EncryptionConfiguration',
-      resources: [
-        {
-          resources: ['secrets'],
-          providers: [
-            { secretbox: { keys: [{ name: 'key1', secret: randomBytes(32).toString('base64') }] } },
-            { identity: {} },
-          ],
-        },
-      ],
-    };
-    // Never replaced: what was written with the first key could not be read again.
-    await files.createExclusive(PATHS.encryption, `${JSON.stringify(config)}\n`);
-  }
-
   /**
-   * kubeadm would make what it does not find, and a second CA would be a second cluster. A node that joins has the keys
-   * before it is a member; one that is promoted asks for them when it learns of its role.
+   * They are never made here: a second CA would be a second cluster. A node that joins has them before it is a member; one
+   * that is promoted asks for them when it learns of its role.
    */
   async #waitForKeys(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, clock } = this.#ports;

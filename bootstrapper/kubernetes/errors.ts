@@ -15,6 +15,14 @@ export const kubernetesErrors = defineErrors({
     meaning: 'A phase of kubeadm ended with an error; its last words are in the message.',
     fix: 'Mend what kubeadm names, then run the same `cluster init` again: it goes on with this phase.',
   },
+  'kubernetes-keys-damaged': {
+    fault: 'system',
+    exit: 'partial',
+    retryable: false,
+    meaning:
+      'A key that all control planes are to share is damaged, or half of it is gone, on the disk of the machine that creates the cluster. It is not made anew: what was made with it would be refused.',
+    fix: 'Look at the disk of the machine. Then `cluster node reset` puts the machine back, and `cluster init` makes a new cluster.',
+  },
   'kubernetes-component-damaged': {
     fault: 'system',
     exit: 'image',

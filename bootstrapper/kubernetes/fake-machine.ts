@@ -1,4 +1,6 @@
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import type { Command, CommandResult } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   FakeClock,
@@ -8,7 +10,9 @@ import {
   createMemoryLogger,
   type CommandAnswer,
 } from '../../internal/testing/index.ts';
+import { STATIC_PODS } from './shared-keys.ts';
 import type { PhaseProgress } from '../phases/index.ts';
+import type { NodeProbe } from './api-probe.ts';
 import { ControlPlane } from './control-plane.ts';
 import { Kubeadm } from './kubeadm.ts';
 import { Kubelet } from './kubelet.ts';
@@ -42,17 +46,40 @@ export const silent: PhaseProgress = { say: () => undefined, already: () => unde
 export const caKey = generateKeyPem();
 export const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
 
-export async function placeAuthority(files: MemoryFiles): Promise<void> {
+export async function placeAuthority(files: FilePort): Promise<void> {
   await files.makeDirectory(PATHS.pki);
   await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
   await files.writeAtomic(`${PATHS.pki}/ca.key`, caKey.reveal());
 }
 
-export function createControlPlane(answer: CommandAnswer = () => undefined, files = new MemoryFiles()) {
-  const commands = new FakeCommands(answer);
+/** kubeadm writes the static pods. */
+class KubeadmCommands extends FakeCommands {
+  readonly #files: FilePort;
+
+  constructor(answer: CommandAnswer, files: FilePort) {
+    super(answer);
+    this.#files = files;
+  }
+
+  override async run(command: Command): Promise<CommandResult> {
+    const result = await super.run(command);
+    if (command.argv.slice(1, 4).join(' ') !== 'init phase control-plane') return result;
+    await this.#files.makeDirectory(PATHS.manifests);
+    for (const pod of STATIC_PODS) await this.#files.writeAtomic(`${PATHS.manifests}/${pod}.yaml`, pod);
+    return result;
+  }
+}
+
+export function createControlPlane(
+  answer: CommandAnswer = () => undefined,
+  files: FilePort = new MemoryFiles(),
+) {
+  const commands = new KubeadmCommands(answer, files);
   const units = new FakeUnits();
   const clock = new FakeClock();
   const probes: Error[] = [];
+  const asked: Parameters<NodeProbe>[0][] = [];
+  const refusals: Error[] = [];
   const ports = {
     files,
     commands,
@@ -60,7 +87,11 @@ export function createControlPlane(answer: CommandAnswer = () => undefined, file
     clock,
     kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
     marks: new Marks(files),
-    probeNode: () => Promise.resolve(),
+    probeNode: (question: Parameters<NodeProbe>[0]) => {
+      asked.push(question);
+      const refusal = refusals.shift();
+      return refusal === undefined ? Promise.resolve() : Promise.reject(refusal);
+    },
     probe: () => {
       const failure = probes.shift();
       return failure === undefined ? Promise.resolve() : Promise.reject(failure);
@@ -73,18 +104,19 @@ export function createControlPlane(answer: CommandAnswer = () => undefined, file
     commands.runs
       .filter(([program]) => program?.endsWith('/kubeadm'))
       .map((argv) => argv.slice(3, argv.indexOf('--config')).join(' '));
-  return { create, kubelet, commands, units, clock, files, probes, phasesRun };
+  return { create, kubelet, commands, units, clock, files, probes, asked, refusals, phasesRun };
 }
 
-export async function placeSharedKeys(files: MemoryFiles): Promise<void> {
+export async function placeSharedKeys(files: FilePort): Promise<void> {
   await placeAuthority(files);
-  for (const name of ['front-proxy-ca.crt', 'front-proxy-ca.key', 'sa.key', 'sa.pub'])
-    await files.writeAtomic(`${PATHS.pki}/${name}`, name);
+  await files.writeAtomic(`${PATHS.pki}/front-proxy-ca.crt`, caPem);
+  await files.writeAtomic(`${PATHS.pki}/front-proxy-ca.key`, caKey.reveal());
+  for (const name of ['sa.key', 'sa.pub']) await files.writeAtomic(`${PATHS.pki}/${name}`, name);
   await files.makeDirectory('/etc/kubernetes/encryption');
   await files.writeAtomic(PATHS.encryption, 'shared');
 }
 
-export async function placeKubelet(files: MemoryFiles): Promise<void> {
+export async function placeKubelet(files: FilePort): Promise<void> {
   await files.makeDirectory('/var/lib/cluster/kubernetes');
   for (const path of Object.values(KUBELET_FILES)) await files.writeAtomic(path, path);
 }
@@ -94,5 +126,3 @@ export async function runAll(controlPlane: ControlPlane, progress = silent): Pro
   await controlPlane.start(progress, never);
   await controlPlane.storeSettings(progress, never);
 }
-
-export const MAKES_KUBECONFIGS = ['admin', 'super-admin'].map((name) => `kubeconfig ${name}`);

@@ -1,6 +1,13 @@
 import { X509Certificate } from 'node:crypto';
 import type { FilePort } from '../../internal/file/index.ts';
-import { generateKeyPem, KeySigner, pubKeyOf, type LeafSpec } from '../../internal/pki/index.ts';
+import {
+  generateKeyPem,
+  KeySigner,
+  pubKeyOf,
+  spkiOf,
+  type LeafSpec,
+  type SubjectName,
+} from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { KubernetesError } from './errors.ts';
 import { REPLACED } from './material.ts';
@@ -45,7 +52,10 @@ export async function authorityFiles(
   }
 }
 
-/** The key is on disk before the certificate: a crash between the two makes the certificate of the same key. */
+/**
+ * The key is on disk before the certificate: a crash between the two makes the certificate of the same key. A key that
+ * can't be read is of no use to anybody: it is made anew.
+ */
 export async function makePair(
   files: FilePort,
   signer: KeySigner,
@@ -55,11 +65,11 @@ export async function makePair(
     readonly leaf: Omit<LeafSpec, 'pubKeyDer'>;
   },
 ): Promise<void> {
-  await files.createExclusive(pair.keyFile, generateKeyPem().reveal());
-  const pubKeyDer = pubKeyOf(new Secret(await readText(files, pair.keyFile)));
+  const pubKeyDer = await keepKey(files, pair.keyFile);
+  const leaf = { ...pair.leaf, pubKeyDer };
   const found = await files.read(pair.certFile, MAX_BYTES);
-  if (found !== undefined && isIssuedTo(Buffer.from(found).toString('utf8'), pubKeyDer, signer.caPem)) return;
-  const certPem = await signer.issue({ ...pair.leaf, pubKeyDer });
+  if (found !== undefined && isIssuedTo(Buffer.from(found).toString('utf8'), leaf, signer.caPem)) return;
+  const certPem = await signer.issue(leaf);
   await files.writeAtomic(pair.certFile, certPem, { mode: 0o644 });
 }
 
@@ -92,10 +102,39 @@ export function kubeconfigOfFiles(of: {
   return `${JSON.stringify(config, undefined, 2)}\n`;
 }
 
-function isIssuedTo(certPem: string, pubKeyDer: Uint8Array, caPem: string): boolean {
+/** Its public half. */
+async function keepKey(files: FilePort, path: string): Promise<Uint8Array> {
+  const found = await files.read(path, MAX_BYTES);
+  if (found !== undefined)
+    try {
+      return pubKeyOf(new Secret(Buffer.from(found).toString('utf8')));
+    } catch {
+      await files.remove(path);
+    }
+  await files.createExclusive(path, generateKeyPem().reveal());
+  return pubKeyOf(new Secret(await readText(files, path)));
+}
+
+function isIssuedTo(certPem: string, { pubKeyDer, names }: LeafSpec, caPem: string): boolean {
   if (!isIssuedBy(certPem, caPem)) return false;
-  const spki = new X509Certificate(certPem).publicKey.export({ type: 'spki', format: 'der' });
-  return Buffer.compare(spki, pubKeyDer) === 0;
+  const certificate = new X509Certificate(certPem);
+  const isNamed = ({ type, value }: SubjectName): boolean =>
+    (type === 'ip' ? certificate.checkIP(value) : certificate.checkHost(value, { subject: 'never' })) !==
+    undefined;
+  return isOf(certificate, pubKeyDer) && names.every(isNamed);
+}
+
+/** Whether a certificate is this key's own. What is no certificate is nobody's. */
+export function isOfKey(certPem: string, keyPem: string): boolean {
+  try {
+    return isOf(new X509Certificate(certPem), pubKeyOf(new Secret(keyPem)));
+  } catch {
+    return false;
+  }
+}
+
+function isOf(certificate: X509Certificate, pubKeyDer: Uint8Array): boolean {
+  return Buffer.compare(spkiOf(certificate.publicKey), pubKeyDer) === 0;
 }
 
 /** Whether this authority signed it. What is no certificate was signed by none: it is replaced. */

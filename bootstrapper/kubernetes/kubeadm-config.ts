@@ -1,6 +1,13 @@
 import { kubeletConfiguration } from './kubelet-config.ts';
 import { CLIENTS, REPLACED } from './material.ts';
-import { API_PORT, apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
+import {
+  API_PORT,
+  apiEndpointOf,
+  hostOf,
+  PATHS,
+  type EtcdClientFiles,
+  type KubernetesSettings,
+} from './settings.ts';
 import { NEVER_REPLACED, type SharedKeys, type StaticPod } from './shared-keys.ts';
 
 /**
@@ -153,11 +160,6 @@ function startsAnew(pod: StaticPod, digests: SharedKeys['digests']): object {
 
 function folderOf(path: string): string {
   return path.slice(0, path.lastIndexOf('/'));
-}
-
-/** Of "host:port", IPv6 without its brackets: as a certificate names it. */
-function hostOf(endpoint: string): string {
-  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }
 
 function volume(name: string, path: string): object {

@@ -55,6 +55,11 @@ export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndp
   return apiEndpoint ?? LOCAL_API_ENDPOINT;
 }
 
+/** Of "host:port", IPv6 without its brackets: as a certificate names it. */
+export function hostOf(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+}
+
 /** What the API server uses of etcd: its local member, as the user that may only touch the registry. */
 export interface EtcdClientFiles {
   readonly endpoint: string;

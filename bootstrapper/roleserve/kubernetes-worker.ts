@@ -53,8 +53,8 @@ export interface KubernetesWorkerOptions {
   readonly nodeId: string;
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
-  /** Whether this node made the cluster: it alone may make the keys that all control planes share. */
-  readonly madeTheCluster: () => boolean;
+  /** Whether this node is making the cluster: only then it may make the keys that all control planes share. */
+  readonly makesTheCluster: () => boolean;
   /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
   readonly isBetweenKeys: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
@@ -165,7 +165,7 @@ interface Work {
 async function serveController({ options, start }: Work, scope: Scope): Promise<void> {
   const { reads, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
-  const creates = options.madeTheCluster();
+  const creates = options.makesTheCluster();
   const controlPlane = new ControlPlane(ports, { settings: start.settings, etcd: apiServerEtcd, creates });
   await phases.run('pki', (progress) => controlPlane.makePki(progress, signal));
   await untilImages(reads.localComponents, 'essential', scope);

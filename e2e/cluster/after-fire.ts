@@ -38,7 +38,10 @@ export async function assertOneCluster(
   );
   assert.match(releases, /^sh\.helm\.release\.v1\.\S+\.v1$/, 'the network chart is installed once');
   const clusters = await machine.node.etcdctl('root', 'get', '--prefix', '/cluster/', '--keys-only');
-  const nodes = clusters.stdout.split('\n').filter((key) => /\/nodes?\/[0-9a-f-]+$/.test(key));
-  assert.ok(nodes.length <= 1, `one node is recorded, not ${nodes.join()}`);
+  const nodes = clusters.stdout.split('\n').filter((key) => /^\/cluster\/nodes\/[^/]+\/record$/.test(key));
+  assert.equal(nodes.length, 1, `one node is recorded: ${clusters.stdout}`);
+  const outlived =
+    'journalctl --unit bootstrapper.service --no-pager | grep -E "remains running|left-over process" || true';
+  assert.equal(await machine.sh(outlived), '', 'nothing that the agent started runs beside its next life');
   assert.match(await bench.must(...machine.init()), /nothing was changed/);
 }

@@ -46,3 +46,4 @@ export {
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './schema.ts';
+export { subnetFrom } from './subnet.ts';

@@ -62,3 +62,11 @@ export class FakeClock implements Clock {
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await new Promise<void>((resolve) => setImmediate(resolve));
 }
+
+/** As many turns as something takes that is done by another thread, like a signature. */
+export async function settleUntil(isSo: () => boolean): Promise<void> {
+  for (let turn = 0; !isSo(); turn++) {
+    if (turn === 1_000_000) throw new Error('it has not come to that');
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+}

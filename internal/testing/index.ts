@@ -1,5 +1,5 @@
 /** Doubles that work, for tests only. Never imported by shipped code. */
-export { FakeClock, settle } from './fake-clock.ts';
+export { FakeClock, settle, settleUntil } from './fake-clock.ts';
 export { FakeTsm, type FakeTsmOptions } from './fake-tsm.ts';
 export { createMemoryLogger } from './memory-logger.ts';
 export { TcpWire } from './tcp-wire.ts';

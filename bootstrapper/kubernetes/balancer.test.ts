@@ -1,0 +1,61 @@
+import { describe, expect, test } from '@jest/globals';
+import type { FilePort } from '../../internal/file/index.ts';
+import { SystemdUnits } from '../../internal/platform/index.ts';
+import { everyFault, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
+import { serveBalancer } from './balancer.ts';
+import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from './units.ts';
+
+const never = new AbortController().signal;
+const one = { host: '198.18.0.11', port: 6443 };
+const other = { host: '198.18.0.12', port: 6443 };
+
+async function followed(files: FilePort): Promise<unknown> {
+  const bytes = await files.read(APILB_CONFIG, 65_536);
+  if (bytes === undefined) return undefined;
+  return (JSON.parse(Buffer.from(bytes).toString('utf8')) as { upstreams: unknown }).upstreams;
+}
+
+describe('serveBalancer()', () => {
+  test('comes to a balancer that runs and may read its list, wherever an earlier life ended', async () => {
+    const faults = everyFault({
+      faults: ['crash-before', 'crash-after'],
+      prepare: (disk) => disk.makeDirectory('/etc/systemd/system', 0o755),
+      run: (files) =>
+        serveBalancer(
+          { files, units: new SystemdUnits({ files, commands: new FakeCommands() }) },
+          [one],
+          never,
+        ),
+    });
+    for await (const { name, disk } of faults) {
+      const commands = new FakeCommands();
+      const units = new SystemdUnits({ files: disk, commands });
+      await serveBalancer({ files: disk, units }, [other, one], never);
+      const unit = await disk.read(`/etc/systemd/system/${APILB_UNIT}`, 65_536);
+      expect({
+        name,
+        upstreams: await followed(disk),
+        modes: [(await disk.stat('/etc/cluster-apilb'))?.mode, (await disk.stat(APILB_CONFIG))?.mode],
+        unit: Buffer.from(unit ?? []).toString('utf8'),
+        started: commands.runs.some((argv) => argv.includes('start') && argv.includes(APILB_UNIT)),
+      }).toEqual({
+        name,
+        upstreams: [other, one],
+        modes: [0o755, 0o644],
+        unit: buildApilbUnit(),
+        started: true,
+      });
+    }
+  });
+
+  test('starts with the list that is known where there is none now, and does nothing where none was ever known', async () => {
+    const files = new MemoryFiles();
+    const units = new FakeUnits();
+    await serveBalancer({ files, units }, [], never);
+    expect([units.active.size, await followed(files)]).toEqual([0, undefined]);
+    await serveBalancer({ files, units }, [one], never);
+    units.active.clear(); // a reboot
+    await serveBalancer({ files, units }, [], never);
+    expect([units.active.has(APILB_UNIT), await followed(files)]).toEqual([true, [one]]);
+  });
+});
