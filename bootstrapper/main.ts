@@ -77,6 +77,7 @@ try {
       random: Math.random,
       ring,
       usage,
+      environment: process.env,
     },
     { provisioning, version: VERSION, onReady: tellSystemd, signal: stop.signal },
   );

@@ -22,6 +22,8 @@ export interface AgentPorts {
   /** The newest of what `log` was told, for operators who ask this node. */
   readonly ring: LogRing;
   readonly usage: () => ProcessUsage;
+  /** Of this process. */
+  readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
 export interface AgentOptions {

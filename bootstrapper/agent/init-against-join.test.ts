@@ -119,6 +119,7 @@ class Machine {
     return new JoinClient(
       {
         ...{ clock, log: createMemoryLogger().log, random: () => 0 },
+        lookUp: () => Promise.reject(new Error('no name')),
         evidence: {
           proveKey: (label, session) => proveKey(label, session, privKey),
           readEnrolment: () => Promise.resolve(undefined),
@@ -136,6 +137,7 @@ class Machine {
       {
         sources: [new KnownEndpoints('test', () => [this.#cluster.endpoint])],
         ownerKeys: [this.#cluster.ownerKey],
+        ...{ pinned: undefined, proxies: [] },
         ...{ nodeId, pubKeyDer },
         introduce: () => ({
           ...{ agentVersion: '0.1.0', hostname: 'w1', address: '127.0.0.1', wantedName: 'w1' },

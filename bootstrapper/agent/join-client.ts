@@ -10,6 +10,8 @@ import {
   joinUpgrades,
   KnownEndpoints,
   MetadataEndpoints,
+  proxiesIn,
+  systemLookUp,
   type EndpointSource,
 } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
@@ -20,7 +22,7 @@ import { PLACES } from './places.ts';
 
 /** This machine's way into a cluster, put together from what it was provisioned with. */
 export function createJoinClient(
-  { files, clock, log, random, machine }: AgentPorts,
+  { files, clock, log, random, machine, environment }: AgentPorts,
   options: {
     readonly provisioning: Provisioning;
     readonly identity: MachineIdentity;
@@ -46,10 +48,7 @@ export function createJoinClient(
   });
   return new JoinClient(
     {
-      evidence,
-      clock,
-      log: log.child('join'),
-      random,
+      ...{ evidence, clock, log: log.child('join'), random, lookUp: systemLookUp },
       checkMachine: options.checkMachine,
       upgrade: joinUpgrades({
         issuers: evidence.issuers,
@@ -65,6 +64,8 @@ export function createJoinClient(
     {
       sources: sourcesOf(options, files),
       ownerKeys,
+      pinned: provisioning.cluster,
+      proxies: proxiesIn(environment),
       nodeId,
       pubKeyDer,
       ownAddress,

@@ -38,6 +38,21 @@ export const joinClientErrors = defineErrors({
     meaning: 'This machine is bound to one cluster, and another one answers.',
     fix: 'Correct the endpoint. To move the machine to the other cluster, run `cluster node reset NODE` in the one it belongs to.',
   },
+  'joinclient-not-the-pinned': {
+    fault: 'peer',
+    exit: 'refused',
+    retryable: true,
+    meaning:
+      'What answers is a cluster of the right owner, and not the one that this machine was provisioned for: `cluster` in its provisioning names another one. It was told nothing.',
+    fix: 'Correct the endpoint. To let the machine join the cluster that answers, give it what `cluster node cloud-init` prints there.',
+  },
+  'joinclient-name-unknown': {
+    fault: 'operator',
+    exit: 'unreachable',
+    retryable: true,
+    meaning: 'The resolver of this machine has no address for the name of a control plane.',
+    fix: 'Have the name resolve on this machine (`resolvectl query NAME` there), or write addresses into `joinEndpoints`.',
+  },
   'joinclient-clock-off': {
     fault: 'operator',
     exit: 'clock',

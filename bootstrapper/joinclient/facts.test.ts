@@ -30,3 +30,19 @@ test.each([
     want,
   );
 });
+
+const proxies = [
+  { name: 'none', given: [], want: { outcome: 'pass', expected: 'none' } },
+  {
+    name: 'one, which is not used',
+    given: ['https_proxy=http://p:3128'],
+    want: { outcome: 'warn', expected: 'none', actual: 'https_proxy=http://p:3128: it is not used' },
+  },
+];
+test.each(proxies)('a proxy of this machine is a fact: $name', ({ given, want }) => {
+  const facts = new FactBook(() => 1);
+  facts.configured(given);
+  const [fact] = facts.list();
+  expect(fact).toMatchObject({ name: 'proxy', ...want });
+  expect(fact?.fix === '').toBe(want.outcome === 'pass');
+});

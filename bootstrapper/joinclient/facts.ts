@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { CLOCK_TOLERANCE_MS } from '../../internal/pki/index.ts';
 import type { FactSchema } from '../../joinservice/joinproto/gen/join_pb.js';
-import { joinClientErrors } from './errors.ts';
+import { joinClientErrors, type JoinClientError } from './errors.ts';
 import type { VerifiedCluster } from './verify-cluster.ts';
 
 const MAX_FACTS = 16;
@@ -44,6 +44,42 @@ export class FactBook {
       fix: coded?.fix ?? '',
       code: coded?.code ?? 'internal',
     });
+  }
+
+  /** What the name of an endpoint means here. */
+  named(host: string, addresses: readonly string[]): void {
+    this.#note(`dns ${host}`, { outcome: 'pass', expected: 'an address', actual: addresses.join(', ') });
+  }
+
+  unnamed(host: string, error: JoinClientError): void {
+    const { fix, code } = error;
+    this.#note(`dns ${host}`, {
+      outcome: 'fail',
+      expected: 'an address',
+      actual: describeError(error),
+      fix,
+      code,
+    });
+  }
+
+  /** An endpoint that is written as an address. */
+  needsNoName(): void {
+    this.#note('dns', { outcome: 'pass', expected: 'no name', actual: 'endpoints are addresses' });
+  }
+
+  /** Proxies that are configured on this machine: whoever set one expects it to be used. */
+  configured(proxies: readonly string[]): void {
+    this.#note(
+      'proxy',
+      proxies.length === 0
+        ? { outcome: 'pass', expected: 'none', actual: 'none is configured, and none would be used' }
+        : {
+            outcome: 'warn',
+            expected: 'none',
+            actual: `${proxies.join(', ')}: it is not used`,
+            fix: 'Nothing where control planes can be reached without it: machines talk to them directly. Otherwise let this machine reach port 9090 of theirs past the proxy.',
+          },
+    );
   }
 
   /** Oldest first; what is too much goes from the beginning. */

@@ -26,6 +26,8 @@ export {
   type JoinClientPorts,
   type JoinRecord,
 } from './join-client.ts';
+export { systemLookUp } from './names.ts';
+export { proxiesIn } from './proxies.ts';
 export type { JoinProblem, JoinStatus } from './status.ts';
 export type { OpenedTicket } from './ticket.ts';
 export { ensureTicketKeys, type TicketKeyRing } from './ticket-keys.ts';

@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
+import type { PinnedCluster } from '../../internal/config/index.ts';
+import { certificateSha256 } from '../../internal/crypto/index.ts';
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
@@ -52,6 +54,8 @@ function createMachine(
     endpoints?: string[];
     nowMs?: () => number;
     checkMachine?: () => Promise<void>;
+    pinned?: PinnedCluster;
+    proxies?: string[];
   } = {},
 ) {
   const keys = createMachineKeys();
@@ -64,6 +68,7 @@ function createMachine(
       clock: machineClock,
       log: createMemoryLogger().log,
       random: () => 0,
+      lookUp: () => Promise.resolve(['127.0.0.1']),
       evidence: {
         proveKey: (label, session) => proveKey(label, session, privKey),
         readEnrolment: () => Promise.resolve(undefined),
@@ -86,6 +91,8 @@ function createMachine(
     {
       sources: [new KnownEndpoints('test', () => endpoints)],
       ownerKeys: [options.ownerKey ?? cluster.ownerKey],
+      pinned: options.pinned,
+      proxies: options.proxies ?? [],
       nodeId: keys.nodeId,
       pubKeyDer: keys.pubKeyDer,
       introduce: () => ({
@@ -134,6 +141,10 @@ async function openDoor(port: number, endpoint: string): Promise<AsyncDisposable
       await closed;
     },
   };
+}
+
+function pinOf({ clusterId, caPem }: FakeCluster): PinnedCluster {
+  return { id: clusterId, caSha256: certificateSha256(caPem) };
 }
 
 describe('JoinClient', () => {
@@ -338,6 +349,47 @@ describe('JoinClient', () => {
     expect(cluster.said).not.toContain('hello');
     life.abort();
     await expect(asking).rejects.toThrow();
+  });
+
+  const pins = [
+    { name: 'by its id', change: { id: 'f'.repeat(32) } },
+    { name: 'by its CA', change: { caSha256: 'f'.repeat(64) } },
+  ];
+  test.each(pins)(
+    'provisioned for another cluster of its owner it tells the one that answers nothing: $name',
+    async ({ change }) => {
+      const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
+      const asking = client.admit(life.signal);
+      expect(await firstProblem(client)).toBe('joinclient-not-the-pinned');
+      expect(cluster.said).not.toContain('hello');
+      life.abort();
+      await expect(asking).rejects.toThrow();
+    },
+  );
+
+  test('provisioned for this very cluster it is let in; as its member it is held to its membership alone', async () => {
+    using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
+    const { client, nodeId, endpoints } = createMachine({
+      pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
+    });
+    const member = { clusterId: cluster.clusterId, endpoints };
+    expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
+  });
+
+  test('tells the cluster what it found on its way: names, path, owner, clock, and a proxy that it does not use', async () => {
+    const [, port = ''] = cluster.endpoint.split(':');
+    const { client } = createMachine({
+      endpoints: [`localhost:${port}`],
+      proxies: ['https_proxy=http://proxy:3128'],
+    });
+    using _granted = await client.admit(life.signal);
+    expect(cluster.facts.map(({ name, outcome }) => `${outcome} ${name}`)).toEqual([
+      'pass dns localhost',
+      `pass path localhost:${port}`,
+      `pass owner localhost:${port}`,
+      'pass clock',
+      'warn proxy',
+    ]);
   });
 
   test('with a clock that is a year off it says so to the cluster, and is not let in before it is right', async () => {

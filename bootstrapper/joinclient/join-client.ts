@@ -1,5 +1,6 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import type { PinnedCluster } from '../../internal/config/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -8,12 +9,14 @@ import type { Waiting } from '../../joinservice/joinproto/gen/join_pb.js';
 import { discover, type EndpointSource } from './discovery.ts';
 import { JoinClientError } from './errors.ts';
 import { FactBook } from './facts.ts';
+import { noteName, type LookUp } from './names.ts';
 import { Pause } from './pause.ts';
 import { openFirst } from './race.ts';
 import { JoinSession, type Introduction, type SessionPorts } from './session.ts';
 import type { JoinProblem, JoinStatus } from './status.ts';
 import { openTicket, type OpenedTicket } from './ticket.ts';
 import type { TicketKeyRing } from './ticket-keys.ts';
+import type { ClusterTrust } from './verify-cluster.ts';
 
 /** How often sources are asked while none knows an endpoint. */
 const IDLE_MS = 5_000;
@@ -40,6 +43,7 @@ export interface JoinClientPorts extends SessionPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
+  readonly lookUp: LookUp;
   /** Keys to ask with: the same kubelet keys each time. */
   readonly keys: () => Promise<TicketKeyRing>;
   /** Whether this machine is fit to be a member, before anybody is asked to let it in; rejects with what it lacks. */
@@ -49,6 +53,10 @@ export interface JoinClientPorts extends SessionPorts {
 export interface JoinClientOptions {
   readonly sources: readonly EndpointSource[];
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  /** Of those that these owners have, the one that it is for. */
+  readonly pinned: PinnedCluster | undefined;
+  /** What its environment names for a proxy, for the trace. */
+  readonly proxies: readonly string[];
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   /** What this machine says of itself, at the time it says it. */
@@ -144,6 +152,7 @@ export class JoinClient {
   /** The session stays open for the commit, unless somebody else's lock comes first. */
   async #admitOver(session: JoinSession, signal: AbortSignal): Promise<Granted> {
     try {
+      this.#facts.configured(this.#options.proxies);
       const introduction = { ...this.#options.introduce(), facts: this.#facts.list() };
       const admitted = await session.requestAdmission(
         introduction,
@@ -173,7 +182,7 @@ export class JoinClient {
   /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
   async #commitAfterLock(admitted: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
     admitted[Symbol.dispose]();
-    const trust = { ownerKeys: this.#options.ownerKeys, boundTo: admitted.cluster.clusterId };
+    const trust = this.#trust(admitted.cluster.clusterId);
     using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
     return await this.#commitOver(session, signal);
   }
@@ -257,17 +266,26 @@ export class JoinClient {
   }
 
   #open(endpoints: readonly string[], target: Target, signal: AbortSignal): Promise<JoinSession> {
-    const { clock } = this.#ports;
-    const trust = { ownerKeys: this.#options.ownerKeys, boundTo: target.boundTo };
+    const { clock, lookUp } = this.#ports;
+    const facts = this.#facts;
+    const trust = this.#trust(target.boundTo);
     return openFirst(
       endpoints,
       async (endpoint, attempt) => {
-        const session = await JoinSession.open(endpoint, this.#ports, { trust, signal: attempt });
-        this.#facts.reached(endpoint, session.cluster);
+        const [session] = await Promise.all([
+          JoinSession.open(endpoint, this.#ports, { trust, signal: attempt }),
+          noteName(endpoint, { facts, lookUp, clock, signal: attempt }),
+        ]);
+        facts.reached(endpoint, session.cluster);
         return session;
       },
-      { clock, signal, onFailure: ({ endpoint, error }) => this.#facts.failed(endpoint, error) },
+      { clock, signal, onFailure: ({ endpoint, error }) => facts.failed(endpoint, error) },
     );
+  }
+
+  #trust(boundTo: string | undefined): ClusterTrust {
+    const { ownerKeys, pinned } = this.#options;
+    return { ownerKeys, pinned, boundTo };
   }
 
   #waits(session: JoinSession, waiting: Waiting): void {

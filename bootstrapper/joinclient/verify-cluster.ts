@@ -1,5 +1,11 @@
 import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto';
-import { isSignedBy, joinServerStatement, ownershipStatement } from '../../internal/crypto/index.ts';
+import type { PinnedCluster } from '../../internal/config/index.ts';
+import {
+  certificateSha256,
+  isSignedBy,
+  joinServerStatement,
+  ownershipStatement,
+} from '../../internal/crypto/index.ts';
 import { CLOCK_TOLERANCE_MS, spkiOf, verifyNode } from '../../internal/pki/index.ts';
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
@@ -27,6 +33,8 @@ export interface ClusterTrust {
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
   /** The cluster this machine is bound to, once it is. */
   readonly boundTo: string | undefined;
+  /** The one cluster of its owners that it was provisioned for, if it was for one. */
+  readonly pinned: PinnedCluster | undefined;
 }
 
 /**
@@ -58,6 +66,8 @@ export function verifyCluster(
       'joinclient-other-cluster',
       `verifying the cluster: bound to ${trust.boundTo}, ${clusterId} answers`,
     );
+  // A member knows its cluster by what it is bound to; the pin is of the day it was provisioned.
+  if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
   const { nodeId, pubKeyDer } = verifyServer(identity, [nowMs, serverNowMs]);
   if (!isSignedBy(pubKeyDer, joinServerStatement(session), identity.signature))
@@ -93,6 +103,18 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
     throw unproved(clusterId, 'its CA is none', error);
   }
   if (!isSigned) throw unproved(clusterId, 'the owner did not sign for it');
+}
+
+/** After the owner's signature, which covers the CA: nobody else's certificate gets as far as this. */
+function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedCluster): void {
+  const differs =
+    pinned.id !== clusterId
+      ? `provisioned for ${pinned.id}, ${clusterId} answers`
+      : pinned.caSha256 !== certificateSha256(clusterCaPem)
+        ? `${clusterId} answers with another CA than the one provisioned`
+        : undefined;
+  if (differs !== undefined)
+    throw new JoinClientError('joinclient-not-the-pinned', `verifying the cluster: ${differs}`);
 }
 
 /** The node that answers, at the first of the two times at which its certificate is good. */

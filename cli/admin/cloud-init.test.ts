@@ -77,6 +77,14 @@ describe('cluster node cloud-init', () => {
     expect(office.asked).toEqual([]);
   });
 
+  test('names the one cluster of its owner that it is for, as the init found it', async () => {
+    await using office = await createOffice('', 'as generated');
+    const { files } = await office.print(['192.0.2.1']);
+    const { cluster } = parseProvisioning(files[0]?.content ?? '');
+    const { clusterId, caSha256 } = office.desk;
+    expect(cluster).toEqual({ id: clusterId, caSha256 });
+  });
+
   test('gives it the collateral of the cluster, to the byte, and what is asked of the cluster’s evidence', async () => {
     const bundle = bundleOf(crl());
     await using office = await createOffice(bundle);

@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { endpointFrom } from '../../internal/config/index.ts';
+import { certificateSha256 } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { ClusterError, lookAtWorkspace } from '../cluster/index.ts';
 import { readOwnerKey } from '../workspace/index.ts';
@@ -29,13 +30,15 @@ export interface CloudInitOptions {
 }
 
 /**
- * `cluster node cloud-init`: what a machine must be given to find its cluster and to know it: the owner's public key and
- * where to ask. Where control planes show evidence of processors, also what is asked of it and what AMD and Intel say:
- * the machine verifies each document itself. No secret is in it, and it is the same for every machine.
+ * `cluster node cloud-init`: what a machine must be given to find its cluster and to know it: the owner's public key,
+ * which cluster and CA of this owner, and where to ask. Where control planes show evidence of processors, also what is
+ * asked of it and what AMD and Intel say: the machine verifies each document itself. No secret is in it, and it is the
+ * same for every machine.
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
   const { config, layout, state } = await lookAtWorkspace(context);
-  if (state.value.init?.result === undefined)
+  const made = state.value.init?.result;
+  if (made === undefined)
     throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
   const { pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
   const joinEndpoints =
@@ -44,6 +47,7 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
     version: 1,
     platform: 'metal',
     ownerKeys: [pubKeyBase64],
+    cluster: { id: made.clusterId, caSha256: certificateSha256(made.clusterCaPem) },
     tpm: options.tpm ? { kind: 'device', path: TPM_DEVICE } : { kind: 'none' },
     joinEndpoints,
     ...(hasProcessors(config.attestation.variants) ? { attestation: config.attestation } : {}),

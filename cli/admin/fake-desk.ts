@@ -1,5 +1,6 @@
 import type { X509Certificate } from 'node:crypto';
 import { SystemClock } from '../../internal/clock/index.ts';
+import { certificateSha256 } from '../../internal/crypto/index.ts';
 import {
   createAuthorityPem,
   fingerprintOfKey,
@@ -98,7 +99,9 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
       result,
     },
   }));
-  return { owner, asked, clock, endpoint, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
+  const made = { clusterId: CLUSTER_ID, caSha256: certificateSha256(caPem) };
+  const dispose = () => server[Symbol.asyncDispose]();
+  return { owner, asked, clock, endpoint, ...made, [Symbol.asyncDispose]: dispose };
 }
 
 async function serve(

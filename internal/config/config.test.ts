@@ -201,6 +201,7 @@ describe('parseProvisioning()', () => {
       address: '198.18.0.11',
       kubelet: { failCgroupV1: false },
     };
+    expect(parseProvisioning(JSON.stringify(given)).cluster).toBeUndefined();
     expect(parseProvisioning(JSON.stringify(given))).toMatchObject({
       seedStores: ['/seed'],
       kubelet: { failCgroupV1: false },
@@ -223,6 +224,19 @@ describe('parseProvisioning()', () => {
     { name: 'a relative path', given: { ...good, seedStores: ['seed'] } },
     { name: 'an unknown key', given: { ...good, ownerkeys: [] } },
     { name: 'another version', given: { ...good, version: 2 } },
+    { name: 'a cluster without its CA', given: { ...good, cluster: { id: 'a'.repeat(32) } } },
+    {
+      name: 'a cluster id that is none',
+      given: { ...good, cluster: { id: 'A'.repeat(32), caSha256: 'b'.repeat(64) } },
+    },
+    {
+      name: 'a digest of another length',
+      given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(40) } },
+    },
+    {
+      name: 'more about the cluster than is read',
+      given: { ...good, cluster: { id: 'a'.repeat(32), caSha256: 'b'.repeat(64), name: 'prod' } },
+    },
     { name: 'a DNS name as address', given: { ...good, address: 'node1' } },
   ];
   test.each(refusals)('refuses $name', ({ given }) => {

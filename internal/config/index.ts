@@ -42,6 +42,7 @@ export {
 export {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,
+  type PinnedCluster,
   PROVISIONING_PATH,
   type Provisioning,
 } from './provisioning.ts';

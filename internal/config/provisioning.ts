@@ -36,6 +36,16 @@ const schema = z.strictObject({
   platform: z.enum(['local', 'metal']),
   /** Who may make this machine part of a cluster. Never empty: nobody would be everybody. */
   ownerKeys: z.tuple([ed25519Key], ed25519Key),
+  /**
+   * The one cluster that it is for, where its owners have several or their key alone is not to decide: its id, and SHA-256
+   * of the DER of its CA. Only what lets the machine in for the first time is held to it.
+   */
+  cluster: z
+    .strictObject({
+      id: z.string().regex(/^[0-9a-f]{32}$/, '32 lower-case hex digits'),
+      caSha256: z.string().regex(/^[0-9a-f]{64}$/, '64 lower-case hex digits'),
+    })
+    .optional(),
   tpm: z.discriminatedUnion('kind', [
     z.strictObject({ kind: z.literal('none') }),
     z.strictObject({ kind: z.literal('device'), path: absolutePath, ...registers }),
@@ -70,6 +80,7 @@ const schema = z.strictObject({
 });
 
 export type Provisioning = z.output<typeof schema>;
+export type PinnedCluster = NonNullable<Provisioning['cluster']>;
 
 /**
  * Parses `/etc/cluster/provisioning.json`.

@@ -7,7 +7,7 @@ export {
   machineKeyStatement,
   ticketKeysStatement,
 } from './join-statements.ts';
-export { ownershipStatement } from './ownership.ts';
+export { certificateSha256, ownershipStatement } from './ownership.ts';
 export { resetStatement } from './reset-order.ts';
 export { ed25519PubKeyFrom, generateEd25519Key, signEd25519 } from './private-key.ts';
 export { seal, unseal, type SealContext, type Sealed } from './seal.ts';

@@ -12,7 +12,7 @@ export function ownershipStatement(cluster: {
   readonly clusterCaPem: string;
   readonly epoch: bigint;
 }): Uint8Array {
-  const caDigest = createHash('sha256').update(new X509Certificate(cluster.clusterCaPem).raw).digest();
+  const caDigest = Buffer.from(certificateSha256(cluster.clusterCaPem), 'hex');
   const epoch = Buffer.alloc(8);
   epoch.writeBigUInt64BE(cluster.epoch);
   const parts = [Buffer.from(cluster.clusterId, 'utf8'), caDigest, epoch].flatMap((part) => {
@@ -21,4 +21,9 @@ export function ownershipStatement(cluster: {
     return [length, part];
   });
   return Buffer.concat([Buffer.from(LABEL, 'utf8'), ...parts]);
+}
+
+/** What names a certificate: SHA-256 of its DER, lower-case hex. Throws for what is none. */
+export function certificateSha256(pem: string): string {
+  return createHash('sha256').update(new X509Certificate(pem).raw).digest('hex');
 }

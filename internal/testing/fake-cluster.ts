@@ -19,7 +19,7 @@ import {
 import { implement, RpcServer, type Handlers } from '../rpc/index.ts';
 import { Secret } from '../secret/index.ts';
 import { createMemoryLogger } from './memory-logger.ts';
-import { Join, type KeyProof, type TicketKeys } from '../../joinservice/joinproto/gen/join_pb.js';
+import { Join, type Fact, type KeyProof, type TicketKeys } from '../../joinservice/joinproto/gen/join_pb.js';
 
 type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 type Admission = ReturnType<JoinHandlers['requestAdmission']>;
@@ -44,6 +44,8 @@ export class FakeCluster implements AsyncDisposable {
   /** Memberships by node id: how often each was minted. */
   readonly minted = new Map<string, number>();
   readonly said: string[] = [];
+  /** What the machine that said hello last had found on its way. */
+  facts: readonly Fact[] = [];
   endpoint = '';
   readonly #node = generateKeyPairSync('ed25519');
   readonly #ca: KeySigner;
@@ -102,6 +104,10 @@ export class FakeCluster implements AsyncDisposable {
     return spkiOf(this.owner.publicKey).subarray(-32);
   }
 
+  get caPem(): string {
+    return this.#ca.caPem;
+  }
+
   async *admitted(nodeId: string): Admission {
     yield {
       event: {
@@ -126,6 +132,7 @@ export class FakeCluster implements AsyncDisposable {
         const first = await requests[Symbol.asyncIterator]().next();
         if (first.done === true || first.value.message.case !== 'hello') return;
         said.push('hello');
+        cluster.facts = first.value.message.value.facts;
         yield* cluster.behaviour.decide(nodeIdFrom(first.value.message.value.key, peer), signal);
       },
       issueJoinTicket: async ({ key, keys }, { peer }) => {
