@@ -5,6 +5,7 @@ import {
 } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { fixOfCode } from '../app/explain.ts';
 import { printable } from '../cluster/index.ts';
 import { formatAge } from '../host/index.ts';
 import { ask } from './desk.ts';
@@ -37,7 +38,10 @@ const MARKS: Readonly<Record<FactView['outcome'], string>> = {
   unknown: '?',
 };
 
-/** `cluster explain`: how a machine came in, or why it did not, from both sides. Exit `unhealthy` while something keeps it out. */
+/**
+ * `cluster explain`: how a machine came in, or why it did not, from both sides. Of one whose evidence did not pass nothing
+ * is on record but its address. Exit `unhealthy` while something keeps it out.
+ */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
   const trace = await ask(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
   const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
@@ -47,7 +51,7 @@ export async function runExplainJoin(context: CommandContext, subject: string): 
   context.host.result({ joinId: printable(trace.joinId), nodeName, join, facts }, () =>
     renderTrace({ subject, nodeName, join, facts }, nowMs),
   );
-  const isIn = join?.state === 'joined' || join === undefined;
+  const isIn = join === undefined ? nodeName !== '' : join.state === 'joined';
   return !isIn && facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
 }
 
@@ -74,7 +78,10 @@ export function renderTrace(
 
 function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): string {
   const failed = facts.findLast(({ outcome }) => outcome === 'fail');
-  if (join === undefined) return failed === undefined ? 'no trouble is known' : `stopped at ${failed.name}`;
+  if (join === undefined) {
+    if (failed === undefined) return 'no trouble is known';
+    return `stopped at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
+  }
   const by = join.decidedBy === '' ? '' : ` by ${join.decidedBy}`;
   const why = join.code === '' ? '' : `: ${join.code} ${join.message}`;
   return `${join.state}${by}${why}`.trim();
@@ -86,14 +93,16 @@ function comparison({ expected, actual, outcome }: FactView): string {
 }
 
 function factFrom(fact: TraceFact): FactView {
+  const code = printable(fact.code);
   return {
     side: printable(fact.side),
     name: printable(fact.name),
     outcome: OUTCOMES[fact.outcome],
     expected: printable(fact.expected),
     actual: printable(fact.actual),
-    fix: printable(fact.fix),
-    code: printable(fact.code),
+    // The audit has codes only.
+    fix: printable(fact.fix) || (fixOfCode(code) ?? ''),
+    code,
     timeMs: Number(fact.timeMs),
   };
 }

@@ -50,6 +50,11 @@ export function exitOfCode(code: string): ExitName | undefined {
   return Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code]?.exit : undefined;
 }
 
+/** What to do about a code of any of the programs. */
+export function fixOfCode(code: string): string | undefined {
+  return Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code]?.fix : undefined;
+}
+
 function exitNumber(spec: Explained): number {
   return EXIT_CODES[spec.exit satisfies ExitName].number;
 }

@@ -5,8 +5,9 @@ export const adminErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'No machine that asked to join has this id, fingerprint or identity.',
-    fix: 'See `cluster node ls --joins` for those that have.',
+    meaning:
+      'No machine that asked to join has this id, fingerprint, identity or address, and the newest refusals in the audit are about none that has.',
+    fix: 'See `cluster node ls --joins` for those that asked, and `cluster audit ls` for all refusals.',
   },
   'admin-join-ambiguous': {
     fault: 'operator',

@@ -1,16 +1,7 @@
 import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
-import {
-  JOINS_PREFIX,
-  nodeNameKey,
-  records,
-  SLOT_PACE_KEY,
-  SLOT_QUEUE_PREFIX,
-  slotTurns,
-  type JoinRecord,
-  type SlotTurn,
-} from '../../internal/records/index.ts';
+import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { nameOfCaller, refuse, rolesFromWire, type Caller, type Mutations } from '../curator/index.ts';
@@ -20,14 +11,15 @@ import {
   type Approval,
   type DecideJoinRequest,
 } from '../curatorproto/gen/admission_pb.js';
-import { isNodeName, JoinError, readTrace, wishedName } from '../join/index.ts';
+import { isNodeName, JoinError, wishedName } from '../join/index.ts';
 import { AdminError } from './errors.ts';
-import { factToWire, fingerprintOf, isWantedState, joinToWire } from './join-wire.ts';
+import { isWantedState, joinToWire } from './join-wire.ts';
+import { findJoin, listJoins, readTurns } from './joins-on-record.ts';
+import { traceOf } from './trace.ts';
 
 const MINUTE_MS = 60_000;
 /** A machine that an operator admitted has a day to come: it may be switched off meanwhile. */
 const APPROVAL_MS = 24 * 60 * MINUTE_MS;
-const MIN_BEGINNING = 8;
 const MAX_REASON = 512;
 const MAX_LABELS = 128;
 
@@ -72,63 +64,8 @@ export function joinAdminHandlers(
       });
       return { join: joinToWire((await findJoin(etcd, found.record.nodeId, signal)).record) };
     },
-    getTrace: async ({ subject }, { signal }) => {
-      const nodeId = await nodeIdOfSubject(etcd, subject, signal);
-      const [trace, join, node] = await Promise.all([
-        readTrace(etcd, nodeId, signal),
-        etcd.get(records.join.key(nodeId), { signal }),
-        etcd.get(records.node.key(nodeId), { signal }),
-      ]);
-      const name = node === undefined ? '' : records.node.decode(node.key, node.value).name;
-      return {
-        joinId: nodeId,
-        nodeName: name,
-        facts: trace.facts.map(factToWire),
-        ...(join === undefined ? {} : { join: joinToWire(records.join.decode(join.key, join.value)) }),
-      };
-    },
+    getTrace: ({ subject }, { signal }) => traceOf(parts, subject, signal),
   };
-}
-
-interface Found {
-  readonly entry: Entry;
-  readonly record: JoinRecord;
-}
-
-async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
-  const { entries } = await etcd.list(JOINS_PREFIX, { signal });
-  return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
-}
-
-/** Of control planes that wait for each other. */
-async function readTurns(etcd: KeySpace, signal: AbortSignal): Promise<ReadonlyMap<string, SlotTurn>> {
-  const [queue, pace] = await Promise.all([
-    etcd.list(SLOT_QUEUE_PREFIX, { signal }),
-    etcd.get(SLOT_PACE_KEY, { signal }),
-  ]);
-  return slotTurns(queue.entries, pace?.value);
-}
-
-/** By join id, fingerprint or identity, whole or a beginning that means one machine only. */
-async function findJoin(etcd: KeySpace, given: string, signal: AbortSignal): Promise<Found> {
-  if (given.length < MIN_BEGINNING) refuse('join', `at least ${MIN_BEGINNING} characters of it`);
-  const all = await listJoins(etcd, signal);
-  const names = ({ record }: Found): readonly string[] =>
-    [record.nodeId, fingerprintOf(record), record.machine.identity].flatMap((name) => [
-      name,
-      name.replace(/^[a-z0-9-]+:|^node-/, ''),
-    ]);
-  const exact = all.filter((each) => names(each).includes(given));
-  const found =
-    exact.length > 0 ? exact : all.filter((each) => names(each).some((name) => name.startsWith(given)));
-  const [only, ...others] = found;
-  const shown = JSON.stringify(given.slice(0, 80));
-  if (only === undefined) throw new AdminError('admin-join-unknown', `looking for ${shown}`);
-  if (others.length > 0) {
-    const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
-    throw new AdminError('admin-join-ambiguous', `looking for ${shown}: ${ids.join(', ')}`);
-  }
-  return only;
 }
 
 /** The request as it is after the operator's word. */
@@ -192,12 +129,4 @@ function detailOf(request: DecideJoinRequest, { machine, decision }: JoinRecord)
         labels: decision?.labels,
         ...about,
       };
-}
-
-/** A node's name, or whatever finds a request. */
-async function nodeIdOfSubject(etcd: KeySpace, subject: string, signal: AbortSignal): Promise<string> {
-  const named = subject.includes('/') ? undefined : await etcd.get(nodeNameKey(subject), { signal });
-  if (named !== undefined) return new TextDecoder().decode(named.value);
-  const node = subject.includes('/') ? undefined : await etcd.get(records.node.key(subject), { signal });
-  return node === undefined ? (await findJoin(etcd, subject, signal)).record.nodeId : subject;
 }

@@ -472,7 +472,7 @@ export declare const AuditHeadSchema: GenMessage<AuditHead>;
  */
 export declare type GetTraceRequest = Message<"cluster.curator.v1.GetTraceRequest"> & {
   /**
-   * A join id, a node's id or its name.
+   * A join id, a fingerprint or identity, a node's id or name; or the IP address that a machine came from.
    *
    * @generated from field: string subject = 1;
    */
@@ -486,6 +486,8 @@ export declare type GetTraceRequest = Message<"cluster.curator.v1.GetTraceReques
 export declare const GetTraceRequestSchema: GenMessage<GetTraceRequest>;
 
 /**
+ * Without a join id: of a machine that no request is on record of, what the audit has of its refusals.
+ *
  * @generated from message cluster.curator.v1.GetTraceResponse
  */
 export declare type GetTraceResponse = Message<"cluster.curator.v1.GetTraceResponse"> & {
