@@ -88,7 +88,7 @@ async function createMachine() {
 }
 
 describe('enrolment on a machine', () => {
-  test('a member resumes with what is on its disk and asks nobody (row 44)', async () => {
+  test('a member resumes with what is on its disk and asks nobody (rows 11, 44)', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     const { enrolment, values } = await machine.enrol();

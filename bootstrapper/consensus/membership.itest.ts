@@ -102,8 +102,17 @@ describe('later control-plane nodes', () => {
     const one = await first.start();
     await write(one.admin, '/registry/before');
     await Promise.all([second, third].map((node) => shareKeys(first, node)));
+    let isStarting = true;
+    const seen = new Set<string>();
+    const looking = (async () => {
+      while (isStarting) for (const name of await votersOf(one.admin)) seen.add(name);
+    })();
     const [two, three] = await Promise.all([second.start(), third.start()]);
+    isStarting = false;
+    await looking;
     expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2', 'node-3']);
+    // A learner has no name before it has started; each of the two was one under its own.
+    expect([...seen]).toEqual(expect.arrayContaining(['node-2?', 'node-3?']));
     expect((await three.admin.get('/registry/before', { signal }))?.key).toBe('/registry/before');
     await write(two.admin, '/registry/after');
     expect([...second.said, ...third.said].join()).toMatch(/the turn of this node .*place 1/);

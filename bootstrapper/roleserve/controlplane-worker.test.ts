@@ -113,7 +113,7 @@ function createControlPlane() {
 }
 
 describe('the controlplane worker', () => {
-  test('creates the cluster, publishes membership and roles, and spends the bootstrap data without starting again', async () => {
+  test('creates the cluster, publishes membership and roles, spends the bootstrap data without starting again, and then does what the roles on record say (row 30)', async () => {
     const { values, phases, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.bootstrapData.set(bootstrap);
@@ -127,6 +127,10 @@ describe('the controlplane worker', () => {
     ]);
     expect(now(values.localControlPlane)?.curatorEndpoint).toBe('198.18.0.11:9091');
     expect(driver.starts).toEqual(['bootstrap']);
+    values.localRoles.set(workerOnly);
+    await settle();
+    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
+    expect(driver.starts).toEqual(['bootstrap']);
   });
 
   test('a later start shows the same phases but the one that makes the cluster (row 28)', async () => {
@@ -139,17 +143,22 @@ describe('the controlplane worker', () => {
     expect(phases.names).toEqual(['consensus', 'curator']);
   });
 
-  test('restarts nothing when membership or components change, and stops when the role goes (rows 20, 30, 31)', async () => {
+  test('restarts nothing when address, certificates, peers or components change, and stops when the role goes (rows 19, 20, 31, 33)', async () => {
     const { values, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
     values.localRoles.set(all);
     values.localComponents.set(components);
     await settle();
-    values.clusterMembership.set({ ...membership, nodeCertPem: 'renewed' });
+    const directory = [...membership.directory, { nodeId: 'node-2', host: '198.18.0.12' }];
+    for (const change of [{ nodeCertPem: 'renewed' }, { nodeAddress: '198.18.0.99' }, { directory }]) {
+      values.clusterMembership.set({ ...membership, ...change });
+      await settle();
+    }
+    values.localComponents.set({ ...components, kubernetesVersion: 'v1.36.0' });
     values.localRoles.set(new Set(['ConsensusMember']));
     await settle();
-    expect(driver.starts).toEqual(['serve']);
+    expect([driver.starts, driver.stops]).toEqual([['serve'], 0]);
     values.localRoles.set(none);
     await settle();
     expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);

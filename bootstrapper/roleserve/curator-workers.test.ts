@@ -23,6 +23,8 @@ class FakeCurator implements Curators {
   dials = 0;
   open = 0;
   failing = false;
+  /** So many dials find nobody. */
+  absent = 0;
   mute = false;
   /** What is on record from this node's life before. */
   announced = '';
@@ -32,6 +34,7 @@ class FakeCurator implements Curators {
     { signal }: { readonly signal: AbortSignal },
   ): Promise<T> {
     this.dials++;
+    if (this.absent-- > 0) throw new Error('nobody is there');
     this.open++;
     try {
       return await work(this.#connection(), signal);
@@ -103,15 +106,40 @@ describe('the rolefetch worker', () => {
     expect(order).toEqual(['saved', 'published']);
   });
 
-  test('keeps the old roles when the new ones are not understood, and dials again (row 32)', async () => {
-    const { values, curator, worker, seen } = create();
+  test('keeps the old roles when the new ones are not understood, says so, dials again and takes the next ones (row 32)', async () => {
+    const { values, curator, worker, order, seen } = create();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
-    curator.push([{ nodeId: 'node-1', roles: [99 as NodeRole] }]);
+    curator.push([{ nodeId: 'node-1', roles: [NodeRole.KUBERNETES_WORKER] }]);
+    await settle();
+    curator.push([{ nodeId: 'node-1', roles: [NodeRole.KUBERNETES_WORKER, 99 as NodeRole] }]);
     await settle();
     await tree.clock.advance(2000);
-    expect(seen).toEqual([]);
+    expect([seen, order]).toEqual([[new Set(['KubernetesWorker'])], ['saved', 'published']]);
+    expect(tree.at('root').state).toBe('healthy');
+    expect(tree.at('root.watch').lastError).toMatch(/99/);
     expect(curator.dials).toBeGreaterThan(1);
+    curator.push([{ nodeId: 'node-1', roles: [] }]);
+    await tree.clock.advance(10_000);
+    expect(seen).toEqual([new Set(['KubernetesWorker']), new Set()]);
+  });
+
+  test('with no curator to dial it tries again with growing pauses, and recovers by itself (row 22)', async () => {
+    const { values, curator, worker, seen } = create();
+    curator.absent = 14;
+    await using tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    curator.push([{ nodeId: 'node-1', roles: [NodeRole.KUBERNETES_WORKER] }]);
+    await settle();
+    const pauses: number[] = [];
+    while (seen.length === 0) {
+      const pauseMs = (tree.at('root.watch').backoffUntilMs ?? NaN) - tree.clock.nowMs();
+      pauses.push(pauseMs);
+      await tree.clock.advance(pauseMs);
+      await settle();
+    }
+    expect([pauses.slice(0, 3), Math.max(...pauses), pauses.length]).toEqual([[500, 750, 1125], 60_000, 14]);
+    expect(tree.at('root.watch').state).toBe('healthy');
   });
 
   test('closes every connection that it opened', async () => {
@@ -173,6 +201,20 @@ describe('the statuspush worker', () => {
     ]);
   });
 
+  test('a machine that comes back with another address tells it, and the same one once in a life (row 37)', async () => {
+    const { values, curator, clock, worker } = create();
+    for (const nodeAddress of ['198.18.0.11', '198.18.0.11', '198.18.0.99']) {
+      await using _tree = superviseForTest(worker, { clock });
+      values.clusterMembership.set({ ...membership, nodeAddress });
+      await clock.advance(20_000);
+    }
+    expect(curator.statuses.map(({ address }) => address)).toEqual([
+      '198.18.0.11',
+      '198.18.0.11',
+      '198.18.0.99',
+    ]);
+  });
+
   test('tells at once how far it is with the keys of the control planes', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
@@ -217,7 +259,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint, '']);
   });
 
-  test('a curator whose role was taken away is announced no more at once', async () => {
+  test('a curator whose role was taken away is announced no more at once (row 33)', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['KubernetesWorker']));

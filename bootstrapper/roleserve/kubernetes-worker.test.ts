@@ -65,6 +65,7 @@ describe('planKubernetes()', () => {
         settings: {
           version: 'v1.35.4',
           podSubnet: '198.19.0.0/17',
+          serviceSubnet: '198.19.128.0/20',
           nodeName: 'n1',
           nodeAddress: '198.18.0.11',
           runsWorkloads: true,
@@ -143,7 +144,7 @@ async function createKubernetes(answer: CommandAnswer = () => undefined) {
   return { values, phases, files, commands, units, clock, worker };
 }
 
-test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves (row 34)', async () => {
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves, until its roles go (rows 19, 34)', async () => {
   const { values, phases, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   values.bootstrapData.set(bootstrap);
@@ -194,7 +195,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   );
 });
 
-test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts (rows 16, 18)', async () => {
+test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts (rows 16, 18, 20, 31)', async () => {
   const { values, phases, commands, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);
@@ -208,6 +209,11 @@ test('a control plane that becomes a worker too, and is none any more, takes ord
   for (const roles of [all, controlOnly, all]) {
     values.localRoles.set(roles);
     values.localRoles.set(new Set(roles)); // the same again, as a label's change brings it
+    values.clusterMembership.set({
+      ...membership,
+      nodeAddress: `198.18.0.${roles.size}`,
+      nodeCertPem: 'new',
+    });
     await settle();
   }
   expect(taintsOf(commands)).toEqual([TAINT, `${TAINT}-`, TAINT, `${TAINT}-`]);

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createBench } from '../machines/bench.ts';
-import { eventually, NodeShell } from './node-shell.ts';
+import { eventually, NodeShell, OUR_UNITS, SCHEDULING } from './node-shell.ts';
 
 const NAME = 'admin';
 const EXIT_PRECONDITION = 5;
+const SETTLED_MS = 5_000;
 
 /** A budget that lets nothing go, around two pods that must be on different machines or the same. */
 const WORKLOAD = JSON.stringify({
@@ -41,27 +44,75 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
   const cluster = await bench.cluster(NAME);
   const first = new NodeShell(bench, NAME);
+  const second = new NodeShell(bench, NAME, 'n2');
   const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
   const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
 
   await story.test('labels change the record and restart nothing (row 20)', async () => {
-    const pid = () => bench.must('mini', 'exec', '--name', NAME, 'n2', '--', 'pidof', 'kubelet');
-    const before = await pid();
-    assert.match(await must('node', 'label', 'n2', 'zone=a', 'absent-'), /zone=a/);
-    assert.equal(await pid(), before);
+    const units = async () =>
+      `${await first.run('sh', '-c', OUR_UNITS)}\n${await second.run('sh', '-c', OUR_UNITS)}`;
+    const before = await units();
+    for (const unit of ['cluster-etcd', 'cluster-joinservice', 'kubelet', 'bootstrapper'])
+      assert.match(before, new RegExp(`${unit}.service`));
+    for (const node of ['n1', 'n2'])
+      assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);
+    // It is pushed to the node within a second; what would restart because of it has the time to.
+    await delay(SETTLED_MS);
+    assert.equal(await units(), before);
   });
 
   await story.test('logs of a runnable with backlog, of a unit, and of no other unit (row 72)', async () => {
     const lines = (await must('node', 'logs', 'n2', '--path', 'root.kubernetes', '--backlog', '5')).trim();
-    for (const line of lines.split('\n').filter((each) => each !== ''))
-      assert.match(line, /root\.kubernetes/);
+    const said = lines.split('\n');
+    assert.ok(said.length <= 5);
+    for (const line of said) assert.match(line, / root\.kubernetes(\.\S+)? /);
     assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
     const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
     assert.notEqual(refused.code, 0);
     assert.match(refused.stderr, /attend-unit-unknown/);
   });
 
-  await story.test('show has the tree with the state of each runnable (row 51)', async () => {
+  await story.test(
+    'a control plane takes ordinary pods and refuses them again, nothing restarts, and who follows its path is told (rows 18, 72)',
+    async () => {
+      const before = await first.run('sh', '-c', OUR_UNITS);
+      const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
+      assert.equal(await scheduling(), 'NoSchedule/');
+      const follow = ['node', 'logs', 'n1', '--path', 'root.kubernetes', '--backlog', '1', '--follow'];
+      const follower = bench.startCli('--workspace', cluster.paths.workspace, ...follow);
+      let told = '';
+      follower.stdout?.on('data', (chunk: Buffer) => (told += chunk.toString()));
+      const ended = once(follower, 'close');
+      const lines = (): readonly string[] =>
+        told
+          .trim()
+          .split('\n')
+          .filter((line) => line !== '');
+      await eventually(
+        'the backlog',
+        30,
+        async () => lines().length,
+        (count) => count === 1,
+      );
+      await must('node', 'set-role', 'n1', '--control-plane', '--worker');
+      assert.equal(await scheduling(), '/');
+      await must('node', 'set-role', 'n1', '--control-plane', '--force', '--delete-emptydir-data');
+      assert.equal(await scheduling(), 'NoSchedule/');
+      await eventually(
+        'what it followed',
+        30,
+        async () => told,
+        (text) => /no ordinary pods any more/.test(text),
+      );
+      follower.kill('SIGINT');
+      await ended;
+      assert.match(told, / root\.kubernetes\.controller takes ordinary pods/);
+      for (const line of lines()) assert.match(line, / root\.kubernetes(\.\S+)? /);
+      assert.equal(await first.run('sh', '-c', OUR_UNITS), before);
+    },
+  );
+
+  await story.test('show has the tree with the state of each runnable (rows 17, 51)', async () => {
     const shown = await must('node', 'show', 'n2');
     assert.match(shown, /kubernetes +runs/);
     assert.match(shown, /controlplane +idle .*role absent/);

@@ -3,13 +3,14 @@ import { env } from 'node:process';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
 import { JoiningCluster } from './joining.ts';
-import { eventually, NodeShell } from './node-shell.ts';
+import { eventually, NodeShell, SCHEDULING, visitorOf } from './node-shell.ts';
 
 const NAME = 'life';
 /** How often a node becomes a control plane and a worker again; 50 on demand. */
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
 const CONTROL_PLANE_PORTS = [2379, 2380, 6443, 9090, 9091, 10257, 10259];
 const PAPERS = ['crt', 'key'] as const;
+const DOORS = ['the curator', "etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
 const KUBELET = '/var/lib/cluster/kubernetes/kubelet-client';
 
 await test('a node changes its role over and over, is reset, joins anew and is lost', async (story) => {
@@ -50,11 +51,19 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     return CONTROL_PLANE_PORTS.filter((port) => open.has(port));
   };
 
+  /** What no change of roles restarts. */
+  const pidsOf = async (machine: string): Promise<string> => {
+    const units = ['bootstrapper', 'kubelet', 'cluster-containerd'];
+    return (await Promise.all(units.map((unit) => cluster.pidOf(machine, unit)))).join(' ');
+  };
+  const setRole = (node: string, ...roles: readonly string[]): Promise<string> =>
+    must('node', 'set-role', node, ...roles, '--force', '--delete-emptydir-data');
+
   await story.test(
-    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind`,
+    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind (rows 16, 18, 33, 66)`,
     async (step) => {
       const before = await traces();
-      const kubelet = await cluster.pidOf('n2', 'kubelet');
+      const pids = await pidsOf('n2');
       for (let round = 1; round <= TOGGLES; round++) {
         const startMs = Date.now();
         await must(
@@ -79,8 +88,62 @@ await test('a node changes its role over and over, is reset, joins anew and is l
         await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
         step.diagnostic(`round ${round}: up ${promotedMs - startMs} ms, down ${Date.now() - promotedMs} ms`);
       }
-      assert.equal(await cluster.pidOf('n2', 'kubelet'), kubelet, 'the kubelet ran through all of it');
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
       await eventually('it looks as before', 120, traces, (now) => now === before);
+      await cluster.allReady(['n1', 'n2'], 60);
+    },
+  );
+
+  await story.test(
+    'a worker becomes a control plane alone and a worker again: its pods leave, and come back (rows 16, 18)',
+    async () => {
+      const pids = await pidsOf('n2');
+      await first.run('sh', '-c', `echo '${visitorOf('n2')}' | kubectl apply -f -`);
+      const visitor = (): Promise<string> =>
+        first.kubectl('get', 'pods', '-l', 'app=visitor', '-o', 'jsonpath={.items[*].status.phase}');
+      const scheduling = (): Promise<string> => first.kubectl('get', 'node', 'n2', '-o', SCHEDULING);
+      await eventually('the pod runs', 120, visitor, (phase) => phase === 'Running');
+      await setRole('n2', '--control-plane');
+      assert.equal(
+        await scheduling(),
+        'NoSchedule/',
+        'ordinary pods are kept off, and it is cordoned no more',
+      );
+      assert.equal(await voters(), 2);
+      await eventually('nobody takes the pod', 60, visitor, (phase) => phase === 'Pending');
+      await setRole('n2', '--worker');
+      assert.equal(await scheduling(), '/');
+      await eventually('the pod is back', 120, visitor, (phase) => phase === 'Running');
+      await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
+      await first.kubectl('delete', 'deployment', 'visitor');
+    },
+  );
+
+  await story.test(
+    'who made the cluster gives its roles to another and takes them back, in the same life (rows 30, 66)',
+    async () => {
+      const pids = await pidsOf('n1');
+      await setRole('n2', '--control-plane', '--worker');
+      await setRole('n1', '--worker');
+      const others = async (): Promise<string> => (await second.etcdctl('root', 'member', 'list')).stdout;
+      assert.match(await others(), /^[^\n]*, started, n2, [^\n]*false\n$/, 'etcd is of n2 alone');
+      await eventually(
+        'nothing of a control plane answers on n1',
+        60,
+        () => first.run('sh', '-c', `ss -Hltn | awk '{print $4}' | sed 's/.*://'`),
+        (said) =>
+          !said
+            .split('\n')
+            .map(Number)
+            .some((port) => CONTROL_PLANE_PORTS.includes(port)),
+      );
+      assert.equal(await second.kubectl('get', 'node', 'n1', '-o', SCHEDULING), '/');
+      await cluster.allReady(['n1', 'n2'], 60, 'n2');
+      await setRole('n1', '--control-plane');
+      await eventually('two voters', 60, voters, (count) => count === 2);
+      assert.equal(await second.kubectl('get', 'node', 'n1', '-o', SCHEDULING), 'NoSchedule/');
+      assert.equal(await pidsOf('n1'), pids, 'agent, kubelet and containerd ran through all of it');
       await cluster.allReady(['n1', 'n2'], 60);
     },
   );
@@ -99,33 +162,39 @@ await test('a node changes its role over and over, is reset, joins anew and is l
       'KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6443 --insecure-skip-tls-verify --client-certificate /root/stolen.crt --client-key /root/stolen.key get node n2 -o name 2>&1 || true',
     );
 
-  await story.test('reset makes it a fresh machine, and nobody takes its old papers', async () => {
-    await stealPapers();
-    assert.equal(await askAsStolen(), 'node/n2');
-    const key = await cluster.nodeKey('n2');
-    await must('node', 'reset', 'n2', '--force', '--delete-emptydir-data');
-    await eventually(
-      'Kubernetes has forgotten it',
-      60,
-      () => first.kubectl('get', 'nodes', '-o', 'name'),
-      (text) => text.trim() === 'node/n1',
-    );
-    // Only a restart clears the register of its TPM that shows the lock, and a local machine that restarts is off.
-    await eventually(
-      'the machine has ended',
-      120,
-      () => cluster.try('n2', 'true'),
-      ({ stderr }) => /it is off/.test(stderr),
-    );
-    await cluster.start('n2');
-    await eventually(
-      'a new key',
-      180,
-      () => cluster.nodeKey('n2'),
-      (now) => now !== key,
-    );
-    await eventually('the old papers are refused', 15, askAsStolen, (said) => /Forbidden/.test(said));
-  });
+  await story.test(
+    'reset of a control plane: it leaves in order, is a fresh machine, and nobody takes its old papers',
+    async () => {
+      await stealPapers();
+      assert.equal(await askAsStolen(), 'node/n2');
+      const key = await cluster.nodeKey('n2');
+      const proofs = await must('node', 'reset', 'n2', '--force', '--delete-emptydir-data');
+      for (const door of DOORS)
+        assert.match(proofs, new RegExp(`its papers at ${door} of n1 .*refused`), door);
+      assert.equal(await members(), 1);
+      await eventually(
+        'Kubernetes has forgotten it',
+        60,
+        () => first.kubectl('get', 'nodes', '-o', 'name'),
+        (text) => text.trim() === 'node/n1',
+      );
+      // Only a restart clears the register of its TPM that shows the lock, and a local machine that restarts is off.
+      await eventually(
+        'the machine has ended',
+        120,
+        () => cluster.try('n2', 'true'),
+        ({ stderr }) => /it is off/.test(stderr),
+      );
+      await cluster.start('n2');
+      await eventually(
+        'a new key',
+        180,
+        () => cluster.nodeKey('n2'),
+        (now) => now !== key,
+      );
+      await eventually('the old papers are refused', 15, askAsStolen, (said) => /Forbidden/.test(said));
+    },
+  );
 
   await story.test(
     'it joins again, as a new node with its old name: the inventory knows its TPM',

@@ -37,6 +37,32 @@ export class NodeShell {
   }
 }
 
+/** Every service of ours that runs on a machine, with its main process and how often it was started: a line each. */
+export const OUR_UNITS = `systemctl list-units --type service --state running --plain --no-legend 'cluster-*' kubelet.service bootstrapper.service | awk '{print $1}' | sort | xargs -n1 systemctl show --property Id,MainPID,NRestarts | paste -sd ' '`;
+
+/** A pod that wants to run on one machine, made anew wherever it is told to leave. */
+export function visitorOf(node: string): string {
+  return JSON.stringify({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'visitor' },
+    spec: {
+      selector: { matchLabels: { app: 'visitor' } },
+      template: {
+        metadata: { labels: { app: 'visitor' } },
+        spec: {
+          nodeSelector: { 'kubernetes.io/hostname': node },
+          terminationGracePeriodSeconds: 1,
+          containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+        },
+      },
+    },
+  });
+}
+
+/** "taint cordon" of a node as Kubernetes has them, each empty when there is none. */
+export const SCHEDULING = `jsonpath={.spec.taints[?(@.key=="node-role.kubernetes.io/control-plane")].effect}/{.spec.unschedulable}`;
+
 /** The beginning of an etcdctl command on a control plane. */
 export function etcdctlArgv(user: 'root' | 'apiserver' | 'curator'): readonly [string, ...string[]] {
   const folder = `${ETCD_USERS}/${user}`;

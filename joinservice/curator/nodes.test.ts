@@ -147,7 +147,7 @@ describe('nodes', () => {
     await expect(remove()).rejects.toEqual(coded('curator-node-unknown'));
   });
 
-  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed (row 55)', async () => {
+  test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed', async () => {
     const { curator, cluster, owner } = await createCurators();
     const nodeId = nodeIdOf(await cluster.addNode('n', { state: 'NEW' }));
     const state = (to: NodeState) =>

@@ -33,6 +33,22 @@ describe('watches', () => {
     await after.end();
   });
 
+  test('a node that is deleted and comes back unchanged is told again, and its deletion alone throws nothing (row 68)', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const peer = await cluster.addNode('here');
+    const key = records.node.key(nodeIdOf(peer));
+    const record = await etcd.get(key, { signal });
+    if (record === undefined) throw new Error('it is on record');
+    await settle();
+    const watch = follow(curator.watchNodes(request(), as(owner)));
+    expect((await watch.next()).nodes.map(({ nodeId }) => nodeId)).toContain(nodeIdOf(peer));
+    await cluster.forget(peer);
+    expect(await watch.next()).toMatchObject({ nodes: [], deletedNodeIds: [nodeIdOf(peer)] });
+    await etcd.commit({ when: [], then: [put(key, record.value)] }, { signal });
+    expect(await watch.next()).toMatchObject({ nodes: [{ nodeId: nodeIdOf(peer) }], deletedNodeIds: [] });
+    await watch.end();
+  });
+
   test.each([
     { name: 'of another epoch', epoch: 0n, revision: (now: bigint) => now },
     { name: 'from the future', epoch: 1n, revision: (now: bigint) => now + 100n },

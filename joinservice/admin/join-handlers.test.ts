@@ -1,0 +1,87 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from '@jest/globals';
+import { put } from '../../internal/etcd/index.ts';
+import { generateKeyPem, nodeIdOf, pubKeyOf } from '../../internal/pki/index.ts';
+import { records, type JoinRecord } from '../../internal/records/index.ts';
+import type { Caller } from '../curator/index.ts';
+import { TestCurators } from '../curator/fake-curators.ts';
+import { Admission, JoinState } from '../curatorproto/gen/admission_pb.js';
+import { joinAdminHandlers } from './join-handlers.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const { decideJoin, listJoins } = Admission.method;
+
+function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
+  const pubKeyDer = pubKeyOf(generateKeyPem());
+  return {
+    version: 1,
+    nodeId: nodeIdOf(pubKeyDer),
+    pubKey: Buffer.from(pubKeyDer).toString('base64'),
+    state,
+    machine: {
+      ...{ identity, proof: 'unproved', variant: 'tpm', profile: 'identity' },
+      ...{ evidenceDigest: 'd'.repeat(64), policyVersion: 'p' },
+    },
+    claimed: { hostname: 'h', address: '192.0.2.1', name: '', roles: [], agentVersion: '', clockOffsetMs: 0 },
+    code: '',
+    message: '',
+    firstSeenMs: 0,
+    lastSeenMs: 0,
+    attempts: 1,
+  };
+}
+
+/** A cluster with a machine in each of these states. */
+async function createDesk() {
+  const curators = await TestCurators.create();
+  const { etcd, clock } = curators;
+  const [curator] = curators.all;
+  if (curator === undefined) throw new Error('there is one');
+  const handlers = joinAdminHandlers({ etcd, clock, mutations: curator.mutations });
+  const joins = {
+    pending: joinOf('pending', 'tpm-ek:aabbccdd01'),
+    other: joinOf('refused', 'tpm-ek:aabbccdd02'),
+    joined: joinOf('joined', 'tpm-ek:eeff001122'),
+  };
+  for (const join of Object.values(joins))
+    await etcd.commit(
+      { when: [], then: [put(records.join.key(join.nodeId), records.join.encode(join))] },
+      { signal },
+    );
+  const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
+  const call = { peer, signal, address: '127.0.0.1' };
+  return {
+    joins,
+    approve: (join: string) =>
+      handlers.decideJoin(
+        create(decideJoin.input, {
+          join,
+          decision: { case: 'approve', value: { name: 'w1' } },
+          mutation: { idempotencyKey: crypto.randomUUID() },
+        }),
+        call,
+      ),
+    list: async (...states: JoinState[]) => {
+      const { joins: found = [] } = await handlers.listJoins(create(listJoins.input, { states }), call);
+      return found.map(({ joinId }) => joinId);
+    },
+    [Symbol.asyncDispose]: () => curators[Symbol.asyncDispose](),
+  };
+}
+
+test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other (row 55)', async () => {
+  await using desk = await createDesk();
+  const { pending, joined } = desk.joins;
+  expect(await desk.list(JoinState.PENDING)).toEqual([pending.nodeId]);
+  for (let twice = 0; twice < 2; twice++)
+    expect((await desk.approve(pending.nodeId)).join).toMatchObject({
+      state: JoinState.APPROVED,
+      name: 'w1',
+    });
+  expect(await desk.list(JoinState.PENDING)).toEqual([]);
+  expect(await desk.list(JoinState.APPROVED)).toEqual([pending.nodeId]);
+  await expect(desk.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('admin-join-unknown'));
+  await expect(desk.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('admin-join-ambiguous'));
+  await expect(desk.approve(joined.nodeId)).rejects.toEqual(coded('admin-join-decided'));
+});
