@@ -216,6 +216,15 @@ describe('ControlPlane', () => {
   });
 });
 
+test('which pods may run here makes nothing anew, also in another life of the agent', async () => {
+  const bed = createControlPlane();
+  await placeAuthority(bed.files);
+  await runAll(bed.create({ runsWorkloads: false }));
+  const before = bed.phasesRun().length;
+  await runAll(bed.create({ runsWorkloads: true }));
+  expect(bed.phasesRun()).toHaveLength(before);
+});
+
 test('static pods that a demotion took away are written again, whatever the marks say', async () => {
   const bed = createControlPlane();
   await placeAuthority(bed.files);

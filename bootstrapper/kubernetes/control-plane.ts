@@ -51,7 +51,7 @@ export class ControlPlane {
     const { creates, settings } = this.#options;
     await this.#kubelet.writeKubeadmConfiguration();
     const credentials = { files, nowMs: () => clock.nowMs() };
-    if (await marks.isSet('pki', this.#inputs())) {
+    if (await this.#isDone('pki')) {
       // A node that was off for long: before anything is started that would be refused with what ran out.
       await this.#renewLeaves(progress);
       await this.#kubelet.placeCredentials();
@@ -95,10 +95,10 @@ export class ControlPlane {
     await this.#kubelet.followClients(progress, signal);
   }
 
-  /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, labels and taints. */
+  /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, the node's labels. */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, marks } = this.#ports;
-    if (await marks.isSet('settings', this.#inputs())) return progress.already();
+    if (await this.#isDone('settings')) return progress.already();
     if (this.#options.creates) {
       progress.say('storing the configuration');
       await this.#callApi(['upload-config', 'all'], signal);
@@ -140,10 +140,11 @@ export class ControlPlane {
     const keys = await readSharedKeys(files, this.#options.etcd);
     // They may have come after the certificates were made, and what is shown is to be of those in force.
     if (keys.digests !== undefined) await this.#renewLeaves(progress);
-    const inputs = keys.digests === undefined ? this.#inputs() : [this.#inputs(), keys.digests];
+    const withKeys = (inputs: unknown): unknown =>
+      keys.digests === undefined ? inputs : [inputs, keys.digests];
     const isWritten =
       (await files.stat(`${PATHS.manifests}/kube-apiserver.yaml`)) !== undefined &&
-      (await marks.isSet('control-plane', inputs));
+      (await this.#isDone('control-plane', withKeys));
     if (isWritten) progress.already();
     else {
       progress.say('writing the static pods');
@@ -156,7 +157,7 @@ export class ControlPlane {
     if (isWritten) return;
     // kubeadm does not: behind the mark a power cut would leave them empty for good.
     for (const pod of STATIC_PODS) await files.sync(`${PATHS.manifests}/${pod}.yaml`);
-    await marks.set('control-plane', inputs);
+    await marks.set('control-plane', withKeys(this.#inputs()));
   }
 
   /** Those that are due, and those of an authority that is not in force any more. */
@@ -177,10 +178,17 @@ export class ControlPlane {
     return forgetRetired(this.#ports, signal);
   }
 
-  #inputs(): unknown {
+  /** Which pods may run here is in the marks, and no reason to make anything anew. */
+  async #isDone(name: string, as = (inputs: unknown): unknown => inputs): Promise<boolean> {
+    const { marks } = this.#ports;
+    const found = await Promise.all([true, false].map((runs) => marks.isSet(name, as(this.#inputs(runs)))));
+    return found.includes(true);
+  }
+
+  #inputs(runsWorkloads = this.#options.settings.runsWorkloads): unknown {
     // How long certificates live is no reason to make the others anew.
     const { certificates: _, ...settings } = this.#options.settings;
-    return [settings, this.#options.etcd];
+    return [{ ...settings, runsWorkloads }, this.#options.etcd];
   }
 
   /**

@@ -31,7 +31,6 @@ export function buildKubeadmConfig(
 const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
 /** By it a static pod is known to run with the keys that are on disk. */
 export const KEYS_VARIABLE = 'CLUSTER_KEYS';
-const CONTROL_PLANE_TAINT = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
 
 function initConfiguration(settings: KubernetesSettings): object {
   return {
@@ -44,7 +43,8 @@ function initConfiguration(settings: KubernetesSettings): object {
       name: settings.nodeName,
       criSocket: `unix://${PATHS.containerdSocket}`,
       imagePullPolicy: 'IfNotPresent',
-      taints: settings.runsWorkloads ? [] : [CONTROL_PLANE_TAINT],
+      // An absent list would be kubeadm's own taint; ours follows the roles (./ordinary-pods.ts).
+      taints: [],
       kubeletExtraArgs: [{ name: 'node-ip', value: settings.nodeAddress }],
     },
   };

@@ -89,13 +89,8 @@ describe('buildKubeadmConfig()', () => {
     expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_REPLACED));
   });
 
-  test('taints the control plane only where ordinary workloads may not run', () => {
-    const taints = (runsWorkloads: boolean): unknown =>
-      (
-        documents({ runsWorkloads }).get('InitConfiguration')?.['nodeRegistration'] as Record<string, unknown>
-      )['taints'];
-    expect(taints(true)).toEqual([]);
-    expect(taints(false)).toEqual([{ key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' }]);
+  test('leaves the taint of a control plane to what follows its roles', () => {
+    expect(documents().get('InitConfiguration')?.['nodeRegistration']).toMatchObject({ taints: [] });
   });
 });
 
