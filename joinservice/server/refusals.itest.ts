@@ -61,6 +61,12 @@ describe('nobody gets what is not theirs', () => {
       code: 'atls-alert-evidence-rejected',
       audit: ['address:127.0.0.1', 'attestation-register-mismatch'],
     });
+    const { facts } = await service.admin.getTrace({ subject: '127.0.0.1' }, { signal: never });
+    expect(facts.find(({ code }) => code === 'attestation-register-mismatch')).toMatchObject({
+      side: 'cluster',
+      name: 'evidence',
+      expected: 'ab'.repeat(32),
+    });
   });
 
   test('evidence that was shown before', async () => {
