@@ -7,6 +7,7 @@ import {
 } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as pause } from 'node:timers/promises';
 import { connect as connectTls, type TLSSocket } from 'node:tls';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
@@ -21,7 +22,9 @@ const LONGEST_PAUSE_MS = 2_000;
 export interface NodeEvents {
   readonly onSelf: (message: WatchNodesResponse) => void;
   readonly onDirectory: () => void;
-  readonly onBeat: () => void;
+  /** Asked when a beat is due: false leaves it out. */
+  readonly mayBeat: () => boolean;
+  readonly onBeat: (waitedMs: number) => void;
   readonly onEnd: (why: string) => void;
 }
 
@@ -47,7 +50,7 @@ export class BenchNode implements Disposable {
     const session = connectHttp2(`https://127.0.0.1:${port}`, { createConnection: () => secured });
     this.#session = session;
     session.on('error', (error: Error) => events.onEnd(error.message));
-    const { watchNode, heartbeat, updateNodeStatus } = Curator.method;
+    const { watchNode, updateNodeStatus } = Curator.method;
     const status = create(updateNodeStatus.input, {
       status: { address: '192.0.2.1', agentVersion: '0.1.0' },
     });
@@ -59,16 +62,7 @@ export class BenchNode implements Disposable {
     const { watchDirectory } = Distribution.method;
     const directory = this.#open(watchDirectory, events.onDirectory, events);
     directory.end(frameOf(watchDirectory.input, create(watchDirectory.input)));
-    const beat = frameOf(heartbeat.input, create(heartbeat.input));
-    const beats = this.#open(
-      heartbeat,
-      ({ intervalMs }) => {
-        events.onBeat();
-        this.#timer = setTimeout(() => beats.write(beat), Number(intervalMs));
-      },
-      events,
-    );
-    beats.write(beat);
+    this.#beat(events);
   }
 
   [Symbol.dispose](): void {
@@ -77,6 +71,25 @@ export class BenchNode implements Disposable {
     this.#session?.on('error', () => undefined);
     this.#session?.destroy();
     this.#socket?.destroy();
+  }
+
+  #beat(events: NodeEvents): void {
+    const { heartbeat } = Curator.method;
+    const frame = frameOf(heartbeat.input, create(heartbeat.input));
+    let sentMs = 0;
+    const send = (): void => {
+      sentMs = performance.now();
+      beats.write(frame);
+    };
+    const later = (intervalMs: number): void => {
+      this.#timer = setTimeout(() => (events.mayBeat() ? send() : later(intervalMs)), intervalMs);
+    };
+    const onAnswer = ({ intervalMs }: MessageShape<typeof heartbeat.output>): void => {
+      events.onBeat(performance.now() - sentMs);
+      later(Number(intervalMs));
+    };
+    const beats = this.#open(heartbeat, onAnswer, events);
+    send();
   }
 
   /** As an agent does it: a curator that has no time now is asked again. */

@@ -1,18 +1,15 @@
 import { performance } from 'node:perf_hooks';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { memoryMbOf, startCuratorCluster, type CuratorCluster } from './curator-cluster.ts';
-import type { BenchNode } from './curator-node.ts';
+import { Crowd } from './curator-crowd.ts';
+import { PUSHES, Pushes, type PushFigures } from './curator-push.ts';
 import { cpuSecondsOf } from './join-cluster.ts';
 import { median, type BenchResult } from './result.ts';
 
 const SIZES = [500, 1_000, 2_500, 5_000] as const;
-/** Nodes that connect at the same time. */
-const AT_ONCE = 50;
 const SETTLE_MS = 10_000;
 const MEASURE_MS = 15_000;
-const PUSHES = 5;
 const ROLE_CHANGES = 200;
-const PUSH_LIMIT_MS = 60_000;
 const never = new AbortController().signal;
 const clock = new SystemClock();
 
@@ -22,42 +19,7 @@ interface Figures {
   /** Of one core, for 1,000 heartbeats in a second. */
   readonly cpuPercent: number;
   readonly beatsPerSecond: number;
-  readonly pushMs: number;
-}
-
-/** Everything that the nodes together were told. */
-class Crowd {
-  readonly nodes: BenchNode[] = [];
-  readonly ends: string[] = [];
-  beats = 0;
-  directories = 0;
-  readonly #roles = new Map<string, (atMs: number) => void>();
-
-  async add(cluster: CuratorCluster, count: number): Promise<void> {
-    const added = [...(await cluster.addNodes(count))];
-    const connecting = async (): Promise<void> => {
-      for (let node = added.pop(); node !== undefined; node = added.pop()) {
-        this.nodes.push(node);
-        const { nodeId } = node;
-        await node.start(cluster.port, {
-          onSelf: ({ nodes }) => {
-            if (nodes[0]?.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
-          },
-          onDirectory: () => void this.directories++,
-          onBeat: () => void this.beats++,
-          onEnd: (why) => void this.ends.push(why),
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, connecting));
-  }
-
-  /** When the node was told that it has no role any more. */
-  async told(nodeId: string): Promise<number> {
-    const { promise, resolve } = Promise.withResolvers<number>();
-    this.#roles.set(nodeId, resolve);
-    return promise.finally(() => this.#roles.delete(nodeId));
-  }
+  readonly push: PushFigures;
 }
 
 /**
@@ -66,55 +28,37 @@ class Crowd {
  */
 export async function runCuratorBench(): Promise<readonly BenchResult[]> {
   await using cluster = await startCuratorCluster();
-  const crowd = new Crowd();
-  try {
+  using crowd = new Crowd();
+  const pushes = new Pushes(cluster, crowd);
+  await clock.sleep(SETTLE_MS, never);
+  const emptyMb = await memoryMbOf(cluster.pid);
+  const figures: Figures[] = [];
+  for (const size of SIZES) {
+    await crowd.add(cluster, size - crowd.nodes.length);
     await clock.sleep(SETTLE_MS, never);
-    const emptyMb = await memoryMbOf(cluster.pid);
-    const figures: Figures[] = [];
-    for (const size of SIZES) {
-      await crowd.add(cluster, size - crowd.nodes.length);
-      await clock.sleep(SETTLE_MS, never);
-      figures.push(await measure(cluster, crowd, emptyMb));
-    }
-    const changes = await changeRoles(cluster, crowd);
-    return resultsOf(figures, { emptyMb, changes, ends: crowd.ends });
-  } finally {
-    for (const node of crowd.nodes) node[Symbol.dispose]();
+    figures.push({ ...(await measure(cluster, crowd, emptyMb)), push: await pushes.measure() });
   }
+  const changes = await changeRoles(cluster, crowd);
+  return resultsOf(figures, { emptyMb, changes, ends: crowd.ends });
 }
 
-async function measure(cluster: CuratorCluster, crowd: Crowd, emptyMb: number): Promise<Figures> {
+async function measure(
+  cluster: CuratorCluster,
+  crowd: Crowd,
+  emptyMb: number,
+): Promise<Omit<Figures, 'push'>> {
   const [beats, cpu, startMs] = [crowd.beats, await cpuSecondsOf(cluster.pid), performance.now()];
   await clock.sleep(MEASURE_MS, never);
   const seconds = (performance.now() - startMs) / 1000;
   const beatsPerSecond = (crowd.beats - beats) / seconds;
   const share = ((await cpuSecondsOf(cluster.pid)) - cpu) / seconds;
   const memoryKb = (((await memoryMbOf(cluster.pid)) - emptyMb) * 1024) / crowd.nodes.length;
-  const pushes: number[] = [];
-  for (let i = 0; i < PUSHES; i++) pushes.push(await push(cluster, crowd, i));
   return {
     nodes: crowd.nodes.length,
     memoryKb,
     cpuPercent: (100 * share * 1000) / beatsPerSecond,
     beatsPerSecond,
-    pushMs: median(pushes),
   };
-}
-
-/** The curator moves: every node is told where it is now. From the call until the last one knows. */
-async function push({ first }: CuratorCluster, crowd: Crowd, round: number): Promise<number> {
-  const wanted = crowd.directories + crowd.nodes.length;
-  const startMs = performance.now();
-  const curatorEndpoint = `192.0.2.${round + 1}:${crowd.nodes.length}`;
-  await first.updateNodeStatus({ status: { address: '192.0.2.1', curatorEndpoint } }, { signal: never });
-  while (crowd.directories < wanted) {
-    if (performance.now() - startMs > PUSH_LIMIT_MS)
-      throw new Error(
-        `${wanted - crowd.directories} nodes were not told; ${crowd.ends.slice(0, 3).join('; ')}`,
-      );
-    await clock.sleep(2, never);
-  }
-  return performance.now() - startMs;
 }
 
 /** From the operator's call until the node itself knows, one after the other, while all others beat. */
@@ -164,15 +108,22 @@ function resultsOf(
       },
       {
         name: `one change to all, ${each.nodes} nodes`,
-        value: round(each.pushMs),
+        value: round(each.push.ms),
         unit: 'ms',
-        detail: 'from the call to the last node that knows, its decoding included',
+        detail: `from the call to the last node that knows, its decoding included, while all beat; a beat waited for at most ${round(each.push.slowestBeatMs)} ms; ${round(each.push.silentMs)} ms while nobody beats`,
         runs: PUSHES,
+      },
+      {
+        name: `CPU of one change to all, for one of ${each.nodes} nodes`,
+        value: round(each.push.cpuMs / each.nodes, 3),
+        unit: 'ms',
+        detail: "the curator's own, while nobody beats",
       },
     ]),
     growth('memory', large.memoryKb, small.memoryKb, times),
     growth('CPU', large.cpuPercent, small.cpuPercent, times),
-    growth('one change to all', large.pushMs / times, small.pushMs, times),
+    growth('one change to all', large.push.ms / times, small.push.ms, times),
+    growth('CPU of one change to all', large.push.cpuMs / times, small.push.cpuMs, times),
     {
       name: 'streams that ended',
       value: of.ends.length,
