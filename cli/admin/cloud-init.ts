@@ -4,11 +4,12 @@ import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { endpointFrom } from '../../internal/config/index.ts';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { ClusterError, lookAtWorkspace } from '../cluster/index.ts';
-import { readOwnerKey } from '../workspace/index.ts';
+import { readMember } from '../cluster/index.ts';
 import { collateralFor } from './cloud-init-collateral.ts';
+import { workingConfiguration } from './configuration-in-force.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
+import { keysToProvision } from './ownership.ts';
 
 const JOIN_PORT = 9090;
 /**
@@ -36,18 +37,15 @@ export interface CloudInitOptions {
  * same for every machine.
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
-  const { config, layout, state } = await lookAtWorkspace(context);
-  const made = state.value.init?.result;
-  if (made === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
-  const { pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
+  const config = await workingConfiguration(context);
+  const { clusterId, clusterCaPem } = await readMember(context);
   const joinEndpoints =
     options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await known(context);
   const provisioning = {
     version: 1,
     platform: 'metal',
-    ownerKeys: [pubKeyBase64],
-    cluster: { id: made.clusterId, caSha256: certificateSha256(made.clusterCaPem) },
+    ownerKeys: await keysToProvision(context, { asksCluster: options.endpoints.length === 0 }),
+    cluster: { id: clusterId, caSha256: certificateSha256(clusterCaPem) },
     tpm: options.tpm ? { kind: 'device', path: TPM_DEVICE } : { kind: 'none' },
     joinEndpoints,
     ...(hasProcessors(config.attestation.variants) ? { attestation: config.attestation } : {}),

@@ -1,7 +1,14 @@
 import { stringify } from 'yaml';
-import { ConfigError, MAX_CONFIG_BYTES, parseClusterPart, type Json } from '../../internal/config/index.ts';
+import {
+  ConfigError,
+  MAX_CONFIG_BYTES,
+  parseClusterConfig,
+  parseClusterPart,
+  type ClusterConfig,
+  type Json,
+} from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { lookAtWorkspace, printable, readMember } from '../cluster/index.ts';
 import { ask } from './desk.ts';
 
 /** What the cluster keeps now. */
@@ -35,6 +42,13 @@ export async function readInForce(context: CommandContext): Promise<InForce> {
     updatedMs: Number(answer.updatedMs),
     updatedBy: answer.updatedBy,
   };
+}
+
+/** What counts here: the owner's own file, or where there is none what is in force in the cluster. @throws ConfigError */
+export async function workingConfiguration(context: CommandContext): Promise<ClusterConfig> {
+  if ((await readMember(context)).kind === 'owner') return (await lookAtWorkspace(context)).config;
+  const { text } = await readInForce(context);
+  return parseClusterConfig(text, 'the configuration of the cluster');
 }
 
 /** A file that can be edited and applied again: all that is not the document is comments. */

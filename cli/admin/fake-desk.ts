@@ -123,6 +123,7 @@ async function serve(
       asked.push(peer);
       return { operators: [] };
     },
+    getOwnership: async () => ({}),
     renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
       asked.push(peer);
       const pubKeyDer = await verifyRequest(certificateRequest);

@@ -9,6 +9,7 @@ import { create } from '@bufbuild/protobuf';
 import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { currentAccess } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
@@ -43,6 +44,7 @@ export async function runRemove(
   name: string,
   options: RemoveOptions,
 ): Promise<ExitName> {
+  await currentAccess(context); // before anything is taken away: the end of it needs Kubernetes
   const node = await nodeOrTraces(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
   if (node.state === NodeState.UNSPECIFIED)

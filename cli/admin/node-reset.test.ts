@@ -1,9 +1,9 @@
 import { expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { contextOf, createDesk } from './fake-desk.ts';
-import { runOperatorAccept, runOperatorAdd, runOperatorKey, runReset } from './index.ts';
+import { runOperatorAccept, runOperatorAdd, runOperatorKey, runRemove, runReset } from './index.ts';
 
-test('a node is not emptied for an order that nobody here can sign', async () => {
+test('a node is not emptied for an order that nobody here can sign, nor taken out where Kubernetes can not be told', async () => {
   const asked: string[] = [];
   const node = {
     nodeId: 'node-2',
@@ -24,7 +24,12 @@ test('a node is not emptied for an order that nobody here can sign', async () =>
   await runOperatorAccept(ann, '/ann/ann.grant');
   const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
   await expect(runReset(ann, 'n2', { dryRun: false, drain })).rejects.toMatchObject({
-    code: 'workspace-missing',
+    code: 'manage-guard',
   });
+  const keys = { keep: true, wait: false };
+  for (const isLost of [false, true])
+    await expect(runRemove(ann, 'n2', { dryRun: false, isLost, drain, keys })).rejects.toMatchObject({
+      code: 'cluster-no-kubeconfig',
+    });
   expect(asked).toEqual([]);
 });

@@ -2,13 +2,13 @@ import { NodeHealth, NodeState, type Node } from '../../joinservice/curatorproto
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { resetStatement, signEd25519 } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { ClusterError, lookAtWorkspace } from '../cluster/index.ts';
+import { currentAccess, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
-import { readOwnerKey } from '../workspace/index.ts';
 import { ask, nodeNamed } from './desk.ts';
 import type { DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
 import { awaitProofs, strike, takeOut } from './node-remove.ts';
+import { ownerAsking } from './ownership.ts';
 import { decideAboutKeys } from './removal-keys.ts';
 import { describeSharedKeys } from './shared-keys.ts';
 import { describeQuorum } from './role-plan.ts';
@@ -27,6 +27,7 @@ export interface ResetOptions {
  */
 export async function runReset(context: CommandContext, name: string, options: ResetOptions): Promise<void> {
   const sign = await ownersHand(context); // before the node is emptied for an order that nobody can give
+  await currentAccess(context); // nor for one that can't be drained from here
   const node = await nodeNamed(context, name);
   const plan = await planNow(context, node, []);
   const refusals = [
@@ -79,16 +80,13 @@ interface ResetOrder {
   readonly signature: Uint8Array;
 }
 
-/** What signs for the owner of this workspace, for one node of this cluster. */
+/** What signs for the owner who asks, for one node of this cluster. */
 async function ownersHand(context: CommandContext): Promise<(node: Node) => ResetOrder> {
-  const { layout, state } = await lookAtWorkspace(context);
-  const result = state.value.init?.result;
-  if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
-  const { clusterId } = result;
-  const { keyPem, pubKeyBase64 } = await readOwnerKey(context.ports.files, layout);
+  const { keyPem, clusterId } = await readMember(context);
+  const { ownerPubKey, isOwner } = await ownerAsking(context);
+  if (!isOwner) throw new AdminError('manage-guard', 'resetting a node: only an owner may order it');
   return ({ nodeId }) => ({
-    ownerPubKey: Buffer.from(pubKeyBase64, 'base64'),
+    ownerPubKey,
     signature: signEd25519(keyPem, resetStatement({ clusterId, nodeId })),
   });
 }

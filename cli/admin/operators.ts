@@ -1,10 +1,12 @@
+import { CodedError } from '../../internal/errors/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable, readMember } from '../cluster/index.ts';
+import { kubernetesPlace, printable, readMember } from '../cluster/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
 import { renderGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
+import { signOwnership } from './ownership.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
@@ -52,7 +54,8 @@ export async function runOperatorAdd(
   if (raw === undefined)
     throw new AdminError('manage-flag-invalid', `reading ${options.request}: there is no such file`);
   const certificateRequest = derOf(Buffer.from(raw).toString('utf8'), options.request);
-  const { clusterId } = await readMember(context);
+  const member = await readMember(context);
+  const { clusterId } = member;
   const mutation = newMutation();
   const { answer, curatorEndpoints } = await ask(context, async (curator, call, of) => {
     const made = await of(Admission).putOperator(
@@ -64,6 +67,7 @@ export async function runOperatorAdd(
   });
   const { certificatePem, clusterCaPem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
+  const kubernetes = options.role === 'owner' ? await kubernetesPlace(context, member) : undefined;
   const grant = renderGrant({
     version: 1,
     name,
@@ -72,6 +76,7 @@ export async function runOperatorAdd(
     clusterCaPem,
     certificatePem,
     curatorEndpoints,
+    ...(kubernetes === undefined ? {} : { kubernetes }),
   });
   if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
   const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
@@ -87,13 +92,28 @@ export async function runOperatorAdd(
   );
 }
 
-/** `cluster operator remove`. */
+/** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
 export async function runOperatorRemove(context: CommandContext, name: string): Promise<void> {
   const mutation = newMutation();
-  await ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation }, call));
-  context.host.result(
-    { name, removed: true },
-    () => `${name} is no operator any more: every curator refuses the key.`,
+  const remove = () => ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation }, call));
+  let hasSigned = false;
+  try {
+    await remove();
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'admin-owner-signed') throw error;
+    await signOwnership(context);
+    hasSigned = true;
+    await remove();
+  }
+  context.host.result({ name, removed: true, hasSigned }, () =>
+    [
+      `${name} is no operator any more: every curator refuses the key.`,
+      ...(hasSigned
+        ? [
+            `That this cluster is yours is signed with your key now. Machines that were provisioned with ${name}’s alone take it for a stranger’s and do not join: give them what \`cluster node cloud-init\` prints.`,
+          ]
+        : []),
+    ].join('\n'),
   );
 }
 

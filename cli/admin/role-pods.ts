@@ -61,7 +61,7 @@ async function look(
     });
   } catch (error) {
     signal.throwIfAborted();
-    const isUnknown = error instanceof ClusterError && error.code === 'cluster-not-initialized';
+    const isUnknown = error instanceof ClusterError && error.code === 'cluster-no-kubeconfig';
     if (isWorkChanged && error instanceof KubeError) return printable(`asking again: ${error.message}`);
     if (!isUnknown && !(error instanceof KubeError)) throw error;
     // Its roles are what they were, or nobody here can ask: most probably nothing has to be done.

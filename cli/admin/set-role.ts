@@ -5,7 +5,7 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { keepKnownCurators, printable, readMember } from '../cluster/index.ts';
 import { ask, newMutation, nodeNamed } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
@@ -75,6 +75,9 @@ export async function planNow(
     const [list, now] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
     return { nodes: list.nodes, info: now };
   });
+  // The one that is known may be the one that goes.
+  const { curatorsPath } = await readMember(context);
+  await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
   return planRoleChange({ node, wanted }, { nodes, consensus: consensusFrom(info) });
 }
 

@@ -26,8 +26,9 @@ import { describeError, type ExitName } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { CollateralStore } from '../attest/index.ts';
-import { ClusterError, lookAtWorkspace, printable } from '../cluster/index.ts';
+import { printable, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
+import { workingConfiguration } from './configuration-in-force.ts';
 import { ask, nodeNamed } from './desk.ts';
 import { AdminError } from './errors.ts';
 
@@ -58,14 +59,12 @@ export interface RegisterRow {
 }
 
 /**
- * `cluster verify NODE`: fresh evidence for a nonce made here, judged here by the configuration of this workspace and the
- * identity on record. The curator only carries it: it can't make it, and can't use old one.
+ * `cluster verify NODE`: fresh evidence for a nonce made here, judged here by the configuration of this workspace
+ * (an owner's without one: of the cluster) and the identity on record. The curator only carries it: it can't make it, and can't use old one.
  */
 export async function runVerifyNode(context: CommandContext, name: string): Promise<ExitName> {
-  const { config, state, layout } = await lookAtWorkspace(context);
-  const result = state.value.init?.result;
-  if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+  const { clusterId } = await readMember(context);
+  const config = await workingConfiguration(context);
   const node = await nodeNamed(context, name);
   const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
   const shown = await context.host.step('verify-evidence', `Asking ${node.name} for fresh evidence`, () =>
@@ -73,14 +72,14 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
       of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
     ),
   );
-  const binding = verifyBinding({ clusterId: result.clusterId, nodeId: node.nodeId, nonce });
+  const binding = verifyBinding({ clusterId, nodeId: node.nodeId, nonce });
   const nowMs = context.ports.clock.nowMs();
   const { files } = context.ports;
   const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
   const report = await judge({
     node,
     config,
-    clusterId: result.clusterId,
+    clusterId,
     collateral,
     variant: shown.variant,
     evidence: shown.evidence,

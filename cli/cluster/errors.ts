@@ -111,6 +111,14 @@ export const clusterErrors = defineErrors({
     meaning: 'The workspace has no cluster yet.',
     fix: 'Run `cluster init` first.',
   },
+  'cluster-no-kubeconfig': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The workspace has no kubeconfig, and what was asked for needs the Kubernetes API. Nothing was changed.',
+    fix: 'An owner makes one with `cluster kubeconfig --renew`; if that says that no grant says how, another owner answers the request once more with `cluster operator add`. Who is no owner gets a kubeconfig from an owner and puts it into the workspace.',
+  },
   'cluster-curator-unreachable': {
     fault: 'peer',
     exit: 'unreachable',

@@ -41,11 +41,11 @@ export async function restoreKubeconfig(
   return true;
 }
 
-/** The kubeconfig of the workspace as text. @throws ClusterError `cluster-not-initialized` */
+/** The kubeconfig of the workspace as text. @throws ClusterError `cluster-no-kubeconfig` */
 export async function readKubeconfig(files: FilePort, layout: WorkspaceLayout): Promise<string> {
   const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
   if (raw !== undefined) return Buffer.from(raw).toString('utf8');
-  throw new ClusterError('cluster-not-initialized', `reading ${layout.kubeconfig}: it does not exist`);
+  throw new ClusterError('cluster-no-kubeconfig', `reading ${layout.kubeconfig}: it does not exist`);
 }
 
 export async function readAccess(files: FilePort, layout: WorkspaceLayout): Promise<KubeAccess> {

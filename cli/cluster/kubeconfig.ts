@@ -1,8 +1,9 @@
 import { dirname, resolve } from 'node:path';
 import { mergeKubeconfig } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { layoutOf } from '../workspace/index.ts';
 import { readKubeconfig } from './keep-result.ts';
-import { lookAtWorkspace } from './open-workspace.ts';
+import { readMember } from './member.ts';
 import { currentAccess } from './renew-kubeconfig.ts';
 
 const MAX_KUBECONFIG_BYTES = 4 * 1024 * 1024;
@@ -12,7 +13,9 @@ export async function runKubeconfig(
   context: CommandContext,
   options: { readonly merge: boolean; readonly home: string },
 ): Promise<void> {
-  const { layout, config } = await lookAtWorkspace(context);
+  const layout = layoutOf(context.paths.workspace);
+  const { kubernetes, clusterId } = await readMember(context);
+  const name = kubernetes?.clusterName ?? clusterId;
   const { files } = context.ports;
   const access = await currentAccess(context);
   const text = await readKubeconfig(files, layout);
@@ -23,11 +26,11 @@ export async function runKubeconfig(
   const path = targetPath(context, options.home);
   const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
   const existing = raw === undefined ? undefined : { text: Buffer.from(raw).toString('utf8'), path };
-  const merged = mergeKubeconfig(existing, { name: config.name, access });
-  if (merged.context !== config.name) {
+  const merged = mergeKubeconfig(existing, { name, access });
+  if (merged.context !== name) {
     context.host.warn(
       'kubeconfig-renamed',
-      `${path} has another ${config.name}; the new context is ${merged.context}`,
+      `${path} has another ${name}; the new context is ${merged.context}`,
     );
   }
   await files.makeDirectory(dirname(path));

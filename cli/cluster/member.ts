@@ -1,7 +1,14 @@
 import { basename, dirname, join } from 'node:path';
 import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
-import { layoutOf, readConfig, readIdentity, readOwnerKey, StateFile } from '../workspace/index.ts';
+import {
+  layoutOf,
+  readConfig,
+  readIdentity,
+  readOwnerKey,
+  StateFile,
+  type KubernetesPlace,
+} from '../workspace/index.ts';
 import { ClusterError } from './errors.ts';
 import { newestCertificate, type OperatorCertificate } from './operator-certificate.ts';
 
@@ -10,6 +17,10 @@ export interface ClusterMember extends OperatorCertificate {
   readonly kind: 'owner' | 'operator';
   /** Of the cluster, as far as it is known here. */
   readonly name: string;
+  /** As far as it is known here: the cluster knows. */
+  readonly isOwner: boolean;
+  /** What an owner's kubeconfig is made of; undefined for others. */
+  readonly kubernetes: KubernetesPlace | undefined;
   /** Where curators were when the certificate was given. */
   readonly curatorEndpoints: readonly string[];
   /** Where those are kept that were seen since. */
@@ -46,6 +57,8 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Clus
     kind: 'operator',
     name: '',
     keyPem,
+    isOwner: grant.role === 'owner',
+    kubernetes: grant.kubernetes,
     certPem,
     certPath: `${own}.crt`,
     clusterId,
@@ -65,11 +78,14 @@ async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember>
   if (result === undefined)
     throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
   const { keyPem } = await readOwnerKey(ports.files, layout);
+  const server = `https://${result.apiEndpoints[0] ?? ''}`;
   const { ownerCertPem: certPem, clusterId, clusterCaPem, curatorEndpoints } = result;
   return {
     kind: 'owner',
     name,
     keyPem,
+    isOwner: true,
+    kubernetes: { clusterName: name, caPem: result.kubernetesCaPem, server },
     certPem,
     certPath: layout.ownerCert,
     clusterId,

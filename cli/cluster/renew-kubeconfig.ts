@@ -1,5 +1,6 @@
 import { createPrivateKey, createPublicKey, randomUUID, X509Certificate } from 'node:crypto';
 import { kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
 import {
   accessFromKubeconfig,
   KubeClient,
@@ -11,12 +12,11 @@ import { createRequest, generateKeyPem, spkiOf } from '../../internal/pki/index.
 import type { Secret } from '../../internal/secret/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { layoutOf, readOwnerKey } from '../workspace/index.ts';
+import { layoutOf, type KubernetesPlace } from '../workspace/index.ts';
 import { askCurator } from './curator-session.ts';
 import { ClusterError } from './errors.ts';
 import { readAccess } from './keep-result.ts';
-import { readMember } from './member.ts';
-import { lookAtWorkspace } from './open-workspace.ts';
+import { readMember, type ClusterMember } from './member.ts';
 import { ageOf } from './operator-certificate.ts';
 
 const MAX_KUBECONFIG_BYTES = 1024 * 1024;
@@ -28,41 +28,54 @@ const LOOK = '/api/v1/secrets?limit=1';
  * The old one stays until the new one is there, also where it has run out or is gone.
  */
 export async function renewKubeconfig(context: CommandContext): Promise<void> {
-  const { layout, config, state } = await lookAtWorkspace(context);
   const { files } = context.ports;
-  const result = state.value.init?.result;
-  if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
-  const { keyPem: ownerKeyPem } = await readOwnerKey(files, layout);
+  const { kubeconfig: path } = layoutOf(context.paths.workspace);
+  const member = await readMember(context);
+  const { kubernetes, clusterId } = member;
+  if (kubernetes === undefined)
+    throw new ClusterError('cluster-no-kubeconfig', `renewing ${path}: no owner’s grant says how`);
   const keyPem = generateKeyPem();
   const certificateRequest = await createRequest(keyPem, 'kubernetes-admin');
-  const { clusterId } = result;
   const asked = {
     certificateRequest,
-    operatorPublicKey: spkiOf(createPublicKey(createPrivateKey(ownerKeyPem.reveal()))),
-    signature: signEd25519(ownerKeyPem, kubeconfigStatement({ clusterId, certificateRequest })),
+    operatorPublicKey: spkiOf(createPublicKey(createPrivateKey(member.keyPem.reveal()))),
+    signature: signEd25519(member.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
     mutation: { idempotencyKey: randomUUID() },
   };
   const { certificatePem } = await askCurator(context, {}, (_, call, of) =>
     of(Admission).issueKubeconfig(asked, call),
   );
-  // Servers are known by the CA that came with the init: an answer can't bring another one.
-  const { kubernetesCaPem: caPem } = result;
+  // Servers are known by the CA that came with the init or the grant: an answer can't bring another one.
+  const { caPem } = kubernetes;
   const isOfInit = checkCertificate(certificatePem, { caPem, keyPem });
-  const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
-  const server =
-    raw === undefined
-      ? `https://${result.apiEndpoints[0] ?? ''}`
-      : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), layout.kubeconfig).server;
+  const server = await knownServer(files, path, kubernetes);
   const access: KubeAccess = { server, caPem, certPem: certificatePem, keyPem };
   // The authority of clients may have been replaced since the init: whether this is one, the API server says.
   if (!isOfInit) await proveAccess(context, access);
-  await files.writeAtomic(layout.kubeconfig, renderKubeconfig(config.name, access), { mode: 0o600 });
+  await files.writeAtomic(path, renderKubeconfig(kubernetes.clusterName, access), { mode: 0o600 });
   const { validTo } = new X509Certificate(certificatePem);
-  context.host.say('kubeconfig-renewed', `${layout.kubeconfig} is good until ${validTo}.`, {
-    path: layout.kubeconfig,
+  context.host.say('kubeconfig-renewed', `${path} is good until ${validTo}.`, {
+    path,
     notAfterMs: Date.parse(validTo),
   });
+}
+
+/** What an owner who is added needs for a kubeconfig; undefined where it is not known here. */
+export async function kubernetesPlace({ ports, paths }: CommandContext, member: ClusterMember) {
+  const { kubernetes } = member;
+  if (kubernetes === undefined) return undefined;
+  const { kubeconfig } = layoutOf(paths.workspace);
+  return { ...kubernetes, server: await knownServer(ports.files, kubeconfig, kubernetes) };
+}
+
+/** The one of the kubeconfig that there is, which somebody may have written into it. */
+async function knownServer(
+  files: Pick<FilePort, 'read'>,
+  path: string,
+  { server }: KubernetesPlace,
+): Promise<string> {
+  const raw = await files.read(path, MAX_KUBECONFIG_BYTES);
+  return raw === undefined ? server : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
 }
 
 /**
@@ -75,8 +88,7 @@ export async function currentAccess(context: CommandContext): Promise<KubeAccess
   const access = await readAccess(ports.files, layout);
   const age = ageOf(access.certPem, ports.clock.nowMs());
   // With an identity from elsewhere the kubeconfig here is that of somebody else.
-  if (age === 'good' || paths.identity !== undefined || (await readMember(context)).kind !== 'owner')
-    return access;
+  if (age === 'good' || paths.identity !== undefined || !(await readMember(context)).isOwner) return access;
   try {
     await renewKubeconfig(context);
   } catch (error) {

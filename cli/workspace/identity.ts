@@ -5,6 +5,14 @@ import { Secret } from '../../internal/secret/index.ts';
 import { WorkspaceError } from './errors.ts';
 import { readSecretFile } from './secret-file.ts';
 
+const kubernetesSchema = z.strictObject({
+  clusterName: z.string(),
+  /** Whom API servers are known by. */
+  caPem: z.string(),
+  /** "https://HOST:PORT". */
+  server: z.string(),
+});
+
 const grantSchema = z.strictObject({
   version: z.literal(1),
   /** As the cluster has them. */
@@ -16,6 +24,8 @@ const grantSchema = z.strictObject({
   certificatePem: z.string(),
   /** "host:port" of curators when it was granted. */
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
+  /** For owners: what their kubeconfig is made of, beside what a curator signs. */
+  kubernetes: kubernetesSchema.optional(),
 });
 
 const identitySchema = z.strictObject({
@@ -29,6 +39,9 @@ const identitySchema = z.strictObject({
 
 /** What an owner hands back: everything that an operator needs beside the own key. No secret is in it. */
 export type OperatorGrant = z.output<typeof grantSchema>;
+
+/** Where API servers are and how they are known. */
+export type KubernetesPlace = z.output<typeof kubernetesSchema>;
 
 /** An operator's own identity file. */
 export interface OperatorIdentity {

@@ -20,6 +20,7 @@ export {
   readIdentity,
   renderGrant,
   saveGrant,
+  type KubernetesPlace,
   type OperatorGrant,
   type OperatorIdentity,
 } from './identity.ts';

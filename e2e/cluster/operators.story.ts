@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createBench, type Bench } from '../machines/bench.ts';
+import { JoiningCluster, reprovision, withoutEndpoints } from './joining.ts';
 import { eventually } from './node-shell.ts';
 
 const NAME = 'operators';
@@ -52,7 +53,11 @@ class Person {
 
 await test('operators with keys of their own look, steer and own, each as far as their role goes', async (story) => {
   await using bench = await createBench();
-  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '2');
+  const cluster = new JoiningCluster(bench, NAME);
+  await cluster.machines({ controlPlanes: 2, workers: 1 });
+  await withoutEndpoints(cluster, 'n3');
+  await cluster.init();
+  await cluster.allReady(['n1', 'n2'], 240);
   const { paths } = await bench.cluster(NAME);
   const owner = (...args: readonly string[]) => bench.must('--workspace', paths.workspace, ...args);
   const people = ['ann', 'bob'].map((name) => new Person(bench, name)) as [Person, Person];
@@ -97,16 +102,52 @@ await test('operators with keys of their own look, steer and own, each as far as
     assert.match(stderr, /curator-denied/);
   });
 
-  await story.test('with a second owner the first one can go; the last one can not', async () => {
+  await story.test('an owner who was added has Kubernetes too, once his key asked for it', async () => {
     await bob.must('operator', 'key', 'bob');
     await owner('operator', 'add', 'bob', '--role', 'owner', '--request', bob.request, '--out', bob.grant);
     await bob.must('operator', 'accept', bob.grant);
+    for (const args of [
+      ['node', 'drain', 'n2'],
+      ['node', 'remove', 'n2', '--lost'],
+    ]) {
+      const { code, stderr } = await bob.cli(...args);
+      assert.equal(code, EXIT_PRECONDITION);
+      assert.match(stderr, /cluster-no-kubeconfig/);
+    }
+    await bob.must('kubeconfig', '--renew');
+    await bob.must('node', 'cordon', 'n2');
+    await bob.must('node', 'uncordon', 'n2');
+    assert.match(await bob.must('verify', 'n2'), /is verified/);
+    assert.match(await bob.must('status'), /yours +certificate for .*, kubeconfig for .*\n/);
+  });
+
+  await story.test('a machine that knows his key alone takes the cluster for a stranger’s', async () => {
+    const printed = await bob.must('node', 'cloud-init', '--format', 'provisioning');
+    const given = JSON.parse(printed) as { ownerKeys: readonly string[]; joinEndpoints: readonly string[] };
+    assert.equal(given.ownerKeys.length, 2);
+    const [own] = given.ownerKeys;
+    const { joinEndpoints } = given;
+    await reprovision(cluster, 'n3', (found) => ({ ...found, joinEndpoints, ownerKeys: [own] }));
+    await eventually(
+      'n3 refuses',
+      60,
+      () => cluster.log('n3'),
+      (log) => log.includes('joinclient-owner-unknown'),
+    );
+  });
+
+  await story.test('with a second owner the first one can go; the last one can not', async () => {
     const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
-    await bob.must('operator', 'remove', first);
+    assert.match(await bob.must('operator', 'remove', first), /signed with your key now/);
     assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
     const last = await bob.cli('operator', 'remove', 'bob');
     assert.equal(last.code, EXIT_PRECONDITION);
     assert.match(last.stderr, /admin-last-owner/);
+  });
+
+  await story.test('then his machines join, and take his order to be fresh', async () => {
+    await cluster.allReady(['n1', 'n2', 'n3'], 240);
+    assert.match(await bob.must('node', 'reset', 'n3'), /n3 is out of the cluster/);
   });
 
   await story.test('who was removed is refused by every curator at once', async () => {

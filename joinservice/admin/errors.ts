@@ -30,6 +30,14 @@ export const adminErrors = defineErrors({
     meaning: 'There is no operator of this name.',
     fix: 'See `cluster operator ls` for all of them.',
   },
+  'admin-owner-signed': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'This owner signed whose cluster this is, and machines that join are shown that signature: another owner has to sign first. Nothing was changed.',
+    fix: 'Have another owner run `cluster operator remove NAME`: it signs before it removes.',
+  },
   'admin-last-owner': {
     fault: 'operator',
     exit: 'precondition',

@@ -6,6 +6,7 @@ import { auditHandlers } from './audit-handlers.ts';
 import { joinAdminHandlers } from './join-handlers.ts';
 import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
 import { keysHandlers, type KeysAdminParts } from './keys-handlers.ts';
+import { ownershipHandlers } from './ownership-handlers.ts';
 import { operatorHandlers, type OperatorAdminParts } from './operator-handlers.ts';
 
 export type AdminParts = Omit<OperatorAdminParts, 'signer'> &
@@ -19,6 +20,7 @@ export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Cal
     ...joinAdminHandlers(parts),
     ...auditHandlers(parts),
     ...operatorHandlers(parts),
+    ...ownershipHandlers(parts),
     ...kubeconfigHandlers(parts),
     ...collateralHandlers(parts),
     ...keysHandlers(parts),

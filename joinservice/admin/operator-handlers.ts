@@ -17,16 +17,25 @@ import {
   records,
   type OperatorRecord,
 } from '../../internal/records/index.ts';
-import type { Handlers } from '../../internal/rpc/index.ts';
-import { readCluster, refuse, type Caller, type Mutations } from '../curator/index.ts';
+import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import {
+  readCluster,
+  refuse,
+  type Caller,
+  type Mutation,
+  type MutationPlan,
+  type Mutations,
+} from '../curator/index.ts';
 import {
   DeleteOperatorRequestSchema,
   PutOperatorRequestSchema,
   RenewOperatorRequestSchema,
   type Admission,
   type OperatorSchema,
+  type RenewOperatorRequest,
 } from '../curatorproto/gen/admission_pb.js';
 import { AdminError } from './errors.ts';
+import { keepSigner } from './ownership-handlers.ts';
 
 const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
@@ -59,51 +68,57 @@ export function operatorHandlers(
       if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
       if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
       const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
-      const mutation = {
-        caller: peer,
+      const what = {
         method: 'PutOperator',
         subject: name,
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
         request: toBinary(PutOperatorRequestSchema, request),
-        signal,
       };
+      const mutation = mutationOf(what, request.mutation, { peer, signal });
       const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
-      await mutations.run(mutation, async () => planPut(await listOperators(etcd, signal), record));
+      await mutations.run(mutation, async () => {
+        const all = await listOperators(etcd, signal);
+        const plan = planPut(all, record);
+        return role === 'owner' ? plan : withSigner(etcd, plan, { all, name, signal });
+      });
       return {
         operator: operatorToWire(record),
         certificatePem: await certify(signer, certificateRequest, signal),
         clusterCaPem: (await readCluster(etcd, signal)).caPem,
       };
     },
-    renewOperator: async (request, { peer, signal }) => {
-      const { certificateRequest } = request;
-      const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
-      if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
-        refuse('certificate_request', 'the key of the caller');
-      const mutation = {
-        caller: peer,
-        method: 'RenewOperator',
-        subject: peer.name,
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
-        request: toBinary(RenewOperatorRequestSchema, request),
-        signal,
-      };
-      await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
-      return { certificatePem: await certify(signer, certificateRequest, signal) };
-    },
+    renewOperator: (request, call) => renewOperator(parts, request, call),
     deleteOperator: async (request, { peer, signal }) => {
-      const mutation = {
-        caller: peer,
+      const { name } = request;
+      const what = {
         method: 'DeleteOperator',
-        subject: request.name,
-        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        subject: name,
         request: toBinary(DeleteOperatorRequestSchema, request),
-        signal,
       };
-      await mutations.run(mutation, async () => planDelete(await listOperators(etcd, signal), request.name));
+      const mutation = mutationOf(what, request.mutation, { peer, signal });
+      await mutations.run(mutation, async () => {
+        const all = await listOperators(etcd, signal);
+        return withSigner(etcd, planDelete(all, name), { all, name, signal });
+      });
       return {};
     },
   };
+}
+
+/** The membership is the key, which is on record: nothing changes but the audit. */
+async function renewOperator(
+  { mutations, signer }: OperatorAdminParts,
+  request: RenewOperatorRequest,
+  { peer, signal }: Call<Caller>,
+): Promise<{ readonly certificatePem: string }> {
+  const { certificateRequest } = request;
+  const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
+  if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
+    refuse('certificate_request', 'the key of the caller');
+  const method = 'RenewOperator';
+  const what = { method, subject: peer.name, request: toBinary(RenewOperatorRequestSchema, request) };
+  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
+  return { certificatePem: await certify(signer, certificateRequest, signal) };
 }
 
 interface Found {
@@ -147,6 +162,26 @@ function planDelete(all: readonly Found[], name: string) {
     then: gone.map(({ entry }) => remove(entry.key)),
     detail: { name, fingerprints: gone.map(({ record }) => record.fingerprint) },
   };
+}
+
+function mutationOf(
+  what: Pick<Mutation, 'method' | 'subject' | 'request'>,
+  by: { readonly idempotencyKey: string } | undefined,
+  { peer, signal }: { readonly peer: Caller; readonly signal: AbortSignal },
+): Mutation {
+  return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
+}
+
+/** With that the one who is an owner no more has not signed whose cluster this is. */
+async function withSigner(
+  etcd: KeySpace,
+  plan: MutationPlan,
+  who: { readonly all: readonly Found[]; readonly name: string; readonly signal: AbortSignal },
+): Promise<MutationPlan> {
+  const { all, name, signal } = who;
+  const own = all.filter(({ record }) => record.name === name);
+  const fingerprints = own.map(({ record }) => record.fingerprint);
+  return { ...plan, when: [...plan.when, ...(await keepSigner(etcd, { name, fingerprints }, signal))] };
 }
 
 /** That another owner stays, whatever happens at the same time elsewhere: nothing to keep where this was none. */

@@ -12,7 +12,7 @@ export { nameOfCaller, type Caller } from './admission.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './feed.ts';
-export { Mutations } from './mutations.ts';
+export { Mutations, type Mutation, type MutationPlan } from './mutations.ts';
 export { NodeStore } from './node-store.ts';
 export { readCluster, type CuratorFacts } from './read-handlers.ts';
 export { healthOf, refuse, rolesFromWire, rolesToWire, type NodeView } from './wire.ts';

@@ -41,6 +41,8 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Admission.ListOperators': people,
   'Admission.PutOperator': owners,
   'Admission.RenewOperator': people,
+  'Admission.GetOwnership': people,
+  'Admission.PutOwnership': owners,
   'Admission.IssueKubeconfig': owners,
   'Admission.GetCollateral': people,
   'Admission.PutCollateral': operators,

@@ -774,6 +774,85 @@ export declare type RenewOperatorResponse = Message<"cluster.curator.v1.RenewOpe
 export declare const RenewOperatorResponseSchema: GenMessage<RenewOperatorResponse>;
 
 /**
+ * @generated from message cluster.curator.v1.GetOwnershipRequest
+ */
+export declare type GetOwnershipRequest = Message<"cluster.curator.v1.GetOwnershipRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetOwnershipRequest.
+ * Use `create(GetOwnershipRequestSchema)` to create a new message.
+ */
+export declare const GetOwnershipRequestSchema: GenMessage<GetOwnershipRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.GetOwnershipResponse
+ */
+export declare type GetOwnershipResponse = Message<"cluster.curator.v1.GetOwnershipResponse"> & {
+  /**
+   * Raw Ed25519; empty before the init was acknowledged.
+   *
+   * @generated from field: bytes owner_public_key = 1;
+   */
+  ownerPublicKey: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.GetOwnershipResponse.
+ * Use `create(GetOwnershipResponseSchema)` to create a new message.
+ */
+export declare const GetOwnershipResponseSchema: GenMessage<GetOwnershipResponse>;
+
+/**
+ * @generated from message cluster.curator.v1.PutOwnershipRequest
+ */
+export declare type PutOwnershipRequest = Message<"cluster.curator.v1.PutOwnershipRequest"> & {
+  /**
+   * Raw Ed25519, the caller's own.
+   *
+   * @generated from field: bytes owner_public_key = 1;
+   */
+  ownerPublicKey: Uint8Array;
+
+  /**
+   * Of the cluster, when it was signed.
+   *
+   * @generated from field: uint64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * Of `ownershipStatement` (internal/crypto).
+   *
+   * @generated from field: bytes signature = 3;
+   */
+  signature: Uint8Array;
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 4;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutOwnershipRequest.
+ * Use `create(PutOwnershipRequestSchema)` to create a new message.
+ */
+export declare const PutOwnershipRequestSchema: GenMessage<PutOwnershipRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.PutOwnershipResponse
+ */
+export declare type PutOwnershipResponse = Message<"cluster.curator.v1.PutOwnershipResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutOwnershipResponse.
+ * Use `create(PutOwnershipResponseSchema)` to create a new message.
+ */
+export declare const PutOwnershipResponseSchema: GenMessage<PutOwnershipResponse>;
+
+/**
  * @generated from message cluster.curator.v1.DeleteOperatorRequest
  */
 export declare type DeleteOperatorRequest = Message<"cluster.curator.v1.DeleteOperatorRequest"> & {
@@ -1204,6 +1283,26 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof RenewOperatorRequestSchema;
     output: typeof RenewOperatorResponseSchema;
+  },
+  /**
+   * Which owner says that this cluster is theirs: what machines that join compare with the keys they were provisioned with.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.GetOwnership
+   */
+  getOwnership: {
+    methodKind: "unary";
+    input: typeof GetOwnershipRequestSchema;
+    output: typeof GetOwnershipResponseSchema;
+  },
+  /**
+   * The calling owner says so from now on.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.PutOwnership
+   */
+  putOwnership: {
+    methodKind: "unary";
+    input: typeof PutOwnershipRequestSchema;
+    output: typeof PutOwnershipResponseSchema;
   },
   /**
    * A client certificate of the Kubernetes API for the calling owner, whose key never comes here.

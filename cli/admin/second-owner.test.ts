@@ -1,0 +1,116 @@
+import { describe, expect, test } from '@jest/globals';
+import { CodedError } from '../../internal/errors/index.ts';
+import { accessFromKubeconfig } from '../../internal/kube/index.ts';
+import { createAuthorityPem, generateKeyPem, KeySigner, verifyRequest } from '../../internal/pki/index.ts';
+import { runKubeconfig, renewKubeconfig } from '../cluster/index.ts';
+import { contextOf, createDesk, type FakeAdmissionCalls } from './fake-desk.ts';
+import {
+  runCloudInit,
+  runOperatorAccept,
+  runOperatorAdd,
+  runOperatorKey,
+  runOperatorRemove,
+} from './index.ts';
+
+const CONFIGURATION = JSON.stringify({
+  version: 1,
+  name: 'prod',
+  attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+});
+
+async function createKubernetes() {
+  const keyPem = generateKeyPem();
+  const nowMs = () => Date.now();
+  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
+  const signer = new KeySigner({ caPem, keyPem, nowMs });
+  const issueKubeconfig = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => ({
+    certificatePem: await signer.issue({
+      ...{ commonName: 'bob', usages: ['client'], names: [], validDays: 365 },
+      pubKeyDer: await verifyRequest(certificateRequest),
+    }),
+  });
+  return { caPem, issueKubeconfig };
+}
+
+/** Bob was made an owner by the one who made the cluster, and has a folder of his own with nothing but that. */
+async function createDeskWithBob(admission: FakeAdmissionCalls = {}) {
+  const { caPem, issueKubeconfig } = await createKubernetes();
+  const desk = await createDesk(
+    { getConfiguration: async () => ({ document: new Uint8Array(Buffer.from(CONFIGURATION)) }) },
+    { issueKubeconfig, ...admission },
+  );
+  const { files, owner } = desk;
+  const state = JSON.parse(Buffer.from((await files.read('/owner/state.json', 1e6)) ?? '').toString()) as {
+    init: { result: object };
+  };
+  Object.assign(state.init.result, { kubernetesCaPem: caPem, apiEndpoints: ['192.0.2.1:6443'] });
+  await files.writeAtomic('/owner/state.json', JSON.stringify(state));
+  await files.makeDirectory('/bob');
+  const bob = contextOf(files, '/bob');
+  await runOperatorKey(bob, 'bob', { request: undefined });
+  await runOperatorAdd(owner, 'bob', { role: 'owner', request: '/bob/bob.csr', out: '/bob/bob.grant' });
+  await runOperatorAccept(bob, '/bob/bob.grant');
+  return { ...desk, bob: contextOf(files, '/bob'), owner: contextOf(files, '/owner'), caPem };
+}
+
+describe('an owner who was added', () => {
+  test('gets a kubeconfig in a folder of the own, with the CA that the grant names', async () => {
+    await using desk = await createDeskWithBob();
+    const { bob, caPem, files } = desk;
+    await expect(runKubeconfig(bob, { merge: false, home: '/bob' })).rejects.toMatchObject({
+      code: 'cluster-no-kubeconfig',
+    });
+    await renewKubeconfig(bob);
+    const again = contextOf(files, '/bob');
+    await runKubeconfig(again, { merge: false, home: '/bob' });
+    const text = Buffer.from((await files.read('/bob/kubeconfig', 1e6)) ?? '').toString();
+    expect(again.host.answered).toMatchObject({ kubeconfig: text });
+    expect(text).toContain('current-context: prod');
+    expect(accessFromKubeconfig(text, 'kubeconfig')).toMatchObject({
+      caPem,
+      server: 'https://192.0.2.1:6443',
+    });
+  });
+
+  test('provisions machines with the own key, and with that of the owner who signed', async () => {
+    const signer = new Uint8Array(32).fill(7);
+    await using desk = await createDeskWithBob({ getOwnership: async () => ({ ownerPublicKey: signer }) });
+    const options = {
+      endpoints: ['192.0.2.1'],
+      package: undefined,
+      tpm: true,
+      format: 'provisioning',
+    } as const;
+    await runCloudInit(desk.bob, options);
+    const { provisioning } = desk.bob.host.answered as { provisioning: { ownerKeys: readonly string[] } };
+    expect(provisioning.ownerKeys).toEqual([expect.any(String), Buffer.from(signer).toString('base64')]);
+    await runCloudInit(desk.owner, options);
+    const own = desk.owner.host.answered as { provisioning: { ownerKeys: readonly string[] } };
+    expect(own.provisioning.ownerKeys).toHaveLength(1);
+    expect(provisioning.ownerKeys).not.toContain(own.provisioning.ownerKeys[0]);
+  });
+
+  test('signs whose cluster this is before the one who did so is removed', async () => {
+    const calls: string[] = [];
+    const refusal = {
+      'admin-owner-signed': {
+        fault: 'operator',
+        exit: 'precondition',
+        retryable: false,
+        meaning: '',
+        fix: '',
+      },
+    } as const;
+    await using desk = await createDeskWithBob({
+      deleteOperator: () => {
+        calls.push('delete');
+        if (calls.includes('sign')) return Promise.resolve({});
+        return Promise.reject(new CodedError(refusal, 'admin-owner-signed', 'removing'));
+      },
+      putOwnership: async () => (calls.push('sign'), {}),
+    });
+    await runOperatorRemove(desk.bob, 'owner');
+    expect(calls).toEqual(['delete', 'sign', 'delete']);
+    expect(desk.bob.host.answered).toMatchObject({ removed: true, hasSigned: true });
+  });
+});
