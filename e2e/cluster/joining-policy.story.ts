@@ -160,4 +160,33 @@ await test('the configuration of a living cluster is changed: in force at once, 
       assert.equal((await show()).configuration.join.policy, 'auto');
     },
   );
+
+  await story.test('the audit is exported, and verified where nobody can ask the cluster', async () => {
+    const file = join(bench.folder, 'audit.export');
+    assert.match(await must('audit', 'export', file), /Wrote \d+ entries/);
+    const entries = await cluster.audit();
+    // A name space of its own has no network at all: what answers is the file and the checkpoints of the workspace.
+    const offline = async (path: string): Promise<CliResult> =>
+      ended(bench.startCliOffline('--workspace', workspace, 'audit', 'verify', path));
+    const whole = await offline(file);
+    assert.equal(whole.code, 0, whole.stderr);
+    assert.match(whole.stdout, /The audit is whole: \d+ entries up to \d+, [1-9]\d* checkpoint/);
+    const lines = (await readFile(file, 'utf8')).trimEnd().split('\n');
+    assert.ok(lines.length > 3 && lines.length <= entries.length, `${lines.length} of ${entries.length}`);
+    const altered = Buffer.from(lines[1] ?? '', 'base64')
+      .toString('utf8')
+      .replace(/"method":"./, '"method":"X');
+    const bad = [
+      ['left out', [lines[0], ...lines.slice(2)]],
+      ['altered', [lines[0], Buffer.from(altered).toString('base64'), ...lines.slice(2)]],
+      ['in another order', [lines[1], lines[0], ...lines.slice(2)]],
+    ] as const;
+    for (const [name, those] of bad) {
+      const path = join(bench.folder, 'bad.export');
+      await writeFile(path, `${those.join('\n')}\n`);
+      const said = await offline(path);
+      assert.notEqual(said.code, 0, name);
+      assert.match(said.stderr, /audit-chain-broken|manage-audit-broken/, name);
+    }
+  });
 });

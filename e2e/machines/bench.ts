@@ -96,6 +96,12 @@ export class Bench implements AsyncDisposable {
     return spawn(execPath, [CLI, ...args], { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
   }
 
+  /** The CLI where there is no network at all, not even loopback. */
+  startCliOffline(...args: readonly string[]): ChildProcess {
+    const argv = ['--net', '--', execPath, CLI, ...args];
+    return spawn('unshare', argv, { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
   /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
   startCliAtTerminal(...args: readonly string[]): ChildProcess {
     const command = [execPath, CLI, ...args].map((word) => `'${word}'`).join(' ');
