@@ -38,6 +38,7 @@ test.each([
     const reads = {
       clusterMembership: new EventValue<Membership | undefined>(),
       clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+      clusterRelays: new EventValue<readonly string[] | undefined>(),
     };
     const said: string[] = [];
     using curators = createCurators(

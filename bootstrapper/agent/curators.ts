@@ -1,6 +1,7 @@
 import { hostFrom, type Provisioning } from '../../internal/config/index.ts';
 import { CuratorClient } from '../curatorclient/index.ts';
 import { CURATOR_PORT } from '../curatorunit/index.ts';
+import { RELAY_PORTS } from '../relayunit/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { DirectedEndpoints } from './directed-endpoints.ts';
@@ -13,7 +14,7 @@ import type { MachineIdentity } from './machine-identity.ts';
 export function createCurators(
   { clock, log, random }: Pick<AgentPorts, 'clock' | 'log' | 'random'>,
   options: {
-    readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory'>;
+    readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterRelays'>;
     readonly identity: Pick<MachineIdentity, 'keyPem'>;
     readonly provisioning: Pick<Provisioning, 'joinEndpoints'>;
     readonly directed: Pick<DirectedEndpoints, 'list'>;
@@ -25,6 +26,7 @@ export function createCurators(
   return new CuratorClient({
     ...{ reads, clock, random, port },
     keyPem: identity.keyPem,
+    relayPort: RELAY_PORTS.curator,
     log: log.child('curators'),
     // The newest knowledge first, as it is now: somebody at a terminal may add to it.
     staticHosts: () =>

@@ -148,7 +148,7 @@ async function askAgain(
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
   const endpoints = asked.map(({ host }) => `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`);
   return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ clusterId: membership.clusterId, endpoints }, child),
+    joinClient.rejoin({ clusterId: membership.clusterId, endpoints, relays: [] }, child),
   );
 }
 

@@ -13,6 +13,8 @@ export class NodeState {
   readonly settings: CheckedFile<ClusterSettings>;
   /** Where the cluster's control planes are; unlike the others it can be learned again. */
   readonly directory: CheckedFile<ClusterDirectory>;
+  /** Where workers are that lead to them. */
+  readonly relays: CheckedFile<readonly string[]>;
 
   /** The admission that this machine is bound to; stays when it is a member. */
   readonly join: CheckedFile<JoinRecord>;
@@ -26,6 +28,7 @@ export class NodeState {
     this.membership = new CheckedFile(files, PLACES.membership);
     this.roles = new CheckedFile(files, PLACES.roles);
     this.directory = new CheckedFile(files, PLACES.directory);
+    this.relays = new CheckedFile(files, PLACES.relays);
     this.join = new CheckedFile(files, PLACES.join);
     this.directed = new CheckedFile(files, PLACES.directed);
     this.collateral = new CheckedFile(files, PLACES.collateral);

@@ -23,6 +23,7 @@ export const PLACES = {
   roles: `${STATE}/membership/roles.json`,
   settings: `${STATE}/membership/settings.json`,
   directory: `${STATE}/membership/directory.json`,
+  relays: `${STATE}/membership/relays.json`,
   collateral: `${STATE}/collateral/collateral.json`,
   recoveryOrder: `${STATE}/recovery/order.json`,
   recoveryFailure: `${STATE}/recovery/failure.txt`,

@@ -60,10 +60,12 @@ async function createMember(options: { readonly roles: readonly Role[]; readonly
   const values = {
     clusterMembership: new EventValue<Membership | undefined>(),
     clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+    clusterRelays: new EventValue<readonly string[] | undefined>(),
     localRoles: new EventValue<RoleSet | undefined>(),
   };
   values.clusterMembership.set(membership);
   values.clusterDirectory.set(undefined);
+  values.clusterRelays.set(undefined);
   values.localRoles.set(new Set(options.roles));
   const asked: unknown[] = [];
   const renewed: Membership[] = [];
@@ -119,12 +121,12 @@ describe('a member that comes back', () => {
     });
     time.nowMs += 30 * DAY_MS;
     const renewed = await withValidCertificates(ports, membership, never);
-    expect(asked).toEqual([{ clusterId, endpoints: ['198.18.0.11:9090'] }]);
+    expect(asked).toEqual([{ clusterId, endpoints: ['198.18.0.11:9090'], relays: [] }]);
     expect(renewed).toEqual({ ...membership, nodeCertPem: 'new' });
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('it asks whom the cluster told of last, and whom its ticket named: either may be gone (row 41)', async () => {
+  test('it asks whom the cluster told of last, whom its ticket named, and relays: all of the first may be gone (row 41)', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -132,11 +134,13 @@ describe('a member that comes back', () => {
     time.nowMs += 30 * DAY_MS;
     const told = { nodeId: 'node-7', host: '2001:db8::7', curator: true, apiServer: true };
     await state.directory.save([told]);
+    await state.relays.save(['198.18.0.12', '198.18.0.13']);
     await withValidCertificates(ports, membership, never);
-    expect(asked).toEqual([{ clusterId, endpoints: ['[2001:db8::7]:9090', '198.18.0.11:9090'] }]);
-    await ports.files.writeAtomic(PLACES.directory, 'torn');
+    const relays = ['198.18.0.13:9094']; // its own leads nowhere else
+    expect(asked).toEqual([{ clusterId, endpoints: ['[2001:db8::7]:9090', '198.18.0.11:9090'], relays }]);
+    for (const path of [PLACES.directory, PLACES.relays]) await ports.files.writeAtomic(path, 'torn');
     await withValidCertificates(ports, membership, never);
-    expect(asked[1]).toEqual({ clusterId, endpoints: ['198.18.0.11:9090'] });
+    expect(asked[1]).toEqual({ clusterId, endpoints: ['198.18.0.11:9090'], relays: [] });
   });
 
   test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {

@@ -8,6 +8,7 @@ import { JOIN_PORT } from '../curatorunit/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import { RELAY_PORTS } from '../relayunit/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
 import { hasExpired, renewByOwnAuthority } from './expired.ts';
 import type { MachineIdentity } from './machine-identity.ts';
@@ -27,7 +28,10 @@ const DUE: CertificateTimes = { madeMs: 0, notAfterMs: 0 };
 export interface TicketRenewalPorts {
   readonly files: FilePort;
   readonly state: NodeState;
-  readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'localRoles'>;
+  readonly values: Pick<
+    RoleValues,
+    'clusterMembership' | 'clusterDirectory' | 'clusterRelays' | 'localRoles'
+  >;
   readonly joinClient: Pick<JoinClient, 'rejoin'>;
   readonly ownAddress: () => string;
   /** This node made the cluster: the keys that control planes share it makes itself. */
@@ -120,13 +124,25 @@ async function askAgain(
   // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
   const told =
     valueOf(values.clusterDirectory.peek()) ?? (await state.directory.load().catch(() => undefined));
-  const endpoints = joinEndpointsOf([...(told ?? []), ...membership.directory]);
-  return joinClient.rejoin({ clusterId: membership.clusterId, endpoints }, signal);
+  const relays = valueOf(values.clusterRelays.peek()) ?? (await state.relays.load().catch(() => undefined));
+  const hosts = [...(told ?? []), ...membership.directory].map(({ host }) => host);
+  const { clusterId, nodeAddress } = membership;
+  return joinClient.rejoin(
+    {
+      clusterId,
+      endpoints: endpointsAt(hosts, JOIN_PORT),
+      // One's own leads to those who are asked already.
+      relays: endpointsAt(
+        (relays ?? []).filter((host) => host !== nodeAddress),
+        RELAY_PORTS.join,
+      ),
+    },
+    signal,
+  );
 }
 
-function joinEndpointsOf(directory: Membership['directory']): readonly string[] {
-  const hosts = new Set(directory.map(({ host }) => host));
-  return [...hosts].map((host) => (host.includes(':') ? `[${host}]:${JOIN_PORT}` : `${host}:${JOIN_PORT}`));
+function endpointsAt(hosts: readonly string[], port: number): readonly string[] {
+  return [...new Set(hosts)].map((host) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`));
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */

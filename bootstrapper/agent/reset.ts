@@ -4,6 +4,7 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import { ETCD_UNIT } from '../consensus/index.ts';
 import { JOINSERVICE_UNIT } from '../curatorunit/index.ts';
 import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from '../kubernetes/index.ts';
+import { RELAY_UNIT } from '../relayunit/index.ts';
 import { carryOutReset, ResetError, type ResetOrders } from '../reset/index.ts';
 import { SIGNER_UNIT } from '../signerunit/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
@@ -21,6 +22,7 @@ const FOLDERS = [
   '/run/flannel',
   '/etc/cni/net.d',
   '/etc/cluster-apilb',
+  '/etc/cluster-relay',
   '/etc/cluster/joinservice.json',
   '/var/log/pods',
   '/var/log/containers',
@@ -38,7 +40,7 @@ export async function carryOutWaitingReset(
     { files, commands, units, log: log.child('reset') },
     {
       places: PLACES,
-      unitsToStop: [KUBELET_UNIT, APILB_UNIT, JOINSERVICE_UNIT, SIGNER_UNIT, ETCD_UNIT],
+      unitsToStop: [KUBELET_UNIT, APILB_UNIT, RELAY_UNIT, JOINSERVICE_UNIT, SIGNER_UNIT, ETCD_UNIT],
       runtimeUnit: CONTAINERD_UNIT,
       foldersToRemove: FOLDERS,
       linksToRemove: LINKS,

@@ -26,6 +26,7 @@ import {
   controlPlaneWorker,
   kubernetesWorker,
   directoryWorker,
+  relayWorker,
   renewalWorker,
   type Renewal,
   roleFetchWorker,
@@ -92,7 +93,12 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       saveRoles: (roles) => state.roles.save(roles),
     }),
     agentsocket: agentSocketRunnable(AGENT_SOCKET, { ...machineService(options), files }),
-    directory: directoryWorker({ reads, writes: values, curators, saved: state.directory }),
+    directory: directoryWorker({
+      ...{ reads, curators },
+      writes: values,
+      saved: state.directory,
+      savedRelays: state.relays,
+    }),
     evidence: evidenceSocketRunnable(
       { path: EVIDENCE_SOCKET, user: JOINSERVICE_USER },
       { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
@@ -221,6 +227,7 @@ function workloads(
       ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
+    relay: relayWorker({ reads, ports: { files, units } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({

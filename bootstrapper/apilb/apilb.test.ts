@@ -1,18 +1,28 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import { SystemClock } from '../../internal/clock/index.ts';
-import { createMemoryLogger } from '../../internal/testing/index.ts';
+import { connect, createServer, type Socket } from 'node:net';
+import { SystemClock, type Clock } from '../../internal/clock/index.ts';
+import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
 import { Balancer } from './balancer.ts';
-import { parseApilbConfig, UpstreamPool, type Upstream } from './upstreams.ts';
+import { parsePassages, type Endpoint, type Limits } from './config.ts';
+import { UpstreamPool } from './upstreams.ts';
 
+const limits: Limits = {
+  connections: 3,
+  perSource: 2,
+  idleMs: 60_000,
+  halfOpenMs: 60_000,
+  lifeMs: 600_000,
+};
 const open: AsyncDisposable[] = [];
 afterEach(async () => {
   for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
 });
 
-describe('parseApilbConfig()', () => {
+describe('parsePassages()', () => {
   const endpoint = { host: '192.0.2.1', port: 6443 };
+  const limited = (given: unknown): string =>
+    JSON.stringify({ passages: [{ listen: endpoint, upstreams: [endpoint], limits: given }] });
   const refused = [
     { name: 'no JSON', text: '{' },
     { name: 'null', text: 'null' },
@@ -22,14 +32,31 @@ describe('parseApilbConfig()', () => {
       text: JSON.stringify({ listen: endpoint, upstreams: [{ host: 'a', port: 65536 }] }),
     },
     { name: 'no listen address', text: JSON.stringify({ upstreams: [endpoint] }) },
+    { name: 'no passage', text: JSON.stringify({ passages: [] }) },
+    { name: 'what is no passage', text: JSON.stringify({ passages: [null] }) },
+    {
+      name: 'too many passages',
+      text: JSON.stringify({ passages: Array(9).fill({ listen: endpoint, upstreams: [endpoint] }) }),
+    },
+    { name: 'a limit that is missing', text: limited({ ...limits, idleMs: undefined }) },
+    { name: 'a limit that is none', text: limited({ ...limits, connections: 0 }) },
+    { name: 'a limit that it does not know', text: limited({ ...limits, perPort: 1 }) },
+    { name: 'limits that are none', text: limited('none') },
   ];
   test.each(refused)('refuses $name', ({ text }) => {
-    expect(() => parseApilbConfig(text)).toThrow(SyntaxError);
+    expect(() => parsePassages(text)).toThrow(SyntaxError);
+  });
+
+  test('takes several, and one by itself as agents wrote it first', () => {
+    const passage = { listen: endpoint, upstreams: [endpoint] };
+    expect(parsePassages(JSON.stringify(passage))).toEqual([passage]);
+    const bounded = { ...passage, limits };
+    expect(parsePassages(JSON.stringify({ passages: [passage, bounded] }))).toEqual([passage, bounded]);
   });
 });
 
 describe('UpstreamPool', () => {
-  const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Upstream, Upstream, Upstream];
+  const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Endpoint, Endpoint, Endpoint];
 
   test('keeps the preferred order while all work', () => {
     expect(new UpstreamPool([a, b, c]).inOrder(0)).toEqual([a, b, c]);
@@ -53,11 +80,23 @@ describe('UpstreamPool', () => {
   });
 });
 
-async function echoServer(name: string): Promise<Upstream> {
+async function echoServer(name: string): Promise<Endpoint> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (data) => socket.write(`${name}:${data.toString()}`));
     socket.on('end', () => socket.end());
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  open.push({ [Symbol.asyncDispose]: async () => void server.close() });
+  return { host: '127.0.0.1', port: (server.address() as { port: number }).port };
+}
+
+/** Takes all and never ends. */
+async function stubbornServer(): Promise<Endpoint> {
+  const server = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.on('error', () => undefined);
+    socket.resume();
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -82,7 +121,7 @@ describe('Balancer', () => {
     const [first, second] = [await echoServer('first'), await echoServer('second')];
     const dead = { host: '127.0.0.1', port: 1 };
     const balancer = new Balancer({
-      upstreams: [dead, first],
+      passage: { upstreams: [dead, first] },
       clock: new SystemClock(),
       log: createMemoryLogger().log,
     });
@@ -94,4 +133,76 @@ describe('Balancer', () => {
     balancer.replace([dead]);
     expect(await ask(port)).toBe('closed');
   });
+
+  /** A balancer of one echo server, and a way to it from addresses of the loopback. */
+  async function bounded(
+    more: Partial<Limits>,
+    { clock = new SystemClock(), upstream }: { readonly clock?: Clock; readonly upstream?: Endpoint } = {},
+  ) {
+    const { log, records } = createMemoryLogger();
+    const upstreams = [upstream ?? (await echoServer('echo'))];
+    const balancer = new Balancer({ passage: { upstreams, limits: { ...limits, ...more } }, clock, log });
+    open.push(balancer);
+    const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
+    const dial = (localAddress: string): Guest =>
+      new Guest(connect({ port, host: '127.0.0.1', localAddress }));
+    return { dial, records };
+  }
+
+  test('lets in so many, so many of them from one address, and the next one when one has gone', async () => {
+    const { dial, records } = await bounded({});
+    const [first, second] = [dial('127.0.0.1'), dial('127.0.0.1')];
+    expect([await first.asked(), await second.asked()]).toEqual(['echo:hi', 'echo:hi']);
+    expect(await dial('127.0.0.1').asked()).toBe('closed');
+    expect(await dial('127.0.0.2').asked()).toBe('echo:hi');
+    expect(await dial('127.0.0.3').asked()).toBe('closed');
+    expect(records.map(({ message }) => message)).toEqual(['too many connections']); // once, however many come
+    first.socket.destroy();
+    await second.asked(); // the server has seen the end of the other by now
+    expect(await dial('127.0.0.1').asked()).toBe('echo:hi');
+  });
+
+  test('cuts who says nothing for too long', async () => {
+    const { dial } = await bounded({ idleMs: 20 });
+    const guest = dial('127.0.0.1');
+    expect(await guest.asked()).toBe('echo:hi');
+    await guest.closed;
+  });
+
+  test('cuts who has ended and stays', async () => {
+    const { dial } = await bounded({ halfOpenMs: 20 }, { upstream: await stubbornServer() });
+    const guest = dial('127.0.0.1');
+    guest.socket.end();
+    await guest.closed;
+  });
+
+  test('cuts who is old, however busy', async () => {
+    const clock = new FakeClock();
+    const { dial } = await bounded({ lifeMs: 1_000 }, { clock });
+    const guest = dial('127.0.0.1');
+    expect(await guest.asked()).toBe('echo:hi');
+    await clock.advance(999);
+    expect(await guest.asked()).toBe('echo:hi');
+    await clock.advance(1);
+    await guest.closed;
+  });
 });
+
+/** Somebody who connects, asks as often as the test likes, and stays. */
+class Guest {
+  readonly closed: Promise<unknown>;
+  readonly socket: Socket;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('error', () => undefined);
+    this.closed = once(socket, 'close');
+    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
+  }
+
+  async asked(): Promise<string> {
+    this.socket.write('hi');
+    const said = new Promise<string>((resolve) => this.socket.once('data', (data) => resolve(String(data))));
+    return Promise.race([said, this.closed.then(() => 'closed')]);
+  }
+}

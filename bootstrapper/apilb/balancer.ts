@@ -2,24 +2,32 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { UpstreamPool, type ApilbConfig, type Upstream } from './upstreams.ts';
+import type { Endpoint, Passage } from './config.ts';
+import { Guests } from './guests.ts';
+import { UpstreamPool } from './upstreams.ts';
 
 const CONNECT_MS = 3_000;
+/** Who can connect must not be able to fill the journal. */
+const COMPLAINT_MS = 10_000;
 
-/** Passes TCP connections on to an API server that answers. TLS goes through untouched. */
+/** Passes TCP connections on to a server that answers. TLS goes through untouched. */
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
+  readonly #guests: Guests | undefined;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #clock: Clock;
   readonly #log: Logger;
+  #complainedMs = -Infinity;
 
   constructor(options: {
-    readonly upstreams: ApilbConfig['upstreams'];
+    readonly passage: Pick<Passage, 'upstreams' | 'limits'>;
     readonly clock: Clock;
     readonly log: Logger;
   }) {
-    this.#pool = new UpstreamPool(options.upstreams);
+    const { upstreams, limits } = options.passage;
+    this.#pool = new UpstreamPool(upstreams);
+    this.#guests = limits === undefined ? undefined : new Guests(limits, options.clock);
     this.#clock = options.clock;
     this.#log = options.log;
     this.#server = createServer(
@@ -28,14 +36,14 @@ export class Balancer implements AsyncDisposable {
     );
   }
 
-  async listen(listen: ApilbConfig['listen']): Promise<number> {
+  async listen(listen: Endpoint): Promise<number> {
     this.#server.listen(listen.port, listen.host);
     await once(this.#server, 'listening');
     return (this.#server.address() as { port: number }).port;
   }
 
   /** New connections use the new list; those under way stay where they are. */
-  replace(upstreams: ApilbConfig['upstreams']): void {
+  replace(upstreams: Passage['upstreams']): void {
     this.#pool.replace(upstreams);
   }
 
@@ -48,18 +56,23 @@ export class Balancer implements AsyncDisposable {
 
   async #pass(client: Socket): Promise<void> {
     this.#track(client);
+    if (this.#guests?.admit(client) === false) {
+      client.destroy();
+      return this.#complain('warn', 'too many connections', { source: client.remoteAddress });
+    }
     for (const upstream of this.#pool.inOrder(this.#clock.monotonicMs())) {
       if (client.destroyed) return;
       const server = await this.#dial(upstream);
       if (server === undefined) continue;
       this.#track(server);
+      this.#guests?.watch(client, server);
       return join(client, server);
     }
-    this.#log.warn('no API server answers', {});
+    this.#complain('warn', 'no server answers', {});
     client.destroy();
   }
 
-  async #dial(upstream: Upstream): Promise<Socket | undefined> {
+  async #dial(upstream: Endpoint): Promise<Socket | undefined> {
     const socket = connect({ ...upstream, noDelay: true, allowHalfOpen: true, timeout: CONNECT_MS });
     socket.once('timeout', () => socket.destroy(new Error(`no answer within ${CONNECT_MS} ms`)));
     try {
@@ -69,9 +82,17 @@ export class Balancer implements AsyncDisposable {
       return socket;
     } catch (error) {
       this.#pool.failed(upstream, this.#clock.monotonicMs());
-      this.#log.info('an API server does not answer', { upstream, error });
+      this.#complain('info', 'a server does not answer', { upstream, error });
       return undefined;
     }
+  }
+
+  /** At once where nobody but this node connects; else now and then. */
+  #complain(level: 'info' | 'warn', what: string, fields: Readonly<Record<string, unknown>>): void {
+    const nowMs = this.#clock.monotonicMs();
+    if (this.#guests !== undefined && nowMs - this.#complainedMs < COMPLAINT_MS) return;
+    this.#complainedMs = nowMs;
+    this.#log[level](what, fields);
   }
 
   #track(socket: Socket): void {

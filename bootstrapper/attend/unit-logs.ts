@@ -10,6 +10,7 @@ export const SHOWN_UNITS: readonly string[] = [
   'cluster-containerd.service',
   'cluster-etcd.service',
   'cluster-joinservice.service',
+  'cluster-relay.service',
   'cluster-signer.service',
   'kubelet.service',
 ];

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
@@ -30,6 +30,7 @@ const open: AsyncDisposable[] = [];
 const values = {
   clusterMembership: new EventValue<Membership | undefined>(),
   clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+  clusterRelays: new EventValue<readonly string[] | undefined>(),
 };
 let port: number;
 
@@ -117,17 +118,33 @@ function createClient(
     directory: directory.map(({ nodeId, host }) => ({ nodeId, host })),
   });
   values.clusterDirectory.set(undefined);
+  values.clusterRelays.set(undefined);
   const client = new CuratorClient({
     reads: values,
     keyPem: own.tls.keyPem,
     clock,
     log,
     port,
+    relayPort: port + 1,
     staticHosts: () => staticHosts,
     random: () => 0,
   });
   open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
   return client;
+}
+
+/** A worker that passes connections on to the curator at a host. */
+async function relayTo(host: string): Promise<{ readonly host: string } & AsyncDisposable> {
+  const server = createServer((client) => {
+    const onward = connect(port, host);
+    for (const socket of [client, onward]) socket.on('error', () => undefined);
+    client.once('close', () => onward.destroy());
+    onward.once('close', () => client.destroy());
+    client.pipe(onward).pipe(client);
+  });
+  const at = '127.0.0.70';
+  await new Promise<void>((resolve) => server.listen(port + 1, at, resolve));
+  return { host: at, [Symbol.asyncDispose]: async () => void server.close() };
 }
 
 const ask = (client: CuratorClient): Promise<string> =>
@@ -255,6 +272,33 @@ describe('CuratorClient', () => {
   test('believes no worker at a written address, which its certificate alone would let it be', async () => {
     await startCurator('127.0.0.3', { isWorker: true });
     await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
+  });
+
+  test('asks a relay last of all, and leaves it for who it was told of through it (row 41)', async () => {
+    const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
+    await using relay = await relayTo('127.0.0.3');
+    const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
+    values.clusterRelays.set(['127.0.0.1', relay.host]); // its own relay knows no more than itself
+    const answers: string[] = [];
+    await client.use(
+      async ({ endpoint, of }, child) => {
+        for await (const _ of of(Distribution).watchDirectory({}, { signal: child })) {
+          answers.push(endpoint);
+          if (answers.length > 1) return;
+          values.clusterDirectory.set([c]);
+        }
+      },
+      { signal },
+    );
+    expect(answers).toEqual([`${relay.host}:${port + 1}`, `127.0.0.4:${port}`]);
+  });
+
+  test('believes no worker behind a relay, be it the relay itself', async () => {
+    await startCurator('127.0.0.3', { isWorker: true });
+    await using relay = await relayTo('127.0.0.3');
+    const client = createClient([]);
+    values.clusterRelays.set([relay.host]);
+    await expect(ask(client)).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
 
   test('asks whom its newest ticket names when the directory it comes back with is dead (row 41)', async () => {

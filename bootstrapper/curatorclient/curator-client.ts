@@ -66,11 +66,14 @@ export interface CuratorClientOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
     readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
+    readonly clusterRelays: Readable<readonly string[] | undefined>;
   };
   readonly keyPem: Secret<string>;
   readonly clock: Clock;
   readonly log: Logger;
   readonly port: number;
+  /** Of the curators behind a relay. */
+  readonly relayPort: number;
   /** Hosts that an operator wrote down, as they are now: asked when nobody in the directory answers. */
   readonly staticHosts: () => readonly string[];
   readonly random: () => number;
@@ -224,16 +227,26 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 
   /** Who serves as far as the cluster has told, and whom an operator named. */
   #targets(): readonly CuratorTarget[] {
-    return this.#lastResorts().filter(({ source }) => source !== 'ticket');
+    return this.#lastResorts().filter(({ source }) => source !== 'ticket' && source !== 'relay');
   }
 
-  /** The same, and whom nobody has told of since: the ticket's, which the directory of a machine that was off knows nothing of. */
+  /**
+   * The same, and for a machine that was off for long whom its newest ticket names, and relays. Those are left as soon as the
+   * directory changes.
+   */
   #lastResorts(): readonly CuratorTarget[] {
-    const { reads, staticHosts, port } = this.#options;
+    const { reads, staticHosts, port, relayPort } = this.#options;
     const membership = valueOf(reads.clusterMembership.peek());
     if (membership === undefined) return [];
     const directory = valueOf(reads.clusterDirectory.peek()) ?? directoryOf(membership);
-    return targetsOf({ directory, ticket: membership.directory, staticHosts: staticHosts(), port });
+    const relays = valueOf(reads.clusterRelays.peek()) ?? [];
+    return targetsOf({
+      ...{ directory, port, relayPort },
+      ticket: membership.directory,
+      staticHosts: staticHosts(),
+      // One's own knows what this node knows.
+      relays: relays.filter((host) => host !== membership.nodeAddress),
+    });
   }
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {

@@ -76,6 +76,7 @@ async function createCluster() {
   const reads = {
     clusterMembership: new EventValue<Membership | undefined>(),
     clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+    clusterRelays: new EventValue<readonly string[] | undefined>(),
   };
   reads.clusterMembership.set(membership);
   reads.clusterDirectory.set(directory);
@@ -85,6 +86,7 @@ async function createCluster() {
     clock,
     log,
     port,
+    relayPort: port + 1,
     staticHosts: () => [],
     random: () => 0,
   });

@@ -11,8 +11,9 @@ const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlan
 });
 
 describe('targetsOf()', () => {
+  const none = { ticket: [], staticHosts: [], relays: [] };
   const of = (directory: readonly ControlPlaneNode[], more: Partial<TargetOptions> = {}): readonly string[] =>
-    targetsOf({ directory, ticket: [], staticHosts: [], port: 9091, ...more }).map(
+    targetsOf({ directory, ...none, port: 9091, relayPort: 9093, ...more }).map(
       ({ nodeId, endpoint, source }) => `${source} ${nodeId ?? 'any'}=${endpoint}`,
     );
 
@@ -33,11 +34,13 @@ describe('targetsOf()', () => {
 
   test('adds whom a ticket names, each once, and written addresses: another node may have taken over one of them', () => {
     const ticket = [node('a'), node('b')];
-    expect(of([node('a')], { ticket, staticHosts: ['a.example.test', '192.0.2.1', '192.0.2.1'] })).toEqual([
+    const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
+    expect(of([node('a')], { ticket, staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',
       'ticket b=b.example.test:9091',
       'written any=a.example.test:9091',
       'written any=192.0.2.1:9091',
+      'relay any=192.0.2.1:9093',
     ]);
   });
 });
@@ -81,9 +84,9 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('who was not seen to serve comes after who was, the own one too, then the ticket, then written addresses', () => {
-    const [u, t] = [target('u', 'unseen'), target('t', 'ticket')];
-    expect(rankTargets([x, t, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, t, x]);
+  test('who was not seen to serve comes after who was, the own one too, then the ticket, written addresses, relays', () => {
+    const [u, t, r] = [target('u', 'unseen'), target('t', 'ticket'), target(undefined, 'relay')];
+    expect(rankTargets([r, x, t, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, t, x, r]);
   });
 
   test('nodes begin with different ones', () => {

@@ -7,7 +7,7 @@ const COOL_DOWN_MS = 5_000;
 export interface CuratorTarget {
   /** "host:port" */
   readonly endpoint: string;
-  /** Who must answer there; undefined for an address that an operator wrote down: any node of this cluster. */
+  /** Who must answer there; undefined for an address that an operator wrote down and for a relay: any control plane. */
   readonly nodeId: string | undefined;
   /** Where it is known from; the order is the one they are asked in. */
   readonly source: (typeof SOURCES)[number];
@@ -15,9 +15,10 @@ export interface CuratorTarget {
 
 /**
  * `directory`: seen to serve. `unseen`: a control plane whose curator was not. `ticket`: named by this node's newest ticket,
- * which may be newer than the directory of a machine that was off for long. `written`: told by an operator.
+ * which may be newer than the directory of a machine that was off for long. `written`: told by an operator. `relay`: a worker
+ * that passes connections on.
  */
-const SOURCES = ['directory', 'unseen', 'ticket', 'written'] as const;
+const SOURCES = ['directory', 'unseen', 'ticket', 'written', 'relay'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
@@ -25,14 +26,18 @@ export interface TargetOptions {
   readonly ticket: readonly Pick<ControlPlaneNode, 'nodeId' | 'host'>[];
   /** Hosts that an operator wrote down: where to ask when nobody in the directory answers. */
   readonly staticHosts: readonly string[];
+  /** Hosts of workers that pass connections on, at a port of their own. */
+  readonly relays: readonly string[];
   readonly port: number;
+  readonly relayPort: number;
 }
 
 /**
  * Everybody who may be asked, also where no curator has been seen: all that were may be lost, and then the one that is
  * left could tell nobody that it serves.
  */
-export function targetsOf({ directory, ticket, staticHosts, port }: TargetOptions): readonly CuratorTarget[] {
+export function targetsOf(options: TargetOptions): readonly CuratorTarget[] {
+  const { directory, ticket, staticHosts, relays, port, relayPort } = options;
   const all: readonly CuratorTarget[] = [
     ...directory.map(({ nodeId, host, curator }) => ({
       nodeId,
@@ -48,6 +53,11 @@ export function targetsOf({ directory, ticket, staticHosts, port }: TargetOption
       nodeId: undefined,
       endpoint: endpointOf(host, port),
       source: 'written' as const,
+    })),
+    ...relays.map((host) => ({
+      nodeId: undefined,
+      endpoint: endpointOf(host, relayPort),
+      source: 'relay' as const,
     })),
   ];
   const first = new Map<string, CuratorTarget>();

@@ -342,6 +342,19 @@ describe('JoinClient', () => {
     expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
   });
 
+  test('through a relay it believes a control plane only: any worker could answer with its own certificate (row 41)', async () => {
+    const { client, nodeId } = createMachine();
+    const through = { clusterId: cluster.clusterId, endpoints: [], relays: [cluster.endpoint] };
+    expect((await client.rejoin(through, life.signal)).nodeId).toBe(nodeId);
+    cluster.behaviour.isControlPlane = false;
+    const asked = cluster.said.length;
+    const asking = client.rejoin(through, life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-cluster-unproved');
+    expect(cluster.said.slice(asked)).not.toContain('rejoin ticket');
+    life.abort();
+    await expect(asking).rejects.toThrow();
+  });
+
   test('bound to one cluster it tells another one of the same owner nothing', async () => {
     const { client, nodeId } = createMachine();
     const asking = client.ticket({ clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] }, life.signal);
@@ -372,7 +385,7 @@ describe('JoinClient', () => {
     const { client, nodeId, endpoints } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
     });
-    const member = { clusterId: cluster.clusterId, endpoints };
+    const member = { clusterId: cluster.clusterId, endpoints, relays: [] };
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 

@@ -102,7 +102,7 @@ export class JoinClient {
     for (;;) {
       try {
         return await this.#ask(
-          { boundTo: undefined, known: [] },
+          { boundTo: undefined, known: [], relays: [] },
           (session, roundSignal) => this.#admitOver(session, roundSignal),
           signal,
         );
@@ -119,7 +119,7 @@ export class JoinClient {
   /** The ticket of an admission that this machine is bound to, also when it was minted and its answer was lost. */
   async ticket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
     return this.#ask(
-      { boundTo: record.clusterId, known: record.endpoints },
+      { boundTo: record.clusterId, known: record.endpoints, relays: [] },
       async (session, roundSignal) => {
         using _granted = await this.#admitOver(session, roundSignal);
         return await this.#commitOver(session, roundSignal);
@@ -130,11 +130,16 @@ export class JoinClient {
 
   /** New certificates for a member, with fresh evidence. */
   async rejoin(
-    member: { readonly clusterId: string; readonly endpoints: readonly string[] },
+    member: {
+      readonly clusterId: string;
+      readonly endpoints: readonly string[];
+      /** Workers that pass connections on to some join service: asked last. */
+      readonly relays: readonly string[];
+    },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
     return this.#ask(
-      { boundTo: member.clusterId, known: member.endpoints },
+      { boundTo: member.clusterId, known: member.endpoints, relays: member.relays },
       async (session, roundSignal) => {
         using open = session;
         return await this.#rejoinOver(open, roundSignal);
@@ -182,7 +187,7 @@ export class JoinClient {
   /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
   async #commitAfterLock(admitted: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
     admitted[Symbol.dispose]();
-    const trust = this.#trust(admitted.cluster.clusterId);
+    const trust = this.#trust(admitted.cluster.clusterId, false);
     using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
     return await this.#commitOver(session, signal);
   }
@@ -256,22 +261,22 @@ export class JoinClient {
     }
   }
 
-  async #endpoints({ known }: Target, signal: AbortSignal): Promise<readonly string[]> {
+  async #endpoints({ known, relays }: Target, signal: AbortSignal): Promise<readonly string[]> {
     const { clock, log, random } = this.#ports;
     const { endpoints, problems } = await discover(this.#options.sources, clock, signal);
     for (const problem of problems) log.warn('a source of endpoints is of no use now', problem);
     const first = Math.floor(random() * endpoints.length);
     // Each machine begins elsewhere, so that many of them do not all ask the same node.
-    return [...new Set([...known, ...endpoints.slice(first), ...endpoints.slice(0, first)])];
+    return [...new Set([...known, ...endpoints.slice(first), ...endpoints.slice(0, first), ...relays])];
   }
 
   #open(endpoints: readonly string[], target: Target, signal: AbortSignal): Promise<JoinSession> {
     const { clock, lookUp } = this.#ports;
     const facts = this.#facts;
-    const trust = this.#trust(target.boundTo);
     return openFirst(
       endpoints,
       async (endpoint, attempt) => {
+        const trust = this.#trust(target.boundTo, target.relays.includes(endpoint));
         const [session] = await Promise.all([
           JoinSession.open(endpoint, this.#ports, { trust, signal: attempt }),
           noteName(endpoint, { facts, lookUp, clock, signal: attempt }),
@@ -283,9 +288,9 @@ export class JoinClient {
     );
   }
 
-  #trust(boundTo: string | undefined): ClusterTrust {
+  #trust(boundTo: string | undefined, onlyControlPlanes: boolean): ClusterTrust {
     const { ownerKeys, pinned } = this.#options;
-    return { ownerKeys, pinned, boundTo };
+    return { ownerKeys, pinned, boundTo, onlyControlPlanes };
   }
 
   #waits(session: JoinSession, waiting: Waiting): void {
@@ -331,6 +336,7 @@ interface Target {
   /** The cluster this machine is bound to; undefined as long as it is nobody's. */
   readonly boundTo: string | undefined;
   readonly known: readonly string[];
+  readonly relays: readonly string[];
 }
 
 class Hurried extends Error {

@@ -1,4 +1,4 @@
-import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto';
+import { createPublicKey, verify as verifySignature, X509Certificate, type KeyObject } from 'node:crypto';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import {
   certificateSha256,
@@ -6,7 +6,7 @@ import {
   joinServerStatement,
   ownershipStatement,
 } from '../../internal/crypto/index.ts';
-import { CLOCK_TOLERANCE_MS, spkiOf, verifyNode } from '../../internal/pki/index.ts';
+import { CLOCK_TOLERANCE_MS, spkiOf, verifyControlPlane, verifyNode } from '../../internal/pki/index.ts';
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
 
@@ -35,6 +35,11 @@ export interface ClusterTrust {
   readonly boundTo: string | undefined;
   /** The one cluster of its owners that it was provisioned for, if it was for one. */
   readonly pinned: PinnedCluster | undefined;
+  /**
+   * Through a worker that passes connections on: it could answer itself, with its own certificate. Elsewhere a node that was
+   * a control plane before certificates said so is believed too.
+   */
+  readonly onlyControlPlanes: boolean;
 }
 
 /**
@@ -69,7 +74,7 @@ export function verifyCluster(
   // A member knows its cluster by what it is bound to; the pin is of the day it was provisioned.
   if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
-  const { nodeId, pubKeyDer } = verifyServer(identity, [nowMs, serverNowMs]);
+  const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
   if (!isSignedBy(pubKeyDer, joinServerStatement(session), identity.signature))
     throw unproved(clusterId, `${nodeId} did not sign this session`);
   const clockOffsetMs = nowMs - serverNowMs;
@@ -98,7 +103,7 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
   let isSigned: boolean;
   try {
     const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
-    isSigned = verify(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
+    isSigned = verifySignature(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
   } catch (error) {
     throw unproved(clusterId, 'its CA is none', error);
   }
@@ -120,6 +125,7 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
 /** The node that answers, at the first of the two times at which its certificate is good. */
 function verifyServer(
   { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
+  { onlyControlPlanes }: ClusterTrust,
   timesMs: readonly number[],
 ): { readonly nodeId: string; readonly pubKeyDer: Uint8Array } {
   let last: unknown;
@@ -127,7 +133,8 @@ function verifyServer(
     try {
       const certificate = new X509Certificate(nodeCertificatePem);
       const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
-      return { nodeId: verifyNode(certificate, trust).nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
+      const verify = onlyControlPlanes ? verifyControlPlane : verifyNode;
+      return { nodeId: verify(certificate, trust).nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
     } catch (error) {
       last = error;
     }

@@ -112,6 +112,8 @@ export const PORTS: Readonly<Record<number, string>> = {
   6445: 'node-local balancer',
   9090: 'joinservice',
   9091: 'curator',
+  9093: 'relay to curators',
+  9094: 'relay to join services',
   10250: 'kubelet',
   10256: 'kube-proxy',
   10257: 'controller manager',

@@ -63,12 +63,14 @@ function createDirectory(saved?: ClusterDirectory | Error) {
   const order: string[] = [];
   const saves: ClusterDirectory[] = [];
   const seen: (ClusterDirectory | undefined)[] = [];
+  const relaySaves: (readonly string[])[] = [];
   const worker = directoryWorker({
     reads: values,
     writes: {
       clusterDirectory: {
         set: (value) => (order.push('published'), seen.push(value), values.clusterDirectory.set(value)),
       },
+      clusterRelays: values.clusterRelays,
       clusterKeys: values.clusterKeys,
     },
     curators,
@@ -76,8 +78,12 @@ function createDirectory(saved?: ClusterDirectory | Error) {
       load: () => (saved instanceof Error ? Promise.reject(saved) : Promise.resolve(saved)),
       save: (directory) => (order.push('saved'), saves.push(directory), Promise.resolve()),
     },
+    savedRelays: {
+      load: () => Promise.resolve(undefined),
+      save: (relays) => Promise.resolve(void relaySaves.push(relays)),
+    },
   });
-  return { values, curators, worker, order, saves, seen };
+  return { values, curators, worker, order, saves, seen, relaySaves };
 }
 
 const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
@@ -134,6 +140,25 @@ describe('the directory worker', () => {
       await settle();
     }
     expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
+  });
+
+  test('keeps the workers that pass connections on, each change once, and none that can not be (row 41)', async () => {
+    const { values, curators, worker, saves, relaySaves } = createDirectory();
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    const tell = async (...relays: string[]): Promise<void> => {
+      const controlPlanes = [wire('node-1')];
+      curators.pushed.set(create(WatchDirectoryResponseSchema, { controlPlanes, relays }));
+      await settle();
+    };
+    await tell('198.51.100.8', '198.51.100.9');
+    await tell('198.51.100.8', '198.51.100.9');
+    await tell('a b');
+    await tell(...Array<string>(17).fill('198.51.100.8'));
+    await tell('198.51.100.9');
+    expect(relaySaves).toEqual([['198.51.100.8', '198.51.100.9'], ['198.51.100.9']]);
+    expect(values.clusterRelays.peek()).toEqual({ set: true, value: ['198.51.100.9'] });
+    expect(saves).toEqual([]); // the directory is the one of the membership
   });
 
   test('begins with the saved one, so that a node comes back through curators it did not join with (row 41)', async () => {

@@ -7,6 +7,7 @@ import { planRoleFetch } from './rolefetch-worker.ts';
 
 /** No cluster has more control planes, and a saved directory must stay small. */
 const MAX_NODES = 64;
+const MAX_RELAYS = 16;
 /** A DNS name or an address; it becomes part of an endpoint and of a file. */
 const HOST = /^[0-9A-Za-z.:-]{1,253}$/;
 const NODE_ID = /^[0-9A-Za-z-]{1,64}$/;
@@ -15,6 +16,7 @@ export interface DirectoryOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly writes: {
     readonly clusterDirectory: Settable<ClusterDirectory | undefined>;
+    readonly clusterRelays: Settable<readonly string[] | undefined>;
     readonly clusterKeys: Settable<string | undefined>;
   };
   readonly curators: Curators;
@@ -22,6 +24,11 @@ export interface DirectoryOptions {
   readonly saved: {
     load(): Promise<ClusterDirectory | undefined>;
     save(directory: ClusterDirectory): Promise<void>;
+  };
+  /** Workers that pass connections on, on disk beside it: for when all of those are gone. */
+  readonly savedRelays: {
+    load(): Promise<readonly string[] | undefined>;
+    save(relays: readonly string[]): Promise<void>;
   };
 }
 
@@ -32,8 +39,10 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
     plan: ({ membership }) => planRoleFetch(membership),
     start: async (scope, membership) => {
       const known = await restore(options, membership, scope);
+      const relays = await restoreRelays(options, scope);
+      options.writes.clusterRelays.set(relays);
       if (known !== undefined) options.writes.clusterDirectory.set(known);
-      scope.run('watch', (watch) => follow(options, known, watch));
+      scope.run('watch', (watch) => follow(options, { known, relays }, watch));
     },
   });
 }
@@ -54,18 +63,29 @@ async function restore(
   }
 }
 
+async function restoreRelays({ savedRelays }: DirectoryOptions, scope: Scope): Promise<readonly string[]> {
+  try {
+    return (await savedRelays.load()) ?? [];
+  } catch (error) {
+    scope.log.warn('the saved list of relays is unusable', { error });
+    return [];
+  }
+}
+
 async function follow(
-  { curators, saved, writes }: DirectoryOptions,
-  first: ClusterDirectory | undefined,
+  { curators, saved, savedRelays, writes }: DirectoryOptions,
+  first: { readonly known: ClusterDirectory | undefined; readonly relays: readonly string[] },
   scope: Scope,
 ): Promise<void> {
-  let known = JSON.stringify(first);
+  let known = JSON.stringify(first.known);
+  let knownRelays = first.relays.join();
   let knownKeys: string | undefined;
   let isHealthy = false;
   scope.waiting('the first answer of a curator');
   await curators.use(
     async (curator, signal) => {
-      for await (const { controlPlanes, keys } of curator.of(Distribution).watchDirectory({}, { signal })) {
+      for await (const told of curator.of(Distribution).watchDirectory({}, { signal })) {
+        const { controlPlanes, relays, keys } = told;
         if (!isHealthy) scope.healthy();
         isHealthy = true;
         scope.waiting(undefined);
@@ -77,6 +97,11 @@ async function follow(
             endpoint: curator.endpoint,
           });
           continue;
+        }
+        if (relays.join() !== knownRelays && areRelays(relays)) {
+          await savedRelays.save(relays);
+          knownRelays = relays.join();
+          writes.clusterRelays.set(relays);
         }
         if (JSON.stringify(directory) === known) continue;
         await saved.save(directory);
@@ -103,6 +128,10 @@ export function directoryFromWire(controlPlanes: readonly ControlPlane[]): Clust
       apiServer,
     })),
   );
+}
+
+function areRelays(relays: readonly string[]): boolean {
+  return relays.length <= MAX_RELAYS && relays.every((host) => HOST.test(host));
 }
 
 function nonEmpty<T>(list: readonly T[]): readonly [T, ...T[]] | undefined {

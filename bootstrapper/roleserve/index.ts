@@ -31,6 +31,7 @@ export {
   type LocalControlPlane,
   type RoleSet,
 } from './values.ts';
+export { relayWorker, type RelayOptions } from './relay-worker.ts';
 export { renewalWorker, type PutInForce, type Renewal, type RenewalOptions } from './renewal-worker.ts';
 export { planRoleFetch, roleFetchWorker, type RoleFetchOptions } from './rolefetch-worker.ts';
 export { planSigner, signerWorker, type SignerDriver, type SignerOptions } from './signer-worker.ts';

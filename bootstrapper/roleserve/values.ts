@@ -57,7 +57,8 @@ export interface ClusterSettings {
  * |---------------------|-----------------------------------------|---------------------------------------|
  * | bootstrapData       | enrolment; spent by controlplane        | controlplane                          |
  * | clusterMembership   | enrolment                               | all workers                           |
- * | clusterDirectory    | directory                               | curator client, balancer              |
+ * | clusterDirectory    | directory                               | curator client, balancer, relay       |
+ * | clusterRelays       | directory                               | curator client, renewal               |
  * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
  * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes, statuspush  |
  * | localComponents     | components                              | controlplane, kubernetes              |
@@ -70,6 +71,8 @@ export class RoleValues {
   readonly bootstrapData = new EventValue<BootstrapData | undefined>();
   readonly clusterMembership = new EventValue<Membership | undefined>();
   readonly clusterDirectory = new EventValue<ClusterDirectory | undefined>();
+  /** Hosts of workers that pass connections on to control planes; no port. */
+  readonly clusterRelays = new EventValue<readonly string[] | undefined>();
   readonly clusterSettings = new EventValue<ClusterSettings | undefined>();
   readonly localRoles = new EventValue<RoleSet | undefined>();
   readonly localComponents = new EventValue<LocalComponents | undefined>();
@@ -85,6 +88,7 @@ export class RoleValues {
     this.bootstrapData.set(undefined);
     this.clusterMembership.set(undefined);
     this.clusterDirectory.set(undefined);
+    this.clusterRelays.set(undefined);
     this.clusterSettings.set(undefined);
     this.localRoles.set(undefined);
     this.localComponents.set(undefined);

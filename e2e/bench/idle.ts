@@ -24,7 +24,7 @@ const RESIDENTS = {
     { name: 'joinservice', unit: 'cluster-joinservice', memoryLimitMb: 80 },
     { name: 'signer', unit: 'cluster-signer' },
   ],
-  worker: ON_EVERY_NODE,
+  worker: [...ON_EVERY_NODE, { name: 'relay', unit: 'cluster-relay' }],
 } as const satisfies Record<string, readonly Resident[]>;
 
 /** The resident programs of a node that has nothing to do: memory of their own and CPU time over a minute. */

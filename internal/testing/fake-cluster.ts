@@ -34,6 +34,8 @@ export interface FakeClusterBehaviour {
   /** Who signs for kubelets as clients, where that is another one than the Kubernetes CA, and who is to be believed of it. */
   kubernetesClients: { readonly signer?: Signer; readonly believedPem: string };
   nowMs: () => number;
+  /** Whether the node that answers has a certificate of a control plane. */
+  isControlPlane: boolean;
 }
 
 /** A cluster's join service with real keys, certificates and attested TLS, and no records: works, for tests only. */
@@ -61,6 +63,7 @@ export class FakeCluster implements AsyncDisposable {
       roles: ['KubernetesWorker'],
       kubernetesClients: { believedPem: '' },
       nowMs: () => clock.nowMs(),
+      isControlPlane: true,
     };
     this.#server = new RpcServer<AttestedPeer>({
       upgrade: atlsServerUpgrade({
@@ -160,7 +163,12 @@ export class FakeCluster implements AsyncDisposable {
         ownershipStatement({ clusterId, clusterCaPem, epoch: 1n }),
         this.owner.privateKey,
       ),
-      nodeCertificatePem: await this.#ca.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: ['127.0.0.1'] })),
+      nodeCertificatePem: await this.#ca.issue(
+        nodeLeaf({
+          ...{ clusterId, pubKeyDer, addresses: ['127.0.0.1'] },
+          isControlPlane: this.behaviour.isControlPlane,
+        }),
+      ),
       signature: signed(joinServerStatement(session), this.#node.privateKey),
       nowMs: BigInt(this.behaviour.nowMs()),
     };

@@ -58,7 +58,8 @@ test('the directory has control planes that said where they are, forgets removed
     for (;;) {
       const next = await watch.next();
       if (next.done === true) return;
-      told.push(next.value.controlPlanes?.map(({ name, address }) => `${name}@${address}`));
+      const { controlPlanes = [], relays = [] } = next.value;
+      told.push([...controlPlanes.map(({ name, address }) => `${name}@${address}`), ...relays]);
     }
   })().catch((error: unknown) => (failure = error));
   runs.push(reading);
@@ -83,14 +84,22 @@ test('the directory has control planes that said where they are, forgets removed
     await put1('worker', ['KubernetesWorker'], '198.51.100.9'),
   ];
   await settle();
-  expect(told).toEqual([['a@198.51.100.1']]);
+  expect(told.at(-1)).toEqual(['a@198.51.100.1', '198.51.100.9']);
   await say(worker, { address: '198.51.100.10' });
   await settle();
-  expect(told).toHaveLength(1);
+  expect(told.at(-1)).toEqual(['a@198.51.100.1', '198.51.100.10']);
+  const before = told.length;
+  await say(worker, { address: '198.51.100.10', agentVersion: '2' });
+  await settle();
+  expect(told).toHaveLength(before);
   const b = await put1('b', ['ConsensusMember'], '198.51.100.2');
   await settle();
-  expect((told.at(-1) as string[]).toSorted()).toEqual(['a@198.51.100.1', 'b@198.51.100.2']);
+  const workers = '198.51.100.10';
+  expect((told.at(-1) as string[]).toSorted()).toEqual([workers, 'a@198.51.100.1', 'b@198.51.100.2']);
   await etcd.commit({ when: [], then: [remove(records.node.key(a))] }, { signal });
+  await settle();
+  expect(told.at(-1)).toEqual(['b@198.51.100.2', workers]);
+  await etcd.commit({ when: [], then: [remove(records.node.key(worker))] }, { signal });
   await settle();
   expect(told.at(-1)).toEqual(['b@198.51.100.2']);
   const count = told.length;

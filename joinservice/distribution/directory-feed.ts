@@ -5,6 +5,7 @@ import { EventValue, type Readable } from '../../internal/event/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import type { NodeFeed, NodeView } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { RelayChoice } from './relay-choice.ts';
 
 const RETRY_MS = 500;
 
@@ -19,12 +20,17 @@ export interface ControlPlaneEntry {
 
 /** Who runs control planes now; or why nobody can say. */
 export type Directory =
-  | { readonly kind: 'known'; readonly entries: readonly ControlPlaneEntry[] }
+  | {
+      readonly kind: 'known';
+      readonly entries: readonly ControlPlaneEntry[];
+      /** Addresses of workers that pass connections on to them. */
+      readonly relays: readonly string[];
+    }
   | { readonly kind: 'interrupted'; readonly error: unknown };
 
 /**
  * The directory, worked out once for all who watch it: thousands of nodes follow it, and it changes only when a control
- * plane does. Heartbeats and labels of other nodes cost a look and wake nobody.
+ * plane or a relay does. Heartbeats and labels of other nodes cost a look and wake nobody.
  */
 export class DirectoryFeed {
   readonly #nodes: Pick<NodeFeed, 'subscribe'>;
@@ -55,31 +61,45 @@ export class DirectoryFeed {
 
   async #follow(signal: AbortSignal): Promise<never> {
     const entries = new Map<string, ControlPlaneEntry>();
+    const relays = new RelayChoice();
     let told: string | undefined;
     using subscription = await this.#nodes.subscribe({}, signal);
     for (;;) {
       const { relist, nodes, deletedNodeIds, revision } = await subscription.next(signal);
       if (relist) entries.clear();
-      for (const nodeId of deletedNodeIds) entries.delete(nodeId);
+      if (relist) relays.clear();
+      for (const nodeId of deletedNodeIds) {
+        entries.delete(nodeId);
+        relays.set(nodeId, undefined);
+      }
       for (const view of nodes) {
+        const { nodeId } = view.record;
         const entry = entryOf(view);
-        if (entry === undefined) entries.delete(view.record.nodeId);
-        else entries.set(entry.nodeId, entry);
+        const isServing = entry !== undefined && isControlPlane(view.record.roles);
+        if (isServing) entries.set(nodeId, entry);
+        else entries.delete(nodeId);
+        relays.set(
+          nodeId,
+          entry === undefined || isServing
+            ? undefined
+            : { address: entry.address, isBeating: view.isBeating },
+        );
       }
       // In the middle of a series some nodes are still missing.
       if (revision === undefined) continue;
       const sorted = [...entries.values()].toSorted((a, b) => (a.nodeId < b.nodeId ? -1 : 1));
-      const text = JSON.stringify(sorted);
+      const now = { entries: sorted, relays: relays.choose() };
+      const text = JSON.stringify(now);
       if (text === told) continue;
       told = text;
-      this.#value.set({ kind: 'known', entries: sorted });
+      this.#value.set({ kind: 'known', ...now });
     }
   }
 }
 
-/** Members with the role, as soon as they have said where they are. */
+/** Members, as soon as they have said where they are. */
 function entryOf({ record, status }: NodeView): ControlPlaneEntry | undefined {
-  if (record.state !== 'UP' || !isControlPlane(record.roles) || status === undefined) return undefined;
+  if (record.state !== 'UP' || status === undefined) return undefined;
   const said = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
   if (said.address === '') return undefined;
   const { nodeId, name, roles } = record;

@@ -6,16 +6,18 @@ import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import type { CollateralFeed } from './collateral-feed.ts';
-import type { ControlPlaneEntry, DirectoryFeed } from './directory-feed.ts';
+import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
 
 /** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
 const MAX_FETCHES = 64;
 
+type Known = Extract<Directory, { kind: 'known' }>;
 type Told = {
   readonly epoch: bigint;
   readonly controlPlanes: ControlPlaneEntry[];
+  readonly relays: string[];
   readonly keys: string;
 };
 
@@ -32,11 +34,12 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
   const { etcd, feed, keys, collateral, blobs } = parts;
   let fetches = 0;
   /** One message for all who watch: thousands are told the same, and it is encoded once. */
-  let told: { readonly entries: readonly ControlPlaneEntry[]; readonly message: Told } | undefined;
-  const toldOf = (entries: readonly ControlPlaneEntry[], epoch: bigint, stage: string): Told => {
-    if (told?.entries !== entries || told.message.epoch !== epoch || told.message.keys !== stage) {
-      const controlPlanes = entries.map((entry) => ({ ...entry }));
-      told = { entries, message: Object.freeze({ epoch, controlPlanes, keys: stage }) };
+  let told: { readonly known: Known; readonly message: Told } | undefined;
+  const toldOf = (known: Known, epoch: bigint, stage: string): Told => {
+    if (told?.known !== known || told.message.epoch !== epoch || told.message.keys !== stage) {
+      const controlPlanes = known.entries.map((entry) => ({ ...entry }));
+      const relays = [...known.relays];
+      told = { known, message: Object.freeze({ epoch, controlPlanes, relays, keys: stage }) };
     }
     return told.message;
   };
@@ -67,7 +70,7 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
         const { directory: now, stage } = await watcher.next(signal);
         // Callers must not wait at a curator whose etcd is gone: they go on at another one.
         if (now.kind === 'interrupted') throw now.error;
-        if (now.entries.length > 0) yield toldOf(now.entries, epoch, stage);
+        if (now.entries.length > 0) yield toldOf(now, epoch, stage);
       }
     },
   };

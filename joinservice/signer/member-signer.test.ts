@@ -2,7 +2,13 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { generateEd25519Key, signEd25519, ticketKeysStatement, unseal } from '../../internal/crypto/index.ts';
 import { encodeKeySet, makePairs, type KeySet } from '../../internal/keyset/index.ts';
-import { certificateTimesOf, createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  certificateTimesOf,
+  createRequest,
+  generateKeyPem,
+  pubKeyOf,
+  verifyControlPlane,
+} from '../../internal/pki/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -70,6 +76,16 @@ async function signFor(name: string, roles: readonly Role[]) {
   );
   return { nodeId: identity.nodeId, signed, issuers };
 }
+
+test.each([
+  { name: 'a control plane', roles: ['ConsensusMember', 'KubernetesController'] as const, is: true },
+  { name: 'a worker', roles: ['KubernetesWorker'] as const, is: false },
+])('the certificate of $name says whether it is a control plane, by its roles on record', async (given) => {
+  const { signed } = await signFor('x1', given.roles);
+  const verify = (): unknown => verifyControlPlane(new X509Certificate(signed.nodeCertPem), cluster.trust);
+  if (given.is) expect(verify()).toMatchObject({ kind: 'node' });
+  else expect(verify).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
+});
 
 test('one Kubernetes CA signs for a kubelet as client and as server, and nobody else is named, while no key was replaced', async () => {
   const { signed, issuers } = await signFor('w1', ['KubernetesWorker']);

@@ -85,6 +85,14 @@ export declare type WatchDirectoryResponse = Message<"cluster.curator.v1.WatchDi
    * @generated from field: string keys = 3;
    */
   keys: string;
+
+  /**
+   * Where workers are that pass connections on to control planes, no port: the way back for who was off while those it knew
+   * were replaced. A few that are there for long.
+   *
+   * @generated from field: repeated string relays = 4;
+   */
+  relays: string[];
 };
 
 /**

@@ -1,0 +1,81 @@
+import { expect, test } from '@jest/globals';
+import { FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { relayWorker } from './relay-worker.ts';
+import { RoleValues } from './values.ts';
+
+const UNIT = 'cluster-relay.service';
+const membership: Membership = {
+  ...{ clusterId: 'a'.repeat(32), clusterName: 'blue', nodeId: 'node-9', nodeName: 'n9' },
+  ...{ nodeAddress: '198.51.100.9', nodeCertPem: '', clusterCaPem: '', epoch: 1 },
+  directory: [{ nodeId: 'node-1', host: '198.51.100.1' }],
+};
+const WORKER: readonly Role[] = ['KubernetesWorker'];
+const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
+
+async function createRelay(roles: readonly Role[]) {
+  const values = new RoleValues();
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc');
+  const units = new FakeUnits();
+  const worker = relayWorker({ reads: values, ports: { files, units } });
+  values.clusterMembership.set(membership);
+  values.localRoles.set(new Set(roles));
+  const passages = async (): Promise<readonly Passage[]> => {
+    const text = Buffer.from((await files.read('/etc/cluster-relay/config.json', 8192)) ?? '{}').toString();
+    return (JSON.parse(text) as { readonly passages: readonly Passage[] }).passages;
+  };
+  return { values, units, worker, passages };
+}
+
+interface Passage {
+  readonly listen: unknown;
+  readonly upstreams: readonly { readonly host: string; readonly port: number }[];
+  readonly limits: unknown;
+}
+
+test('a worker passes on to curators and join services of the control planes of now, without a restart (row 41)', async () => {
+  const { values, units, worker, passages } = await createRelay(WORKER);
+  await using _tree = superviseForTest(worker);
+  await settle();
+  const limits = { connections: 128, perSource: 16, idleMs: 60_000, halfOpenMs: 10_000, lifeMs: 600_000 };
+  expect(await passages()).toEqual([
+    {
+      listen: { host: '0.0.0.0', port: 9093 },
+      upstreams: [{ host: '198.51.100.1', port: 9091 }],
+      limits,
+    },
+    {
+      listen: { host: '0.0.0.0', port: 9094 },
+      upstreams: [{ host: '198.51.100.1', port: 9090 }],
+      limits,
+    },
+  ]);
+  expect(units.active.has(UNIT)).toBe(true);
+  const [unseen, seen] = [false, true].map((curator, index) => ({
+    ...{ nodeId: `node-${index + 2}`, host: `198.51.100.${index + 2}` },
+    ...{ curator, apiServer: true },
+  }));
+  if (unseen === undefined || seen === undefined) throw new TypeError('two nodes');
+  values.clusterDirectory.set([unseen, seen]);
+  await settle();
+  expect((await passages()).map(({ upstreams }) => upstreams.map(({ host }) => host))).toEqual([
+    ['198.51.100.3', '198.51.100.2'],
+    ['198.51.100.3', '198.51.100.2'],
+  ]);
+  expect(units.moves.filter((move) => /^(stop|restart)/.test(move))).toEqual([]);
+});
+
+test('a control plane relays nothing, also one that was a worker', async () => {
+  const { values, units, worker } = await createRelay(WORKER);
+  await using tree = superviseForTest(worker);
+  await settle();
+  values.localRoles.set(new Set(CONTROL_PLANE));
+  await settle();
+  expect(units.active.has(UNIT)).toBe(false);
+  expect(tree.at('root').note).toBe('idle: this node is a control plane itself');
+  values.localRoles.set(new Set(WORKER));
+  await settle();
+  expect(units.active.has(UNIT)).toBe(true);
+});

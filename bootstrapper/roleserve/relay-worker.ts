@@ -1,0 +1,55 @@
+import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
+import { directoryOf, type ClusterDirectory, type ControlPlaneNode } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { RELAY_UNIT, serveRelay } from '../relayunit/index.ts';
+import type { RoleSet } from './values.ts';
+
+export interface RelayOptions {
+  readonly reads: {
+    readonly clusterMembership: Readable<Membership | undefined>;
+    readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
+    readonly localRoles: Readable<RoleSet | undefined>;
+  };
+  readonly ports: { readonly files: FilePort; readonly units: UnitPort };
+}
+
+/** Where a control plane runs, those who come are answered by itself. */
+export function planRelay({
+  membership,
+  roles,
+}: {
+  readonly membership: Membership | undefined;
+  readonly roles: RoleSet | undefined;
+}): Plan<Membership> {
+  if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
+  if (roles === undefined) return { kind: 'wait', why: 'the roles of this node' };
+  if (isControlPlane([...roles])) return { kind: 'stop', why: 'idle: this node is a control plane itself' };
+  return { kind: 'start', config: membership };
+}
+
+/** Every worker is a way to the control planes of now, for nodes that know only those of before. */
+export function relayWorker({ reads, ports }: RelayOptions): Runnable {
+  return launcher({
+    input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
+    plan: planRelay,
+    retire: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
+    start: async (scope, membership) => {
+      const serve = (known: readonly ControlPlaneNode[], signal: AbortSignal): Promise<void> => {
+        // Those that were seen to serve first.
+        const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator)).map(({ host }) => host);
+        return serveRelay(ports, hosts, signal);
+      };
+      const now = reads.clusterDirectory.peek();
+      await serve((now.set ? now.value : undefined) ?? directoryOf(membership), scope.signal);
+      scope.run('follow', async (child) => {
+        child.healthy();
+        for await (const told of follow(reads.clusterDirectory, child.signal))
+          if (told !== undefined) await serve(told, child.signal);
+      });
+    },
+  });
+}

@@ -1,0 +1,58 @@
+import { expect, test } from '@jest/globals';
+import { MAX_RELAYS, RelayChoice } from './relay-choice.ts';
+
+const name = (index: number): string => `node-${String(index).padStart(2, '0')}`;
+
+/** Workers 0, 1, …, all beating. */
+function choiceOf(count: number) {
+  const choice = new RelayChoice();
+  const say = (index: number, isBeating = true): void =>
+    choice.set(name(index), { address: `a${index}`, isBeating });
+  for (let index = 0; index < count; index++) say(index);
+  return { choice, say };
+}
+
+const first = Array.from({ length: MAX_RELAYS }, (_, index) => `a${index}`);
+
+test('a few workers are named, and who comes later changes nothing', () => {
+  const { choice, say } = choiceOf(0);
+  for (let index = 5; index < 5 + MAX_RELAYS; index++) say(index);
+  const chosen = choice.choose();
+  expect(chosen).toHaveLength(MAX_RELAYS);
+  say(0);
+  expect(choice.choose()).toEqual(chosen);
+});
+
+test('a silent one is replaced once, and not again when it is back', () => {
+  const { choice, say } = choiceOf(20);
+  expect(choice.choose()).toEqual(first);
+  say(3, false);
+  const after = first.filter((each) => each !== 'a3').concat('a8');
+  expect(choice.choose()).toEqual(after);
+  say(3, true);
+  expect(choice.choose()).toEqual(after);
+});
+
+test('who is silent stays named where nobody else is: all may be off, and come back before the one that asks', () => {
+  const { choice, say } = choiceOf(3);
+  for (let index = 0; index < 3; index++) say(index, false);
+  expect(choice.choose()).toEqual(['a0', 'a1', 'a2']);
+});
+
+test('who is removed or becomes a control plane is forgotten at once; an address that changes is told', () => {
+  const { choice } = choiceOf(3);
+  choice.choose();
+  choice.set(name(1), undefined);
+  choice.set(name(2), { address: 'elsewhere', isBeating: true });
+  expect(choice.choose()).toEqual(['a0', 'elsewhere']);
+});
+
+test('a list that is read anew ends with the same choice', () => {
+  const { choice, say } = choiceOf(20);
+  choice.choose();
+  say(3, false);
+  const chosen = choice.choose();
+  choice.clear();
+  for (let index = 0; index < 20; index++) say(index);
+  expect(choice.choose()).toEqual(chosen);
+});
