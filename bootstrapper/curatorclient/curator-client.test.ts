@@ -279,6 +279,7 @@ describe('CuratorClient', () => {
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);
     values.clusterRelays.set(['127.0.0.1', relay.host]); // its own relay knows no more than itself
+    await expect(ask(client)).rejects.toMatchObject({ code: 'rpc-unreachable' }); // one of the last resorts in a round
     const answers: string[] = [];
     await client.use(
       async ({ endpoint, of }, child) => {

@@ -18,7 +18,7 @@ import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Membership } from '../enrolment/index.ts';
 import { directoryOf, type ClusterDirectory } from './directory.ts';
 import { CuratorClientError } from './errors.ts';
-import { keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts';
+import { isLastResort, keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts';
 
 /** A curator that served for so long has earned another try when it fails. */
 const SETTLED_MS = 5_000;
@@ -40,8 +40,8 @@ export interface CuratorConnection {
 export interface Curators {
   /**
    * Works with one curator: the own one if it serves, else the least busy. When it fails or leaves the directory, the
-   * work is begun anew with the next one; each is tried once, then the last error is thrown. A curator's final refusal
-   * is thrown at once.
+   * work is begun anew with the next one; each is tried once, and one of those that are not in the directory, then the last
+   * error is thrown. A curator's final refusal is thrown at once.
    * @param work may be long, e.g. a watch; its signal also fires when the curator leaves the directory
    */
   use<T>(
@@ -113,12 +113,16 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     const { clock, log } = this.#options;
     const { signal, exceptOwn = false } = options;
     const tried = new Set<string>();
+    let isAtLast = false;
     let last: unknown = new CuratorClientError('curatorclient-no-curator', 'choosing a curator');
     for (;;) {
       signal.throwIfAborted();
-      const target = this.#ranked(exceptOwn).find((each) => !tried.has(keyOf(each)));
+      const target = this.#ranked(exceptOwn).find(
+        (each) => !tried.has(keyOf(each)) && !(isAtLast && isLastResort(each)),
+      );
       if (target === undefined) throw last;
       tried.add(keyOf(target));
+      isAtLast ||= isLastResort(target);
       const startedMs = clock.monotonicMs();
       try {
         return await this.#with(target, work, signal);
@@ -128,7 +132,10 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
         if (isDown(error)) this.#failedAtMs.set(keyOf(target), clock.monotonicMs());
         log.info('a curator did not serve to the end', { endpoint: target.endpoint, error });
         last = error;
-        if (clock.monotonicMs() - startedMs > SETTLED_MS) tried.clear();
+        if (clock.monotonicMs() - startedMs > SETTLED_MS) {
+          tried.clear();
+          isAtLast = false;
+        }
       }
     }
   }

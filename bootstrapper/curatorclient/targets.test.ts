@@ -1,6 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import type { ControlPlaneNode } from './directory.ts';
-import { keyOf, rankTargets, targetsOf, type CuratorTarget, type TargetOptions } from './targets.ts';
+import {
+  isLastResort,
+  keyOf,
+  rankTargets,
+  targetsOf,
+  type CuratorTarget,
+  type TargetOptions,
+} from './targets.ts';
 
 const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlaneNode => ({
   nodeId,
@@ -87,6 +94,21 @@ describe('rankTargets()', () => {
   test('who was not seen to serve comes after who was, the own one too, then the ticket, written addresses, relays', () => {
     const [u, t, r] = [target('u', 'unseen'), target('t', 'ticket'), target(undefined, 'relay')];
     expect(rankTargets([r, x, t, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, t, x, r]);
+  });
+
+  test('last resorts take turns', () => {
+    const relays = ['1', '2', '3'].map((host) => ({
+      ...{ endpoint: `${host}:1`, nodeId: undefined },
+      source: 'relay' as const,
+    }));
+    const failedAtMs = new Map<string, number>();
+    const asked = [1, 2, 3, 4].map((round) => {
+      const nowMs = round * 100_000;
+      const first = rankTargets([...relays, a], { ...calm, nowMs, failedAtMs }).find(isLastResort);
+      if (first !== undefined) failedAtMs.set(keyOf(first), nowMs);
+      return first?.endpoint;
+    });
+    expect(asked).toEqual(['1:1', '2:1', '3:1', '1:1']);
   });
 
   test('nodes begin with different ones', () => {

@@ -77,7 +77,15 @@ export interface Standing {
   readonly offset: number;
 }
 
-/** Whom to ask, in order: who works before who failed lately, by source, the own node before others, the least busy of those. */
+/** Of them one is asked in a round: eight that are off would keep this node for minutes from curators that are back. */
+export function isLastResort({ source }: CuratorTarget): boolean {
+  return source === 'written' || source === 'relay';
+}
+
+/**
+ * Whom to ask, in order: who works before who failed lately, by source, the own node before others, the least busy of those;
+ * of last resorts the one whose failure is the longest ago.
+ */
 export function rankTargets(targets: readonly CuratorTarget[], standing: Standing): readonly CuratorTarget[] {
   const { nowMs, ownNodeId, failedAtMs, users, offset } = standing;
   const ranked = targets.map((target, index) => {
@@ -85,6 +93,8 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;
     const rank = [
       cooling ? failed : -Infinity,
+      isLastResort(target) ? 1 : 0,
+      isLastResort(target) ? (failed ?? -Infinity) : 0,
       SOURCES.indexOf(target.source),
       target.nodeId !== undefined && target.nodeId === ownNodeId ? 0 : 1,
       users.get(keyOf(target)) ?? 0,
