@@ -1,3 +1,4 @@
+import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { AttendError } from './errors.ts';
@@ -17,6 +18,7 @@ export interface TaskPorts {
   readonly reset: (order: {
     readonly ownerPubKey: Uint8Array;
     readonly signature: Uint8Array;
+    readonly vouchers: readonly OwnerVoucher[];
   }) => Promise<void>;
   /** Shows papers in the name of a removed node at every door; a `ProbeReport` as bytes. */
   readonly probe: (

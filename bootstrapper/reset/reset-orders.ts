@@ -1,11 +1,17 @@
 import { EventValue, type Readable } from '../../internal/event/index.ts';
-import { isSignedBy, resetStatement } from '../../internal/crypto/index.ts';
+import {
+  isSignedBy,
+  resetStatement,
+  voucherStatement,
+  type OwnerVoucher,
+} from '../../internal/crypto/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { ResetError } from './errors.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
 const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const VERSION = 1;
+const MAX_VOUCHERS = 16;
 
 export interface ResetPlaces {
   /** The agent's state: all of it goes but what is named here. */
@@ -33,20 +39,46 @@ export class ResetOrders {
   }
 
   /** The order is on disk when it resolves. @throws ResetError `reset-not-ordered` */
-  async accept(
-    clusterId: string,
-    order: { readonly ownerPubKey: Uint8Array; readonly signature: Uint8Array },
-  ): Promise<void> {
+  async accept(clusterId: string, order: OwnersOrder): Promise<void> {
     const { files, places, ownerKeys, nodeId } = this.#options;
-    const isOwner = ownerKeys.some((key) => Buffer.compare(key, order.ownerPubKey) === 0);
-    const spki = Buffer.concat([ED25519_SPKI_PREFIX, order.ownerPubKey]);
-    if (!isOwner || !isSignedBy(spki, resetStatement({ clusterId, nodeId }), order.signature))
+    const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
+    if (
+      !isOwner ||
+      !isSignedBy(spkiOfRaw(order.ownerPubKey), resetStatement({ clusterId, nodeId }), order.signature)
+    )
       throw new ResetError('reset-not-ordered', `resetting ${nodeId} of cluster ${clusterId}`);
     await files.makeDirectory(places.resetOrder.slice(0, places.resetOrder.lastIndexOf('/')));
     const record = { version: VERSION, clusterId, nodeId };
     await files.createExclusive(places.resetOrder, `${JSON.stringify(record)}\n`);
     this.#ordered.set(true);
   }
+}
+
+/** A key that this machine was provisioned with, or one that such a key vouches for, through however many others. */
+function isOwnersKey(
+  { ownerPubKey, vouchers }: OwnersOrder,
+  by: { readonly clusterId: string; readonly ownerKeys: readonly Uint8Array[] },
+): boolean {
+  const isKnown = (key: Uint8Array) => by.ownerKeys.some((each) => Buffer.compare(each, key) === 0);
+  let key = ownerPubKey;
+  for (const voucher of vouchers.slice(-MAX_VOUCHERS).toReversed()) {
+    if (isKnown(key)) return true;
+    const statement = voucherStatement({ clusterId: by.clusterId, ownerPubKey: key });
+    if (!isSignedBy(spkiOfRaw(voucher.by), statement, voucher.signature)) return false;
+    key = voucher.by;
+  }
+  return isKnown(key);
+}
+
+function spkiOfRaw(raw: Uint8Array): Uint8Array {
+  return Buffer.concat([ED25519_SPKI_PREFIX, raw]);
+}
+
+interface OwnersOrder {
+  readonly ownerPubKey: Uint8Array;
+  readonly signature: Uint8Array;
+  /** Each for the key of the next one, the last one for `ownerPubKey`. */
+  readonly vouchers: readonly OwnerVoucher[];
 }
 
 export interface ResetOrdersOptions {

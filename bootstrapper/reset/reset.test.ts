@@ -3,6 +3,8 @@ import {
   ed25519PubKeyFrom,
   generateEd25519Key,
   resetStatement,
+  voucherStatement,
+  type OwnerVoucher,
   signEd25519,
 } from '../../internal/crypto/index.ts';
 import type { AppendPort, FilePort } from '../../internal/file/index.ts';
@@ -60,6 +62,12 @@ const raw = (key: typeof owner): Uint8Array => ed25519PubKeyFrom(key) ?? new Uin
 const orderFor = (nodeId: string, key = owner, clusterId = 'c') => ({
   ownerPubKey: raw(key),
   signature: signEd25519(key, resetStatement({ clusterId, nodeId })),
+  vouchers: [] as readonly OwnerVoucher[],
+});
+/** That the first key's owner made the second key's owner one. */
+const voucher = (by: typeof owner, other: typeof owner, clusterId = 'c'): OwnerVoucher => ({
+  by: raw(by),
+  signature: signEd25519(by, voucherStatement({ clusterId, ownerPubKey: raw(other) })),
 });
 
 /** A disk with a kernel that says what is mounted on it. */
@@ -122,7 +130,26 @@ describe('an order', () => {
     await orders.accept('c', orderFor('node-1')); // once more: the answer was lost
   });
 
-  const stranger = generateEd25519Key();
+  const [second, third, stranger] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
+  test.each([
+    {
+      name: 'the owner made one',
+      order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second)] },
+    },
+    {
+      name: 'one whom the owner made one made one',
+      order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(second, third)] },
+    },
+    {
+      name: 'is the owner, whoever else vouches',
+      order: { ...orderFor('node-1'), vouchers: [voucher(stranger, owner)] },
+    },
+  ])('of an owner who is not in the provisioning is taken where $name', async ({ order }) => {
+    const { orders } = await createMachine();
+    await orders.accept('c', order);
+    expect(orders.ordered.peek()).toEqual({ set: true, value: true });
+  });
+
   test.each([
     { name: 'a stranger', order: orderFor('node-1', stranger) },
     {
@@ -131,7 +158,26 @@ describe('an order', () => {
     },
     { name: 'the owner, for another machine', order: orderFor('node-2') },
     { name: 'the owner, for another cluster', order: orderFor('node-1', owner, 'd') },
-    { name: 'nobody', order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array() } },
+    {
+      name: 'one whom a stranger vouches for',
+      order: { ...orderFor('node-1', second), vouchers: [voucher(stranger, second)] },
+    },
+    {
+      name: 'one whom the owner made one of another cluster',
+      order: { ...orderFor('node-1', second), vouchers: [voucher(owner, second, 'd')] },
+    },
+    {
+      name: 'a stranger with the voucher of another one',
+      order: { ...orderFor('node-1', stranger), vouchers: [voucher(owner, second)] },
+    },
+    {
+      name: 'a stranger between whom and the owner one is missing',
+      order: { ...orderFor('node-1', third), vouchers: [voucher(owner, second), voucher(stranger, third)] },
+    },
+    {
+      name: 'nobody',
+      order: { ownerPubKey: new Uint8Array(), signature: new Uint8Array(), vouchers: [] },
+    },
   ])('of $name is refused, and nothing is touched', async ({ order }) => {
     const { orders, there, carryOut } = await createMachine();
     await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-ordered' });

@@ -1,6 +1,6 @@
 import { NodeHealth, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { resetStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import { resetStatement, signEd25519, type OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { currentAccess, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -78,15 +78,17 @@ export async function runReset(context: CommandContext, name: string, options: R
 interface ResetOrder {
   readonly ownerPubKey: Uint8Array;
   readonly signature: Uint8Array;
+  readonly vouchers: readonly OwnerVoucher[];
 }
 
 /** What signs for the owner who asks, for one node of this cluster. */
 async function ownersHand(context: CommandContext): Promise<(node: Node) => ResetOrder> {
-  const { keyPem, clusterId } = await readMember(context);
+  const { keyPem, clusterId, vouchers } = await readMember(context);
   const { ownerPubKey, isOwner } = await ownerAsking(context);
   if (!isOwner) throw new AdminError('manage-guard', 'resetting a node: only an owner may order it');
   return ({ nodeId }) => ({
     ownerPubKey,
+    vouchers,
     signature: signEd25519(keyPem, resetStatement({ clusterId, nodeId })),
   });
 }
@@ -94,7 +96,10 @@ async function ownersHand(context: CommandContext): Promise<(node: Node) => Rese
 async function order(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Ordering ${name} to be fresh`, () =>
     ask(context, (_, { signal }, of) =>
-      of(NodeStreams).resetNode({ node: nodeId, order: signed }, { signal, timeoutMs: ORDER_MS }),
+      of(NodeStreams).resetNode(
+        { node: nodeId, order: { ...signed, vouchers: [...signed.vouchers] } },
+        { signal, timeoutMs: ORDER_MS },
+      ),
     ),
   );
 }

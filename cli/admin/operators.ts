@@ -1,12 +1,13 @@
 import { CodedError } from '../../internal/errors/index.ts';
+import { verifyRequest } from '../../internal/pki/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { kubernetesPlace, printable, readMember } from '../cluster/index.ts';
+import { kubernetesPlace, printable, readMember, type ClusterMember } from '../cluster/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
-import { renderGrant } from '../workspace/index.ts';
+import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
-import { signOwnership } from './ownership.ts';
+import { signOwnership, vouchersFor } from './ownership.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
@@ -67,7 +68,7 @@ export async function runOperatorAdd(
   });
   const { certificatePem, clusterCaPem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
-  const kubernetes = options.role === 'owner' ? await kubernetesPlace(context, member) : undefined;
+  const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
   const grant = renderGrant({
     version: 1,
     name,
@@ -76,7 +77,7 @@ export async function runOperatorAdd(
     clusterCaPem,
     certificatePem,
     curatorEndpoints,
-    ...(kubernetes === undefined ? {} : { kubernetes }),
+    ...forOwner,
   });
   if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
   const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
@@ -90,6 +91,20 @@ export async function runOperatorAdd(
           `Nothing in the grant is secret. ${name} takes it with: cluster operator accept ${options.out}`,
         ].join('\n'),
   );
+}
+
+/** What an owner needs beside: a way into Kubernetes, and that machines believe the new key that it is an owner's. */
+async function ownersPart(
+  context: CommandContext,
+  member: ClusterMember,
+  certificateRequest: Uint8Array,
+): Promise<Pick<OperatorGrant, 'kubernetes' | 'vouchers'>> {
+  const kubernetes = await kubernetesPlace(context, member);
+  const vouchers = vouchersFor(member, await verifyRequest(certificateRequest)).map(({ by, signature }) => ({
+    by: Buffer.from(by).toString('base64'),
+    signature: Buffer.from(signature).toString('base64'),
+  }));
+  return { vouchers, ...(kubernetes === undefined ? {} : { kubernetes }) };
 }
 
 /** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */

@@ -1,10 +1,20 @@
-import { ed25519PubKeyFrom, ownershipStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import {
+  ed25519PubKeyFrom,
+  ownershipStatement,
+  signEd25519,
+  voucherStatement,
+  type OwnerVoucher,
+} from '../../internal/crypto/index.ts';
 import { fingerprintOfKey, pubKeyOf } from '../../internal/pki/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { readMember, type ClusterMember } from '../cluster/index.ts';
 import { ask, newMutation } from './desk.ts';
+
+const MAX_VOUCHERS = 16;
+/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+const RAW_BYTES = 32;
 
 export interface OwnerAsking {
   /** Raw Ed25519: what machines are provisioned with. */
@@ -32,6 +42,14 @@ export async function signOwnership(context: CommandContext): Promise<void> {
     const signed = { ownerPublicKey: rawKeyOf(member), epoch, signature, mutation };
     return of(Admission).putOwnership(signed, call);
   });
+}
+
+/** That a key is an owner's because the member who asks made it one, for machines that know older owners only. */
+export function vouchersFor(member: ClusterMember, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
+  const { clusterId, keyPem, vouchers } = member;
+  const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
+  const signature = signEd25519(keyPem, voucherStatement({ clusterId, ownerPubKey }));
+  return [...vouchers, { by: rawKeyOf(member), signature }].slice(-MAX_VOUCHERS);
 }
 
 /**

@@ -1,8 +1,15 @@
 import { describe, expect, test } from '@jest/globals';
 import { CodedError } from '../../internal/errors/index.ts';
 import { accessFromKubeconfig } from '../../internal/kube/index.ts';
-import { createAuthorityPem, generateKeyPem, KeySigner, verifyRequest } from '../../internal/pki/index.ts';
-import { runKubeconfig, renewKubeconfig } from '../cluster/index.ts';
+import { isSignedBy, voucherStatement } from '../../internal/crypto/index.ts';
+import {
+  createAuthorityPem,
+  generateKeyPem,
+  KeySigner,
+  pubKeyOf,
+  verifyRequest,
+} from '../../internal/pki/index.ts';
+import { readMember, renewKubeconfig, runKubeconfig } from '../cluster/index.ts';
 import { contextOf, createDesk, type FakeAdmissionCalls } from './fake-desk.ts';
 import {
   runCloudInit,
@@ -88,6 +95,39 @@ describe('an owner who was added', () => {
     const own = desk.owner.host.answered as { provisioning: { ownerKeys: readonly string[] } };
     expect(own.provisioning.ownerKeys).toHaveLength(1);
     expect(provisioning.ownerKeys).not.toContain(own.provisioning.ownerKeys[0]);
+  });
+
+  test('is vouched for by the one who added, and so is who is added by them', async () => {
+    await using desk = await createDeskWithBob();
+    const { files, bob, clusterId } = desk;
+    await files.makeDirectory('/carol');
+    const carol = contextOf(files, '/carol');
+    await runOperatorKey(carol, 'carol', { request: undefined });
+    const [request, out] = ['/carol/carol.csr', '/carol/carol.grant'];
+    await runOperatorAdd(bob, 'carol', { role: 'owner', request, out });
+    await runOperatorAccept(carol, out);
+    const members = [desk.owner, bob, carol].map((context) => readMember(context));
+    const [first, second, third] = await Promise.all(members);
+    const keys = [second, third].map((member) => member && pubKeyOf(member.keyPem).slice(-32));
+    expect(second?.vouchers).toHaveLength(1);
+    expect(third?.vouchers.slice(0, 1)).toEqual(second?.vouchers);
+    for (const [index, voucher] of (third?.vouchers ?? []).entries()) {
+      const by = [first, second][index];
+      const spki = by === undefined ? new Uint8Array() : pubKeyOf(by.keyPem);
+      expect(Buffer.from(spki.slice(-32)).equals(voucher.by)).toBe(true);
+      const statement = voucherStatement({ clusterId, ownerPubKey: keys[index] ?? new Uint8Array() });
+      expect(isSignedBy(spki, statement, voucher.signature)).toBe(true);
+    }
+  });
+
+  test('who is no owner is vouched for by nobody', async () => {
+    await using desk = await createDeskWithBob();
+    const { files, owner, bob } = desk;
+    await runOperatorAdd(owner, 'bob', { role: 'operator', request: '/bob/bob.csr', out: '/bob/bob.grant' });
+    await runOperatorAccept(bob, '/bob/bob.grant');
+    expect(await readMember(contextOf(files, '/bob'))).toMatchObject({
+      ...{ vouchers: [], kubernetes: undefined, isOwner: false },
+    });
   });
 
   test('signs whose cluster this is before the one who did so is removed', async () => {

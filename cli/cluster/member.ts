@@ -1,4 +1,5 @@
 import { basename, dirname, join } from 'node:path';
+import type { OwnerVoucher } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { PROGRAM_VERSION } from '../app/version.ts';
 import {
@@ -19,6 +20,8 @@ export interface ClusterMember extends OperatorCertificate {
   readonly name: string;
   /** As far as it is known here: the cluster knows. */
   readonly isOwner: boolean;
+  /** Of owners, from the one who made the cluster on: each for the key of the next one, the last one for this member's. */
+  readonly vouchers: readonly OwnerVoucher[];
   /** What an owner's kubeconfig is made of; undefined for others. */
   readonly kubernetes: KubernetesPlace | undefined;
   /** Where curators were when the certificate was given. */
@@ -58,6 +61,10 @@ async function operatorOf({ ports }: CommandContext, path: string): Promise<Clus
     name: '',
     keyPem,
     isOwner: grant.role === 'owner',
+    vouchers: (grant.vouchers ?? []).map(({ by, signature }) => ({
+      by: bytesFrom(by),
+      signature: bytesFrom(signature),
+    })),
     kubernetes: grant.kubernetes,
     certPem,
     certPath: `${own}.crt`,
@@ -85,6 +92,7 @@ async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember>
     name,
     keyPem,
     isOwner: true,
+    vouchers: [],
     kubernetes: { clusterName: name, caPem: result.kubernetesCaPem, server },
     certPem,
     certPath: layout.ownerCert,
@@ -94,4 +102,8 @@ async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember>
     curatorsPath: layout.curators,
     folder: layout.root,
   };
+}
+
+function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(base64, 'base64'));
 }

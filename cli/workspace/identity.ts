@@ -26,6 +26,11 @@ const grantSchema = z.strictObject({
   curatorEndpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(64),
   /** For owners: what their kubeconfig is made of, beside what a curator signs. */
   kubernetes: kubernetesSchema.optional(),
+  /** For owners: who made whom one, from the one who made the cluster on, base64. */
+  vouchers: z
+    .array(z.strictObject({ by: z.base64(), signature: z.base64() }))
+    .max(16)
+    .optional(),
 });
 
 const identitySchema = z.strictObject({

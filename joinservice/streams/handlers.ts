@@ -21,6 +21,8 @@ const RESET_MS = 15_000;
 /** A door that is shut takes five seconds for each knock, and a few are tried at a time. */
 const PROBE_MS = 120_000;
 const KEY_BYTES = 32;
+/** Owners between the one who made the cluster and the one who asks. */
+const MAX_VOUCHERS = 16;
 const SIGNATURE_BYTES = 64;
 const MAX_BACKLOG = 10_000;
 const MAX_UNITS = 16;
@@ -72,6 +74,7 @@ export function streamHandlers(parts: StreamParts): Handlers<typeof NodeStreams,
     resetNode: async ({ node, order }, { signal }) => {
       if (order?.ownerPubKey.length !== KEY_BYTES || order.signature.length !== SIGNATURE_BYTES)
         return refuse('order', 'it is no key with a signature');
+      if (order.vouchers.length > MAX_VOUCHERS) refuse('order', `more than ${MAX_VOUCHERS} vouchers`);
       const attendance = await attendanceOf(parts, node, signal);
       const limits = { maxBytes: 0, timeoutMs: RESET_MS, clock, signal };
       await collect(attendance, { case: 'reset', value: order }, limits);

@@ -164,7 +164,11 @@ describe('a question to a node', () => {
   test("the owner's order reaches the node, and is answered when the node has it on disk", async () => {
     const setup = setUp();
     const node = await attend(setup);
-    const order = { ownerPubKey: new Uint8Array(32).fill(1), signature: new Uint8Array(64).fill(2) };
+    const voucher = { by: new Uint8Array(32).fill(3), signature: new Uint8Array(64).fill(4) };
+    const order = {
+      ...{ ownerPubKey: new Uint8Array(32).fill(1), signature: new Uint8Array(64).fill(2) },
+      vouchers: [voucher],
+    };
     const answer = setup.handlers.resetNode({ node: 'n1', order } as never, setup.asOperator);
     expect(await node.next()).toMatchObject({
       case: 'task',
@@ -176,6 +180,7 @@ describe('a question to a node', () => {
       undefined,
       { ...order, signature: new Uint8Array(1) },
       { ...order, ownerPubKey: new Uint8Array(31) },
+      { ...order, vouchers: Array.from({ length: 17 }, () => voucher) },
     ])
       await expect(
         setup.handlers.resetNode({ node: 'n1', order: odd } as never, setup.asOperator),

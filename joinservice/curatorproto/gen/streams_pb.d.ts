@@ -375,7 +375,7 @@ export declare const MetricsTaskSchema: GenMessage<MetricsTask>;
 
 /**
  * The node verifies the signature by itself: over `resetStatement` (internal/crypto), by an owner key that it was
- * provisioned with.
+ * provisioned with, or one that such a key vouches for.
  *
  * @generated from message cluster.curator.v1.ResetTask
  */
@@ -391,6 +391,13 @@ export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
    * @generated from field: bytes signature = 2;
    */
   signature: Uint8Array;
+
+  /**
+   * Each for the key of the next one, the last one for `owner_pub_key`.
+   *
+   * @generated from field: repeated cluster.curator.v1.OwnerVoucher vouchers = 3;
+   */
+  vouchers: OwnerVoucher[];
 };
 
 /**
@@ -398,6 +405,31 @@ export declare type ResetTask = Message<"cluster.curator.v1.ResetTask"> & {
  * Use `create(ResetTaskSchema)` to create a new message.
  */
 export declare const ResetTaskSchema: GenMessage<ResetTask>;
+
+/**
+ * Of an owner who made another one, over `voucherStatement` (internal/crypto).
+ *
+ * @generated from message cluster.curator.v1.OwnerVoucher
+ */
+export declare type OwnerVoucher = Message<"cluster.curator.v1.OwnerVoucher"> & {
+  /**
+   * Raw Ed25519.
+   *
+   * @generated from field: bytes by = 1;
+   */
+  by: Uint8Array;
+
+  /**
+   * @generated from field: bytes signature = 2;
+   */
+  signature: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.curator.v1.OwnerVoucher.
+ * Use `create(OwnerVoucherSchema)` to create a new message.
+ */
+export declare const OwnerVoucherSchema: GenMessage<OwnerVoucher>;
 
 /**
  * Answered by a `ProbeReport`.

@@ -12,7 +12,7 @@ import { file_curator } from "./curator_pb.js";
  * Describes the file streams.proto.
  */
 export const file_streams = /*@__PURE__*/
-  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqgEKDUF0dGVuZFJlcXVlc3QSMgoJYXR0ZW5kaW5nGAEgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZGluZ0gAEiwKBGRhdGEYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuVGFza0RhdGFIABIsCgRkb25lGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEb25lSABCCQoHbWVzc2FnZSIiCglBdHRlbmRpbmcSFQoNYWdlbnRfdmVyc2lvbhgBIAEoCSI3CghUYXNrRGF0YRIMCgR0YXNrGAEgASgEEgwKBGRhdGEYAiABKAwSDwoHZHJvcHBlZBgDIAEoBCJGCghUYXNrRG9uZRIMCgR0YXNrGAEgASgEEiwKBWVycm9yGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkxhc3RFcnJvciLLAQoOQXR0ZW5kUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIqQCCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIg0KC01ldHJpY3NUYXNrIjUKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJLCglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCBISCgpnZW5lcmF0aW9uGAMgASgEIkYKC1Byb2JlUmVwb3J0EikKBnRyaWFscxgBIAMoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5UcmlhbBIMCgRhd2F5GAIgAygJItcBCgVUcmlhbBIMCgRub2RlGAEgASgJEgwKBGRvb3IYAiABKAkSDQoFcGFwZXIYAyABKAkSMgoHb3V0Y29tZRgEIAEoDjIhLmNsdXN0ZXIuY3VyYXRvci52MS5UcmlhbC5PdXRjb21lEgwKBHNhaWQYBSABKAkiYQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9SRUZVU0VEEAESEgoOT1VUQ09NRV9MRVRfSU4QAhIUChBPVVRDT01FX1VOUFJPVkVEEAMiTQoRU3RyZWFtTG9nc1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIqCgRsb2dzGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLkxvZ3NUYXNrIjQKElN0cmVhbUxvZ3NSZXNwb25zZRINCgVsaW5lcxgBIAEoDBIPCgdkcm9wcGVkGAIgASgEIjEKEkdldEV2aWRlbmNlUmVxdWVzdBIMCgRub2RlGAEgASgJEg0KBW5vbmNlGAIgASgMIkkKE0dldEV2aWRlbmNlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRIPCgd2YXJpYW50GAIgASgJEhAKCGV2aWRlbmNlGAMgASgMIk4KEFJlc2V0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVvcmRlchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldFRhc2siEwoRUmVzZXROb2RlUmVzcG9uc2UiUQoTUHJvYmVSZW1vdmVkUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXByb2JlGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlVGFzayJHChRQcm9iZVJlbW92ZWRSZXNwb25zZRIvCgZyZXBvcnQYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXBvcnQiIQoRR2V0TWV0cmljc1JlcXVlc3QSDAoEbm9kZRgBIAEoCSIiChJHZXRNZXRyaWNzUmVzcG9uc2USDAoEdGV4dBgBIAEoCTLfBAoLTm9kZVN0cmVhbXMSWQoGQXR0ZW5kEiEuY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZFJlcXVlc3QaIi5jbHVzdGVyLmN1cmF0b3IudjEuQXR0ZW5kUmVzcG9uc2UiBNi6GAIoATABEmMKClN0cmVhbUxvZ3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlIgTYuhgFMAESZAoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2UiBNi6GAUSXgoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2UiBNi6GAQSZwoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2UiBNi6GAMSYQoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2UiBNi6GAViBnByb3RvMw", [file_curator]);
+  fileDesc("Cg1zdHJlYW1zLnByb3RvEhJjbHVzdGVyLmN1cmF0b3IudjEiqgEKDUF0dGVuZFJlcXVlc3QSMgoJYXR0ZW5kaW5nGAEgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZGluZ0gAEiwKBGRhdGEYAiABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuVGFza0RhdGFIABIsCgRkb25lGAMgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLlRhc2tEb25lSABCCQoHbWVzc2FnZSIiCglBdHRlbmRpbmcSFQoNYWdlbnRfdmVyc2lvbhgBIAEoCSI3CghUYXNrRGF0YRIMCgR0YXNrGAEgASgEEgwKBGRhdGEYAiABKAwSDwoHZHJvcHBlZBgDIAEoBCJGCghUYXNrRG9uZRIMCgR0YXNrGAEgASgEEiwKBWVycm9yGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLkxhc3RFcnJvciLLAQoOQXR0ZW5kUmVzcG9uc2USKAoEdGFzaxgBIAEoCzIYLmNsdXN0ZXIuY3VyYXRvci52MS5UYXNrSAASLAoGY3JlZGl0GAIgASgLMhouY2x1c3Rlci5jdXJhdG9yLnYxLkNyZWRpdEgAEiwKBmNhbmNlbBgDIAEoCzIaLmNsdXN0ZXIuY3VyYXRvci52MS5DYW5jZWxIABIoCgRpZGxlGAQgASgLMhguY2x1c3Rlci5jdXJhdG9yLnYxLklkbGVIAEIJCgdtZXNzYWdlIqQCCgRUYXNrEgwKBHRhc2sYASABKAQSDgoGY3JlZGl0GAIgASgNEiwKBGxvZ3MYAyABKAsyHC5jbHVzdGVyLmN1cmF0b3IudjEuTG9nc1Rhc2tIABI0CghldmlkZW5jZRgEIAEoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5FdmlkZW5jZVRhc2tIABIyCgdtZXRyaWNzGAUgASgLMh8uY2x1c3Rlci5jdXJhdG9yLnYxLk1ldHJpY3NUYXNrSAASLgoFcmVzZXQYBiABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXRUYXNrSAASLgoFcHJvYmUYByABKAsyHS5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVUYXNrSABCBgoEd2hhdCIoCgZDcmVkaXQSDAoEdGFzaxgBIAEoBBIQCghtZXNzYWdlcxgCIAEoDSIWCgZDYW5jZWwSDAoEdGFzaxgBIAEoBCIGCgRJZGxlIoABCghMb2dzVGFzaxIOCgRwYXRoGAEgASgJSAASKgoFdW5pdHMYAiABKAsyGS5jbHVzdGVyLmN1cmF0b3IudjEuVW5pdHNIABIPCgdiYWNrbG9nGAMgASgNEg4KBmZvbGxvdxgEIAEoCBINCgVleGFjdBgFIAEoCEIICgZzb3VyY2UiFgoFVW5pdHMSDQoFbmFtZXMYASADKAkiHQoMRXZpZGVuY2VUYXNrEg0KBW5vbmNlGAEgASgMIg0KC01ldHJpY3NUYXNrImkKCVJlc2V0VGFzaxIVCg1vd25lcl9wdWJfa2V5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDBIyCgh2b3VjaGVycxgDIAMoCzIgLmNsdXN0ZXIuY3VyYXRvci52MS5Pd25lclZvdWNoZXIiLQoMT3duZXJWb3VjaGVyEgoKAmJ5GAEgASgMEhEKCXNpZ25hdHVyZRgCIAEoDCJLCglQcm9iZVRhc2sSFwoPcmVtb3ZlZF9ub2RlX2lkGAEgASgJEhEKCWhlbGRfa2V5cxgCIAEoCBISCgpnZW5lcmF0aW9uGAMgASgEIkYKC1Byb2JlUmVwb3J0EikKBnRyaWFscxgBIAMoCzIZLmNsdXN0ZXIuY3VyYXRvci52MS5UcmlhbBIMCgRhd2F5GAIgAygJItcBCgVUcmlhbBIMCgRub2RlGAEgASgJEgwKBGRvb3IYAiABKAkSDQoFcGFwZXIYAyABKAkSMgoHb3V0Y29tZRgEIAEoDjIhLmNsdXN0ZXIuY3VyYXRvci52MS5UcmlhbC5PdXRjb21lEgwKBHNhaWQYBSABKAkiYQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASEwoPT1VUQ09NRV9SRUZVU0VEEAESEgoOT1VUQ09NRV9MRVRfSU4QAhIUChBPVVRDT01FX1VOUFJPVkVEEAMiTQoRU3RyZWFtTG9nc1JlcXVlc3QSDAoEbm9kZRgBIAEoCRIqCgRsb2dzGAIgASgLMhwuY2x1c3Rlci5jdXJhdG9yLnYxLkxvZ3NUYXNrIjQKElN0cmVhbUxvZ3NSZXNwb25zZRINCgVsaW5lcxgBIAEoDBIPCgdkcm9wcGVkGAIgASgEIjEKEkdldEV2aWRlbmNlUmVxdWVzdBIMCgRub2RlGAEgASgJEg0KBW5vbmNlGAIgASgMIkkKE0dldEV2aWRlbmNlUmVzcG9uc2USDwoHbm9kZV9pZBgBIAEoCRIPCgd2YXJpYW50GAIgASgJEhAKCGV2aWRlbmNlGAMgASgMIk4KEFJlc2V0Tm9kZVJlcXVlc3QSDAoEbm9kZRgBIAEoCRIsCgVvcmRlchgCIAEoCzIdLmNsdXN0ZXIuY3VyYXRvci52MS5SZXNldFRhc2siEwoRUmVzZXROb2RlUmVzcG9uc2UiUQoTUHJvYmVSZW1vdmVkUmVxdWVzdBIMCgRub2RlGAEgASgJEiwKBXByb2JlGAIgASgLMh0uY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlVGFzayJHChRQcm9iZVJlbW92ZWRSZXNwb25zZRIvCgZyZXBvcnQYASABKAsyHy5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZXBvcnQiIQoRR2V0TWV0cmljc1JlcXVlc3QSDAoEbm9kZRgBIAEoCSIiChJHZXRNZXRyaWNzUmVzcG9uc2USDAoEdGV4dBgBIAEoCTLfBAoLTm9kZVN0cmVhbXMSWQoGQXR0ZW5kEiEuY2x1c3Rlci5jdXJhdG9yLnYxLkF0dGVuZFJlcXVlc3QaIi5jbHVzdGVyLmN1cmF0b3IudjEuQXR0ZW5kUmVzcG9uc2UiBNi6GAIoATABEmMKClN0cmVhbUxvZ3MSJS5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1JlcXVlc3QaJi5jbHVzdGVyLmN1cmF0b3IudjEuU3RyZWFtTG9nc1Jlc3BvbnNlIgTYuhgFMAESZAoLR2V0RXZpZGVuY2USJi5jbHVzdGVyLmN1cmF0b3IudjEuR2V0RXZpZGVuY2VSZXF1ZXN0GicuY2x1c3Rlci5jdXJhdG9yLnYxLkdldEV2aWRlbmNlUmVzcG9uc2UiBNi6GAUSXgoJUmVzZXROb2RlEiQuY2x1c3Rlci5jdXJhdG9yLnYxLlJlc2V0Tm9kZVJlcXVlc3QaJS5jbHVzdGVyLmN1cmF0b3IudjEuUmVzZXROb2RlUmVzcG9uc2UiBNi6GAQSZwoMUHJvYmVSZW1vdmVkEicuY2x1c3Rlci5jdXJhdG9yLnYxLlByb2JlUmVtb3ZlZFJlcXVlc3QaKC5jbHVzdGVyLmN1cmF0b3IudjEuUHJvYmVSZW1vdmVkUmVzcG9uc2UiBNi6GAMSYQoKR2V0TWV0cmljcxIlLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVxdWVzdBomLmNsdXN0ZXIuY3VyYXRvci52MS5HZXRNZXRyaWNzUmVzcG9uc2UiBNi6GAViBnByb3RvMw", [file_curator]);
 
 /**
  * Describes the message cluster.curator.v1.AttendRequest.
@@ -113,31 +113,38 @@ export const ResetTaskSchema = /*@__PURE__*/
   messageDesc(file_streams, 13);
 
 /**
+ * Describes the message cluster.curator.v1.OwnerVoucher.
+ * Use `create(OwnerVoucherSchema)` to create a new message.
+ */
+export const OwnerVoucherSchema = /*@__PURE__*/
+  messageDesc(file_streams, 14);
+
+/**
  * Describes the message cluster.curator.v1.ProbeTask.
  * Use `create(ProbeTaskSchema)` to create a new message.
  */
 export const ProbeTaskSchema = /*@__PURE__*/
-  messageDesc(file_streams, 14);
+  messageDesc(file_streams, 15);
 
 /**
  * Describes the message cluster.curator.v1.ProbeReport.
  * Use `create(ProbeReportSchema)` to create a new message.
  */
 export const ProbeReportSchema = /*@__PURE__*/
-  messageDesc(file_streams, 15);
+  messageDesc(file_streams, 16);
 
 /**
  * Describes the message cluster.curator.v1.Trial.
  * Use `create(TrialSchema)` to create a new message.
  */
 export const TrialSchema = /*@__PURE__*/
-  messageDesc(file_streams, 16);
+  messageDesc(file_streams, 17);
 
 /**
  * Describes the enum cluster.curator.v1.Trial.Outcome.
  */
 export const Trial_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_streams, 16, 0);
+  enumDesc(file_streams, 17, 0);
 
 /**
  * @generated from enum cluster.curator.v1.Trial.Outcome
@@ -150,70 +157,70 @@ export const Trial_Outcome = /*@__PURE__*/
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 17);
+  messageDesc(file_streams, 18);
 
 /**
  * Describes the message cluster.curator.v1.StreamLogsResponse.
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 18);
+  messageDesc(file_streams, 19);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceRequest.
  * Use `create(GetEvidenceRequestSchema)` to create a new message.
  */
 export const GetEvidenceRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 19);
+  messageDesc(file_streams, 20);
 
 /**
  * Describes the message cluster.curator.v1.GetEvidenceResponse.
  * Use `create(GetEvidenceResponseSchema)` to create a new message.
  */
 export const GetEvidenceResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 20);
+  messageDesc(file_streams, 21);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeRequest.
  * Use `create(ResetNodeRequestSchema)` to create a new message.
  */
 export const ResetNodeRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 21);
+  messageDesc(file_streams, 22);
 
 /**
  * Describes the message cluster.curator.v1.ResetNodeResponse.
  * Use `create(ResetNodeResponseSchema)` to create a new message.
  */
 export const ResetNodeResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 22);
+  messageDesc(file_streams, 23);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedRequest.
  * Use `create(ProbeRemovedRequestSchema)` to create a new message.
  */
 export const ProbeRemovedRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 23);
+  messageDesc(file_streams, 24);
 
 /**
  * Describes the message cluster.curator.v1.ProbeRemovedResponse.
  * Use `create(ProbeRemovedResponseSchema)` to create a new message.
  */
 export const ProbeRemovedResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 24);
+  messageDesc(file_streams, 25);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsRequest.
  * Use `create(GetMetricsRequestSchema)` to create a new message.
  */
 export const GetMetricsRequestSchema = /*@__PURE__*/
-  messageDesc(file_streams, 25);
+  messageDesc(file_streams, 26);
 
 /**
  * Describes the message cluster.curator.v1.GetMetricsResponse.
  * Use `create(GetMetricsResponseSchema)` to create a new message.
  */
 export const GetMetricsResponseSchema = /*@__PURE__*/
-  messageDesc(file_streams, 26);
+  messageDesc(file_streams, 27);
 
 /**
  * @generated from service cluster.curator.v1.NodeStreams
