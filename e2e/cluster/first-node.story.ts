@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBench } from '../machines/bench.ts';
-import { certificateNames, eventually, NodeShell, tryPort } from './node-shell.ts';
+import { certificateNames, eventually, kubeletConfiguration, NodeShell, tryPort } from './node-shell.ts';
 
 await test('the first node: what it keeps, what it hides, and how it comes back', async (story) => {
   await using bench = await createBench();
@@ -47,6 +47,16 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     const bindings = await node.kubectl('get', 'clusterrolebindings', '-o', 'name');
     assert.doesNotMatch(bindings, /bootstrap|autoapprove/);
     assert.equal(await node.exitCode('test', '-e', '/etc/kubernetes/super-admin.conf'), 1);
+  });
+
+  await story.test('kubelets ask nobody for certificates, and the API server checks theirs', async () => {
+    const kubelet = await kubeletConfiguration(node);
+    assert.equal(kubelet.rotateCertificates, false);
+    assert.notEqual(kubelet.serverTLSBootstrap, true);
+    const argv = await node.run('sh', '-c', 'tr "\\0" "\\n" < /proc/$(pgrep -x kube-apiserver)/cmdline');
+    const [, ca] = /^--kubelet-certificate-authority=(.+)$/m.exec(argv) ?? [];
+    assert.ok(ca !== undefined, argv);
+    assert.match(await node.run('cat', ca), /BEGIN CERTIFICATE/);
   });
 
   await story.test('secrets are encrypted in etcd', async () => {

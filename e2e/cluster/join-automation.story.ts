@@ -1,12 +1,14 @@
 import assert from 'node:assert/strict';
-import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createBench, type Bench } from '../machines/bench.ts';
 import { installCli, JoiningCluster, withoutEndpoints } from './joining.ts';
+import { eventually } from './node-shell.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../docs/examples');
+const DIST = join(import.meta.dirname, '../../dist');
 const PROVISIONING = '/etc/cluster/provisioning.json';
 /** Only what the example needs: no data source of a cloud, no network of its own, nothing of the machine changed. */
 const CLOUD_CONFIG = {
@@ -53,6 +55,19 @@ async function installDebian(
   await node.exec(['sh', '-ec', install], { input: await readFile(tar), signal, timeoutMs: 300_000 });
 }
 
+interface UserData {
+  readonly write_files: readonly { readonly path: string; readonly content: string }[];
+  readonly runcmd: readonly unknown[];
+}
+
+/** The agent's package on a machine, as an operator's image would have it; its path there. */
+async function placeAgent(bench: Bench, cluster: JoiningCluster, machine: string): Promise<string> {
+  const name = (await readdir(DIST)).find((file) => /^cluster-agent_.*\.deb$/.test(file)) ?? '';
+  const { paths } = await (await bench.cluster(cluster.name)).node(machine);
+  await copyFile(join(DIST, name), join(paths.data, 'cluster/agent.deb'));
+  return '/var/lib/cluster/agent.deb';
+}
+
 /** A file on a machine. */
 async function place(cluster: JoiningCluster, machine: string, path: string, text: string): Promise<void> {
   const base64 = Buffer.from(text).toString('base64');
@@ -75,25 +90,44 @@ await test('the examples for automation, run as they are written', async (story)
   const made = cluster.up();
   made.catch(() => undefined); // told below, by who waits for it
 
-  // The examples are of a machine with a TPM of its own and an owner of theirs; these here have others.
-  const provisioningOf = async (machine: string, more: object): Promise<string> => {
-    const own = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as object;
-    return JSON.stringify({ ...own, ...more });
+  /** What is not the cluster's but the machine's: these have no TPM of their own at /dev, and a store beside it. */
+  const ownOf = async (machine: string): Promise<object> => {
+    const own = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as Record<string, unknown>;
+    const { ownerKeys: _keys, joinEndpoints: _endpoints, cluster: _cluster, ...rest } = own;
+    return rest;
   };
 
   await story.test(
-    'cloud-init: user-data writes the provisioning and waits until the node runs',
+    'cloud-init: what `cluster node cloud-init` prints makes the machine a node; the example waits for it',
     async () => {
-      const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as {
-        write_files: { path: string; content: string }[];
+      const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as UserData;
+      const flags = ['--endpoint', first, '--package', await placeAgent(bench, cluster, 'n2')];
+      const workspace = await cluster.workspace();
+      const printed = await eventually(
+        'there is a cluster to print it of',
+        180,
+        () => bench.cli('--workspace', workspace, 'node', 'cloud-init', ...flags),
+        ({ code }) => code === 0,
+      );
+      assert.match(printed.stdout, /^#cloud-config\n/);
+      const userData = parse(printed.stdout) as UserData;
+      const [file, ...others] = userData.write_files;
+      assert.deepEqual([file?.path, others], [PROVISIONING, []]);
+      assert.deepEqual(
+        example.write_files.map(({ path }) => path),
+        [PROVISIONING],
+      );
+      const provisioning = JSON.parse(file?.content ?? '') as { readonly cluster?: { readonly id: string } };
+      assert.match(provisioning.cluster?.id ?? '', /^[0-9a-f]{32}$/);
+      const content = JSON.stringify({ ...provisioning, ...(await ownOf('n2')) });
+      const whole = {
+        ...example,
+        write_files: [{ ...file, content }],
+        runcmd: [...userData.runcmd, ...example.runcmd],
       };
-      const [file] = example.write_files;
-      assert.ok(file !== undefined);
-      assert.equal(file.path, PROVISIONING);
-      file.content = await provisioningOf('n2', { joinEndpoints: [first] });
       const seed = '/var/lib/cloud/seed/nocloud';
       await place(cluster, 'n2', '/etc/cloud/cloud.cfg.d/99-story.cfg', stringify(CLOUD_CONFIG));
-      await place(cluster, 'n2', `${seed}/user-data`, `#cloud-config\n${stringify(example)}`);
+      await place(cluster, 'n2', `${seed}/user-data`, `#cloud-config\n${stringify(whole)}`);
       await place(cluster, 'n2', `${seed}/meta-data`, 'instance-id: story\n');
       await cluster.run('n2', 'systemctl', 'stop', 'bootstrapper');
       await cluster.sh(
@@ -113,7 +147,10 @@ await test('the examples for automation, run as they are written', async (story)
     }[];
     const copy = example[0]?.tasks[0]?.['ansible.builtin.copy'];
     assert.ok(copy !== undefined);
-    copy.content = `${await provisioningOf('n3', {})}\n`;
+    const { ownerKeys } = JSON.parse(await cluster.run('n3', 'cat', PROVISIONING)) as {
+      readonly ownerKeys: readonly string[];
+    };
+    copy.content = `${JSON.stringify({ ownerKeys, ...(await ownOf('n3')) })}\n`;
     await place(cluster, 'n3', '/root/play.yml', stringify(example));
     await place(cluster, 'n3', '/root/hosts', '[workers]\nlocalhost ansible_connection=local\n');
     const variables = JSON.stringify({ endpoints: [first, first] });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBench, type Bench } from '../machines/bench.ts';
-import { eventually, NodeShell } from './node-shell.ts';
+import { eventually, kubeletConfiguration, NodeShell } from './node-shell.ts';
 
 const NAME = 'joins';
 const SECONDS = 1000;
@@ -109,6 +109,12 @@ await test('a worker joins, through kills of its agent, renews, and comes back w
     assert.equal(nodes.stdout.split('\n').filter((line) => line.endsWith('/record')).length, 2);
     const ready = await first.kubectl('get', 'nodes', '--no-headers');
     assert.equal(ready.split('\n').filter((line) => / Ready /.test(line)).length, 2, ready);
+  });
+
+  await story.test('its kubelet asks nobody for certificates', async () => {
+    const kubelet = await kubeletConfiguration(new NodeShell(bench, NAME, 'n2'));
+    assert.equal(kubelet.rotateCertificates, false);
+    assert.notEqual(kubelet.serverTLSBootstrap, true);
   });
 
   await story.test('its certificate is renewed before it runs out, again and again', async () => {

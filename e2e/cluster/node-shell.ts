@@ -1,6 +1,7 @@
 import { createConnection } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { setTimeout as delay } from 'node:timers/promises';
+import { parse } from 'yaml';
 import type { Bench } from '../machines/bench.ts';
 
 const ETCD_USERS = '/var/lib/cluster/consensus/users';
@@ -75,6 +76,14 @@ export function etcdctlArgv(user: 'root' | 'apiserver' | 'curator'): readonly [s
     `${folder}/client.key`,
   ];
   return ['/opt/cluster/bin/etcdctl', '--endpoints', 'https://127.0.0.1:2379', ...identity];
+}
+
+/** What the kubelet of a machine reads at its start, whoever wrote it. */
+export async function kubeletConfiguration(
+  node: NodeShell,
+): Promise<{ readonly rotateCertificates?: unknown; readonly serverTLSBootstrap?: unknown }> {
+  const text = await node.run('cat', '/var/lib/kubelet/config.yaml');
+  return parse(text) as { readonly rotateCertificates?: unknown; readonly serverTLSBootstrap?: unknown };
 }
 
 /** "open", or the error code of a TCP connection. */

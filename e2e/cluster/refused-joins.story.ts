@@ -13,11 +13,21 @@ import { ended, said } from './program.ts';
 
 const NAME = 'refused';
 const EXIT_REFUSED = 4;
+const EXIT_UNHEALTHY = 10;
 /** Of a fresh software TPM, where nothing measures a boot; and what "another boot loader" makes of it. */
 const [UNTOUCHED, OTHER_SOFTWARE] = ['00'.repeat(32), 'ab'.repeat(32)];
 
 interface Explained {
   readonly join?: { readonly state: string; readonly code: string };
+  readonly facts: readonly {
+    readonly side: string;
+    readonly name: string;
+    readonly outcome: string;
+    readonly expected: string;
+    readonly actual: string;
+    readonly fix: string;
+    readonly code: string;
+  }[];
 }
 
 await test('machines that are refused: both sides say why, the audit has it, and nothing is given', async (story) => {
@@ -57,14 +67,29 @@ await test('machines that are refused: both sides say why, the audit has it, and
     cli.kill();
     await over;
   };
-  const explained = async (nodeId: string): Promise<Explained['join']> => {
-    const { stdout } = await bench.cli('--workspace', workspace, 'explain', nodeId, '--output', 'json');
-    return (JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data: Explained }).data.join;
+  const explained = async (subject: string): Promise<Explained> => {
+    const { stdout, code } = await bench.cli(
+      '--workspace',
+      workspace,
+      'explain',
+      subject,
+      '--output',
+      'json',
+    );
+    assert.equal(code, EXIT_UNHEALTHY, stdout);
+    return (JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data: Explained }).data;
   };
   /** A machine whose own agent asks: what it shows, what the cluster explains, what the audit has. */
   const refusedAtBothEnds = async (code: string, about = mallory.nodeId): Promise<void> => {
     await untilItSays('n3', code);
-    assert.deepEqual({ code: (await explained(about))?.code }, { code });
+    const { join: request, facts } = await explained(about);
+    assert.deepEqual({ code: request?.code }, { code });
+    const found = facts.map(({ side, name }) => `${side} ${name.split(' ')[0]}`);
+    for (const each of ['clock', 'dns', 'path', 'owner', 'proxy'])
+      assert.ok(found.includes(`machine ${each}`), `${each} is in ${found.join(', ')}`);
+    for (const each of ['evidence', 'clock']) assert.ok(found.includes(`cluster ${each}`), found.join(', '));
+    const [cause] = facts.filter((fact) => fact.side === 'cluster' && fact.code === code);
+    assert.ok(cause?.outcome === 'fail' && cause.expected !== '' && cause.actual !== '' && cause.fix !== '');
     await refusals.audited({ code, subject: about });
   };
   const refusals = new Refusals(cluster);
@@ -77,6 +102,16 @@ await test('machines that are refused: both sides say why, the audit has it, and
     const subject = `address:${await cluster.address('n4')}`;
     const entry = await refusals.audited({ code: 'attestation-register-mismatch', subject });
     assert.match(JSON.stringify(entry?.detail), new RegExp(UNTOUCHED ?? ''));
+    // Nothing is on record of it: it is its address that the cluster knows.
+    const { join: request, facts } = await explained(await cluster.address('n4'));
+    assert.equal(request, undefined);
+    const [cause] = facts.filter(({ code }) => code === 'attestation-register-mismatch');
+    assert.deepEqual(
+      [cause?.side, cause?.name, cause?.outcome, cause?.fix !== ''],
+      ['cluster', 'evidence', 'fail', true],
+    );
+    assert.match(cause?.expected ?? '', new RegExp(UNTOUCHED ?? ''));
+    assert.doesNotMatch(cause?.actual ?? '', new RegExp(UNTOUCHED ?? ''));
   });
 
   await story.test('a name that a member has', async () => {
@@ -230,11 +265,19 @@ await test('machines that are refused: both sides say why, the audit has it, and
       metadata: { name: `mallory-${signer}` },
       spec: { signerName: `kubernetes.io/${signer}`, request: Buffer.from(pem).toString('base64'), usages },
     };
-    const papers = '/var/lib/cluster/kubernetes/kubelet-client';
+    // From a control plane, with what the member's machine has: workers have no kubectl.
+    const folder = '/run/mallory';
+    await cluster.sh('n1', `mkdir -p -m 700 ${folder}`);
+    for (const kind of ['crt', 'key']) {
+      const paper = await cluster.run('n2', 'cat', `/var/lib/cluster/kubernetes/kubelet-client.${kind}`);
+      const text = Buffer.from(`${paper}\n`).toString('base64');
+      await cluster.sh('n1', `echo ${text} | base64 -d > ${folder}/${kind}`);
+    }
     const base64 = Buffer.from(JSON.stringify(object)).toString('base64');
     const answer = await cluster.sh(
-      'n2',
-      `echo ${base64} | base64 -d | KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6445 --insecure-skip-tls-verify --client-certificate ${papers}.crt --client-key ${papers}.key create -f - 2>&1 || true`,
+      'n1',
+      `echo ${base64} | base64 -d | KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6445 --insecure-skip-tls-verify --client-certificate ${folder}/crt --client-key ${folder}/key create -f - 2>&1 || true
+      rm -r ${folder}`,
     );
     assert.match(answer, /Forbidden/);
   }
