@@ -9,6 +9,7 @@ import {
 } from '../../internal/machines/index.ts';
 import { BIN } from './byhand/configuration.ts';
 import { joinByHand, makeClusterByHand } from './byhand/by-hand.ts';
+import { cpuSecondsOf } from './first-node.ts';
 import { Ground } from './ground.ts';
 
 const OURS = 'bench-ours';
@@ -21,6 +22,15 @@ export interface HandWorkerTimes {
   readonly imagesMs: number;
   /** From the start of `kubeadm join` until the API server says Ready. */
   readonly untilReadyMs: number;
+  readonly cpuSeconds: number;
+}
+
+/** How long machines took that became workers in the same moment, and what each of them cost. */
+export interface WorkerTimes {
+  /** From the first one's ticket on its disk until all are Ready, in ms. */
+  readonly untilReadyMs: number;
+  /** CPU time of one machine from power-on until all are Ready; of all its processes, in s. */
+  readonly cpuSeconds: number;
 }
 
 /** A control plane of ours and one by hand, each with its network, to which workers are added. */
@@ -62,7 +72,8 @@ export class WorkerRounds implements AsyncDisposable {
       joinByHand(hand, controlPlane),
       ready,
     ]);
-    return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs };
+    const cpuSeconds = await cpuSecondsOf(hand.node);
+    return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs, cpuSeconds };
   }
 
   async removeTheirs(): Promise<void> {
@@ -70,18 +81,23 @@ export class WorkerRounds implements AsyncDisposable {
     await destroyCluster(machines, { root, name: THEIRS, signal });
   }
 
-  /** So many machines in the same moment: from the first one's ticket on its disk until all are Ready, in ms. */
-  async ours(count: number): Promise<number> {
+  /** So many machines in the same moment. */
+  async ours(count: number): Promise<WorkerTimes> {
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
     this.#ourWorkers += count;
     const first = await this.find('n1');
     const up = ['mini', 'up', '--name', OURS, '--control-planes', '1', '--workers', String(this.#ourWorkers)];
-    const [, readyMs] = await Promise.all([this.#ground.cli(up), this.#allReadyAt(first, names)]);
+    const ready = this.#allReadyAt(first, names).then(async (readyMs) => {
+      const nodes = await Promise.all(names.map((name) => this.find(name)));
+      const spent = await Promise.all(nodes.map(cpuSecondsOf));
+      return { readyMs, cpuSeconds: spent.reduce((sum, each) => sum + each, 0) / count };
+    });
+    const [, { readyMs, cpuSeconds }] = await Promise.all([this.#ground.cli(up), ready]);
     const tickets = names.map(async (name) => {
       const { data } = (await this.find(name)).paths;
       return (await stat(join(data, 'cluster/credentials/node.crt'))).mtimeMs;
     });
-    return readyMs - Math.min(...(await Promise.all(tickets)));
+    return { untilReadyMs: readyMs - Math.min(...(await Promise.all(tickets))), cpuSeconds };
   }
 
   /** A machine of ours. */
