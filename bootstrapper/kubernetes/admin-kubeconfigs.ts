@@ -7,20 +7,25 @@ import { apiEndpointOf, PATHS, type KubernetesSettings } from './settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
 /** Names and groups are kubeadm's (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go): it takes both to bind the first one. */
-const ADMINS = [
-  { path: PATHS.adminConf, commonName: 'kubernetes-admin', organization: 'kubeadm:cluster-admins' },
-  { path: PATHS.superAdminConf, commonName: 'kubernetes-super-admin', organization: 'system:masters' },
-] as const;
+const ADMINS = {
+  admin: { path: PATHS.adminConf, commonName: 'kubernetes-admin', organization: 'kubeadm:cluster-admins' },
+  'super-admin': {
+    path: PATHS.superAdminConf,
+    commonName: 'kubernetes-super-admin',
+    organization: 'system:masters',
+  },
+} as const;
 
 /** The kubeconfigs that kubeadm and kubectl on this node call the API with, made anew: key and certificate are in one file. */
 export async function makeAdminKubeconfigs(
   ports: CredentialPorts,
   settings: Pick<KubernetesSettings, 'apiEndpoint' | 'certificates'>,
+  whose: readonly (keyof typeof ADMINS)[],
 ): Promise<void> {
   const signer = await authorityOf(ports, 'clients');
   const caPem = await readText(ports.files, `${PATHS.pki}/ca.crt`);
   const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
-  for (const { path, commonName, organization } of ADMINS) {
+  for (const { path, commonName, organization } of whose.map((name) => ADMINS[name])) {
     const key = generateKeyPem();
     const pubKeyDer = pubKeyOf(key);
     const certPem = await signer.issue({

@@ -58,12 +58,13 @@ export class ControlPlane {
       return progress.already();
     }
     progress.say('making certificates');
+    await this.#begin('pki');
     if (creates) await makeFirstKeys(credentials);
     else await this.#waitForKeys(progress, signal);
     await makeApiServerCredentials(credentials, settings);
     if (creates) await makeKubeletCredentials(credentials, settings);
     await this.#kubelet.placeCredentials();
-    await makeAdminKubeconfigs(credentials, settings);
+    await makeAdminKubeconfigs(credentials, settings, creates ? ['admin', 'super-admin'] : ['admin']);
     await this.#renewLeaves(progress);
     await marks.set('pki', this.#inputs());
   }
@@ -98,7 +99,11 @@ export class ControlPlane {
   /** What the cluster keeps about itself: kubeadm's and the kubelet's configuration, DNS and proxy, the node's labels. */
   async storeSettings(progress: PhaseProgress, signal: AbortSignal): Promise<void> {
     const { files, marks } = this.#ports;
-    if (await this.#isDone('settings')) return progress.already();
+    if (await this.#isDone('settings')) {
+      await files.remove(PATHS.superAdminConf); // certificates may have been made anew since
+      return progress.already();
+    }
+    await this.#begin('settings');
     if (this.#options.creates) {
       progress.say('storing the configuration');
       await this.#callApi(['upload-config', 'all'], signal);
@@ -114,6 +119,11 @@ export class ControlPlane {
     // It passes every authorizer; nobody needs it once cluster-admins are bound.
     await files.remove(PATHS.superAdminConf);
     await marks.set('settings', this.#inputs());
+  }
+
+  /** What is begun with other inputs and not ended is done with neither, also when the earlier ones come back. */
+  #begin(phase: 'pki' | 'control-plane' | 'settings'): Promise<void> {
+    return this.#ports.marks.unset([phase]);
   }
 
   /** A phase of kubeadm that only asks the API; fails with what the API says. */
@@ -150,6 +160,7 @@ export class ControlPlane {
       progress.say('writing the static pods');
       // Keys may have come since it was written.
       if (keys.digests !== undefined) await this.#kubelet.writeKubeadmConfiguration();
+      await this.#begin('control-plane');
       await kubeadm.initPhase(['control-plane', 'all'], signal);
     }
     await prepare();

@@ -4,7 +4,15 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { generateKeyPem } from '../../internal/pki/index.ts';
 import { everyFault, MemoryFiles } from '../../internal/testing/index.ts';
 import { apiServerNames } from './api-server-credentials.ts';
-import { createControlPlane, never, runAll, settings, silent } from './fake-machine.ts';
+import {
+  createControlPlane,
+  never,
+  placeKubelet,
+  placeSharedKeys,
+  runAll,
+  settings,
+  silent,
+} from './fake-machine.ts';
 import { Marks } from './marks.ts';
 import { CLIENTS, KUBELET_FILES } from './material.ts';
 import { PATHS } from './settings.ts';
@@ -196,6 +204,49 @@ test('the API server has kubeadm’s names, and those of the configuration', () 
     'ip 192.0.2.7',
     'ip 2001:db8::1',
   ]);
+});
+
+test('a control plane that does not create the cluster is never given what passes every authorizer', async () => {
+  const bed = createControlPlane();
+  await placeSharedKeys(bed.files);
+  await placeKubelet(bed.files);
+  await bed.create({}, false).makePki(silent, never);
+  expect(await bed.files.stat(PATHS.adminConf)).toBeDefined();
+  expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
+});
+
+test('what passes every authorizer goes also where only the certificates were made anew', async () => {
+  const bed = createControlPlane();
+  await runAll(bed.create());
+  await new Marks(bed.files).unset(['pki']);
+  await bed.create().makePki(silent, never);
+  expect(await bed.files.stat(PATHS.superAdminConf)).toBeDefined();
+  await bed.create().storeSettings(silent, never);
+  expect(await bed.files.stat(PATHS.superAdminConf)).toBeUndefined();
+});
+
+test('what was begun with other settings and not ended is done again when the earlier ones come back', async () => {
+  const names = ['other.example.test'];
+  const bed = createControlPlane((argv) =>
+    /control-plane|upload-config/.test(argv.join(' ')) && isBroken
+      ? { exitCode: 1, output: 'cut' }
+      : undefined,
+  );
+  let isBroken = false;
+  await runAll(bed.create());
+  const other = bed.create({ apiServerSans: names });
+  await other.makePki(silent, never);
+  isBroken = true;
+  await expect(other.start(silent, never)).rejects.toThrow('cut');
+  await expect(other.storeSettings(silent, never)).rejects.toThrow('cut');
+  isBroken = false;
+  const before = bed.phasesRun().length;
+  await runAll(bed.create());
+  expect(bed.phasesRun().slice(before)).toEqual(
+    expect.arrayContaining(['control-plane all', 'upload-config all']),
+  );
+  const certificate = new X509Certificate((await textOf(bed.files, pki('apiserver.crt'))) ?? '');
+  expect(certificate.checkHost(settings.apiServerSans[0] ?? '')).toBeDefined();
 });
 
 test('a control plane comes up after a crash at any write, each behind its mark', async () => {
