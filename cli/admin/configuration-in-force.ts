@@ -8,7 +8,8 @@ import {
   type Json,
 } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { lookAtWorkspace, printable, readMember } from '../cluster/index.ts';
+import { printable } from '../cluster/index.ts';
+import { layoutOf, readConfig } from '../workspace/index.ts';
 import { ask } from './desk.ts';
 
 /** What the cluster keeps now. */
@@ -44,9 +45,11 @@ export async function readInForce(context: CommandContext): Promise<InForce> {
   };
 }
 
-/** What counts here: the owner's own file, or where there is none what is in force in the cluster. @throws ConfigError */
+/** What counts here: the own file, or where there is none what is in force in the cluster. @throws ConfigError */
 export async function workingConfiguration(context: CommandContext): Promise<ClusterConfig> {
-  if ((await readMember(context)).kind === 'owner') return (await lookAtWorkspace(context)).config;
+  const layout = layoutOf(context.paths.workspace);
+  if ((await context.ports.files.stat(layout.config)) !== undefined)
+    return readConfig(context.ports.files, layout);
   const { text } = await readInForce(context);
   return parseClusterConfig(text, 'the configuration of the cluster');
 }

@@ -56,7 +56,7 @@ export async function runOperatorAdd(
     throw new AdminError('manage-flag-invalid', `reading ${options.request}: there is no such file`);
   const certificateRequest = derOf(Buffer.from(raw).toString('utf8'), options.request);
   const member = await readMember(context);
-  const { clusterId } = member;
+  const { clusterId, clusterCaPem } = member;
   const mutation = newMutation();
   const { answer, curatorEndpoints } = await ask(context, async (curator, call, of) => {
     const made = await of(Admission).putOperator(
@@ -66,7 +66,8 @@ export async function runOperatorAdd(
     const { directory } = await curator.getClusterInfo({}, call);
     return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
   });
-  const { certificatePem, clusterCaPem } = answer;
+  // Whom the new operator is to believe is not for an answer to say.
+  const { certificatePem } = answer;
   const fingerprint = printable(answer.operator?.fingerprint ?? '');
   const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
   const grant = renderGrant({

@@ -11,6 +11,7 @@ import {
 } from '../../internal/pki/index.ts';
 import { readMember, renewKubeconfig, runKubeconfig } from '../cluster/index.ts';
 import { contextOf, createDesk, type FakeAdmissionCalls } from './fake-desk.ts';
+import { workingConfiguration } from './configuration-in-force.ts';
 import {
   runCloudInit,
   runOperatorAccept,
@@ -128,6 +129,27 @@ describe('an owner who was added', () => {
     expect(await readMember(contextOf(files, '/bob'))).toMatchObject({
       ...{ vouchers: [], kubernetes: undefined, isOwner: false },
     });
+  });
+
+  test('is granted the CA that the one who adds knows, whatever an answer says', async () => {
+    const putOperator = async () => ({ certificatePem: '', clusterCaPem: 'of somebody else' });
+    await using desk = await createDesk({}, { putOperator });
+    const { files, owner } = desk;
+    const [request, out] = ['/ann/ann.csr', '/ann/ann.grant'];
+    await runOperatorKey(contextOf(files, '/ann'), 'ann', { request });
+    await runOperatorAdd(owner, 'ann', { role: 'owner', request, out });
+    const { clusterCaPem } = await readMember(owner);
+    const grant = Buffer.from((await files.read(out, 1e6)) ?? '').toString();
+    expect(JSON.parse(grant)).toMatchObject({ clusterCaPem });
+  });
+
+  test('goes by the own cluster.yaml, where there is one', async () => {
+    await using desk = await createDeskWithBob();
+    const { files, bob } = desk;
+    expect((await workingConfiguration(bob)).name).toBe('prod');
+    const own = CONFIGURATION.replace('name":"prod', 'name":"own');
+    await files.writeAtomic('/bob/cluster.yaml', own);
+    expect((await workingConfiguration(bob)).name).toBe('own');
   });
 
   test('signs whose cluster this is before the one who did so is removed', async () => {

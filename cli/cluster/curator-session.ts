@@ -1,5 +1,5 @@
 import type { DescService } from '@bufbuild/protobuf';
-import { randomUUID, type X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../internal/errors/index.ts';
@@ -79,8 +79,8 @@ async function askMember<T>(context: CommandContext, at: At, ask: Ask<T>): Promi
   const bare = await bareCertificate(member, nowMs);
   const renew: Ask<string> = (_, call, of) =>
     renewCertificate(context, member, async (certificateRequest) => {
-      const mutation = { idempotencyKey: randomUUID() };
-      return (await of(Admission).renewOperator({ certificateRequest, mutation }, call)).certificatePem;
+      const { certificatePem } = await of(Admission).renewOperator({ certificateRequest }, call);
+      return certificatePem;
     });
   let { certPem } = member;
   try {

@@ -78,9 +78,12 @@ async function knownServer(
   return raw === undefined ? server : accessFromKubeconfig(Buffer.from(raw).toString('utf8'), path).server;
 }
 
+/** Commands whose kubeconfig could not be renewed: those that look at Kubernetes again and again ask no curator each time. */
+const tried = new WeakSet<CommandContext>();
+
 /**
  * How this workspace gets into Kubernetes. Past two thirds of its life an owner's kubeconfig is renewed first; where that
- * fails the old one will do until it has run out.
+ * fails the old one will do until it has run out, and one try is enough for a command.
  */
 export async function currentAccess(context: CommandContext): Promise<KubeAccess> {
   const { ports, paths } = context;
@@ -88,12 +91,14 @@ export async function currentAccess(context: CommandContext): Promise<KubeAccess
   const access = await readAccess(ports.files, layout);
   const age = ageOf(access.certPem, ports.clock.nowMs());
   // With an identity from elsewhere the kubeconfig here is that of somebody else.
-  if (age === 'good' || paths.identity !== undefined || !(await readMember(context)).isOwner) return access;
+  if (age === 'good' || paths.identity !== undefined || (age === 'due' && tried.has(context))) return access;
+  if (!(await readMember(context)).isOwner) return access;
   try {
     await renewKubeconfig(context);
   } catch (error) {
     context.signal.throwIfAborted();
     if (age === 'over') throw error;
+    tried.add(context);
   }
   return readAccess(ports.files, layout);
 }

@@ -13,7 +13,8 @@ const kubernetesSchema = z.strictObject({
   server: z.string(),
 });
 
-const grantSchema = z.strictObject({
+/** What a later version grants beside is left out. */
+const grantSchema = z.object({
   version: z.literal(1),
   /** As the cluster has them. */
   name: z.string(),

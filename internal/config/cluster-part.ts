@@ -1,3 +1,4 @@
+import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { ClusterConfig } from './schema.ts';
 import { parseClusterConfig } from './cluster-config.ts';
@@ -10,11 +11,18 @@ const FIXED: readonly string[] = ['attestation.lockPcr'];
 
 /**
  * The part of a configuration that the cluster itself keeps: where the first node is reached and which charts the CLI
- * installs afterwards are the workspace's own.
+ * installs afterwards are the workspace's own. What came to the first version and is at its default is left out: an agent of
+ * before refuses what it does not know, and what is asked of an init must not change with the program that asks.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
-  const { charts: _charts, firstNode, ...rest } = config;
-  const part = { ...rest, firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads } };
+  const { charts: _charts, firstNode, certificates, ...rest } = config;
+  const { operatorMinutes, ...lifetimes } = certificates;
+  const isDefault = operatorMinutes === DEFAULTS.operatorCertificateMinutes;
+  const part = {
+    ...rest,
+    certificates: isDefault ? lifetimes : certificates,
+    firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
+  };
   return JSON.parse(JSON.stringify(part)) as Json;
 }
 

@@ -22,6 +22,11 @@ describe('nodeSettingsFrom()', () => {
       want: { certificates: { ...certificates, controlPlaneMinutes: 6 } },
     },
     {
+      name: 'lifetimes of a later version are left alone',
+      given: '{"certificates":{"controlPlaneMinutes":6,"unheardMinutes":7}}',
+      want: { certificates: { ...certificates, controlPlaneMinutes: 6 } },
+    },
+    {
       name: 'an endpoint of the operator’s own',
       given: '{"apiServer":{"extraSans":[],"endpoint":"api.example.test:6443"}}',
       want: { certificates, apiEndpoint: 'api.example.test:6443' },

@@ -12,7 +12,8 @@ export interface NodeSettings {
 /** Whatever else there is has been checked by who wrote it, and by who reads it. */
 const schema = z.looseObject({
   apiServer: z.looseObject({ endpoint: apiEndpointSchema.optional() }).optional(),
-  certificates: certificatesSchema.prefault({}),
+  // What a later version has beside is none of ours: after the lock nothing of a document may stop an init.
+  certificates: z.object(certificatesSchema.shape).prefault({}),
 });
 
 /** Of the document as an init carries it, JSON; "" has the defaults. @throws ZodError, SyntaxError */

@@ -35,8 +35,8 @@ export const adminErrors = defineErrors({
     exit: 'precondition',
     retryable: false,
     meaning:
-      'This owner signed whose cluster this is, and machines that join are shown that signature: another owner has to sign first. Nothing was changed.',
-    fix: 'Have another owner run `cluster operator remove NAME`: it signs before it removes.',
+      'This owner’s key signed whose cluster this is, and machines that join are shown that signature: another owner has to sign first. Nothing was changed.',
+    fix: 'Have another owner run `cluster operator remove NAME`: it signs before it removes. For a new key of the only owner, add that key as an owner of another name and run it with that one.',
   },
   'admin-last-owner': {
     fault: 'operator',

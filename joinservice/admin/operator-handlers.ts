@@ -29,7 +29,6 @@ import {
 import {
   DeleteOperatorRequestSchema,
   PutOperatorRequestSchema,
-  RenewOperatorRequestSchema,
   type Admission,
   type OperatorSchema,
   type RenewOperatorRequest,
@@ -37,6 +36,7 @@ import {
 import { AdminError } from './errors.ts';
 import { keepSigner } from './ownership-handlers.ts';
 
+const MINUTE_MS = 60_000;
 const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
 
 /** Makes certificates for operators on record. */
@@ -78,7 +78,8 @@ export function operatorHandlers(
       await mutations.run(mutation, async () => {
         const all = await listOperators(etcd, signal);
         const plan = planPut(all, record);
-        return role === 'owner' ? plan : withSigner(etcd, plan, { all, name, signal });
+        const stays = role === 'owner' ? fingerprint : undefined;
+        return withSigner(etcd, plan, { all, name, stays, signal });
       });
       return {
         operator: operatorToWire(record),
@@ -97,7 +98,7 @@ export function operatorHandlers(
       const mutation = mutationOf(what, request.mutation, { peer, signal });
       await mutations.run(mutation, async () => {
         const all = await listOperators(etcd, signal);
-        return withSigner(etcd, planDelete(all, name), { all, name, signal });
+        return withSigner(etcd, planDelete(all, name), { all, name, stays: undefined, signal });
       });
       return {};
     },
@@ -106,7 +107,7 @@ export function operatorHandlers(
 
 /** The membership is the key, which is on record: nothing changes but the audit. */
 async function renewOperator(
-  { mutations, signer }: OperatorAdminParts,
+  { mutations, signer, clock }: OperatorAdminParts,
   request: RenewOperatorRequest,
   { peer, signal }: Call<Caller>,
 ): Promise<{ readonly certificatePem: string }> {
@@ -114,9 +115,11 @@ async function renewOperator(
   const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
   if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
     refuse('certificate_request', 'the key of the caller');
-  const method = 'RenewOperator';
-  const what = { method, subject: peer.name, request: toBinary(RenewOperatorRequestSchema, request) };
-  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  // One decision for each key and minute: whoever asks again and again writes nothing, and rolls no audit away.
+  const minute = Math.floor(clock.nowMs() / MINUTE_MS);
+  const idempotencyKey = `renewal-${fingerprint.slice(-16)}-${minute}`;
+  const what = { method: 'RenewOperator', subject: peer.name, request: Buffer.from(fingerprint) };
+  const mutation = mutationOf(what, { idempotencyKey }, { peer, signal });
   await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
   return { certificatePem: await certify(signer, certificateRequest, signal) };
 }
@@ -172,15 +175,21 @@ function mutationOf(
   return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
 }
 
-/** With that the one who is an owner no more has not signed whose cluster this is. */
+/** With that none of the keys that are no owner's any more has signed whose cluster this is. */
 async function withSigner(
   etcd: KeySpace,
   plan: MutationPlan,
-  who: { readonly all: readonly Found[]; readonly name: string; readonly signal: AbortSignal },
+  who: {
+    readonly all: readonly Found[];
+    readonly name: string;
+    /** The key that stays an owner's. */
+    readonly stays: string | undefined;
+    readonly signal: AbortSignal;
+  },
 ): Promise<MutationPlan> {
-  const { all, name, signal } = who;
+  const { all, name, stays, signal } = who;
   const own = all.filter(({ record }) => record.name === name);
-  const fingerprints = own.map(({ record }) => record.fingerprint);
+  const fingerprints = own.map(({ record }) => record.fingerprint).filter((each) => each !== stays);
   return { ...plan, when: [...plan.when, ...(await keepSigner(etcd, { name, fingerprints }, signal))] };
 }
 

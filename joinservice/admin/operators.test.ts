@@ -58,8 +58,7 @@ async function createDesk() {
       ),
     renew: async (peer: Caller, keyPem: ReturnType<typeof generateKeyPem>) => {
       const certificateRequest = await createRequest(keyPem, 'x');
-      const request = { certificateRequest, mutation: { idempotencyKey: crypto.randomUUID() } };
-      return here(0).renewOperator(create(renewOperator.input, request), { ...call, peer });
+      return here(0).renewOperator(create(renewOperator.input, { certificateRequest }), { ...call, peer });
     },
     list: async () => {
       const { operators = [] } = await here(1).listOperators(create(listOperators.input), call);
@@ -116,10 +115,11 @@ describe('operators', () => {
     const keyPem = generateKeyPem();
     const fingerprint = fingerprintOfKey(pubKeyOf(keyPem));
     const ann: Caller = { kind: 'operator', name: 'ann', role: 'viewer', fingerprint };
-    expect(await desk.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
+    for (let times = 0; times < 3; times++)
+      expect(await desk.renew(ann, keyPem)).toMatchObject({ certificatePem: 'certificate' });
     const others = generateKeyPem();
     await expect(desk.renew(ann, others)).rejects.toEqual(coded('curator-request-invalid'));
-    const { entries } = await desk.curators.etcd.list('audit/', { signal });
+    const { entries } = await desk.curators.etcd.list('audit/', { signal }); // one for however many in a minute
     expect(entries.map(({ value }) => JSON.parse(Buffer.from(value).toString()) as unknown)).toMatchObject([
       { caller: 'operator:ann', method: 'RenewOperator', subject: 'ann', detail: { fingerprint } },
     ]);

@@ -37,8 +37,8 @@ async function createDesk() {
     return { kind: 'operator', name, role: 'owner', fingerprint };
   };
   const rawOf = (name: Name) => ed25519PubKeyFrom(keys[name]) ?? new Uint8Array();
-  const add = async (name: Name, role: string) => {
-    const certificateRequest = await createRequest(keys[name], name);
+  const add = async (name: Name, role: string, keyPem = keys[name]) => {
+    const certificateRequest = await createRequest(keyPem, name);
     const request = create(putOperator.input, { name, role, certificateRequest, mutation: mutation() });
     return operators.putOperator(request, as(first));
   };
@@ -80,6 +80,8 @@ describe('who says whose cluster this is', () => {
     await desk.sign('ann');
     await expect(desk.remove('ann')).rejects.toEqual(coded('admin-owner-signed'));
     await expect(desk.add('ann', 'viewer')).rejects.toEqual(coded('admin-owner-signed'));
+    await expect(desk.add('ann', 'owner', generateEd25519Key())).rejects.toEqual(coded('admin-owner-signed'));
+    await expect(desk.add('ann', 'owner')).resolves.toBeDefined();
     await desk.sign('bob');
     await expect(desk.remove('ann')).resolves.toEqual({});
   });

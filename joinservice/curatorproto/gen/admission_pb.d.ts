@@ -744,11 +744,6 @@ export declare type RenewOperatorRequest = Message<"cluster.curator.v1.RenewOper
    * @generated from field: bytes certificate_request = 1;
    */
   certificateRequest: Uint8Array;
-
-  /**
-   * @generated from field: cluster.curator.v1.Mutation mutation = 2;
-   */
-  mutation?: Mutation | undefined;
 };
 
 /**

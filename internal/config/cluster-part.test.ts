@@ -1,0 +1,16 @@
+import { expect, test } from '@jest/globals';
+import { parseClusterConfig } from './cluster-config.ts';
+import { clusterPartOf } from './cluster-part.ts';
+
+const YAML = `version: 1
+name: prod
+attestation: { variants: [machine-key], firstContact: fingerprint }
+`;
+const partOf = (certificates: string) =>
+  clusterPartOf(parseClusterConfig(YAML + certificates, 'cluster.yaml'));
+
+test('clusterPartOf() names what agents of before do not know only where it was said', () => {
+  expect(partOf('')).not.toHaveProperty('certificates.operatorMinutes');
+  expect(partOf('certificates: { operatorMinutes: 525600 }')).toEqual(partOf(''));
+  expect(partOf('certificates: { operatorMinutes: 6 }')).toHaveProperty('certificates.operatorMinutes', 6);
+});
