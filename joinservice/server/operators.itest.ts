@@ -1,7 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
-import { generateEd25519Key, kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import {
+  generateEd25519Key,
+  kubeconfigStatement,
+  selfSignedCertificate,
+  signEd25519,
+} from '../../internal/crypto/index.ts';
 import {
   createRequest,
   generateKeyPem,
@@ -75,6 +80,40 @@ describe('operators, asked over the wire', () => {
     ).rejects.toEqual(coded('admin-signing'));
     await service.admin.deleteOperator({ name: 'second', ...mutation() }, { signal: never });
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
+  });
+
+  test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
+    const keyPem = generateEd25519Key();
+    const certificateRequest = await createRequest(keyPem, 'anything');
+    await service.admin.putOperator(
+      { name: 'late', role: 'viewer', certificateRequest, ...mutation() },
+      { signal: never },
+    );
+    const channelWith = (certPem: string) =>
+      new RpcChannel({
+        endpoint: service.curatorEndpoint,
+        upgrade: tlsClientUpgrade({
+          identity: { certPem, keyPem },
+          accept: (certificate) => verifyNode(certificate, service.cluster.trust),
+        }),
+      });
+    const own = { keyPem: keyPem.reveal(), commonName: 'late', nowMs: Date.now() };
+    using bare = channelWith(await selfSignedCertificate(own));
+    const { certificatePem } = await createClient(Admission, bare).renewOperator(
+      { certificateRequest },
+      { signal: never },
+    );
+    using renewed = channelWith(certificatePem);
+    const { operators } = await createClient(Admission, renewed).listOperators({}, { signal: never });
+    expect(operators.map(({ name }) => name)).toContain('late');
+    await expect(createClient(Admission, bare).listOperators({}, { signal: never })).rejects.toEqual(
+      coded('curator-denied'),
+    );
+    await service.admin.deleteOperator({ name: 'late', ...mutation() }, { signal: never });
+    for (const channel of [bare, renewed])
+      await expect(
+        createClient(Admission, channel).renewOperator({ certificateRequest }, { signal: never }),
+      ).rejects.toEqual(coded('curator-not-member'));
   });
 
   test('read the whole chain, verify it, and go on where they stopped', async () => {
