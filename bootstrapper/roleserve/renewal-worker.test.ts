@@ -99,6 +99,21 @@ describe('renewalWorker()', () => {
     expect(state.renewedAtMs).toHaveLength(1);
   });
 
+  test('what one has renewed is looked at by the others at once: the ticket brings what the kubelet shows', async () => {
+    const looks: number[] = [];
+    const idle: Renewal = {
+      name: 'idle',
+      times: () => (looks.push(clock.nowMs() - startMs), Promise.resolve([])),
+      prepare: () => Promise.reject(new Error('never due')),
+    };
+    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 6 * 60_000 }, { idle });
+    const startMs = clock.nowMs();
+    await using _tree = superviseForTest(root, { clock });
+    await pass(clock, 5 * 60_000, 10_000);
+    expect(state.renewedAtMs).toEqual([4 * 60_000]);
+    expect(looks).toEqual([0, 4 * 60_000]);
+  });
+
   const due = () => Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]);
   const broken: readonly (Omit<Renewal, 'name'> & { readonly how: string })[] = [
     { how: 'that is refused', times: due, prepare: () => Promise.reject(new Error('refused')) },

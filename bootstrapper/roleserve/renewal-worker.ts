@@ -1,6 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { childSignal } from '../../internal/cleanup/index.ts';
-import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { EventValue, map, type Readable, type Settable, type Watcher } from '../../internal/event/index.ts';
 import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
@@ -51,21 +51,24 @@ export function renewalWorker(options: RenewalOptions): Runnable {
     start: (scope) => {
       const turns = new Turns();
       for (const [name, renewal] of Object.entries(options.renewals))
-        scope.run(name, (each) => keepFresh({ ...options, renewal, turns }, each));
+        scope.run(name, (each) => keepFresh({ ...options, name, renewal, turns }, each));
       return Promise.resolve();
     },
   });
 }
 
 type Parts = Pick<RenewalOptions, 'reads' | 'writes' | 'clock'> & {
+  /** Of its runnable. */
+  readonly name: string;
   readonly renewal: Renewal;
   readonly turns: Turns;
 };
 
 async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
-  const { reads, clock } = parts;
+  const { reads, clock, name, turns } = parts;
   scope.healthy();
   using roles = reads.localRoles.watch();
+  using renewed = turns.renewed.watch();
   await roles.next(scope.signal);
   for (;;) {
     const nextMs = Math.min(clock.nowMs() + LOOK_MS, await renewIfDue(parts, scope));
@@ -74,6 +77,7 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
     const ends = [
       clock.sleep(Math.max(SHORTEST_MS, nextMs - clock.nowMs()), pause.signal),
       roles.next(pause.signal),
+      nextOfOthers(renewed, name, pause.signal),
     ];
     await Promise.race(ends);
     pause.abort(new Error('the pause is over'));
@@ -82,8 +86,13 @@ async function keepFresh(parts: Parts, scope: Scope): Promise<void> {
   }
 }
 
+/** What another one has put in place may have to be taken by those who use it: a kubelet shows what it was started with. */
+async function nextOfOthers(renewed: Watcher<string>, name: string, signal: AbortSignal): Promise<void> {
+  while ((await renewed.next(signal)) === name);
+}
+
 /** Answers when to look at this one again. */
-async function renewIfDue({ renewal, turns, writes, clock }: Parts, scope: Scope): Promise<number> {
+async function renewIfDue({ name, renewal, turns, writes, clock }: Parts, scope: Scope): Promise<number> {
   const times = await renewal.times(scope.signal);
   const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
@@ -95,12 +104,15 @@ async function renewIfDue({ renewal, turns, writes, clock }: Parts, scope: Scope
     const membership = await putInForce(scope.signal);
     if (membership !== undefined) writes.clusterMembership.set(membership);
   });
+  turns.renewed.set(name);
   scope.log.info('certificates were renewed', { what: renewal.name });
   return clock.nowMs() + SHORTEST_MS;
 }
 
 /** One after the other: several of them restart the same programs. */
 class Turns {
+  /** Whose turn ended last, by the name of its runnable. */
+  readonly renewed = new EventValue<string>();
   #last: Promise<unknown> = Promise.resolve();
 
   take(work: () => Promise<void>): Promise<void> {
