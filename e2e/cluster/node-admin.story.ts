@@ -62,10 +62,13 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   });
 
   await story.test('logs of a runnable with backlog, of a unit, and of no other unit (row 72)', async () => {
-    const lines = (await must('node', 'logs', 'n2', '--path', 'root.kubernetes', '--backlog', '5')).trim();
-    const said = lines.split('\n');
-    assert.ok(said.length <= 5);
-    for (const line of said) assert.match(line, / root\.kubernetes(\.\S+)? /);
+    const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
+      (await must('node', 'logs', 'n2', ...flags)).split('\n').filter((line) => line !== '');
+    const said = await logs('--path', 'root.rolefetch', '--backlog', '5');
+    assert.ok(said.length > 0 && said.length <= 5, `${said.length} lines`);
+    for (const line of said) assert.match(line, / root\.rolefetch\.watch the cluster assigns roles /);
+    assert.deepEqual(await logs('--path', 'root.rolefetch.watch', '--exact', '--backlog', '5'), said);
+    assert.deepEqual(await logs('--path', 'root.rolefetch', '--exact', '--backlog', '5'), []);
     assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
     const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
     assert.notEqual(refused.code, 0);
@@ -78,7 +81,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
       const before = await first.run('sh', '-c', OUR_UNITS);
       const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
       assert.equal(await scheduling(), 'NoSchedule/');
-      const follow = ['node', 'logs', 'n1', '--path', 'root.kubernetes', '--backlog', '1', '--follow'];
+      const follow = ['node', 'logs', 'n1', '--path', 'root.rolefetch', '--backlog', '1', '--follow'];
       const follower = bench.startCli('--workspace', cluster.paths.workspace, ...follow);
       let told = '';
       follower.stdout?.on('data', (chunk: Buffer) => (told += chunk.toString()));
@@ -101,13 +104,14 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
       await eventually(
         'what it followed',
         30,
-        async () => told,
-        (text) => /no ordinary pods any more/.test(text),
+        async () => lines().map((line) => /KubernetesWorker/.test(line)),
+        (work) => work.includes(true) && work.at(0) === false && work.at(-1) === false,
       );
       follower.kill('SIGINT');
       await ended;
-      assert.match(told, / root\.kubernetes\.controller takes ordinary pods/);
-      for (const line of lines()) assert.match(line, / root\.kubernetes(\.\S+)? /);
+      for (const line of lines()) assert.match(line, / root\.rolefetch\.watch /);
+      const done = await must('node', 'logs', 'n1', '--path', 'root.kubernetes', '--backlog', '50');
+      assert.match(done, /takes ordinary pods\b.*takes no ordinary pods any more/s);
       assert.equal(await first.run('sh', '-c', OUR_UNITS), before);
     },
   );
