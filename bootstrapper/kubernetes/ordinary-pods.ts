@@ -67,9 +67,9 @@ export async function unmarkControlPlane(
 
 const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers';
 
-/** Otherwise asking again would be no use: this node or its keys are nobody's any more. */
+/** Also a refusal is none: an API server that has just started knows no roles yet. Who is not on record is gone for good. */
 function isNoAnswer(error: unknown): boolean {
-  return error instanceof ExecError && !/\((NotFound|Forbidden|Unauthorized)\)/.test(error.outputTail);
+  return error instanceof ExecError && !/\(NotFound\)/.test(error.outputTail);
 }
 
 type Asked = Omit<OrdinaryPods, 'runsWorkloads'>;

@@ -56,6 +56,13 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     const units = ['bootstrapper', 'kubelet', 'cluster-containerd'];
     return (await Promise.all(units.map((unit) => cluster.pidOf(machine, unit)))).join(' ');
   };
+  const apiAnswers = (): Promise<string> =>
+    eventually(
+      'the API server of n2 answers',
+      180,
+      () => second.run('sh', '-c', 'kubectl --server https://127.0.0.1:6443 get --raw /readyz || true'),
+      (text) => text === 'ok',
+    );
   const setRole = (node: string, ...roles: readonly string[]): Promise<string> =>
     must('node', 'set-role', node, ...roles, '--force', '--delete-emptydir-data');
 
@@ -76,12 +83,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
           '--delete-emptydir-data',
         );
         await eventually('two voters', 180, voters, (count) => count === 2);
-        await eventually(
-          'its API server answers',
-          180,
-          () => second.run('sh', '-c', 'kubectl --server https://127.0.0.1:6443 get --raw /readyz || true'),
-          (text) => text === 'ok',
-        );
+        await apiAnswers();
         const promotedMs = Date.now();
         await must('node', 'set-role', 'n2', '--worker', '--force', '--delete-emptydir-data');
         await eventually('one member', 120, members, (count) => count === 1);
@@ -125,6 +127,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     async () => {
       const pids = await pidsOf('n1');
       await setRole('n2', '--control-plane', '--worker');
+      await apiAnswers();
       await setRole('n1', '--worker');
       const others = async (): Promise<string> => (await second.etcdctl('root', 'member', 'list')).stdout;
       assert.match(await others(), /^[^\n]*, started, [^\n]*false\n$/, 'etcd is of one member alone');
