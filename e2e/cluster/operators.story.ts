@@ -132,7 +132,7 @@ await test('operators with keys of their own look, steer and own, each as far as
       'n3 refuses',
       60,
       () => cluster.log('n3'),
-      (log) => log.includes('joinclient-owner-unknown'),
+      (log) => /verifying cluster [0-9a-f]+: its owner is /.test(log),
     );
   });
 
