@@ -1,12 +1,10 @@
 import { isIP } from 'node:net';
-import { subnetFrom } from '../../internal/config/index.ts';
 import type { SubjectName } from '../../internal/pki/index.ts';
 import { authorityOf, makePair, type CredentialPorts } from './key-pair.ts';
+import { CLUSTER_DOMAIN, serviceAddressIn } from './service-network.ts';
 import { hostOf, PATHS, type KubernetesSettings } from './settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
-/** kubeadm's and CoreDNS' default. */
-const CLUSTER_DOMAIN = 'cluster.local';
 
 /**
  * What the API server proves itself with: to its clients, to kubelets and to extensions. Names and group are kubeadm's
@@ -56,17 +54,9 @@ export function apiServerNames(
   const service = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc'];
   const texts = [
     ...[nodeName, ...service, `kubernetes.default.svc.${CLUSTER_DOMAIN}`, 'localhost'],
-    ...[serviceAddressIn(serviceSubnet), nodeAddress, '127.0.0.1'],
+    ...[serviceAddressIn(serviceSubnet, 'kubernetes'), nodeAddress, '127.0.0.1'],
     ...apiServerSans,
     ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)]),
   ];
   return [...new Set(texts)].map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }));
-}
-
-/** The first one of the network is that of the service "kubernetes". */
-function serviceAddressIn(serviceSubnet: string): string {
-  const subnet = subnetFrom(serviceSubnet);
-  if (subnet === undefined) throw new TypeError(`${serviceSubnet} is no IPv4 network`);
-  const address = subnet.first + 1;
-  return [24, 16, 8, 0].map((bits) => Math.floor(address / 2 ** bits) % 256).join('.');
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createControlPlane, never, placeKubelet, settings, silent } from './fake-machine.ts';
 import { KUBELET_CONFIG, KUBELET_FLAGS, kubeletFiles } from './kubelet-config.ts';
 import { NEVER_REPLACED } from './shared-keys.ts';
+import { KUBELET_UNIT } from './units.ts';
 
 function configOf(changes: Partial<typeof settings> = {}, resolvConf?: string): Record<string, unknown> {
   const text = kubeletFiles({ ...settings, ...changes }, NEVER_REPLACED, resolvConf)[KUBELET_CONFIG] ?? '';
@@ -44,8 +45,22 @@ test.each([
 ])('a kubelet is started with $name', async ({ running, want }) => {
   const bed = createControlPlane();
   await placeKubelet(bed.files);
-  if (running) bed.units.active.add('systemd-resolved.service');
+  if (running) {
+    await bed.files.makeDirectory('/run/systemd/resolve');
+    await bed.files.writeAtomic('/run/systemd/resolve/resolv.conf', 'nameserver 192.0.2.53');
+  }
   await bed.kubelet().start(silent, never);
   const written = Buffer.from((await bed.files.read(KUBELET_CONFIG, 9_999)) ?? []).toString('utf8');
   expect((JSON.parse(written) as Record<string, unknown>)['resolvConf']).toBe(want);
+});
+
+test('a kubelet that kubeadm configured for an earlier agent goes on, and has our configuration from its next start on', async () => {
+  const bed = createControlPlane();
+  await placeKubelet(bed.files);
+  await bed.kubelet().start(silent, never);
+  const ours = await bed.files.read(KUBELET_CONFIG, 9_999);
+  await bed.files.writeAtomic(KUBELET_CONFIG, 'rotateCertificates: true\n');
+  expect(await bed.kubelet().start(silent, never)).toBe(false);
+  expect(await bed.files.read(KUBELET_CONFIG, 9_999)).toEqual(ours);
+  expect(bed.units.moves).toEqual([`start ${KUBELET_UNIT}`]);
 });

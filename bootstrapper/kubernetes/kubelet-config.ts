@@ -1,12 +1,11 @@
 import { KUBELET_CLIENTS_CA, KUBELET_FILES } from './material.ts';
+import { CLUSTER_DOMAIN, serviceAddressIn } from './service-network.ts';
 import { PATHS, type KubernetesSettings } from './settings.ts';
 import type { SharedKeys } from './shared-keys.ts';
 
 /** Where the kubelet's unit looks (./units.ts): kubeadm's places, where who knows kubeadm looks first. */
 export const KUBELET_CONFIG = '/var/lib/kubelet/config.yaml';
 export const KUBELET_FLAGS = '/var/lib/kubelet/kubeadm-flags.env';
-/** Of the service network, as kubeadm gives it to cluster DNS (cmd/kubeadm/app/constants: GetDNSIP). */
-const DNS_INDEX = 10;
 
 type KubeletSettings = Pick<KubernetesSettings, 'serviceSubnet' | 'host'>;
 
@@ -22,8 +21,8 @@ export function kubeletConfiguration(
     failCgroupV1: host.failCgroupV1,
     containerRuntimeEndpoint: `unix://${PATHS.containerdSocket}`,
     staticPodPath: PATHS.manifests,
-    clusterDNS: [addressIn(serviceSubnet, DNS_INDEX)],
-    clusterDomain: 'cluster.local',
+    clusterDNS: [serviceAddressIn(serviceSubnet, 'dns')],
+    clusterDomain: CLUSTER_DOMAIN,
     // The agent renews: a kubelet that renews by itself would need a signer that anyone with its key can ask.
     rotateCertificates: false,
     serverTLSBootstrap: false,
@@ -64,12 +63,4 @@ export function kubeletFiles(
     [KUBELET_CONFIG]: `${JSON.stringify(config, undefined, 2)}\n`,
     [KUBELET_FLAGS]: `KUBELET_KUBEADM_ARGS="${flags.join(' ')}"\n`,
   };
-}
-
-/** An IPv4 network, with host bits or without. */
-function addressIn(subnet: string, index: number): string {
-  const [address = '', prefix = ''] = subnet.split('/');
-  const value = address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
-  const host = value - (value % 2 ** (32 - Number(prefix))) + index;
-  return [24, 16, 8, 0].map((shift) => Math.floor(host / 2 ** shift) % 256).join('.');
 }

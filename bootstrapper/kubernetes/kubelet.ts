@@ -14,9 +14,12 @@ import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 import { waitFor, type WaitPorts } from './waiting.ts';
 
 const REGISTERED_MS = 120_000;
+const MAX_CONFIG_BYTES = 64 * 1024;
 const KUBELET_FOLDER = '/var/lib/kubelet';
-/** Its /etc/resolv.conf names 127.0.0.53, which is another one in each pod (kubeadm, componentconfigs/kubelet.go). */
-const RESOLVER_UNIT = 'systemd-resolved.service';
+/**
+ * Of systemd-resolved, from its start in this boot on. /etc/resolv.conf names 127.0.0.53 where it runs, which is another one in
+ * each pod (kubeadm, componentconfigs/kubelet.go).
+ */
 const RESOLVER_CONF = '/run/systemd/resolve/resolv.conf';
 
 export interface KubeletPorts extends WaitPorts, OwnNodePorts {
@@ -57,6 +60,8 @@ export class Kubelet {
     const keys = await readSharedKeys(files, this.#etcd);
     const inputs = this.#inputs(keys);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
+    // Also where it goes on as it runs: what an earlier agent has left there counts no more when it starts the next time.
+    await this.#writeConfiguration(keys);
     if (await marks.isSet('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
       if (active !== 'active') await markKubeletServing(this.#ports);
@@ -64,7 +69,6 @@ export class Kubelet {
       return false;
     }
     progress.say('starting the kubelet');
-    await this.#writeConfiguration(keys, signal);
     const { active } = await units.status(KUBELET_UNIT, signal);
     if (active === 'active') await units.restart(KUBELET_UNIT, signal);
     else await units.start(KUBELET_UNIT, signal);
@@ -89,14 +93,18 @@ export class Kubelet {
     );
   }
 
-  async #writeConfiguration(keys: SharedKeys, signal: AbortSignal): Promise<void> {
-    const { files, units } = this.#ports;
+  async #writeConfiguration(keys: SharedKeys): Promise<void> {
+    const { files } = this.#ports;
     // Also where no static pod will ever be: a kubelet that finds no folder looks for it, and says so, every second.
     await files.makeDirectory(PATHS.manifests);
     await files.makeDirectory(KUBELET_FOLDER, 0o750);
-    const { active } = await units.status(RESOLVER_UNIT, signal);
-    const texts = kubeletFiles(this.#settings, keys, active === 'active' ? RESOLVER_CONF : undefined);
-    for (const [path, text] of Object.entries(texts)) await files.writeAtomic(path, text, { mode: 0o600 });
+    const hasResolver = (await files.stat(RESOLVER_CONF)) !== undefined;
+    const texts = kubeletFiles(this.#settings, keys, hasResolver ? RESOLVER_CONF : undefined);
+    for (const [path, text] of Object.entries(texts)) {
+      const found = await files.read(path, MAX_CONFIG_BYTES);
+      if (found === undefined || Buffer.from(found).toString('utf8') !== text)
+        await files.writeAtomic(path, text, { mode: 0o600 });
+    }
   }
 
   /** Only what the kubelet's own configuration is made of: a promotion must not restart it. */
