@@ -47,4 +47,3 @@ export {
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './schema.ts';
-export { subnetFrom } from './subnet.ts';
