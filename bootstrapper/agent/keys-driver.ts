@@ -146,9 +146,12 @@ async function askAgain(
   if (membership === undefined) throw new TypeError('a ticket needs a membership');
   const known = valueOf(values.clusterDirectory.peek()) ?? directoryOf(membership);
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
-  const endpoints = asked.map(({ host }) => `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`);
+  const controlPlanes = asked.map(({ nodeId, host }) => ({
+    nodeId,
+    endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
+  }));
   return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ clusterId: membership.clusterId, endpoints, relays: [] }, child),
+    joinClient.rejoin({ clusterId: membership.clusterId, controlPlanes, relays: [] }, child),
   );
 }
 

@@ -26,9 +26,15 @@ import { ticketRenewal, withValidCertificates } from './renewal.ts';
 const never = new AbortController().signal;
 const DAY_MS = 24 * 3600 * 1000;
 const clusterId = 'a'.repeat(32);
+/** Whom the membership names. */
+const FIRST = [{ nodeId: 'node-1', endpoint: '198.18.0.11:9090' }];
 
 /** A member's disk, with certificates of real authorities made on one day. */
-async function createMember(options: { readonly roles: readonly Role[]; readonly hasCa: boolean }) {
+async function createMember(options: {
+  readonly roles: readonly Role[];
+  readonly hasCa: boolean;
+  readonly isNamed?: boolean;
+}) {
   const files = new MemoryFiles();
   const state = new NodeState(files);
   const time = { nowMs: Date.UTC(2026, 0, 1) };
@@ -43,7 +49,12 @@ async function createMember(options: { readonly roles: readonly Role[]; readonly
     nodeId: 'node-2',
     nodeName: 'n2',
     nodeAddress: '198.18.0.12',
-    nodeCertPem: await signer.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: ['198.18.0.12'] })),
+    nodeCertPem: await signer.issue(
+      nodeLeaf({
+        ...{ clusterId, pubKeyDer, addresses: ['198.18.0.12'] },
+        isControlPlane: options.isNamed ?? true,
+      }),
+    ),
     clusterCaPem: caPem,
     epoch: 1,
     directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
@@ -121,12 +132,12 @@ describe('a member that comes back', () => {
     });
     time.nowMs += 30 * DAY_MS;
     const renewed = await withValidCertificates(ports, membership, never);
-    expect(asked).toEqual([{ clusterId, endpoints: ['198.18.0.11:9090'], relays: [] }]);
+    expect(asked).toEqual([{ clusterId, controlPlanes: FIRST, relays: [] }]);
     expect(renewed).toEqual({ ...membership, nodeCertPem: 'new' });
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('it asks whom the cluster told of last, whom its ticket named, and relays: all of the first may be gone (row 41)', async () => {
+  test('it asks whom the cluster told of last, and relays, and saves whom the new ticket names (row 41)', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,
@@ -137,10 +148,28 @@ describe('a member that comes back', () => {
     await state.relays.save(['198.18.0.12', '198.18.0.13']);
     await withValidCertificates(ports, membership, never);
     const relays = ['198.18.0.13:9094']; // its own leads nowhere else
-    expect(asked).toEqual([{ clusterId, endpoints: ['[2001:db8::7]:9090', '198.18.0.11:9090'], relays }]);
+    const controlPlanes = [{ nodeId: 'node-7', endpoint: '[2001:db8::7]:9090' }];
+    expect(asked).toEqual([{ clusterId, controlPlanes, relays }]);
+    expect((await state.directory.load())?.map(({ host }) => host)).toEqual(['198.18.0.11']);
     for (const path of [PLACES.directory, PLACES.relays]) await ports.files.writeAtomic(path, 'torn');
     await withValidCertificates(ports, membership, never);
-    expect(asked[1]).toEqual({ clusterId, endpoints: ['198.18.0.11:9090'], relays: [] });
+    expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [] });
+  });
+
+  test('it takes no ticket with another Kubernetes CA: its kubelet would believe whoever has it', async () => {
+    const { ports, membership, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    await ports.files.writeAtomic(KUBELET_FILES.ca, 'of the cluster\n');
+    await expect(withValidCertificates(ports, membership, never)).rejects.toMatchObject({
+      code: 'joinclient-ticket-invalid',
+    });
+    expect(await state.membership.load()).toBeUndefined();
+    expect(Buffer.from((await ports.files.read(KUBELET_FILES.ca, 99)) ?? []).toString()).toBe(
+      'of the cluster\n',
+    );
   });
 
   test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {
@@ -193,6 +222,20 @@ describe('ticketRenewal()', () => {
       await files.writeAtomic(path, 'key');
     }
     expect((await ticketRenewal(ports).times(never)).some(({ notAfterMs }) => notAfterMs === 0)).toBe(false);
+  });
+
+  test('is due once in a life where a control plane’s certificate does not say that it is one', async () => {
+    const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false, isNamed: false });
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'key');
+    }
+    const renewal = ticketRenewal(ports);
+    const isDue = async (): Promise<boolean> =>
+      (await renewal.times(never)).some(({ notAfterMs }) => notAfterMs === 0);
+    expect(await isDue()).toBe(true);
+    await renewal.prepare(never);
+    expect(await isDue()).toBe(false);
   });
 
   test('hands what it renewed to those who serve with it, after it is on disk', async () => {

@@ -1,12 +1,18 @@
+import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
 import type { Peeked } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
+import {
+  certificateTimesOf,
+  isControlPlaneCertificate,
+  type CertificateTimes,
+} from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { JOIN_PORT } from '../curatorunit/index.ts';
+import { directoryOf } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
+import { JoinClientError, type JoinClient, type OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import { RELAY_PORTS } from '../relayunit/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
@@ -43,6 +49,8 @@ export interface TicketRenewalPorts {
 /** Everything that a ticket brings, by fresh evidence to any control plane of the cluster, this node's own included. */
 export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   const { files, values } = ports;
+  // Once in a life: a signer of before gives none.
+  let hasAskedForName = false;
   return {
     name: 'node and kubelet',
     times: async () => {
@@ -52,13 +60,20 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
         [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
       );
       const keys = (await lacksSharedKeys(ports)) ? [DUE] : [];
+      const name = !hasAskedForName && lacksName(ports, membership) ? [DUE] : [];
       // A node that creates its cluster has a membership before it has a Kubernetes CA.
-      return [timesOf(membership.nodeCertPem), ...kubelet.filter((times) => times !== undefined), ...keys];
+      return [
+        timesOf(membership.nodeCertPem),
+        ...kubelet.filter((times) => times !== undefined),
+        ...keys,
+        ...name,
+      ];
     },
     prepare: async (waiting) => {
       const membership = valueOf(values.clusterMembership.peek());
       if (membership === undefined) return () => Promise.resolve(undefined);
       const ticket = await askAgain(ports, membership, waiting);
+      hasAskedForName = true;
       return (signal) => putInForce(ports, { membership, ticket }, signal);
     },
   };
@@ -112,12 +127,19 @@ async function byTicket(
   const ticket = await askAgain(ports, membership, signal);
   await placeKubeletCertificates(ports.files, ticket);
   await placeClientAuthorities(ports.files, ticket);
+  // The control planes of now: those on the disk may all be gone. Nobody has told of any in this life yet.
+  await saveDirectory(ports.state, ticket);
   return membershipFrom(ticket, membership.nodeAddress);
 }
 
-/** A new ticket of the cluster that this machine is a member of: from whomever it was told of, by the cluster or in its last one. */
+async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Promise<void> {
+  const [first, ...more] = directoryOf({ directory });
+  if (first !== undefined) await state.directory.save([first, ...more]);
+}
+
+/** A new ticket of the cluster that this machine is a member of. */
 async function askAgain(
-  { joinClient, state, values }: Pick<TicketRenewalPorts, 'joinClient' | 'state' | 'values'>,
+  { files, joinClient, state, values }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'values'>,
   membership: Membership,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
@@ -125,24 +147,34 @@ async function askAgain(
   const told =
     valueOf(values.clusterDirectory.peek()) ?? (await state.directory.load().catch(() => undefined));
   const relays = valueOf(values.clusterRelays.peek()) ?? (await state.relays.load().catch(() => undefined));
-  const hosts = [...(told ?? []), ...membership.directory].map(({ host }) => host);
   const { clusterId, nodeAddress } = membership;
-  return joinClient.rejoin(
+  const ticket = await joinClient.rejoin(
     {
       clusterId,
-      endpoints: endpointsAt(hosts, JOIN_PORT),
+      controlPlanes: (told ?? membership.directory).map(({ nodeId, host }) => ({
+        nodeId,
+        endpoint: endpointAt(host, JOIN_PORT),
+      })),
       // One's own leads to those who are asked already.
-      relays: endpointsAt(
-        (relays ?? []).filter((host) => host !== nodeAddress),
-        RELAY_PORTS.join,
-      ),
+      relays: (relays ?? [])
+        .filter((host) => host !== nodeAddress)
+        .map((host) => endpointAt(host, RELAY_PORTS.join)),
     },
     signal,
   );
+  await refuseOtherAuthority(files, ticket);
+  return ticket;
 }
 
-function endpointsAt(hosts: readonly string[], port: number): readonly string[] {
-  return [...new Set(hosts)].map((host) => (host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`));
+/** Nothing ever replaces the CA of Kubernetes' servers. */
+async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
+  const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
+  if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
+    throw new JoinClientError('joinclient-ticket-invalid', 'opening the ticket: another Kubernetes CA');
+}
+
+function endpointAt(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */
@@ -151,6 +183,16 @@ async function lacksSharedKeys({ files, values, makesTheCluster }: TicketRenewal
   if (!isControlPlane(roles) || makesTheCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
+}
+
+/** A control plane from before certificates said so: operators, and members that don't know it, believe it only with the name. */
+function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
+  if (!isControlPlane([...(valueOf(values.localRoles.peek()) ?? [])])) return false;
+  try {
+    return !isControlPlaneCertificate(new X509Certificate(nodeCertPem));
+  } catch {
+    return false; // garbage is due anyway
+  }
 }
 
 async function readTimes(files: FilePort, path: string): Promise<CertificateTimes | undefined> {

@@ -301,13 +301,6 @@ describe('CuratorClient', () => {
     values.clusterRelays.set([relay.host]);
     await expect(ask(client)).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
-
-  test('asks whom its newest ticket names when the directory it comes back with is dead (row 41)', async () => {
-    const b = await startCurator('127.0.0.3');
-    const client = createClient([b]);
-    values.clusterDirectory.set([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }]);
-    expect(await ask(client)).toBe('127.0.0.3');
-  });
 });
 
 test('fetchBlob() goes on where a source stopped, leaves a liar, and keeps no wrong byte', async () => {

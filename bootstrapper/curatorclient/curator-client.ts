@@ -234,14 +234,11 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 
   /** Who serves as far as the cluster has told, and whom an operator named. */
   #targets(): readonly CuratorTarget[] {
-    return this.#lastResorts().filter(({ source }) => source !== 'ticket' && source !== 'relay');
+    return this.#everybody().filter(({ source }) => source !== 'relay');
   }
 
-  /**
-   * The same, and for a machine that was off for long whom its newest ticket names, and relays. Those are left as soon as the
-   * directory changes.
-   */
-  #lastResorts(): readonly CuratorTarget[] {
+  /** The same, and relays, for a machine that was off for long. Those are left as soon as the directory changes. */
+  #everybody(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;
     const membership = valueOf(reads.clusterMembership.peek());
     if (membership === undefined) return [];
@@ -249,7 +246,6 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     const relays = valueOf(reads.clusterRelays.peek()) ?? [];
     return targetsOf({
       ...{ directory, port, relayPort },
-      ticket: membership.directory,
       staticHosts: staticHosts(),
       // One's own knows what this node knows.
       relays: relays.filter((host) => host !== membership.nodeAddress),
@@ -258,7 +254,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
     const ownNodeId = valueOf(this.#options.reads.clusterMembership.peek())?.nodeId;
-    const targets = this.#lastResorts().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
+    const targets = this.#everybody().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
     return rankTargets(targets, {
       nowMs: this.#options.clock.monotonicMs(),
       ownNodeId,

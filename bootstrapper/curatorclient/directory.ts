@@ -15,6 +15,8 @@ export interface ControlPlaneNode {
 export type ClusterDirectory = readonly [ControlPlaneNode, ...ControlPlaneNode[]];
 
 /** What a member knows as long as nobody told it more; empty without a membership. */
-export function directoryOf(membership: Membership | undefined): readonly ControlPlaneNode[] {
+export function directoryOf(
+  membership: Pick<Membership, 'directory'> | undefined,
+): readonly ControlPlaneNode[] {
   return (membership?.directory ?? []).map((entry) => ({ ...entry, curator: true, apiServer: true }));
 }

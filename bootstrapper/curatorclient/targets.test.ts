@@ -18,7 +18,7 @@ const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlan
 });
 
 describe('targetsOf()', () => {
-  const none = { ticket: [], staticHosts: [], relays: [] };
+  const none = { staticHosts: [], relays: [] };
   const of = (directory: readonly ControlPlaneNode[], more: Partial<TargetOptions> = {}): readonly string[] =>
     targetsOf({ directory, ...none, port: 9091, relayPort: 9093, ...more }).map(
       ({ nodeId, endpoint, source }) => `${source} ${nodeId ?? 'any'}=${endpoint}`,
@@ -39,12 +39,10 @@ describe('targetsOf()', () => {
     expect(of(given)).toEqual(want);
   });
 
-  test('adds whom a ticket names, each once, and written addresses: another node may have taken over one of them', () => {
-    const ticket = [node('a'), node('b')];
+  test('adds written addresses, each once, and relays: another node may have taken over a place', () => {
     const staticHosts = ['a.example.test', '192.0.2.1', '192.0.2.1'];
-    expect(of([node('a')], { ticket, staticHosts, relays: ['192.0.2.1'] })).toEqual([
+    expect(of([node('a')], { staticHosts, relays: ['192.0.2.1'] })).toEqual([
       'directory a=a.example.test:9091',
-      'ticket b=b.example.test:9091',
       'written any=a.example.test:9091',
       'written any=192.0.2.1:9091',
       'relay any=192.0.2.1:9093',
@@ -77,9 +75,9 @@ describe('rankTargets()', () => {
       want: [c, b, a, x],
     },
     {
-      name: 'who failed lately last, the own one too',
+      name: 'who failed lately last of those, the own one too, and before last resorts',
       given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[keyOf(c), 99_000]]) },
-      want: [a, b, x, c],
+      want: [a, b, c, x],
     },
     {
       name: 'who failed long ago like the others',
@@ -91,9 +89,9 @@ describe('rankTargets()', () => {
     expect(rankTargets([a, b, c, x], given)).toEqual(want);
   });
 
-  test('who was not seen to serve comes after who was, the own one too, then the ticket, written addresses, relays', () => {
-    const [u, t, r] = [target('u', 'unseen'), target('t', 'ticket'), target(undefined, 'relay')];
-    expect(rankTargets([r, x, t, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, t, x, r]);
+  test('who was not seen to serve comes after who was, the own one too, then written addresses, relays', () => {
+    const [u, r] = [target('u', 'unseen'), target(undefined, 'relay')];
+    expect(rankTargets([r, x, u, a, b], { ...calm, ownNodeId: 'u' })).toEqual([a, b, u, x, r]);
   });
 
   test('last resorts take turns', () => {

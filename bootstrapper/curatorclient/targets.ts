@@ -14,16 +14,13 @@ export interface CuratorTarget {
 }
 
 /**
- * `directory`: seen to serve. `unseen`: a control plane whose curator was not. `ticket`: named by this node's newest ticket,
- * which may be newer than the directory of a machine that was off for long. `written`: told by an operator. `relay`: a worker
+ * `directory`: seen to serve. `unseen`: a control plane whose curator was not. `written`: told by an operator. `relay`: a worker
  * that passes connections on.
  */
-const SOURCES = ['directory', 'unseen', 'ticket', 'written', 'relay'] as const;
+const SOURCES = ['directory', 'unseen', 'written', 'relay'] as const;
 
 export interface TargetOptions {
   readonly directory: readonly ControlPlaneNode[];
-  /** Who ran a control plane when this node got its newest ticket. */
-  readonly ticket: readonly Pick<ControlPlaneNode, 'nodeId' | 'host'>[];
   /** Hosts that an operator wrote down: where to ask when nobody in the directory answers. */
   readonly staticHosts: readonly string[];
   /** Hosts of workers that pass connections on, at a port of their own. */
@@ -37,17 +34,12 @@ export interface TargetOptions {
  * left could tell nobody that it serves.
  */
 export function targetsOf(options: TargetOptions): readonly CuratorTarget[] {
-  const { directory, ticket, staticHosts, relays, port, relayPort } = options;
+  const { directory, staticHosts, relays, port, relayPort } = options;
   const all: readonly CuratorTarget[] = [
     ...directory.map(({ nodeId, host, curator }) => ({
       nodeId,
       endpoint: endpointOf(host, port),
       source: curator ? ('directory' as const) : ('unseen' as const),
-    })),
-    ...ticket.map(({ nodeId, host }) => ({
-      nodeId,
-      endpoint: endpointOf(host, port),
-      source: 'ticket' as const,
     })),
     ...staticHosts.map((host) => ({
       nodeId: undefined,
@@ -83,8 +75,8 @@ export function isLastResort({ source }: CuratorTarget): boolean {
 }
 
 /**
- * Whom to ask, in order: who works before who failed lately, by source, the own node before others, the least busy of those;
- * of last resorts the one whose failure is the longest ago.
+ * Whom to ask, in order: whom the cluster names before last resorts, who works before who failed lately, by source, the own node
+ * before others, the least busy of those; of last resorts the one whose failure is the longest ago.
  */
 export function rankTargets(targets: readonly CuratorTarget[], standing: Standing): readonly CuratorTarget[] {
   const { nowMs, ownNodeId, failedAtMs, users, offset } = standing;
@@ -92,8 +84,8 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
     const failed = failedAtMs.get(keyOf(target));
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;
     const rank = [
-      cooling ? failed : -Infinity,
       isLastResort(target) ? 1 : 0,
+      cooling ? failed : -Infinity,
       isLastResort(target) ? (failed ?? -Infinity) : 0,
       SOURCES.indexOf(target.source),
       target.nodeId !== undefined && target.nodeId === ownNodeId ? 0 : 1,

@@ -18,6 +18,7 @@ export {
   type EndpointSource,
   type HttpGet,
 } from './discovery.ts';
+export { JoinClientError } from './errors.ts';
 export { httpGet } from './http-get.ts';
 export {
   JoinClient,

@@ -344,13 +344,28 @@ describe('JoinClient', () => {
 
   test('through a relay it believes a control plane only: any worker could answer with its own certificate (row 41)', async () => {
     const { client, nodeId } = createMachine();
-    const through = { clusterId: cluster.clusterId, endpoints: [], relays: [cluster.endpoint] };
+    const through = { clusterId: cluster.clusterId, controlPlanes: [], relays: [cluster.endpoint] };
     expect((await client.rejoin(through, life.signal)).nodeId).toBe(nodeId);
     cluster.behaviour.isControlPlane = false;
     const asked = cluster.said.length;
     const asking = client.rejoin(through, life.signal);
     expect(await firstProblem(client)).toBe('joinclient-cluster-unproved');
     expect(cluster.said.slice(asked)).not.toContain('rejoin ticket');
+    life.abort();
+    await expect(asking).rejects.toThrow();
+  });
+
+  test('a member believes at a place whom its cluster has named there, or a control plane, and no other node', async () => {
+    const { client, nodeId } = createMachine();
+    const at = (named: string) => ({
+      ...{ clusterId: cluster.clusterId, relays: [] },
+      controlPlanes: [{ nodeId: named, endpoint: cluster.endpoint }],
+    });
+    expect((await client.rejoin(at('node-of-somebody-else'), life.signal)).nodeId).toBe(nodeId);
+    cluster.behaviour.isControlPlane = false;
+    expect((await client.rejoin(at(cluster.nodeId), life.signal)).nodeId).toBe(nodeId);
+    const asking = client.rejoin(at('node-of-somebody-else'), life.signal);
+    expect(await firstProblem(client)).toBe('joinclient-cluster-unproved');
     life.abort();
     await expect(asking).rejects.toThrow();
   });
@@ -382,10 +397,10 @@ describe('JoinClient', () => {
 
   test('provisioned for this very cluster it is let in; as its member it is held to its membership alone', async () => {
     using _granted = await createMachine({ pinned: pinOf(cluster) }).client.admit(life.signal);
-    const { client, nodeId, endpoints } = createMachine({
+    const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
     });
-    const member = { clusterId: cluster.clusterId, endpoints, relays: [] };
+    const member = { clusterId: cluster.clusterId, controlPlanes: [], relays: [] };
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 

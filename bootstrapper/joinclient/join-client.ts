@@ -102,7 +102,7 @@ export class JoinClient {
     for (;;) {
       try {
         return await this.#ask(
-          { boundTo: undefined, known: [], relays: [] },
+          { boundTo: undefined, known: [], relays: [], servers: 'any' },
           (session, roundSignal) => this.#admitOver(session, roundSignal),
           signal,
         );
@@ -119,7 +119,7 @@ export class JoinClient {
   /** The ticket of an admission that this machine is bound to, also when it was minted and its answer was lost. */
   async ticket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
     return this.#ask(
-      { boundTo: record.clusterId, known: record.endpoints, relays: [] },
+      { boundTo: record.clusterId, known: record.endpoints, relays: [], servers: 'any' },
       async (session, roundSignal) => {
         using _granted = await this.#admitOver(session, roundSignal);
         return await this.#commitOver(session, roundSignal);
@@ -132,14 +132,17 @@ export class JoinClient {
   async rejoin(
     member: {
       readonly clusterId: string;
-      readonly endpoints: readonly string[];
+      /** Whom its cluster has told it of. */
+      readonly controlPlanes: readonly { readonly endpoint: string; readonly nodeId: string }[];
       /** Workers that pass connections on to some join service: asked last. */
       readonly relays: readonly string[];
     },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
+    const { clusterId, controlPlanes, relays } = member;
+    const known = controlPlanes.map(({ endpoint }) => endpoint);
     return this.#ask(
-      { boundTo: member.clusterId, known: member.endpoints, relays: member.relays },
+      { boundTo: clusterId, known, relays, servers: controlPlanes },
       async (session, roundSignal) => {
         using open = session;
         return await this.#rejoinOver(open, roundSignal);
@@ -187,7 +190,7 @@ export class JoinClient {
   /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
   async #commitAfterLock(admitted: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
     admitted[Symbol.dispose]();
-    const trust = this.#trust(admitted.cluster.clusterId, false);
+    const trust = this.#trust(admitted.cluster.clusterId, 'any');
     using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
     return await this.#commitOver(session, signal);
   }
@@ -276,7 +279,7 @@ export class JoinClient {
     return openFirst(
       endpoints,
       async (endpoint, attempt) => {
-        const trust = this.#trust(target.boundTo, target.relays.includes(endpoint));
+        const trust = this.#trust(target.boundTo, serverAt(endpoint, target));
         const [session] = await Promise.all([
           JoinSession.open(endpoint, this.#ports, { trust, signal: attempt }),
           noteName(endpoint, { facts, lookUp, clock, signal: attempt }),
@@ -288,9 +291,9 @@ export class JoinClient {
     );
   }
 
-  #trust(boundTo: string | undefined, onlyControlPlanes: boolean): ClusterTrust {
+  #trust(boundTo: string | undefined, server: ClusterTrust['server']): ClusterTrust {
     const { ownerKeys, pinned } = this.#options;
-    return { ownerKeys, pinned, boundTo, onlyControlPlanes };
+    return { ownerKeys, pinned, boundTo, server };
   }
 
   #waits(session: JoinSession, waiting: Waiting): void {
@@ -337,6 +340,13 @@ interface Target {
   readonly boundTo: string | undefined;
   readonly known: readonly string[];
   readonly relays: readonly string[];
+  /** For a member: who has to answer where, elsewhere some control plane. */
+  readonly servers: 'any' | readonly { readonly endpoint: string; readonly nodeId: string }[];
+}
+
+function serverAt(endpoint: string, { servers }: Target): ClusterTrust['server'] {
+  if (servers === 'any') return servers;
+  return { nodeIds: servers.filter((each) => each.endpoint === endpoint).map(({ nodeId }) => nodeId) };
 }
 
 class Hurried extends Error {

@@ -1,4 +1,4 @@
-import { createPublicKey, verify as verifySignature, X509Certificate, type KeyObject } from 'node:crypto';
+import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import {
   certificateSha256,
@@ -36,10 +36,11 @@ export interface ClusterTrust {
   /** The one cluster of its owners that it was provisioned for, if it was for one. */
   readonly pinned: PinnedCluster | undefined;
   /**
-   * Through a worker that passes connections on: it could answer itself, with its own certificate. Elsewhere a node that was
-   * a control plane before certificates said so is believed too.
+   * Which node may answer. For a member: one of these, whom its cluster has named at this place, or any whose certificate says
+   * that it is a control plane; a worker could put itself there, and a ticket says whom a member is to believe. Who is no member
+   * yet can't be harmed so: only the CA makes the certificate that it asks for.
    */
-  readonly onlyControlPlanes: boolean;
+  readonly server: 'any' | { readonly nodeIds: readonly string[] };
 }
 
 /**
@@ -103,7 +104,7 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
   let isSigned: boolean;
   try {
     const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
-    isSigned = verifySignature(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
+    isSigned = verify(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
   } catch (error) {
     throw unproved(clusterId, 'its CA is none', error);
   }
@@ -125,7 +126,7 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
 /** The node that answers, at the first of the two times at which its certificate is good. */
 function verifyServer(
   { clusterId, clusterCaPem, nodeCertificatePem }: ClusterIdentity,
-  { onlyControlPlanes }: ClusterTrust,
+  { server }: ClusterTrust,
   timesMs: readonly number[],
 ): { readonly nodeId: string; readonly pubKeyDer: Uint8Array } {
   let last: unknown;
@@ -133,8 +134,9 @@ function verifyServer(
     try {
       const certificate = new X509Certificate(nodeCertificatePem);
       const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
-      const verify = onlyControlPlanes ? verifyControlPlane : verifyNode;
-      return { nodeId: verify(certificate, trust).nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
+      const { nodeId } = verifyNode(certificate, trust);
+      if (server !== 'any' && !server.nodeIds.includes(nodeId)) verifyControlPlane(certificate, trust);
+      return { nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
     } catch (error) {
       last = error;
     }

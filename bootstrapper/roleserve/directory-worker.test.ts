@@ -170,6 +170,27 @@ describe('the directory worker', () => {
     expect(seen).toEqual([[node]]);
   });
 
+  test('takes whom a new ticket names as long as nobody has told anything, and never after (rows 41, 42)', async () => {
+    const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
+    const { values, curators, worker, saves, seen } = createDirectory([node]);
+    await using _tree = superviseForTest(worker);
+    values.clusterMembership.set(membership);
+    await settle();
+    const renewed = (nodeCertPem: string, host: string): Membership => ({
+      ...{ ...membership, nodeCertPem },
+      directory: [{ nodeId: 'node-4', host }],
+    });
+    values.clusterMembership.set(renewed('second', '198.51.100.4'));
+    await settle();
+    expect(saves.map(hosts)).toEqual([['198.51.100.4']]);
+    curators.pushed.set(told(wire('node-3')));
+    await settle();
+    values.clusterMembership.set(renewed('third', '198.51.100.5')); // of before somebody was removed, maybe
+    await settle();
+    expect(seen.map(hosts)).toEqual([['198.51.100.3'], ['198.51.100.4'], ['198.51.100.3']]);
+    expect(saves).toHaveLength(2);
+  });
+
   test('goes on with the one of the membership when the saved one is damaged', async () => {
     const { values, worker, seen } = createDirectory(new Error('the checksum does not match'));
     await using _tree = superviseForTest(worker);

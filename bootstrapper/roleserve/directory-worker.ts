@@ -1,4 +1,4 @@
-import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { follow, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { Distribution, type ControlPlane } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import { directoryOf, type ClusterDirectory, type Curators } from '../curatorclient/index.ts';
@@ -32,17 +32,31 @@ export interface DirectoryOptions {
   };
 }
 
+/** What is known in this life of the agent, through all lives of the worker. */
+interface Life {
+  /** Whether a curator has told anything. */
+  isHeard: boolean;
+  /** The directory in force. */
+  known: string | undefined;
+  /** The newest ticket that was looked at. */
+  nodeCertPem: string | undefined;
+}
+
 /** Keeps what this node knows of its control planes current, in memory and on disk; and how far their keys are. */
 export function directoryWorker(options: DirectoryOptions): Runnable {
+  const life: Life = { isHeard: false, known: undefined, nodeCertPem: undefined };
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
     plan: ({ membership }) => planRoleFetch(membership),
     start: async (scope, membership) => {
       const known = await restore(options, membership, scope);
+      life.known = JSON.stringify(known);
+      life.nodeCertPem ??= membership.nodeCertPem;
       const relays = await restoreRelays(options, scope);
       options.writes.clusterRelays.set(relays);
       if (known !== undefined) options.writes.clusterDirectory.set(known);
-      scope.run('watch', (watch) => follow(options, { known, relays }, watch));
+      scope.run('watch', (watch) => followCurators(options, { relays, life }, watch));
+      scope.run('ticket', (child) => takeTickets(options, life, child));
     },
   });
 }
@@ -72,12 +86,36 @@ async function restoreRelays({ savedRelays }: DirectoryOptions, scope: Scope): P
   }
 }
 
-async function follow(
-  { curators, saved, savedRelays, writes }: DirectoryOptions,
-  first: { readonly known: ClusterDirectory | undefined; readonly relays: readonly string[] },
+/**
+ * Whom a new ticket names, as long as no curator has told anything: those on the disk may all be gone. Later the ticket may be
+ * older than what was told, and name who was removed since.
+ */
+async function takeTickets(
+  { reads, saved, writes }: DirectoryOptions,
+  life: Life,
   scope: Scope,
 ): Promise<void> {
-  let known = JSON.stringify(first.known);
+  scope.healthy();
+  for await (const now of follow(reads.clusterMembership, scope.signal)) {
+    const directory = nonEmpty(directoryOf(now));
+    const isNew = now !== undefined && now.nodeCertPem !== life.nodeCertPem;
+    if (isNew) life.nodeCertPem = now.nodeCertPem;
+    if (life.isHeard || !isNew || directory === undefined) continue;
+    await saved.save(directory);
+    life.known = JSON.stringify(directory);
+    writes.clusterDirectory.set(directory);
+  }
+}
+
+async function followCurators(
+  { curators, saved, savedRelays, writes }: DirectoryOptions,
+  first: {
+    readonly relays: readonly string[];
+    readonly life: Life;
+  },
+  scope: Scope,
+): Promise<void> {
+  const { life } = first;
   let knownRelays = first.relays.join();
   let knownKeys: string | undefined;
   let isHealthy = false;
@@ -98,14 +136,15 @@ async function follow(
           });
           continue;
         }
+        life.isHeard = true;
         if (relays.join() !== knownRelays && areRelays(relays)) {
           await savedRelays.save(relays);
           knownRelays = relays.join();
           writes.clusterRelays.set(relays);
         }
-        if (JSON.stringify(directory) === known) continue;
+        if (JSON.stringify(directory) === life.known) continue;
         await saved.save(directory);
-        known = JSON.stringify(directory);
+        life.known = JSON.stringify(directory);
         scope.log.info('the control planes of the cluster', { directory });
         writes.clusterDirectory.set(directory);
       }

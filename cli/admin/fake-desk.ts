@@ -112,7 +112,13 @@ async function serve(
   const keyPem = generateKeyPem();
   const addresses = ['127.0.0.1'];
   const certPem = await signer.issue(
-    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses, validDays: 3650 }),
+    nodeLeaf({
+      clusterId: CLUSTER_ID,
+      pubKeyDer: pubKeyOf(keyPem),
+      addresses,
+      validDays: 3650,
+      isControlPlane: true,
+    }),
   );
   const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
   let endpoint = '';

@@ -3,7 +3,7 @@ import type { X509Certificate } from 'node:crypto';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../internal/errors/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyControlPlane } from '../../internal/pki/index.ts';
 import {
   createClient,
   RpcChannel,
@@ -106,7 +106,7 @@ async function askAt<T>(
     endpoint,
     upgrade: tlsClientUpgrade({
       identity: { certPem, keyPem },
-      accept: (certificate: X509Certificate) => verifyNode(certificate, trust),
+      accept: (certificate: X509Certificate) => verifyControlPlane(certificate, trust),
     }),
   });
   try {

@@ -112,7 +112,12 @@ async function startCurator(
 ): Promise<string> {
   const keyPem = generateKeyPem();
   const certPem = await signer.issue(
-    nodeLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), addresses: ['127.0.0.1'] }),
+    nodeLeaf({
+      clusterId: CLUSTER_ID,
+      pubKeyDer: pubKeyOf(keyPem),
+      addresses: ['127.0.0.1'],
+      isControlPlane: true,
+    }),
   );
   const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
   const server = new RpcServer<string>({

@@ -17,6 +17,7 @@ export {
   nodeLeaf,
   operatorLeaf,
   verifyMember,
+  isControlPlaneCertificate,
   verifyControlPlane,
   verifyNode,
   type MemberIdentity,

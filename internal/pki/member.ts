@@ -124,9 +124,14 @@ export function verifyControlPlane(
   trust: MemberTrust,
 ): Extract<MemberIdentity, { kind: 'node' }> {
   const identity = verifyNode(certificate, trust);
-  if (!namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`))
+  if (!isControlPlaneCertificate(certificate))
     throw new PkiError('pki-untrusted', `verifying a control plane: it is ${identity.nodeId}, which is none`);
   return identity;
+}
+
+/** What it says; whether that is true its signature tells. */
+export function isControlPlaneCertificate(certificate: X509Certificate): boolean {
+  return namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`);
 }
 
 function namesOf(certificate: X509Certificate): readonly string[] {

@@ -102,6 +102,11 @@ export class FakeCluster implements AsyncDisposable {
     return cluster;
   }
 
+  /** Of the node that answers. */
+  get nodeId(): string {
+    return nodeIdOf(spkiOf(this.#node.publicKey));
+  }
+
   /** Raw Ed25519. */
   get ownerKey(): Uint8Array {
     return spkiOf(this.owner.publicKey).subarray(-32);
