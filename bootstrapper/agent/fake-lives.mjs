@@ -74,6 +74,7 @@ async function live({ moment = Infinity, afterMs }) {
     clock: counted(clock, onMoment),
     log: createLogger({ path: '', nowMs: () => clock.nowMs(), sink: onMoment }),
     random: Math.random,
+    environment: {},
     ring: new LogRing(),
     usage: () => ({ uptimeSeconds: 0, residentBytes: 0, heapBytes: 0, cpuMicroseconds: 0 }),
   };
