@@ -92,7 +92,7 @@ await test('a relay that passes every frame on is refused by the server', async 
     { name: 'with the keys of both', near: server.identity, far: clientIdentity },
   ]) {
     await t.test(name, async () => {
-      using relay = await listen((tcp) => void pass(tcp));
+      using relay = await listen(pass);
       assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
       assert.equal(await server.refusal(), REFUSED);
 
@@ -109,7 +109,7 @@ await test('a relay that passes every frame on is refused by the server', async 
 
 await test('a relay that is an accepted machine itself, and has both keys and equal nonces', async (t) => {
   await t.test('gets the server’s evidence, and the client refuses it', async () => {
-    using relay = await listen((tcp) => void divert(tcp));
+    using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: REFUSED });
     assert.equal(await server.refusal(), 'atls-truncated'); // it accepted her, and waited for her READY
 
@@ -125,7 +125,7 @@ await test('a relay that is an accepted machine itself, and has both keys and eq
   });
 
   await t.test('gets the client’s evidence, and the server refuses it', async () => {
-    using relay = await listen((tcp) => void divert(tcp));
+    using relay = await listen(divert);
     assert.deepEqual(await connectHonest(relay.address), { refused: 'atls-truncated' });
     assert.equal(await server.refusal(), REFUSED);
 
@@ -152,7 +152,7 @@ await test('a relay that is an accepted machine itself, and has both keys and eq
 });
 
 await test('a relay that shortens the list of formats is refused: both hellos are bound', async () => {
-  using relay = await listen((tcp) => void shorten(tcp));
+  using relay = await listen(shorten);
   assert.deepEqual(await connectHonest(relay.address), { refused: TOLD });
   assert.equal(await server.refusal(), REFUSED);
 

@@ -110,13 +110,16 @@ export function codesOf(error: unknown): string {
   return codes.join(' ') || String(error);
 }
 
-/** An attacker's place on the network: hands each connection to `meet`. */
+/**
+ * An attacker's place on the network: hands each connection to `meet`. What becomes of an attack both ends tell; a channel
+ * that was refused may connect once more and hang up in the middle.
+ */
 export async function listen(
-  meet: (tcp: Socket) => void,
+  meet: (tcp: Socket) => Promise<void>,
 ): Promise<{ readonly address: string } & Disposable> {
   const server: Server = createServer({ noDelay: true }, (tcp) => {
     tcp.on('error', () => undefined);
-    meet(tcp);
+    meet(tcp).catch(() => tcp.destroy());
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
