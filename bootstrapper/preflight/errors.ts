@@ -24,7 +24,7 @@ export const preflightErrors = defineErrors({
   },
   'preflight-address-changed': {
     ...common,
-    exit: 'address',
+    exit: 'addressChanged',
     meaning:
       'The machine no longer has the address that etcd and the certificates of this node were made for. Nothing of them was changed.',
     fix: 'Give the machine its address back (a fixed one, or a reservation for it at the DHCP server): it goes on by itself; an init goes on with the same command.',

@@ -298,7 +298,7 @@ export const FAULTS: readonly FaultKind[] = [
   {
     name: 'an address that changes',
     code: 'preflight-address-changed',
-    exit: 22,
+    exit: 31,
     stage: 'begun',
     inject: async ({ machine, over }) => {
       const other = machine.address.replace(/\.\d+$/, '.66');

@@ -32,6 +32,7 @@ export const EXIT_CODES = {
   kubelet: { number: 28, meaning: 'the kubelet does not stay up' },
   chart: { number: 29, meaning: 'a chart can not be read or rendered' },
   chartTimeout: { number: 30, meaning: 'what a chart made did not become ready in time' },
+  addressChanged: { number: 31, meaning: 'a machine no longer has the address that it became a node with' },
   interrupted: { number: 130, meaning: 'interrupted (SIGINT); what was running on nodes goes on' },
   terminated: { number: 143, meaning: 'terminated (SIGTERM); what was running on nodes goes on' },
 } as const satisfies Record<string, { number: number; meaning: string }>;
