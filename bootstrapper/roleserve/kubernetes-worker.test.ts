@@ -108,7 +108,13 @@ async function placePods(files: MemoryFiles): Promise<void> {
     await files.writeAtomic(`/etc/kubernetes/manifests/${pod}.yaml`, pod);
 }
 
-async function createKubernetes(answer: CommandAnswer = () => undefined) {
+async function createKubernetes(
+  answer: CommandAnswer = () => undefined,
+  isListening: (machine: {
+    readonly files: MemoryFiles;
+    readonly units: FakeUnits;
+  }) => Promise<boolean> = () => Promise.resolve(false),
+) {
   const values = new RoleValues();
   const phases = new NotedPhases();
   const files = new MemoryFiles();
@@ -137,7 +143,7 @@ async function createKubernetes(answer: CommandAnswer = () => undefined) {
       log: createMemoryLogger().log,
       probeNode: () => Promise.resolve(),
       probe: () => Promise.resolve(),
-      isListening: () => Promise.resolve(false),
+      isListening: () => isListening({ files, units }),
     },
   });
   values.clusterSettings.set(settings);
@@ -193,6 +199,32 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
     [],
   );
+});
+
+test('a control plane that loses every role at once ends its static pods through the kubelet, and then the kubelet (rows 18, 34)', async () => {
+  let arePodsRunning = true;
+  const kubernetes = await createKubernetes(
+    () => undefined,
+    async ({ files, units }) => {
+      const isWanted = (await files.stat('/etc/kubernetes/manifests/kube-apiserver.yaml')) !== undefined;
+      if (!isWanted && units.active.has('kubelet.service')) arePodsRunning = false;
+      return arePodsRunning;
+    },
+  );
+  const { values, files, units, clock, worker } = kubernetes;
+  await using tree = superviseForTest(worker);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(all);
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await settleUntil(() => now(values.kubernetesStatus)?.controlPlane === true);
+  values.localRoles.set(none);
+  await settle();
+  await clock.advance(2_000); // what the balancers of other nodes had sent before
+  await settleUntil(() => tree.at('root').note === 'idle: role absent');
+  expect(arePodsRunning).toBe(false);
+  expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
+  expect(units.active.has('kubelet.service')).toBe(false);
 });
 
 test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts (rows 16, 18, 20, 31)', async () => {

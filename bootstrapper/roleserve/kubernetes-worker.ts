@@ -119,8 +119,13 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
     plan: (inputs) => planKubernetes(inputs, host, { nodeId, address: ownAddress }),
     start: (scope, start) => serve(options, scope, start),
     retire: async ({ signal }) => {
-      options.writes.kubernetesStatus.set(undefined);
-      await stopKubernetes(options.ports.units, signal);
+      const { writes, ports } = options;
+      writes.kubernetesStatus.set(undefined);
+      const membership = reads.clusterMembership.peek();
+      // Static pods end through the kubelet: without it the control plane, which goes too, would wait for them for good.
+      if (membership.set && membership.value !== undefined)
+        await retireControlPlane(ports, { ...membership.value, signal });
+      await stopKubernetes(ports.units, signal);
     },
   });
 }
