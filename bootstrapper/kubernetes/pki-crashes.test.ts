@@ -262,4 +262,4 @@ test('a control plane comes up after a crash at any write, each behind its mark'
     expect({ name, again: third.phasesRun() }).toEqual({ name, again: [] });
     expect(await disk.stat(PATHS.superAdminConf)).toBeUndefined();
   }
-});
+}, 300_000);

@@ -80,9 +80,10 @@ await test('kill -9 of the joining agent at every step: it goes on by itself, as
         continue;
       }
       await machine.signalAgent('SIGKILL', pid);
+      const meanwhile = await written.changed(); // before the strike fell
       await written.settle(); // before its next life, which writes them again
       pid = await machine.agentAfter(pid);
-      for (const path of fresh) if (!struck.has(path)) struck.set(path, `and ${newest}`);
+      for (const path of [...fresh, ...meanwhile]) if (!struck.has(path)) struck.set(path, `and ${newest}`);
       struck.set(newest, ALONE);
       tries.set(aim, (tries.get(aim) ?? 0) + 1);
     }

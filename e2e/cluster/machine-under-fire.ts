@@ -138,8 +138,8 @@ export class MachineUnderFire {
       const cgroup = await readFile(`/proc/${pid}/cgroup`, 'utf8').catch(() => '');
       if (!cgroup.includes(this.#scope) || !cgroup.includes(unit)) continue;
       const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
-      if (command.includes(script) && (await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '')
-        return Number(pid);
+      if (!command.includes(script) || !(await leadsItsGroup(pid))) continue;
+      if ((await readlink(`/proc/${pid}/exe`).catch(() => '')) !== '') return Number(pid);
     }
     return undefined;
   }
@@ -171,6 +171,13 @@ export class MachineUnderFire {
     }
     throw new Error(`nobody has started the ${program} again within ${BACK_MS / 1000} s`);
   }
+}
+
+/** A unit's main process does (systemd.exec(5)); a child that is not yet another program looks like it and does not. */
+async function leadsItsGroup(pid: string): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  const [, , group] = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  return group === pid;
 }
 
 /** Whole lines of a file from an offset on, and the offset behind them. */
