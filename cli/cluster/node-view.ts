@@ -49,6 +49,11 @@ const ROLES: Readonly<Record<NodeRole, string>> = {
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
+/** By name, n2 before n10: curators list them by their ids. */
+export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
+  return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
+}
+
 /** Wire → view. Texts are the nodes' own and made safe to print. */
 export function nodeViewFrom(node: Node): NodeView {
   const { status } = node;

@@ -8,7 +8,7 @@ import { askCurator } from './curator-session.ts';
 import { askForKeys } from './keys-view.ts';
 import { keepKnownCurators } from './known-curators.ts';
 import { readMember, type ClusterMember } from './member.ts';
-import { nodeViewFrom, renderCertificates, renderNodes } from './node-view.ts';
+import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
 import { ownEndsLine, readOwnEnds } from './own-ends.ts';
 import { printable } from './printable.ts';
 import { currentAccess } from './renew-kubeconfig.ts';
@@ -68,7 +68,7 @@ export async function runNodeList(context: CommandContext, options: StatusOption
     await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
     return list.nodes;
   });
-  const views = nodes.map(nodeViewFrom);
+  const views = nodeViewsFrom(nodes);
   context.host.result({ nodes: views }, () =>
     renderNodes(views, { nowMs: context.ports.clock.nowMs(), wide: options.wide }),
   );
@@ -99,7 +99,7 @@ async function readCurator(context: CommandContext, { curatorsPath }: ClusterMem
       askForKeys(of, call),
     ]);
     await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
-    const [views, etcd] = [nodes.map(nodeViewFrom), etcdFrom(info)];
+    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info)];
     return {
       name: printable(info.clusterName),
       createdMs: Number(info.createdMs),
