@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { PlatformError } from '../../internal/platform/index.ts';
 import { createMemoryLogger, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import {
   createControlPlane,
@@ -194,6 +195,17 @@ describe('ControlPlane', () => {
       code: 'kubernetes-api-timeout',
       message: expect.stringContaining(said),
       cause: new Error('connect ECONNREFUSED'),
+    });
+  });
+
+  test('names the kubelet when it does not even start', async () => {
+    const bed = createControlPlane();
+    await bed.files.makeDirectory('/var/lib/cluster/kubernetes');
+    bed.units.start = () =>
+      Promise.reject(new PlatformError('unit-failed', 'starting kubelet.service: no such cgroup driver'));
+    await expect(bed.create().start(silent, never)).rejects.toMatchObject({
+      code: 'kubernetes-kubelet-failed',
+      message: expect.stringContaining('no such cgroup driver'),
     });
   });
 

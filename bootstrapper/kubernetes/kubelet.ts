@@ -1,7 +1,8 @@
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { UnitPort } from '../../internal/platform/index.ts';
+import { PlatformError, type UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
+import { KubernetesError } from './errors.ts';
 import { findOwnNode, type OwnNodePorts } from './own-node.ts';
 import { buildKubeadmConfig } from './kubeadm-config.ts';
 import { kubeletFiles } from './kubelet-config.ts';
@@ -65,13 +66,13 @@ export class Kubelet {
     if (await marks.isSet('kubelet', inputs)) {
       const { active } = await units.status(KUBELET_UNIT, signal);
       if (active !== 'active') await markKubeletServing(this.#ports);
-      await units.start(KUBELET_UNIT, signal);
+      await named(units.start(KUBELET_UNIT, signal));
       return false;
     }
     progress.say('starting the kubelet');
     const { active } = await units.status(KUBELET_UNIT, signal);
-    if (active === 'active') await units.restart(KUBELET_UNIT, signal);
-    else await units.start(KUBELET_UNIT, signal);
+    if (active === 'active') await named(units.restart(KUBELET_UNIT, signal));
+    else await named(units.start(KUBELET_UNIT, signal));
     await markKubeletServing(this.#ports);
     await marks.set('kubelet', inputs);
     return true;
@@ -112,5 +113,15 @@ export class Kubelet {
     const { version, nodeName, nodeAddress, serviceSubnet, host } = this.#settings;
     const own = [version, nodeName, nodeAddress, serviceSubnet, host];
     return forKubelet ? [...own, 'clients-ca'] : own;
+  }
+}
+
+/** A unit that does not even start: the kubelet has an error of its own for that. */
+async function named(start: Promise<void>): Promise<void> {
+  try {
+    await start;
+  } catch (error) {
+    if (!(error instanceof PlatformError) || error.code !== 'unit-failed') throw error;
+    throw new KubernetesError('kubernetes-kubelet-failed', error.message, { cause: error });
   }
 }
