@@ -8,6 +8,8 @@ const MAX_BYTES = 16 * 1024 * 1024;
 export class FileEventStore implements EventStore {
   readonly #files: FilePort & AppendPort;
   readonly #path: string;
+  /** A disk that was full may have taken a part of the last line. */
+  #isTorn = false;
 
   constructor(files: FilePort & AppendPort, path: string) {
     this.#files = files;
@@ -30,7 +32,15 @@ export class FileEventStore implements EventStore {
   }
 
   async append(event: RecordedEvent): Promise<void> {
+    if (this.#isTorn) {
+      const last = (await this.load()).at(-1)?.sequence ?? 0;
+      this.#isTorn = false;
+      // It may be there as a whole: only that it is durable was not said.
+      if (last >= event.sequence) return;
+    }
+    this.#isTorn = true;
     await this.#files.appendSynced(this.#path, `${JSON.stringify(event)}\n`);
+    this.#isTorn = false;
   }
 }
 

@@ -18,6 +18,22 @@ const open = (files: MemoryFiles): Promise<PhaseLog> =>
     log: createMemoryLogger().log,
   });
 
+/** Takes the beginning of each line and fails, as long as it is full. */
+class FullDisk extends MemoryFiles {
+  readonly #taken: number;
+  isFull = false;
+
+  constructor(taken: number) {
+    super();
+    this.#taken = taken;
+  }
+
+  override async appendSynced(path: string, data: string): Promise<void> {
+    await super.appendSynced(path, this.isFull ? data.slice(0, this.#taken) : data);
+    if (this.isFull) throw new Error('no space left on device');
+  }
+}
+
 describe('PhaseLog', () => {
   test('run() records start, progress and end, and says the same progress only once', async () => {
     const phases = await open(await createFiles());
@@ -59,6 +75,22 @@ describe('PhaseLog', () => {
     await phases.run('node', () => Promise.resolve());
     expect((await open(files)).after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4]);
   });
+
+  test.each([0, 10, 1000])(
+    'a full disk that took %d characters of each line gets all of them later, whole and in order',
+    async (taken) => {
+      const files = new FullDisk(taken);
+      await files.makeDirectory('/init');
+      const phases = await open(files);
+      await phases.run('preflight', () => Promise.resolve());
+      files.isFull = true;
+      await expect(phases.run('lock', () => Promise.reject(new Error('full')))).rejects.toThrow('full');
+      files.isFull = false;
+      await phases.run('lock', () => Promise.resolve());
+      expect((await open(files)).after(0)).toEqual(phases.after(0));
+      expect(phases.after(0).map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6]);
+    },
+  );
 
   test('a disk without space at any write costs events, never the work', async () => {
     let cases = 0;

@@ -45,6 +45,8 @@ export class PhaseLog implements PhaseReporter {
   readonly #log: Logger;
   readonly #events: RecordedEvent[] = [];
   readonly #length = new EventValue<number>();
+  /** What the disk has not taken yet; it gets them with the next event, in order, so that the record has no gap. */
+  readonly #unkept: RecordedEvent[] = [];
   #writing: Promise<void> = Promise.resolve();
   #next = 1;
 
@@ -117,12 +119,20 @@ export class PhaseLog implements PhaseReporter {
     const { kind, ...facts } = event;
     this.#log[kind === 'failed' ? 'error' : 'info'](`phase ${kind}`, facts);
     this.#writing = this.#writing
-      .then(() => this.#store.append(recorded))
+      .then(() => this.#keep(recorded))
       .catch((error: unknown) => this.#log.warn('a phase event could not be kept', { error }))
       .then(() => {
         this.#events.push(recorded);
         this.#length.set(this.#events.length);
       });
+  }
+
+  async #keep(recorded: RecordedEvent): Promise<void> {
+    this.#unkept.push(recorded);
+    for (let [first] = this.#unkept; first !== undefined; [first] = this.#unkept) {
+      await this.#store.append(first);
+      this.#unkept.shift();
+    }
   }
 }
 
