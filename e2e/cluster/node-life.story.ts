@@ -10,7 +10,7 @@ const NAME = 'life';
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
 const CONTROL_PLANE_PORTS = [2379, 2380, 6443, 9090, 9091, 10257, 10259];
 const PAPERS = ['crt', 'key'] as const;
-const DOORS = ['the curator', "etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
 const KUBELET = '/var/lib/cluster/kubernetes/kubelet-client';
 
 await test('a node changes its role over and over, is reset, joins anew and is lost', async (story) => {
