@@ -29,6 +29,8 @@ export interface HandWorkerTimes {
 export interface WorkerTimes {
   /** From the first one's ticket on its disk until all are Ready, in ms. */
   readonly untilReadyMs: number;
+  /** From the start of the slowest one's agent, Node's own included, until its ticket is on its disk, in ms. */
+  readonly untilTicketMs: number;
   /** CPU time of one machine from power-on until all are Ready; of all its processes, in s. */
   readonly cpuSeconds: number;
 }
@@ -93,11 +95,18 @@ export class WorkerRounds implements AsyncDisposable {
       return { readyMs, cpuSeconds: spent.reduce((sum, each) => sum + each, 0) / count };
     });
     const [, { readyMs, cpuSeconds }] = await Promise.all([this.#ground.cli(up), ready]);
-    const tickets = names.map(async (name) => {
-      const { data } = (await this.find(name)).paths;
-      return (await stat(join(data, 'cluster/credentials/node.crt'))).mtimeMs;
-    });
-    return { untilReadyMs: readyMs - Math.min(...(await Promise.all(tickets))), cpuSeconds };
+    const tickets = await Promise.all(names.map((name) => this.#ticketOf(name)));
+    return {
+      untilReadyMs: readyMs - Math.min(...tickets.map(({ atMs }) => atMs)),
+      untilTicketMs: Math.max(...tickets.map(({ tookMs }) => tookMs)),
+      cpuSeconds,
+    };
+  }
+
+  async #ticketOf(name: string): Promise<{ readonly atMs: number; readonly tookMs: number }> {
+    const node = await this.find(name);
+    const { mtimeMs } = await stat(join(node.paths.data, 'cluster/credentials/node.crt'));
+    return { atMs: mtimeMs, tookMs: mtimeMs - (await agentStartedMs(node, this.signal)) };
   }
 
   /** A machine of ours. */
@@ -138,4 +147,15 @@ export class WorkerRounds implements AsyncDisposable {
     const { stdout } = await controlPlane.exec(['sh', '-c', script], { env, timeoutMs: READY_MS, signal });
     return Number(stdout);
   }
+}
+
+/** When a machine's agent was started, in ms since the epoch: machines here have the monotonic clock of their host. */
+async function agentStartedMs(node: LocalNode, signal: AbortSignal): Promise<number> {
+  const property = 'ExecMainStartTimestampMonotonic';
+  const { stdout } = await node.exec(
+    ['systemctl', 'show', '--property', property, '--value', 'bootstrapper'],
+    { signal },
+  );
+  const sinceBootMs = Number(process.hrtime.bigint()) / 1e6;
+  return Date.now() - sinceBootMs + Number(stdout) / 1000;
 }
