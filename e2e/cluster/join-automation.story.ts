@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { copyFile, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
 import { createBench, type Bench } from '../machines/bench.ts';
-import { installCli, JoiningCluster, withoutEndpoints } from './joining.ts';
+import { installCli, JoiningCluster, reprovision, withoutEndpoints } from './joining.ts';
 import { eventually } from './node-shell.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../docs/examples');
@@ -74,15 +77,35 @@ async function place(cluster: JoiningCluster, machine: string, path: string, tex
   await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
 }
 
+/** Where machines of a network ask what they are; it answers whoever asks. */
+async function metadataService(
+  host: string,
+  answer: () => { readonly status: number; readonly body: string },
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer((_, response) => {
+    const { status, body } = answer();
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  });
+  server.listen(0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${host}:${port}/cluster`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
 await test('the examples for automation, run as they are written', async (story) => {
   await using bench = await createBench();
   const cluster = new JoiningCluster(bench, 'automation');
-  await cluster.machines({ controlPlanes: 1, workers: 2 });
+  await cluster.machines({ controlPlanes: 1, workers: 3 });
   const first = `${await cluster.address('n1')}:9090`;
-  for (const machine of ['n2', 'n3']) {
-    await installCli(bench, cluster.name, machine);
-    await withoutEndpoints(cluster, machine);
-  }
+  for (const machine of ['n2', 'n3', 'n4']) await withoutEndpoints(cluster, machine);
+  for (const machine of ['n2', 'n3']) await installCli(bench, cluster.name, machine);
   await Promise.all([
     installDebian(bench, cluster, 'n2', ['cloud-init']),
     installDebian(bench, cluster, 'n3', ['ansible-core']),
@@ -167,16 +190,27 @@ await test('the examples for automation, run as they are written', async (story)
         variables,
         '/root/play.yml',
       );
-    const once = await play();
-    assert.equal(once.code, 0, once.stdout + once.stderr);
+    const played = await play();
+    assert.equal(played.code, 0, played.stdout + played.stderr);
     const again = await play();
     assert.equal(again.code, 0, again.stdout + again.stderr);
     assert.match(again.stdout, /localhost\s+: ok=\d+\s+changed=0\s/);
   });
 
+  await story.test('a metadata service: the machine asks it until it knows its cluster', async () => {
+    const answers = [503, 200];
+    await using service = await metadataService(await cluster.workstation(), () => ({
+      status: answers.shift() ?? 200,
+      body: answers.length === 0 ? JSON.stringify({ joinEndpoints: [first] }) : '',
+    }));
+    await reprovision(cluster, 'n4', (found) => ({ ...found, metadata: { kind: 'http', url: service.url } }));
+    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 180);
+    assert.match(await cluster.log('n4'), /a source of endpoints is of no use now.*HTTP 503/);
+  });
+
   await story.test('all of them are Ready, each joined once', async () => {
     await made;
-    await cluster.allReady(['n1', 'n2', 'n3'], 60);
-    assert.equal(await cluster.members(), 3);
+    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 60);
+    assert.equal(await cluster.members(), 4);
   });
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LocalNode } from '../../internal/machines/index.ts';
+import { hostAddress, type LocalNode } from '../../internal/machines/index.ts';
 import { parse, stringify } from 'yaml';
 import type { Bench, CliResult } from '../machines/bench.ts';
 import { etcdctlArgv, eventually } from './node-shell.ts';
@@ -85,6 +85,11 @@ export class JoiningCluster {
 
   async address(machine: string): Promise<string> {
     return (await this.#node(machine)).address;
+  }
+
+  /** Of the host, in the network of the machines. */
+  async workstation(): Promise<string> {
+    return hostAddress((await this.#bench.cluster(this.name)).network);
   }
 
   /** A program on a machine, whatever becomes of it. */
