@@ -73,13 +73,13 @@ test('a client with two endpoints reads on when one member freezes, and a watch 
   const events = both.watch('q/', { signal })[Symbol.asyncIterator]();
   expect((await events.next()).value).toMatchObject({ kind: 'relist' });
   const next = events.next();
-  one.freeze(true);
+  await one.freeze();
   expect((await next).value).toMatchObject({ kind: 'interrupted' });
   await expect(both.get('q/a', { signal, timeoutMs: 500 })).rejects.toMatchObject({
     code: 'etcd-unavailable',
   });
 
-  one.freeze(false);
+  one.thaw();
   await untilServing(both);
   await whenReady(() => both.commit({ when: [], then: [put('q/b', value)] }, { signal }));
   for (;;) {

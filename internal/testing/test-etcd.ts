@@ -9,6 +9,7 @@ import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/
 import type { TlsIdentity } from '../rpc/index.ts';
 import { findEtcdBinary } from './etcd-binary.ts';
 import { findFreePort } from './free-port.ts';
+import { freezeProcess } from './freeze-process.ts';
 
 const YEAR = 365;
 const SERVING_MS = 15_000;
@@ -26,8 +27,9 @@ export interface TestMember {
   stop(): Promise<void>;
   /** The same member again, from its data. */
   restart(): Promise<void>;
-  /** SIGSTOP and SIGCONT: a member that is there and answers nothing. */
-  freeze(frozen: boolean): void;
+  /** A member that is there and answers nothing: once this has resolved, not a single request more. */
+  freeze(): Promise<void>;
+  thaw(): void;
 }
 
 interface ClientFiles extends TlsIdentity {
@@ -119,7 +121,8 @@ export class TestEtcd implements AsyncDisposable {
         await this.#end(child, 'SIGKILL');
         child = this.#spawn(argv);
       },
-      freeze: (frozen) => void child.kill(frozen ? 'SIGSTOP' : 'SIGCONT'),
+      freeze: () => freezeProcess(child.pid ?? NaN),
+      thaw: () => void child.kill('SIGCONT'),
     };
   }
 

@@ -154,11 +154,11 @@ test('whoever holds connections and says nothing keeps the API server out at no 
 test('while etcd does not answer, a live node’s kubelet gets no decision, and one afterwards', async () => {
   const apiServer = await etcd.clientFiles('apiserver');
   const live = await cluster.addNode('w2');
-  member.freeze(true);
+  await member.freeze();
   try {
     expect(await ask(kubeletOf('w2', idOf(live)), apiServer)).toMatchObject({ status: 500 });
   } finally {
-    member.freeze(false);
+    member.thaw();
   }
   await untilServing(await etcd.connect('root', member.endpoint));
   expect(await ask(kubeletOf('w2', idOf(live)), apiServer)).toMatchObject({ status: 200, denied: false });
