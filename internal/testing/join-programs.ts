@@ -12,13 +12,16 @@ import { SystemClock } from '../clock/index.ts';
 import { DiskFiles } from '../file/index.ts';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
 import { Secret } from '../secret/index.ts';
+import { followedKey } from './followed-key.ts';
 import { findFreePort } from './free-port.ts';
 import { tapGrpc, type TappedMessage } from './grpc-tap.ts';
+import { joinConfigurations } from './join-configurations.ts';
 import { createMemoryLogger } from './memory-logger.ts';
 import type { TestCluster } from './test-cluster.ts';
 import type { TestEtcd, TestMember } from './test-etcd.ts';
 
 const ROOT = join(import.meta.dirname, '../../joinservice');
+const LONGEST_START_MS = 120_000;
 const clock = new SystemClock();
 
 export type ProgramName = 'joinservice' | 'signer';
@@ -30,6 +33,8 @@ export interface JoinWorld {
   readonly cluster: TestCluster;
   /** Files that the signer's key ring has beside the two authorities. */
   readonly keyNames: readonly string[];
+  /** Keys and prefixes of etcd that the join service follows from its start on, each as often as it does. */
+  readonly follows: readonly string[];
 }
 
 /** A message between the programs and etcd, or between the two of them. */
@@ -45,22 +50,25 @@ export interface Overheard extends TappedMessage {
  */
 export class JoinPrograms implements AsyncDisposable {
   readonly endpoint: string;
-  /** Asked about each message; `false`: it never arrives. */
+  /** Asked about each message, but for those that begin to follow something; `false`: it never arrives. */
   onMessage: (message: Overheard) => boolean = () => true;
   readonly #folder: string;
   readonly #running = new Map<ProgramName, ChildProcess>();
   readonly #open: (() => Promise<unknown>)[] = [];
   readonly #signed: string[] = [];
   readonly #port: number;
+  readonly #toFollow: readonly string[];
+  #followed: string[] = [];
 
-  private constructor(folder: string, port: number) {
+  private constructor(folder: string, port: number, follows: readonly string[]) {
     this.#folder = folder;
     this.#port = port;
+    this.#toFollow = follows.toSorted();
     this.endpoint = `127.0.0.1:${port}`;
   }
 
   static async create(folder: string, world: JoinWorld): Promise<JoinPrograms> {
-    const programs = new JoinPrograms(folder, await findFreePort());
+    const programs = new JoinPrograms(folder, await findFreePort(), world.follows);
     await programs.#writeFiles(world);
     await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.#compile(name)));
     await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.start(name)));
@@ -70,6 +78,11 @@ export class JoinPrograms implements AsyncDisposable {
   /** For which nodes the signer has signed, each time. */
   get signed(): readonly string[] {
     return this.#signed;
+  }
+
+  /** What this life of the join service follows, sorted. */
+  get followed(): readonly string[] {
+    return this.#followed.toSorted();
   }
 
   /** SIGKILL: from now on it does nothing. Resolves when it is gone. */
@@ -82,10 +95,14 @@ export class JoinPrograms implements AsyncDisposable {
     await ended;
   }
 
-  /** As systemd would: resolves when it serves. */
+  /**
+   * As systemd would: resolves when it serves and is at rest. Its port is open before it has read all that it follows,
+   * and those reads would pass for somebody's.
+   */
   async start(name: ProgramName): Promise<void> {
     const socket = this.#at('signer-own.sock');
     if (name === 'signer') await rm(socket, { force: true });
+    if (name === 'joinservice') this.#followed = [];
     const child = this.#spawn(name, `${name}.json`);
     child.stdout?.setEncoding('utf8').on('data', (lines: string) => {
       for (const [, node = ''] of lines.matchAll(/"signed for a node".*?"node":"([^"]+)"/g))
@@ -97,8 +114,21 @@ export class JoinPrograms implements AsyncDisposable {
       over.abort(new Error(`${name} has ended`));
       if (this.#running.get(name) === child) throw new Error(`${name} ended by itself: ${String(code)}`);
     });
-    const serves = until(() => (name === 'signer' ? access(socket) : connectable(this.#port)), over.signal);
+    const serves = until(() => (name === 'signer' ? access(socket) : this.#isAtRest()), over.signal);
     await Promise.race([serves, ended]);
+  }
+
+  async #isAtRest(): Promise<void> {
+    await connectable(this.#port);
+    if (this.#followed.length < this.#toFollow.length)
+      throw new Error(`follows ${this.followed.join(' ')}; still to come: ${this.#toFollow.join(' ')}`);
+  }
+
+  #overhear(message: Overheard): boolean {
+    const key = message.direction === 'request' ? followedKey(message.body) : undefined;
+    if (key === undefined) return this.onMessage(message);
+    this.#followed.push(key);
+    return true;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -144,9 +174,11 @@ export class JoinPrograms implements AsyncDisposable {
     };
     const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
     const etcdAt = { endpoint: `127.0.0.1:${port}`, metricsUrl: member.metricsUrl };
-    const { joinservice, signer } = await this.#configurations({
+    const { joinservice, signer } = await joinConfigurations({
+      at: (name) => this.#at(name),
       clusterId: cluster.clusterId,
       nodeId,
+      joinPort: this.#port,
       etcdAt,
     });
     const all = {
@@ -167,48 +199,6 @@ export class JoinPrograms implements AsyncDisposable {
       log: createMemoryLogger().log,
     });
     this.#open.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
-  }
-
-  async #configurations(of: {
-    readonly clusterId: string;
-    readonly nodeId: string;
-    readonly etcdAt: { readonly endpoint: string; readonly metricsUrl: string };
-  }) {
-    const { clusterId, nodeId, etcdAt } = of;
-    const etcdOf = (name: ProgramName) => ({
-      caFile: this.#at('etcd-ca.crt'),
-      certFile: this.#at(`etcd-${name}.crt`),
-      keyFile: this.#at(`etcd-${name}.key`),
-    });
-    const joinservice = {
-      version: 1,
-      clusterId,
-      nodeId,
-      listen: { host: '127.0.0.1', port: await findFreePort() },
-      clusterCaFile: this.#at('cluster-ca.crt'),
-      certFile: this.#at('node.crt'),
-      keyFile: this.#at('node.key'),
-      metricsPort: await findFreePort(),
-      stores: [],
-      join: {
-        listen: { host: '127.0.0.1', port: this.#port },
-        address: '127.0.0.1',
-        evidence: { socket: this.#at('evidence.sock'), variant: 'machine-key' },
-        signer: { socket: this.#at('signer.sock'), etcdPipe: this.#at('etcd.sock') },
-      },
-      etcd: {
-        endpoints: [etcdAt.endpoint],
-        ...etcdOf('joinservice'),
-        metricsUrl: etcdAt.metricsUrl,
-      },
-    };
-    const signer = {
-      version: 1,
-      listen: this.#at('signer-own.sock'),
-      keys: this.#folder,
-      etcd: { endpoint: `unix:${this.#at('etcd.sock')}`, ...etcdOf('signer') },
-    };
-    return { joinservice, signer };
   }
 
   /** An etcd of a CA of its own, which reads along and asks the real one. */
@@ -239,7 +229,7 @@ export class JoinPrograms implements AsyncDisposable {
         key: upstream.keyPem.reveal(),
         ALPNProtocols: ['h2'],
       });
-      tapGrpc(client, real, (message) => this.onMessage({ ...message, by, to: 'etcd' }));
+      tapGrpc(client, real, (message) => this.#overhear({ ...message, by, to: 'etcd' }));
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -278,13 +268,15 @@ async function connectable(port: number): Promise<void> {
   }
 }
 
-/** For as long as the program runs: how long a start takes is the machine's affair. */
+/** How long a start takes is the machine's affair: tries for as long as the program runs, but against hanging. */
 async function until(attempt: () => Promise<unknown>, over: AbortSignal): Promise<void> {
+  const longestMs = clock.monotonicMs() + LONGEST_START_MS;
   for (;;) {
     try {
       await attempt();
       return;
-    } catch {
+    } catch (error) {
+      if (clock.monotonicMs() > longestMs) throw error;
       await clock.sleep(20, over);
     }
   }
