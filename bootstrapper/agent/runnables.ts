@@ -12,6 +12,8 @@ import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
+  ControlPlaneHealth,
+  createHealthProbe,
   isListening,
   Kubeadm,
   Marks,
@@ -26,6 +28,7 @@ import {
   controlPlaneWorker,
   kubernetesWorker,
   directoryWorker,
+  marksWorker,
   relayWorker,
   renewalWorker,
   type Renewal,
@@ -58,12 +61,14 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
   const { identity, state, values, job, enrolment, ownerKeys, curators } = options.node;
   const { version, tree } = options;
   const reads = values;
+  const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
   const facts = {
     agentVersion: version,
     bootId: () => machine.bootId(),
     tree,
     certificates: createCertificateLister(files, clock),
     holdsKeys: () => options.node.keys.holdsKeys(),
+    controlPlane: (nodeAddress: string | undefined, signal: AbortSignal) => health.look(nodeAddress, signal),
   };
   const driver = createDriver(options);
   return {
@@ -229,6 +234,7 @@ function workloads(
     balancer: balancerWorker({ reads, ports: { files, units } }),
     relay: relayWorker({ reads, ports: { files, units } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
+    marks: marksWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,

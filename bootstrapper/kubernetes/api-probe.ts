@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { request, type RequestOptions } from 'node:https';
+import { Agent, request, type RequestOptions } from 'node:https';
 import type { Secret } from '../../internal/secret/index.ts';
 
 const PROBE_MS = 2_000;
@@ -15,11 +15,31 @@ export type ApiProbe = (options: {
 
 /** `/readyz` needs no credentials (system:public-info-viewer); the server is checked against the cluster's own CA. */
 export const probeReadyz: ApiProbe = async ({ host, port, caPem, signal }) => {
-  const { status, words } = await ask({ host, port, path: '/readyz', ca: caPem, signal });
-  if (status === 200) return;
-  const failed = words.split('\n').filter((line) => line.startsWith('[-]'));
-  throw new Error(`readyz answers ${status}: ${failed.join(' ') || words.slice(0, 200)}`);
+  refuseUnready('/readyz', await ask({ host, port, path: '/readyz', ca: caPem, signal }));
 };
+
+/** A part of the control plane of this machine, which is ready or is not. */
+export interface HealthQuestion {
+  readonly host: string;
+  readonly port: number;
+  readonly path: string;
+  /** Who signed for it; absent: it signed for itself when it started, and nobody else knows it. */
+  readonly caPem?: string;
+  readonly signal: AbortSignal;
+}
+
+/** Rejects with the reason while it is not. */
+export type HealthProbe = (question: HealthQuestion) => Promise<void>;
+
+/** Asks over connections that stay: a handshake for each look would be most of what an idle control plane costs. */
+export function createHealthProbe(): HealthProbe {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  return async ({ host, port, path, caPem, signal }) => {
+    // Any program of this machine may answer where none has a name: nothing that is trusted follows from it.
+    const trust = caPem === undefined ? { rejectUnauthorized: false } : { ca: caPem };
+    refuseUnready(path, await ask({ host, port, path, agent, signal, ...trust }));
+  };
+}
 
 /** Whether the API server at "host:port" has this node, asked as the node's own kubelet: rejects with the reason if not. */
 export type NodeProbe = (options: {
@@ -45,10 +65,21 @@ export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem,
   if (status !== 200) throw new Error(`${endpoint} answers ${status}: ${words.slice(0, 200)}`);
 };
 
+interface Answer {
+  readonly status: number;
+  readonly words: string;
+}
+
+function refuseUnready(path: string, { status, words }: Answer): void {
+  if (status === 200) return;
+  const failed = words.split('\n').filter((line) => line.startsWith('[-]'));
+  throw new Error(`${path.slice(1)} answers ${status}: ${failed.join(' ') || words.slice(0, 200)}`);
+}
+
 /** The beginning of an answer: a few words tell a probe enough. */
-function ask(options: RequestOptions): Promise<{ readonly status: number; readonly words: string }> {
+function ask(options: RequestOptions): Promise<Answer> {
   return new Promise((resolve, reject) => {
-    const asked = request({ ...options, timeout: PROBE_MS, agent: false }, (response) => {
+    const asked = request({ agent: false, ...options, timeout: PROBE_MS }, (response) => {
       let words = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => (words = (words + chunk).slice(0, MAX_WORDS)));

@@ -7,7 +7,14 @@
  */
 export { placeAuthorization } from './authorization.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
-export { isListening, probeNode, probeReadyz, type ApiProbe, type NodeProbe } from './api-probe.ts';
+export {
+  createHealthProbe,
+  isListening,
+  probeNode,
+  probeReadyz,
+  type ApiProbe,
+  type NodeProbe,
+} from './api-probe.ts';
 export {
   bringComponents,
   importImages,
@@ -23,6 +30,7 @@ export {
   type ControlPlaneOptions,
   type ControlPlanePorts,
 } from './control-plane.ts';
+export { ControlPlaneHealth, type PartHealth } from './control-plane-health.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { isKubeletClientOf } from './kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet.ts';
@@ -42,6 +50,7 @@ export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts
 export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { placeKubeletClientsCa, settleKubernetes } from './shared-keys.ts';
 export { startContainerRuntime } from './runtime.ts';
+export { listMarkedNodes, unmarkNode } from './stray-marks.ts';
 export {
   API_PORT,
   PATHS,

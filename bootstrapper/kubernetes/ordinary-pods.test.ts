@@ -143,9 +143,9 @@ describe('unmarkControlPlane()', () => {
 
   test('asks once where the node is gone, and not for ever where nobody answers: the keys go in any case', async () => {
     const gone = await unmark(['Error from server (NotFound): nodes "n2" not found']);
-    expect(gone).toEqual({ verbs: ['taint'], lines: ['the node could not be unmarked'] });
+    expect(gone).toEqual({ verbs: ['taint'], lines: ['the node could not be unmarked from here'] });
     const silent = await unmark(Array.from({ length: 100 }, () => 'connection refused'));
-    expect(silent.lines).toEqual(['the node could not be unmarked']);
+    expect(silent.lines).toEqual(['the node could not be unmarked from here']);
     expect(silent.verbs.length).toBeLessThan(40);
   });
 });

@@ -4,7 +4,13 @@ import type { Logger } from '../../internal/logging/index.ts';
 import type { Marks } from './marks.ts';
 import { PATHS } from './settings.ts';
 
-const KEY = 'node-role.kubernetes.io/control-plane';
+/** What ordinary pods are kept off by. */
+export const CONTROL_PLANE_TAINT = 'node-role.kubernetes.io/control-plane';
+/** What kubeadm writes on every control plane; the first one is its mark. */
+export const CONTROL_PLANE_LABELS = [
+  'node-role.kubernetes.io/control-plane',
+  'node.kubernetes.io/exclude-from-external-load-balancers',
+] as const;
 const MARK = 'tainted';
 const KUBECTL_MS = 15_000;
 /** A demotion waits so long for an API that does not answer. */
@@ -35,14 +41,21 @@ export async function followWorkloads(ports: OrdinaryPodsPorts, pods: OrdinaryPo
     if (isTainted || (await marks.isSet(MARK, 'perhaps'))) await untaint(ports, pods);
   } else if (!isTainted) {
     await marks.set(MARK, 'perhaps');
-    await kubectl(ports, pods, ['taint', 'node', pods.nodeName, `${KEY}:NoSchedule`, '--overwrite']);
+    await kubectl(ports, pods, [
+      'taint',
+      'node',
+      pods.nodeName,
+      `${CONTROL_PLANE_TAINT}:NoSchedule`,
+      '--overwrite',
+    ]);
     await marks.set(MARK, 'surely');
   }
 }
 
 /**
- * Takes off a node what names it a control plane: last chance, nobody here may change a node once the keys are gone. Best
- * effort nevertheless: a node that keeps a label is a flaw, one that keeps its keys is a danger.
+ * Takes off a node what names it a control plane: last chance, nobody here may change a node once the keys are gone. Not for
+ * ever nevertheless: a node that keeps a mark is a flaw, which another control plane mends (./stray-marks.ts), one that
+ * keeps its keys is a danger.
  */
 export async function unmarkControlPlane(
   ports: OrdinaryPodsPorts & { readonly clock: Clock; readonly log: Logger },
@@ -50,7 +63,7 @@ export async function unmarkControlPlane(
 ): Promise<void> {
   const { clock, log } = ports;
   const endMs = clock.monotonicMs() + PATIENCE_MS;
-  const labels = ['label', 'node', options.nodeName, `${KEY}-`, `${EXCLUDED}-`];
+  const labels = ['label', 'node', options.nodeName, ...CONTROL_PLANE_LABELS.map((label) => `${label}-`)];
   for (;;) {
     try {
       await untaint(ports, options);
@@ -59,13 +72,11 @@ export async function unmarkControlPlane(
     } catch (error) {
       options.signal.throwIfAborted();
       if (!isNoAnswer(error) || clock.monotonicMs() > endMs)
-        return log.info('the node could not be unmarked', { error });
+        return log.info('the node could not be unmarked from here', { error });
       await clock.sleep(RETRY_MS, options.signal);
     }
   }
 }
-
-const EXCLUDED = 'node.kubernetes.io/exclude-from-external-load-balancers';
 
 /** Also a refusal is none: an API server that has just started knows no roles yet. Who is not on record is gone for good. */
 function isNoAnswer(error: unknown): boolean {
@@ -78,7 +89,7 @@ async function untaint(ports: OrdinaryPodsPorts, options: Asked): Promise<void> 
   const { marks } = ports;
   await marks.set(MARK, 'perhaps');
   try {
-    await kubectl(ports, options, ['taint', 'node', options.nodeName, `${KEY}:NoSchedule-`]);
+    await kubectl(ports, options, ['taint', 'node', options.nodeName, `${CONTROL_PLANE_TAINT}:NoSchedule-`]);
   } catch (error) {
     // kubectl makes an error of a taint that is not there.
     if (!(error instanceof ExecError) || !/taint ".*" not found/.test(error.outputTail)) throw error;

@@ -17,7 +17,12 @@ import { RoleValues, type RoleSet } from './values.ts';
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
 class FakeCurator implements Curators {
-  readonly statuses: { address?: string; curatorEndpoint?: string; runnables?: unknown[] }[] = [];
+  readonly statuses: {
+    address?: string;
+    curatorEndpoint?: string;
+    runnables?: unknown[];
+    controlPlane?: readonly { readonly name: string; readonly ready: boolean }[];
+  }[] = [];
   readonly pushed = new EventValue<WatchNodesResponse>();
   beats = 0;
   dials = 0;
@@ -167,6 +172,16 @@ describe('the statuspush worker', () => {
       tree: () => [],
       certificates: () => Promise.resolve([]),
       holdsKeys: () => Promise.resolve(false),
+      isApiReady: true,
+      looks: 0,
+      controlPlane: (nodeAddress: string | undefined) => {
+        if (nodeAddress === undefined) return Promise.resolve([]);
+        facts.looks++;
+        const why = facts.isApiReady ? '' : 'connection refused';
+        return Promise.resolve([
+          { name: 'kube-apiserver', isReady: facts.isApiReady, sinceMs: 7, why } as const,
+        ]);
+      },
     };
     return {
       values,
@@ -227,6 +242,34 @@ describe('the statuspush worker', () => {
       { keys: { generation: 1n, phase: 'done' }, holdsKeys: false },
       { keys: { generation: 2n, phase: 'believe' } },
     ]);
+  });
+
+  test('says of the parts of its control plane what they are, from the role on until nothing of it runs: each second while one is missing, with the beats when all are there', async () => {
+    const { values, curator, clock, facts, worker } = create();
+    await using _tree = superviseForTest(worker, { clock });
+    const parts = () => curator.statuses.map(({ controlPlane }) => controlPlane?.map(({ ready }) => ready));
+    values.clusterMembership.set(membership);
+    await settle();
+    facts.isApiReady = false;
+    values.localRoles.set(new Set(['ConsensusMember', 'KubernetesController']));
+    await clock.advance(5_000);
+    expect(parts()).toEqual([[], [false]]);
+    facts.looks = 0;
+    for (let second = 0; second < 4; second++) await clock.advance(1_000);
+    expect(facts.looks).toBeGreaterThanOrEqual(4);
+    facts.isApiReady = true;
+    await clock.advance(1_000);
+    expect(parts()).toEqual([[], [false], [true]]);
+    facts.looks = 0;
+    for (let second = 0; second < 10; second++) await clock.advance(1_000);
+    expect(facts.looks).toBe(2);
+    values.kubernetesStatus.set({ version: 'v1', controlPlane: true });
+    values.localRoles.set(new Set(['KubernetesWorker']));
+    await clock.advance(5_000);
+    expect(parts()).toEqual([[], [false], [true], [true]]); // the kubelet's version is news
+    values.kubernetesStatus.set({ version: 'v1', controlPlane: false });
+    await settle();
+    expect(parts().at(-1)).toEqual([]);
   });
 
   const serving = {

@@ -22,6 +22,7 @@ export {
 } from './controlplane-worker.ts';
 export { directoryWorker, type DirectoryOptions } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
+export { marksWorker, type MarksOptions } from './marks-worker.ts';
 export {
   RoleValues,
   type BootstrapData,

@@ -1,12 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
-import { combine, EventValue, map, type Readable } from '../../internal/event/index.ts';
+import { combine, EventValue, map, when, type Readable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import type { PartHealth } from '../kubernetes/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
 import type { KubernetesStatus, LocalControlPlane, RoleSet } from './values.ts';
@@ -14,6 +15,8 @@ import type { KubernetesStatus, LocalControlPlane, RoleSet } from './values.ts';
 const PUSH_MS = 10_000;
 /** The curator's first answer brings the interval; until then a short one does no harm. */
 const FIRST_BEAT_MS = 1_000;
+/** While a control plane comes up, somebody waits for it. */
+const SETTLING_MS = 1_000;
 /** A curator that takes beats and answers none may have lost them: another one is asked before this node counts as silent. */
 const ANSWER_MS = 5_000;
 
@@ -40,6 +43,8 @@ export interface StatusFacts {
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
   /** Whether private halves of the keys that control planes share are here. */
   holdsKeys(): Promise<boolean>;
+  /** The parts of Kubernetes' control plane, looked at now; `undefined`: none is to run here. */
+  controlPlane(nodeAddress: string | undefined, signal: AbortSignal): Promise<readonly PartHealth[]>;
 }
 
 /**
@@ -75,9 +80,12 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const { client, endpoint } = at.curator;
   const { clock, reads } = options;
   let pushed = '';
+  const isSettled = new EventValue<boolean>();
   const push = async (): Promise<void> => {
     const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
-    const status = { ...(await statusOf(options, membership)), curatorEndpoint };
+    const parts = await controlPlaneOf(options, membership, signal);
+    const status = { ...(await statusOf(options, membership, parts)), curatorEndpoint };
+    isSettled.set(parts.every(({ isReady }) => isReady));
     const text = JSON.stringify(status, (_, value: unknown) =>
       typeof value === 'bigint' ? value.toString() : value,
     );
@@ -89,9 +97,11 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   at.onPushed();
   const beats = new EventValue<number>();
   beats.set(0);
+  const looks = new EventValue<number>();
+  looks.set(0);
   const looking = async (): Promise<never> => {
     const { localControlPlane: plane, kubernetesStatus: kubernetes, localKeys: keys } = reads;
-    using changes = combine({ plane, kubernetes, keys, beats }).watch();
+    using changes = combine({ plane, kubernetes, keys, beats, looks }).watch();
     await changes.next(signal);
     for (;;) {
       await changes.next(signal);
@@ -107,7 +117,14 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
     }
     throw new Error(`the heartbeat stream to ${endpoint} ended`);
   };
-  await Promise.race([looking(), beating()]);
+  const settling = async (): Promise<never> => {
+    for (let count = 1; ; count++) {
+      await when(isSettled, (is) => !is, signal);
+      await clock.sleep(SETTLING_MS, signal);
+      looks.set(count);
+    }
+  };
+  await Promise.race([looking(), beating(), settling()]);
 }
 
 interface Serving {
@@ -149,6 +166,22 @@ async function* beatOn(
   }
 }
 
+/** From the role on, and until nothing of it runs any more. */
+function controlPlaneOf(
+  { reads, facts }: StatusPushOptions,
+  { nodeAddress }: Membership,
+  signal: AbortSignal,
+): Promise<readonly PartHealth[]> {
+  const [roles, kubernetes] = [reads.localRoles.peek(), reads.kubernetesStatus.peek()];
+  const isWanted = roles.set && roles.value?.has('KubernetesController') === true;
+  const isThere = kubernetes.set && kubernetes.value?.controlPlane === true;
+  return facts.controlPlane(isWanted || isThere ? nodeAddress : undefined, signal);
+}
+
+function partToWire({ name, isReady, sinceMs, why }: PartHealth) {
+  return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
+}
+
 function keysToWire({ generation, phase }: KeyStage) {
   return { generation: BigInt(generation), phase };
 }
@@ -161,7 +194,11 @@ const STATES = {
   canceled: Runnable_State.CANCELED,
 } as const;
 
-async function statusOf({ reads, facts }: StatusPushOptions, membership: Membership): Promise<Status> {
+async function statusOf(
+  { reads, facts }: StatusPushOptions,
+  membership: Membership,
+  parts: readonly PartHealth[],
+): Promise<Status> {
   const kubernetes = reads.kubernetesStatus.peek();
   const keys = reads.localKeys.peek();
   const tree = facts.tree();
@@ -174,6 +211,7 @@ async function statusOf({ reads, facts }: StatusPushOptions, membership: Members
     kubernetesVersion: (kubernetes.set && kubernetes.value?.version) || '',
     bootId: await facts.bootId(),
     holdsKeys: await facts.holdsKeys(),
+    controlPlane: parts.map(partToWire),
     ...(keys.set && keys.value !== undefined ? { keys: keysToWire(keys.value) } : {}),
     runnables: tree.map((each) => ({
       path: each.path,

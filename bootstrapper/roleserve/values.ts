@@ -57,13 +57,13 @@ export interface ClusterSettings {
  * |---------------------|-----------------------------------------|---------------------------------------|
  * | bootstrapData       | enrolment; spent by controlplane        | controlplane                          |
  * | clusterMembership   | enrolment                               | all workers                           |
- * | clusterDirectory    | directory                               | curator client, balancer, relay       |
+ * | clusterDirectory    | directory                               | curator client, balancer, relay, marks|
  * | clusterRelays       | directory                               | curator client, renewal               |
  * | clusterSettings     | enrolment, rolefetch                    | components, kubernetes                |
  * | localRoles          | enrolment (from disk), rolefetch        | controlplane, kubernetes, statuspush  |
  * | localComponents     | components                              | controlplane, kubernetes              |
  * | localControlPlane   | controlplane                            | kubernetes, statuspush, curator client|
- * | kubernetesStatus    | kubernetes                              | init job, components, statuspush      |
+ * | kubernetesStatus    | kubernetes                              | init job, components, statuspush, marks|
  * | clusterKeys         | directory                               | keys, advance                         |
  * | localKeys           | keys                                    | statuspush                            |
  */

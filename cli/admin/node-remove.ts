@@ -17,8 +17,9 @@ import { AdminError } from './errors.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
 import { awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
+import { awaitFollowed } from './role-follow.ts';
 import { describeQuorum } from './role-plan.ts';
-import { awaitVoters, planNow } from './set-role.ts';
+import { planNow } from './set-role.ts';
 import { describeSharedKeys } from './shared-keys.ts';
 
 const POLL_MS = 1_000;
@@ -128,7 +129,7 @@ export async function takeOut(
   const mutation = newMutation();
   await ask(context, (curator, call) => curator.setNodeRoles({ nodeId, roles: [], mutation }, call));
   if (roles.includes(NodeRole.CONSENSUS_MEMBER) && !options.isLost)
-    await awaitVoters(context, name, votersAfter);
+    await awaitFollowed(context, { name, voters: votersAfter });
 }
 
 export async function strike(context: CommandContext, { name, nodeId, state }: Node): Promise<void> {

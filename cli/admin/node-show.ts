@@ -2,6 +2,7 @@ import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { nodeViewFrom, printable } from '../cluster/index.ts';
 import { formatAge, formatDuration } from '../host/index.ts';
+import { controlPlaneParts, type ControlPlanePartView } from './control-plane-parts.ts';
 import { nodeNamed } from './desk.ts';
 import { renderTree, runnableViews } from './node-tree.ts';
 
@@ -12,12 +13,15 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
   const view = nodeViewFrom(node);
   const runnables = runnableViews(node.status?.runnables ?? [], nowMs);
   const { certificates } = view;
+  const controlPlane = controlPlaneParts(node).filter(({ isKnown }) => isKnown);
   const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
   const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
-  context.host.result({ ...view, labels: node.labels, statusMs, runnables }, () =>
+  context.host.result({ ...view, labels: node.labels, statusMs, controlPlane, runnables }, () =>
     [
       `Node ${view.name}`,
       ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
+      ...(controlPlane.length === 0 ? [] : ['Control plane of Kubernetes']),
+      ...controlPlane.map((part) => `  ${partText(part, nowMs)}`),
       ...(certificates.length === 0 ? [] : ['Certificates']),
       ...certificates.map((each) => `  ${each.name.padEnd(width)}${expiryText(each.notAfterMs - nowMs)}`),
       'Runs',
@@ -47,6 +51,11 @@ function facts(node: Node, nowMs: number): readonly (readonly [string, string])[
     ['status', `changed ${heard}`],
     ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
   ];
+}
+
+function partText({ name, isReady, sinceMs, why }: ControlPlanePartView, nowMs: number): string {
+  const age = formatAge(nowMs - (sinceMs ?? nowMs));
+  return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
 }
 
 /** "in 5 d 2 h", "ran out 3 h ago". */

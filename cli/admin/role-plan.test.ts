@@ -7,14 +7,21 @@ import {
   NodeState,
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { saidParts } from './fake-parts.ts';
 import { describeQuorum, planRoleChange, quorumOf } from './role-plan.ts';
 import { parseLabelChanges, parseRoleWords, rolesFromWords, wordsFromRoles } from './roles.ts';
 
 const CONTROL = rolesFromWords(['control-plane']);
 const WORKER = rolesFromWords(['worker']);
 
-function node(name: string, roles: readonly NodeRole[], health = NodeHealth.HEALTHY): Node {
-  return create(NodeSchema, { nodeId: name, name, roles: [...roles], state: NodeState.UP, health });
+function node(
+  name: string,
+  roles: readonly NodeRole[],
+  health = NodeHealth.HEALTHY,
+  controlPlane = saidParts(),
+): Node {
+  const status = { controlPlane };
+  return create(NodeSchema, { nodeId: name, name, roles: [...roles], state: NodeState.UP, health, status });
 }
 
 function cluster(nodes: readonly Node[], consensus: Partial<{ hasLeader: boolean; learners: number }> = {}) {
@@ -71,6 +78,27 @@ describe('planRoleChange()', () => {
       why: 'only 1 of 3',
     },
     {
+      name: 'to take the only API server away: the other control plane has one that is not ready',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([
+        node('n1', CONTROL),
+        node('n2', CONTROL, NodeHealth.HEALTHY, saidParts('connection refused')),
+      ]),
+      why: 'no other control plane has an API server that is ready (n2: connection refused)',
+    },
+    {
+      name: 'to take the only API server away: the other control plane has not said anything',
+      change: { node: node('n1', CONTROL), wanted: [] },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.HEALTHY, [])]),
+      why: '(n2: its agent says nothing about it yet)',
+    },
+    {
+      name: 'to take the only API server away: who had another one is silent',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT)]),
+      why: '(n2: the node does not beat)',
+    },
+    {
       name: 'what is no member',
       change: {
         node: create(NodeSchema, { name: 'n9', state: NodeState.DECOMMISSIONED, roles: [] }),
@@ -81,6 +109,12 @@ describe('planRoleChange()', () => {
     },
   ])('refuses $name', ({ change, all, why }) => {
     expect(planRoleChange(change, all).refusals.join('; ')).toContain(why);
+  });
+
+  test('a lost control plane may go while one of those who are left serves the API', () => {
+    const starting = node('n2', CONTROL, NodeHealth.HEALTHY, saidParts('starting'));
+    const all = cluster([node('n1', CONTROL), starting, silent]);
+    expect(planRoleChange({ node: silent, wanted: [] }, all).refusals).toEqual([]);
   });
 
   test('a silent voter may go: those who are left have their quorum', () => {

@@ -1,4 +1,5 @@
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { whyApiWouldBeGone } from './control-plane-parts.ts';
 
 /** etcd as a curator sees it, without the nodes' own words. */
 export interface ConsensusView {
@@ -43,6 +44,7 @@ export function planRoleChange(
   const leaves = has(NodeRole.CONSENSUS_MEMBER) && !wants(NodeRole.CONSENSUS_MEMBER);
   const enters = !has(NodeRole.CONSENSUS_MEMBER) && wants(NodeRole.CONSENSUS_MEMBER);
   const losesWork = has(NodeRole.KUBERNETES_WORKER) && !wants(NodeRole.KUBERNETES_WORKER);
+  const losesApi = has(NodeRole.KUBERNETES_CONTROLLER) && !wants(NodeRole.KUBERNETES_CONTROLLER);
   const gainsWork = !has(NodeRole.KUBERNETES_WORKER) && wants(NodeRole.KUBERNETES_WORKER);
   const members = nodes.filter(
     ({ roles, state }) => state === NodeState.UP && roles.includes(NodeRole.CONSENSUS_MEMBER),
@@ -60,6 +62,7 @@ export function planRoleChange(
     before: healthyNow.length,
     after: healthyNow.length + (enters ? 1 : 0) - (leaves && isCounted ? 1 : 0),
   };
+  const apiGone = losesApi && members.length > 1 ? whyApiWouldBeGone(node, nodes) : undefined;
   const refusals = [
     ...(node.state === NodeState.UP ? [] : [`${node.name} is no member that is UP`]),
     ...(leaves && members.length <= 1 ? ['it is the last control-plane node'] : []),
@@ -70,6 +73,7 @@ export function planRoleChange(
     ...(leaves && members.length > 1 && healthy.after < quorum.after
       ? [`${healthy.after} healthy voters would be left, and ${quorum.after} of ${voters.after} are needed`]
       : []),
+    ...(apiGone === undefined ? [] : [apiGone]),
     ...(enters && consensus.learners > 0 ? ['another control plane is joining: one at a time'] : []),
   ];
   return {

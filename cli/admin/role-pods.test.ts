@@ -3,6 +3,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf } from '../workspace/index.ts';
 import { createDesk } from './fake-desk.ts';
+import { saidParts } from './fake-parts.ts';
 import { CONTROL_PLANE_TAINT, createKubernetes, type FakeNodeObject } from './fake-kubernetes.ts';
 import { runCordon, runSetRole, type DrainOptions } from './index.ts';
 import type { RoleWord } from './roles.ts';
@@ -32,7 +33,12 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
   if (second === undefined) throw new Error('there are two');
   const desk = await createDesk({
     getNode: async () => ({ node: second }),
-    listNodes: async () => ({ nodes }),
+    listNodes: async () => ({
+      nodes: nodes.map((each) => ({
+        ...each,
+        status: { controlPlane: each.roles.includes(NodeRole.KUBERNETES_CONTROLLER) ? saidParts() : [] },
+      })),
+    }),
     setNodeRoles: async (request) => {
       second.roles = [...request.roles];
       setTimeout(() => follow(second.roles), 0);

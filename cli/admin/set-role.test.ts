@@ -1,27 +1,44 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { createDesk } from './fake-desk.ts';
+import { saidParts } from './fake-parts.ts';
 import { HastyClock } from './hasty-clock.ts';
 import { runSetRole } from './index.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 
-/** Two control planes on record, and an etcd that has so many voters each time it is asked. */
-async function createFollowing(votersOf: (asked: number) => number) {
+type Parts = ReturnType<typeof saidParts>;
+
+/** Two control planes on record, an etcd that has so many voters each time it is asked, and what n2 says of its parts then. */
+async function createFollowing(
+  votersOf: (asked: number) => number,
+  partsOf: (asked: number) => Parts = () => saidParts(),
+  roles: readonly NodeRole[] = CONTROL,
+) {
   const nodes = ['n1', 'n2'].map((name) => ({
     nodeId: `node-${name}`,
     name,
     state: NodeState.UP,
     health: NodeHealth.HEALTHY,
-    roles: CONTROL,
+    roles: name === 'n1' ? CONTROL : [...roles],
+    status: { controlPlane: saidParts() },
   }));
+  const [, second] = nodes;
+  if (second === undefined) throw new Error('there are two');
   let asked = 0;
   let changes = 0;
   const desk = await createDesk({
-    getNode: async () => ({ node: nodes[1] as (typeof nodes)[number] }),
-    listNodes: async () => ({ nodes }),
-    setNodeRoles: async () => (changes++, {}),
+    getNode: async () => ({ node: second }),
+    listNodes: async () => {
+      second.status = { controlPlane: partsOf(asked) };
+      return { nodes };
+    },
+    setNodeRoles: async (request) => {
+      second.roles = [...request.roles];
+      changes++;
+      return {};
+    },
     getClusterInfo: async () => ({
       directory: [],
       etcd: {
@@ -57,5 +74,42 @@ describe('cluster node set-role, run again after an earlier run was left', () =>
     await using desk = await createFollowing(() => 1);
     await runSetRole(desk.owner, 'n2', { ...again, dryRun: true });
     expect(desk.asked()).toBe(1);
+  });
+});
+
+describe('cluster node set-role, by the word of the node', () => {
+  const drainless = { dryRun: false, drain } as const;
+  const control = { ...drainless, roles: ['control-plane'] } as const;
+
+  test('a promotion ends when API server, controller manager and scheduler are ready, and says meanwhile which is not, since when and why', async () => {
+    const parts = (asked: number): Parts =>
+      asked < 4 ? [] : asked < 8 ? saidParts('connection refused') : saidParts();
+    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
+    await runSetRole(desk.owner, 'n2', control);
+    expect([desk.asked(), desk.changes()]).toEqual([8, 1]);
+    const told = desk.owner.host.updates;
+    expect(told.at(0)).toMatch(/^kube-apiserver of n2 is not ready, for .*: its agent says nothing/);
+    expect(told.at(-1)).toMatch(/^kube-apiserver of n2 is not ready, for [1-9].*: connection refused$/);
+  });
+
+  test('one that does not come up is said with its reason, and the same command only waits', async () => {
+    await using desk = await createFollowing(
+      () => 2,
+      () => saidParts('etcd failed'),
+    );
+    await expect(runSetRole(desk.owner, 'n2', control)).rejects.toMatchObject({
+      code: 'manage-not-followed',
+      message: expect.stringMatching(/kube-apiserver of n2 is not ready, for .*: etcd failed/),
+    });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('a demotion ends when the node has taken its control plane down', async () => {
+    await using desk = await createFollowing(
+      (asked) => (asked === 0 ? 2 : 1),
+      (asked) => (asked < 6 ? saidParts() : []),
+    );
+    await runSetRole(desk.owner, 'n2', { ...drainless, roles: [] });
+    expect([desk.asked(), desk.changes()]).toEqual([6, 1]);
   });
 });

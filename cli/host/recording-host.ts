@@ -17,6 +17,8 @@ export type HostRecord =
 export class RecordingHost implements AppHost {
   readonly interactive: boolean;
   readonly records: HostRecord[] = [];
+  /** What steps said while they ran. */
+  readonly updates: string[] = [];
   readonly #answer: ((question: string) => boolean) | undefined;
 
   constructor(options: { readonly answer?: (question: string) => boolean } = {}) {
@@ -45,7 +47,7 @@ export class RecordingHost implements AppHost {
   async step<T>(code: string, _title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
     const at = this.records.push({ kind: 'step', code, outcome: 'running' }) - 1;
     try {
-      const value = await work({ update: () => undefined });
+      const value = await work({ update: (text) => void this.updates.push(text) });
       this.records[at] = { kind: 'step', code, outcome: 'done' };
       return value;
     } catch (error) {

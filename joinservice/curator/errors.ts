@@ -37,6 +37,14 @@ export const curatorErrors = defineErrors({
     meaning: 'This is the last control-plane node; without it the cluster would be lost.',
     fix: 'Make another node a control-plane node first.',
   },
+  'curator-last-api-server': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'No other control-plane node says that its API server is ready; without this one Kubernetes would stand still. Nothing was changed.',
+    fix: 'Wait until another one is ready: `cluster node show NODE` says how far it is. Then run the same command again.',
+  },
   'curator-node-in-use': {
     fault: 'operator',
     exit: 'precondition',

@@ -1,6 +1,8 @@
+import { fromBinary } from '@bufbuild/protobuf';
 import { put, remove } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type NodeRecord } from '../../internal/records/index.ts';
 import { checkNodeMove, isControlPlane, type NodeState, type Role } from '../../internal/role/index.ts';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { CuratorError } from './errors.ts';
 import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from './node-store.ts';
@@ -11,7 +13,10 @@ const MAX_LABELS = 128;
 const LABEL_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 const LABEL_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
-/** New roles of a node. The last control-plane node keeps its role, whatever happens at the same time elsewhere. */
+/**
+ * New roles of a node. The last control-plane node keeps its role, whatever happens at the same time elsewhere; and so does
+ * the last one whose API server is ready: a promotion is on record long before anything of it answers.
+ */
 export function planRoles(node: NodeView, all: readonly NodeView[], roles: readonly Role[]): MutationPlan {
   const { record } = node;
   const detail = { from: record.roles, to: roles };
@@ -19,9 +24,16 @@ export function planRoles(node: NodeView, all: readonly NodeView[], roles: reado
     throw new CuratorError('curator-node-in-use', `giving roles to ${record.nodeId}: it is decommissioned`);
   const when = [unchangedView(node)];
   if (isControlPlane(record.roles) && !isControlPlane(roles)) {
-    const other = all.find((each) => isOtherControlPlane(each, node));
-    if (other === undefined)
+    const others = all.filter((each) => isOtherControlPlane(each, node));
+    if (others.length === 0)
       throw new CuratorError('curator-last-control-plane', `taking consensus from ${record.nodeId}`);
+    const servesApi = record.roles.includes('KubernetesController');
+    const other = servesApi ? others.find((each) => isApiReady(each)) : others[0];
+    if (other === undefined)
+      throw new CuratorError(
+        'curator-last-api-server',
+        `taking the control plane from ${record.nodeId}: of ${others.map((each) => each.record.name).join(', ')} none serves the API`,
+      );
     when.push(unchangedView(other)); // or two demotions at once would each count on the other
   }
   return {
@@ -90,6 +102,13 @@ export function planDeletion(node: NodeView): MutationPlan {
 function isOtherControlPlane(each: NodeView, node: NodeView): boolean {
   const { nodeId, state, roles } = each.record;
   return nodeId !== node.record.nodeId && state === 'UP' && isControlPlane(roles);
+}
+
+/** By the word of a node that beats: who fell silent may have had one. */
+function isApiReady({ record, status, isBeating }: NodeView): boolean {
+  if (!isBeating || status === undefined || !record.roles.includes('KubernetesController')) return false;
+  const { controlPlane } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
+  return controlPlane.some(({ name, ready }) => name === 'kube-apiserver' && ready);
 }
 
 function checkLabel(key: string, value: string): void {

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { remove } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
 import type { TestPeer } from '../../internal/testing/index.ts';
 import { Curator as CuratorContract, NodeRole, NodeState } from '../curatorproto/gen/curator_pb.js';
@@ -8,6 +9,7 @@ import { as, curatorsOfTests, follow, mutation, nodeIdOf } from './fake-curators
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const createCurators = curatorsOfTests(afterEach);
+type Nodes = Awaited<ReturnType<typeof createCurators>>;
 
 describe('nodes', () => {
   test('setNodeRoles() changes them and says so to a watch at another curator', async () => {
@@ -80,23 +82,65 @@ describe('nodes', () => {
     expect(Object.keys(found?.node?.labels ?? {})).toHaveLength(10);
   });
 
+  /** What the agent of a control plane says with its beats. */
+  async function beat(curator: Nodes['curator'], peer: TestPeer, isApiReady: boolean): Promise<void> {
+    const controlPlane = [{ name: 'kube-apiserver', ready: isApiReady }];
+    const { updateNodeStatus, heartbeat } = CuratorContract.method;
+    await curator.updateNodeStatus(
+      create(updateNodeStatus.input, { status: { address: '192.0.2.1', controlPlane } }),
+      as(peer),
+    );
+    const beats = (async function* () {
+      yield create(heartbeat.input);
+    })();
+    for await (const { intervalMs } of curator.heartbeat(beats, as(peer))) expect(intervalMs).toBeDefined();
+  }
+  const demotion = (peer: TestPeer) =>
+    create(CuratorContract.method.setNodeRoles.input, {
+      nodeId: nodeIdOf(peer),
+      roles: [],
+      mutation: mutation(),
+    });
+  const CONTROL = ['ConsensusMember', 'KubernetesController'] as const;
+
   test('the last control-plane node keeps its role, also when two are demoted at once', async () => {
     const { curators, cluster, owner, first } = await createCurators(2);
-    const second = await cluster.addNode('second', { roles: ['ConsensusMember'] });
-    const demote = (peer: TestPeer, curator = curators[0]) =>
-      curator?.setNodeRoles(
-        create(CuratorContract.method.setNodeRoles.input, {
-          nodeId: nodeIdOf(peer),
-          roles: [],
-          mutation: mutation(),
-        }),
-        as(owner),
-      );
-    const results = await Promise.allSettled([demote(first, curators[0]), demote(second, curators[1])]);
+    const [here, there] = curators as [Nodes['curator'], Nodes['curator']];
+    const second = await cluster.addNode('second', { roles: [...CONTROL] });
+    for (const each of [first, second]) await beat(here, each, true);
+    const results = await Promise.allSettled([
+      here.setNodeRoles(demotion(first), as(owner)),
+      there.setNodeRoles(demotion(second), as(owner)),
+    ]);
     expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
     expect(results.find(({ status }) => status === 'rejected')).toMatchObject({
       reason: coded('curator-last-control-plane'),
     });
+  });
+
+  test.each([
+    { name: 'has said nothing yet', says: undefined },
+    { name: 'says that its API server is not ready', says: false },
+  ])('a control plane keeps its roles while the only other one $name', async ({ says }) => {
+    const { curator, cluster, owner, first } = await createCurators();
+    const second = await cluster.addNode('second', { roles: [...CONTROL] });
+    await beat(curator, first, true);
+    if (says !== undefined) await beat(curator, second, says);
+    const demote = () => curator.setNodeRoles(demotion(first), as(owner));
+    await expect(demote()).rejects.toEqual(coded('curator-last-api-server'));
+    await beat(curator, second, true);
+    await demote();
+  });
+
+  test('who said that its API server is ready and fell silent counts for nothing; a lost node goes while another one serves', async () => {
+    const { curator, cluster, owner, first, etcd } = await createCurators();
+    const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
+    for (const each of [first, lost]) await beat(curator, each, true);
+    await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
+    await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toEqual(
+      coded('curator-last-api-server'),
+    );
+    expect((await curator.setNodeRoles(demotion(lost), as(owner))).node).toMatchObject({ roles: [] });
   });
 
   test.each([

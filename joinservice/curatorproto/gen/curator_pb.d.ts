@@ -233,6 +233,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: bool holds_keys = 11;
    */
   holdsKeys: boolean;
+
+  /**
+   * Of the control plane of Kubernetes; empty where none is to run or runs, and from agents that do not look.
+   *
+   * @generated from field: repeated cluster.curator.v1.ControlPlanePart control_plane = 12;
+   */
+  controlPlane: ControlPlanePart[];
 };
 
 /**
@@ -240,6 +247,45 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
  * Use `create(NodeStatusSchema)` to create a new message.
  */
 export declare const NodeStatusSchema: GenMessage<NodeStatus>;
+
+/**
+ * As the node's own agent found it.
+ *
+ * @generated from message cluster.curator.v1.ControlPlanePart
+ */
+export declare type ControlPlanePart = Message<"cluster.curator.v1.ControlPlanePart"> & {
+  /**
+   * "kube-apiserver", "kube-controller-manager" or "kube-scheduler".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: bool ready = 2;
+   */
+  ready: boolean;
+
+  /**
+   * Since when it is as it is.
+   *
+   * @generated from field: int64 since_ms = 3;
+   */
+  sinceMs: bigint;
+
+  /**
+   * Why it is not ready; empty where it is.
+   *
+   * @generated from field: string why = 4;
+   */
+  why: string;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ControlPlanePart.
+ * Use `create(ControlPlanePartSchema)` to create a new message.
+ */
+export declare const ControlPlanePartSchema: GenMessage<ControlPlanePart>;
 
 /**
  * Of the keys that control planes share, which a rotation replaces.

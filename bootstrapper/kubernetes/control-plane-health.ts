@@ -1,0 +1,84 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { HealthProbe } from './api-probe.ts';
+import { API_PORT, PATHS } from './settings.ts';
+import { STATIC_PODS, type StaticPod } from './shared-keys.ts';
+
+/** What answers slowly once is busy and not gone. */
+const FAILURES = 2;
+const MAX_BYTES = 256 * 1024;
+
+/** One part of this node's control plane, as it was found. */
+export interface PartHealth {
+  readonly name: StaticPod;
+  readonly isReady: boolean;
+  /** Since when it is as it is. */
+  readonly sinceMs: number;
+  /** Why it is not ready; empty where it is. */
+  readonly why: string;
+}
+
+interface Seen {
+  readonly isReady: boolean;
+  readonly sinceMs: number;
+  readonly why: string;
+  readonly failures: number;
+}
+
+export interface HealthPorts {
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly probe: HealthProbe;
+}
+
+/** Looks whether API server, controller manager and scheduler of this node are ready, and knows since when. */
+export class ControlPlaneHealth {
+  readonly #ports: HealthPorts;
+  readonly #seen = new Map<StaticPod, Seen>();
+
+  constructor(ports: HealthPorts) {
+    this.#ports = ports;
+  }
+
+  /** All three, each with its reason; none without an address: no control plane is to run here. */
+  async look(nodeAddress: string | undefined, signal: AbortSignal): Promise<readonly PartHealth[]> {
+    if (nodeAddress !== undefined)
+      return Promise.all(STATIC_PODS.map((name) => this.#lookAt(name, nodeAddress, signal)));
+    this.#seen.clear();
+    return [];
+  }
+
+  async #lookAt(name: StaticPod, nodeAddress: string, signal: AbortSignal): Promise<PartHealth> {
+    const why = await this.#whyNotReady(name, nodeAddress, signal);
+    const before = this.#seen.get(name);
+    const failures = why === '' ? 0 : (before?.failures ?? 0) + 1;
+    const isReady = why === '' || (before?.isReady === true && failures < FAILURES);
+    const sinceMs = before?.isReady === isReady ? before.sinceMs : this.#ports.clock.nowMs();
+    const now = { isReady, sinceMs, why: isReady ? '' : why };
+    this.#seen.set(name, { ...now, failures });
+    return { name, ...now };
+  }
+
+  async #whyNotReady(name: StaticPod, nodeAddress: string, signal: AbortSignal): Promise<string> {
+    const { files, probe } = this.#ports;
+    try {
+      if (name === 'kube-apiserver') {
+        const ca = await files.read(`${PATHS.pki}/ca.crt`, MAX_BYTES);
+        if (ca === undefined) return 'its certificates are not made yet';
+        const caPem = Buffer.from(ca).toString('utf8');
+        await probe({ host: nodeAddress, port: API_PORT, path: '/readyz', caPem, signal });
+      } else await probe({ host: '127.0.0.1', ...OF_THEIR_OWN[name], signal });
+      return '';
+    } catch (error) {
+      signal.throwIfAborted();
+      return describeError(error);
+    }
+  }
+}
+
+/** They listen on the node's loopback, as kubeadm has them. The controller manager has no `readyz`. */
+const OF_THEIR_OWN = {
+  'kube-controller-manager': { port: 10257, path: '/healthz' },
+  'kube-scheduler': { port: 10259, path: '/readyz' },
+} as const;

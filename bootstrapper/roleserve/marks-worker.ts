@@ -1,0 +1,89 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import { RemoteError } from '../../internal/rpc/index.ts';
+import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { ClusterDirectory, Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import { listMarkedNodes, unmarkNode } from '../kubernetes/index.ts';
+import type { KubernetesStatus } from './values.ts';
+
+/** Who gives its role up takes its mark off by itself, as a rule. */
+const GRACE_MS = 10_000;
+const ASK_MS = 10_000;
+
+export interface MarksOptions {
+  readonly reads: {
+    readonly clusterMembership: Readable<Membership | undefined>;
+    readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
+    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+  };
+  readonly curators: Curators;
+  readonly clock: Clock;
+  readonly commands: CommandRunner;
+}
+
+export function planMarks({
+  membership,
+  kubernetes,
+}: {
+  readonly membership: Membership | undefined;
+  readonly kubernetes: KubernetesStatus | undefined;
+}): Plan<Membership> {
+  if (membership === undefined) return { kind: 'wait', why: 'the membership of this node' };
+  if (kubernetes?.controlPlane !== true)
+    return { kind: 'wait', why: 'idle: this node runs no control plane of Kubernetes' };
+  return { kind: 'start', config: membership };
+}
+
+/**
+ * Control planes take the mark of one off nodes that are none any more. Who is demoted does it by itself while it still may;
+ * did no API server answer it then, it would be closed to ordinary pods for good: no node may do that to itself. Looked at
+ * whenever control planes come or go, and at every start; what fails is tried again, with growing pauses.
+ */
+export function marksWorker(options: MarksOptions): Runnable {
+  const { reads, clock } = options;
+  return launcher({
+    input: combine({ membership: reads.clusterMembership, kubernetes: reads.kubernetesStatus }),
+    plan: planMarks,
+    start: async (scope, { nodeName }) => {
+      scope.run('strays', async (child) => {
+        for await (const _ of follow(reads.clusterDirectory, child.signal)) {
+          child.waiting(undefined);
+          await clock.sleep(GRACE_MS, child.signal);
+          await unmarkStrays(options, nodeName, child);
+          child.healthy();
+          child.waiting('control planes to come or go');
+        }
+      });
+    },
+  });
+}
+
+async function unmarkStrays({ curators, commands }: MarksOptions, own: string, scope: Scope): Promise<void> {
+  const { signal, log } = scope;
+  // First what Kubernetes has, then what is on record: who is promoted in between has changed by the time it is marked.
+  for (const marked of await listMarkedNodes(commands, signal)) {
+    const { name } = marked;
+    if (name === own || (await mayBeMarked(curators, name, signal))) continue;
+    await unmarkNode(commands, marked, signal);
+    log.info('took the mark of a control plane off a node that is none any more', { node: name });
+  }
+}
+
+/** Of whom nothing is on record, somebody else may know. */
+async function mayBeMarked(curators: Curators, name: string, signal: AbortSignal): Promise<boolean> {
+  return curators.use(
+    async ({ client }, call) => {
+      try {
+        const { node } = await client.getNode({ node: name }, { signal: call, timeoutMs: ASK_MS });
+        return node?.state !== NodeState.UP || node.roles.includes(NodeRole.KUBERNETES_CONTROLLER);
+      } catch (error) {
+        if (error instanceof RemoteError && error.code === 'curator-node-unknown') return true;
+        throw error;
+      }
+    },
+    { signal },
+  );
+}
