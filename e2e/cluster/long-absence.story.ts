@@ -113,10 +113,11 @@ await test('a machine comes back when every control plane that it knew is gone',
       (count) => count === 2,
     );
     await eventually(
-      'an API server on n4',
+      'n4 says that its API server is ready',
       240,
-      () => cluster.sh('n4', 'kubectl --server https://127.0.0.1:6443 get --raw /readyz || true'),
-      (text) => text === 'ok',
+      () =>
+        cluster.ask<{ controlPlane: readonly { name: string; isReady: boolean }[] }>('node', 'show', 'n4'),
+      ({ controlPlane }) => controlPlane.some(({ name, isReady }) => name === 'kube-apiserver' && isReady),
     );
     await cluster.ask('node', 'set-role', 'n1', '--worker', '--force', '--delete-emptydir-data');
     await eventually(
