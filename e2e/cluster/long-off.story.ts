@@ -74,4 +74,6 @@ await test('a cluster that was off until every certificate had run out comes bac
       ({ healthy }) => healthy,
     );
   });
+
+  await story.test('and with no way out but to each other', () => cluster.expectNoWayOut(MACHINES));
 });

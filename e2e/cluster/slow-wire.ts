@@ -1,6 +1,10 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as delay } from 'node:timers/promises';
+
+/** On its way at the same time: what 50 ms hold of a gigabit. */
+const MOST_BYTES = 8 * 1024 * 1024;
 
 /**
  * A way to a control plane that is slow, or that loses an answer. The kernels of local machines can't delay packets, so
@@ -31,6 +35,7 @@ export class SlowWire implements AsyncDisposable {
     return wire;
   }
 
+  /** "IP:PORT" */
   get endpoint(): string {
     const address = this.#server.address();
     if (address === null || typeof address === 'string') throw new Error('a wire without an end');
@@ -68,8 +73,17 @@ export class SlowWire implements AsyncDisposable {
     void this.#carry(far, near, (bytes) => this.#isLost((answered += bytes)));
   }
 
-  /** In order, each piece as late as the last one. */
+  /** In order, and each piece as late as the last one: what is long takes no longer for that. */
   async #carry(from: Socket, to: Socket, isLost: (bytes: number) => boolean): Promise<void> {
+    let underWay = 0;
+    let handedOver = Promise.resolve();
+    const handOver = async (piece: Buffer, before: Promise<void>, atMs: number): Promise<void> => {
+      await before;
+      const leftMs = atMs - performance.now();
+      if (leftMs > 0) await delay(leftMs);
+      if (!to.write(piece)) await once(to, 'drain');
+      underWay -= piece.length;
+    };
     try {
       for await (const piece of from as AsyncIterable<Buffer>) {
         if (isLost(piece.length)) {
@@ -77,9 +91,12 @@ export class SlowWire implements AsyncDisposable {
           to.resetAndDestroy();
           return;
         }
-        if (this.delayMs > 0) await delay(this.delayMs);
-        if (!to.write(piece)) await once(to, 'drain');
+        underWay += piece.length;
+        handedOver = handOver(piece, handedOver, performance.now() + this.delayMs);
+        handedOver.catch(() => to.destroy()); // also where nothing comes any more
+        if (underWay > MOST_BYTES) await handedOver;
       }
+      await handedOver;
       to.end();
     } catch {
       to.destroy(); // the other end has gone
