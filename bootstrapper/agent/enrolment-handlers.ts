@@ -48,6 +48,7 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       if (wayOn === 'resuming') return { to: 'Resuming' };
       if (wayOn === 'joining') return { to: 'Joining' };
       granted = await admittedOrInit(ports, signal);
+      if (granted === undefined) ports.log.info('an init has this machine; no cluster is asked to let it in');
       return { to: granted === undefined ? 'CreatingCluster' : 'Joining' };
     },
     CreatingCluster: async (signal) => {
@@ -131,15 +132,19 @@ async function admittedOrInit(ports: EnrolmentPorts, signal: AbortSignal): Promi
 }
 
 /** Admission on disk, then the lock. undefined: an init was faster. */
-async function lockFor({ lock, state }: EnrolmentPorts, granted: Granted): Promise<Granted | undefined> {
+async function lockFor(
+  { lock, state, files }: EnrolmentPorts,
+  granted: Granted,
+): Promise<Granted | undefined> {
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();
-    if (error instanceof NodeLockError && error.code === 'nodelock-held') return undefined;
-    throw error;
+    if (!(error instanceof NodeLockError) || error.code !== 'nodelock-held') throw error;
+    await files.remove(PLACES.join);
+    return undefined;
   }
 }
 

@@ -181,6 +181,7 @@ describe('joining', () => {
     for (let state = 'New'; state !== 'CreatingCluster';) state = (await status.next(never)).state;
     expect(await life.lock.read()).toMatchObject({ by: 'init', id: 'one' });
     expect(cluster.members.size).toBe(0);
+    expect(await disk.stat(PLACES.join)).toBeUndefined();
   });
 
   test('an admission that takes the lock first refuses an init by name', async () => {

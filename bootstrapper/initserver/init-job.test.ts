@@ -99,6 +99,35 @@ describe('InitJob', () => {
     await createJob(files).accept({ ...request, initId: 'another' }, never);
   });
 
+  test.each([
+    { name: 'a ticket that is faster', inTheSameLife: true },
+    { name: 'a ticket that came after a crash before the lock', inTheSameLife: false },
+  ])('leaves nothing of its request, and of the unlock key in it, to $name', async ({ inTheSameLife }) => {
+    const files = await createFiles();
+    const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
+    const ticket = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket' } as const;
+    if (inTheSameLife) {
+      const phases: InitJobPorts['phases'] = {
+        ...silent,
+        run: async (phase, work) => {
+          if (phase === 'lock') await lock.acquire(ticket);
+          return silent.run(phase, work);
+        },
+      };
+      await expect(createJob(files, undefined, phases).accept(request, never)).rejects.toMatchObject({
+        code: 'init-other-cluster',
+        details: { clusterId: ticket.clusterId },
+      });
+    } else {
+      await files.makeDirectory('/init');
+      await files.writeAtomic('/init/request.json', 'of an earlier life');
+      await lock.acquire(ticket);
+      await createJob(files).restore();
+    }
+    expect(await files.list('/init')).toEqual([]);
+    expect(await lock.read()).toMatchObject(ticket);
+  });
+
   test('one of two inits in the same instant wins, the other learns of it', async () => {
     const job = createJob(await createFiles());
     const outcomes = await Promise.allSettled([

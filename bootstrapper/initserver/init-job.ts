@@ -98,6 +98,7 @@ export class InitJob {
   /** Takes up what an earlier life of the agent left. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
+    if (lock?.by === 'join') await this.#forgetRequest();
     const record = await this.#read<InitRecord>('request.json');
     if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
       const outcome = await this.#read<InitOutcome>('outcome.json');
@@ -143,11 +144,20 @@ export class InitJob {
     const record = { ...request, nodeAddress: ownAddress() };
     await this.#write('request.json', record);
     await phases.run('lock', async () => {
-      await lock
-        .acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId })
-        .catch(translateHeld);
+      try {
+        await lock.acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId });
+      } catch (error) {
+        if (!isHeld(error)) throw error;
+        await this.#forgetRequest();
+        throw otherCluster(String(error.details['clusterId']));
+      }
     });
     this.#accepted.set(record);
+  }
+
+  /** A ticket was faster: another cluster's unlock key has no business on this disk. Also when a crash came in between. */
+  async #forgetRequest(): Promise<void> {
+    await this.#ports.files.remove(this.#file('request.json').path);
   }
 
   /** Killed behind the lock and before the word that it is there: who follows the init would wait for that for good. */
@@ -183,10 +193,8 @@ async function refuseOtherCluster(lock: NodeLock, request: InitRecord): Promise<
   throw otherCluster(held.clusterId);
 }
 
-function translateHeld(error: unknown): never {
-  if (error instanceof NodeLockError && error.code === 'nodelock-held')
-    throw otherCluster(String(error.details['clusterId']));
-  throw error;
+function isHeld(error: unknown): error is NodeLockError {
+  return error instanceof NodeLockError && error.code === 'nodelock-held';
 }
 
 async function assertSame(known: InitRecord, request: InitRecord): Promise<void> {
