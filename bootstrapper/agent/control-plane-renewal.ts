@@ -1,4 +1,5 @@
 import { DEFAULT_CERTIFICATES, type CertificatesConfig } from '../../internal/config/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
@@ -25,8 +26,7 @@ export interface ControlPlaneRenewalPorts {
 
 /** How long certificates live, as the cluster was made. */
 export function lifetimesOf({ clusterSettings }: Pick<RoleValues, 'clusterSettings'>): CertificatesConfig {
-  const now = clusterSettings.peek();
-  return (now.set ? now.value?.certificates : undefined) ?? DEFAULT_CERTIFICATES;
+  return valueOf(clusterSettings)?.certificates ?? DEFAULT_CERTIFICATES;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import type { Peeked } from '../../internal/event/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { everyFault } from '../../internal/testing/faulty-files.ts';
@@ -202,7 +202,8 @@ describe('joining', () => {
     });
     const { clusterMembership, clusterSettings, localRoles, localControlPlane } = values;
     const members = { clusterMembership, clusterSettings, localRoles };
-    const isEmpty = (): boolean[] => Object.values(members).map((each) => valueOf(each) === undefined);
+    const isEmpty = (): boolean[] =>
+      Object.values(members).map((each) => valueOf<unknown>(each) === undefined);
     expect(isEmpty()).toEqual([true, true, true]);
     const onDisk = new Map<string, Promise<string>>();
     using _seen = clusterMembership.subscribe(() => {
@@ -256,11 +257,6 @@ describe('joining', () => {
     });
   });
 });
-
-function valueOf(value: { peek(): Peeked<unknown> }): unknown {
-  const now = value.peek();
-  return now.set ? now.value : undefined;
-}
 
 async function textOf(files: FilePort, path: string): Promise<string> {
   return Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');

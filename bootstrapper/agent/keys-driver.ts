@@ -1,6 +1,6 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import { when, type Peeked } from '../../internal/event/index.ts';
+import { valueOf, when } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import {
   parseKeySet,
@@ -13,7 +13,6 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 import { directoryOf } from '../curatorclient/index.ts';
 import { JOIN_PORT } from '../curatorunit/index.ts';
-import type { Membership } from '../enrolment/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import { NodeKeysError, settleSharedKeys, type KeysDriver, type KeyStore } from '../keys/index.ts';
 import {
@@ -142,9 +141,9 @@ async function askAgain(
   first: string | undefined,
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
-  const membership = valueOf(values.clusterMembership.peek());
+  const membership = valueOf(values.clusterMembership);
   if (membership === undefined) throw new TypeError('a ticket needs a membership');
-  const known = valueOf(values.clusterDirectory.peek()) ?? directoryOf(membership);
+  const known = valueOf(values.clusterDirectory) ?? directoryOf(membership);
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
   const controlPlanes = asked.map(({ nodeId, host }) => ({
     nodeId,
@@ -164,11 +163,11 @@ function controlPlaneOf(ports: KeysDriverPorts): ControlPlane {
 function settingsOf({ values, kubernetes }: KeysDriverPorts): KubernetesSettings {
   const plan = planKubernetes(
     {
-      bootstrap: valueOf(values.bootstrapData.peek()),
-      membership: valueOf<Membership>(values.clusterMembership.peek()),
-      settings: valueOf(values.clusterSettings.peek()),
-      roles: valueOf(values.localRoles.peek()),
-      components: valueOf(values.localComponents.peek()),
+      bootstrap: valueOf(values.bootstrapData),
+      membership: valueOf(values.clusterMembership),
+      settings: valueOf(values.clusterSettings),
+      roles: valueOf(values.localRoles),
+      components: valueOf(values.localComponents),
     },
     kubernetes.host,
     { nodeId: kubernetes.nodeId, address: kubernetes.ownAddress },
@@ -183,8 +182,4 @@ function progressOf(say: (what: string) => void): PhaseProgress {
 
 function isSame(one: Readonly<Record<RotatingKey, string>>, other: typeof one): boolean {
   return ROTATING_KEYS.every((name) => one[name].trim() === other[name].trim());
-}
-
-function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
-  return now.set ? now.value : undefined;
 }

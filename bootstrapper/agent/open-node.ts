@@ -3,7 +3,7 @@ import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { Readable } from '../../internal/event/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import { spkiOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
 import { CollateralShelf } from '../collateral/index.ts';
@@ -229,9 +229,4 @@ function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNod
     ownerKeys: [raw(first), ...more.map(raw)],
     owners: [named(first, 'owner'), ...more.map((key, index) => named(key, `owner-${index + 2}`))],
   };
-}
-
-function valueOf<T>(value: Readable<T | undefined>): T | undefined {
-  const now = value.peek();
-  return now.set ? now.value : undefined;
 }

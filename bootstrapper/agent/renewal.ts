@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
-import type { Peeked } from '../../internal/event/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import {
@@ -54,7 +54,7 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
   return {
     name: 'node and kubelet',
     times: async () => {
-      const membership = valueOf(values.clusterMembership.peek());
+      const membership = valueOf(values.clusterMembership);
       if (membership === undefined) return [];
       const kubelet = await Promise.all(
         [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
@@ -70,7 +70,7 @@ export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
       ];
     },
     prepare: async (waiting) => {
-      const membership = valueOf(values.clusterMembership.peek());
+      const membership = valueOf(values.clusterMembership);
       if (membership === undefined) return () => Promise.resolve(undefined);
       const ticket = await askAgain(ports, membership, waiting);
       hasAskedForName = true;
@@ -144,9 +144,8 @@ async function askAgain(
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
   // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
-  const told =
-    valueOf(values.clusterDirectory.peek()) ?? (await state.directory.load().catch(() => undefined));
-  const relays = valueOf(values.clusterRelays.peek()) ?? (await state.relays.load().catch(() => undefined));
+  const told = valueOf(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
+  const relays = valueOf(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
   const { clusterId, nodeAddress } = membership;
   const ticket = await joinClient.rejoin(
     {
@@ -179,7 +178,7 @@ function endpointAt(host: string, port: number): string {
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */
 async function lacksSharedKeys({ files, values, makesTheCluster }: TicketRenewalPorts): Promise<boolean> {
-  const roles: readonly Role[] = [...(valueOf(values.localRoles.peek()) ?? [])];
+  const roles: readonly Role[] = [...(valueOf(values.localRoles) ?? [])];
   if (!isControlPlane(roles) || makesTheCluster()) return false;
   const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
   return stats.includes(undefined);
@@ -187,7 +186,7 @@ async function lacksSharedKeys({ files, values, makesTheCluster }: TicketRenewal
 
 /** A control plane from before certificates said so: operators, and members that don't know it, believe it only with the name. */
 function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
-  if (!isControlPlane([...(valueOf(values.localRoles.peek()) ?? [])])) return false;
+  if (!isControlPlane([...(valueOf(values.localRoles) ?? [])])) return false;
   try {
     return !isControlPlaneCertificate(new X509Certificate(nodeCertPem));
   } catch {
@@ -206,8 +205,4 @@ function timesOf(certPem: string): CertificateTimes {
   } catch {
     return DUE; // garbage is replaced
   }
-}
-
-function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
-  return now.set ? now.value : undefined;
 }

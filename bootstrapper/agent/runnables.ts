@@ -1,4 +1,4 @@
-import type { Peeked } from '../../internal/event/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
@@ -147,7 +147,7 @@ function ownAddress({ ports, node, hurry }: RunnablesOptions): Runnable {
     bound: () => {
       const accepted = job.accepted.peek();
       const begun = accepted.set ? accepted.value.nodeAddress : undefined;
-      return valueOf(values.clusterMembership.peek())?.nodeAddress ?? begun;
+      return valueOf(values.clusterMembership)?.nodeAddress ?? begun;
     },
     isInitUnderWay: () => job.isUnderWay(),
   });
@@ -160,8 +160,7 @@ function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineC
     makesTheCluster: () => job.isUnderWay(),
     // Its join service and curator serve with the node's certificate: restarted here, one node at a time by its own clock.
     onRenewed: async (membership, signal) => {
-      if (valueOf(values.localControlPlane.peek()) !== undefined)
-        await driver.startCurator(membership, signal);
+      if (valueOf(values.localControlPlane) !== undefined) await driver.startCurator(membership, signal);
     },
   });
 }
@@ -192,18 +191,14 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       stores,
       isBetweenKeys: () => node.keys.isInBetween(),
       certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
-      membership: () => valueOf(values.clusterMembership.peek()),
-      directory: () => valueOf(values.clusterDirectory.peek()),
+      membership: () => valueOf(values.clusterMembership),
+      directory: () => valueOf(values.clusterDirectory),
     },
   );
 }
 
 function retirePorts({ files, commands, clock, log }: AgentPorts): RetirePorts {
   return { files, commands, clock, log: log.child('kubernetes'), marks: new Marks(files), isListening };
-}
-
-function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
-  return now.set ? now.value : undefined;
 }
 
 /** The workers that run something on this machine. */

@@ -2,7 +2,7 @@ import type { DescService } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
-import { combine, type Peeked, type Readable } from '../../internal/event/index.ts';
+import { combine, valueOf, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { verifyControlPlane, verifyNode } from '../../internal/pki/index.ts';
 import {
@@ -240,10 +240,10 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   /** The same, and relays, for a machine that was off for long. Those are left as soon as the directory changes. */
   #everybody(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;
-    const membership = valueOf(reads.clusterMembership.peek());
+    const membership = valueOf(reads.clusterMembership);
     if (membership === undefined) return [];
-    const directory = valueOf(reads.clusterDirectory.peek()) ?? directoryOf(membership);
-    const relays = valueOf(reads.clusterRelays.peek()) ?? [];
+    const directory = valueOf(reads.clusterDirectory) ?? directoryOf(membership);
+    const relays = valueOf(reads.clusterRelays) ?? [];
     return targetsOf({
       ...{ directory, port, relayPort },
       staticHosts: staticHosts(),
@@ -253,7 +253,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   }
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
-    const ownNodeId = valueOf(this.#options.reads.clusterMembership.peek())?.nodeId;
+    const ownNodeId = valueOf(this.#options.reads.clusterMembership)?.nodeId;
     const targets = this.#everybody().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
     return rankTargets(targets, {
       nowMs: this.#options.clock.monotonicMs(),
@@ -278,7 +278,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
     return (socket, signal) => {
-      const membership = valueOf(reads.clusterMembership.peek());
+      const membership = valueOf(reads.clusterMembership);
       if (membership === undefined)
         throw new CuratorClientError('curatorclient-no-curator', 'connecting as no member');
       const { clusterCaPem: caPem, clusterId, nodeCertPem: certPem } = membership;
@@ -320,8 +320,4 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 function isDown(error: unknown): boolean {
   if (error instanceof CuratorClientError && error.code === 'curatorclient-gone') return false;
   return !(error instanceof RemoteError) || String(error.code).startsWith('etcd-');
-}
-
-function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
-  return now.set ? now.value : undefined;
 }

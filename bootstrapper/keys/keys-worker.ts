@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { combine, map, type Peeked, type Readable, type Settable } from '../../internal/event/index.ts';
+import { combine, map, valueOf, type Readable, type Settable } from '../../internal/event/index.ts';
 import {
   believedOf,
   hasReached,
@@ -108,7 +108,7 @@ async function planNow(
     },
     { signal: scope.signal },
   );
-  const roles = valueOf(reads.localRoles.peek());
+  const roles = valueOf(reads.localRoles);
   const plan = planKeys({
     told: record,
     reached: await store.loadStage(),
@@ -178,8 +178,4 @@ function isSetOf(set: KeySet | undefined, { generation, made }: KeysRecord): boo
   if (set?.generation !== generation || made === undefined) return false;
   const next = publicsOf(set.next);
   return ROTATING_KEYS.every((name) => next[name].trim() === made.next[name].trim());
-}
-
-function valueOf<T>(now: Peeked<T | undefined>): T | undefined {
-  return now.set ? now.value : undefined;
 }

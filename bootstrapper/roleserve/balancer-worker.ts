@@ -1,10 +1,11 @@
-import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import { combine, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
-import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
+import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { APILB_UNIT, serveBalancer, upstreamsOf } from '../kubernetes/index.ts';
+import { serveDirectory } from './serve-directory.ts';
 import type { ClusterSettings } from './values.ts';
 
 export interface BalancerOptions {
@@ -37,22 +38,11 @@ export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
     input: combine({ membership: reads.clusterMembership, settings: reads.clusterSettings }),
     plan: planBalancer,
     retire: ({ signal }) => ports.units.stop(APILB_UNIT, signal),
-    start: async (scope, membership) => {
-      const now = reads.clusterDirectory.peek();
-      const known = (now.set ? now.value : undefined) ?? directoryOf(membership);
-      await serveBalancer(ports, upstreamsOf(known, membership.nodeId), scope.signal);
-      scope.run('follow', (child) => followDirectory(reads.clusterDirectory, membership, ports, child));
-    },
+    start: (scope, membership) =>
+      serveDirectory(scope, {
+        directory: reads.clusterDirectory,
+        membership,
+        serve: (known, signal) => serveBalancer(ports, upstreamsOf(known, membership.nodeId), signal),
+      }),
   });
-}
-
-async function followDirectory(
-  directory: BalancerOptions['reads']['clusterDirectory'],
-  { nodeId }: Membership,
-  ports: BalancerOptions['ports'],
-  scope: Scope,
-): Promise<void> {
-  scope.healthy();
-  for await (const now of follow(directory, scope.signal))
-    if (now !== undefined) await serveBalancer(ports, upstreamsOf(now, nodeId), scope.signal);
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { encodeManifest, parseManifest, type Component } from '../../internal/bundle/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import {
   FakeCommands,
   FakeUnits,
@@ -8,7 +9,7 @@ import {
   superviseForTest,
 } from '../../internal/testing/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
-import { all, components, bootstrap, host, NotedPhases, now, settings, workerOnly } from './fake-node.ts';
+import { all, components, bootstrap, host, NotedPhases, settings, workerOnly } from './fake-node.ts';
 import { RoleValues, type ClusterSettings, type LocalComponents } from './values.ts';
 
 describe('planComponents()', () => {
@@ -100,11 +101,11 @@ test.each([
   const imported = (): unknown[] =>
     commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
   expect(imported()).toEqual(['/store/pause']);
-  expect(now(values.localComponents)?.images).toBe('essential');
+  expect(valueOf(values.localComponents)?.images).toBe('essential');
   happens(values);
   await settle();
   expect(imported()).toContain('/store/coredns');
-  expect(now(values.localComponents)?.images).toBe('imported');
+  expect(valueOf(values.localComponents)?.images).toBe('imported');
 });
 
 const registered = { version: 'v1.35.4', controlPlane: false };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { untilAborted } from '../../internal/cleanup/index.ts';
+import { valueOf } from '../../internal/event/index.ts';
 import { settle, superviseForTest } from '../../internal/testing/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
@@ -9,17 +10,7 @@ import {
   type ControlPlaneDriver,
   type ControlPlaneStart,
 } from './controlplane-worker.ts';
-import {
-  all,
-  bootstrap,
-  components,
-  etcd,
-  membership,
-  none,
-  NotedPhases,
-  now,
-  workerOnly,
-} from './fake-node.ts';
+import { all, bootstrap, components, etcd, membership, none, NotedPhases, workerOnly } from './fake-node.ts';
 import { RoleValues, type RoleSet } from './values.ts';
 
 describe('planControlPlane()', () => {
@@ -120,16 +111,16 @@ describe('the controlplane worker', () => {
     values.localComponents.set(components);
     await settle();
     expect(phases.names).toEqual(['consensus', 'membership', 'curator']);
-    expect([now(values.clusterMembership), now(values.localRoles), now(values.bootstrapData)]).toEqual([
-      membership,
-      all,
-      undefined,
-    ]);
-    expect(now(values.localControlPlane)?.curatorEndpoint).toBe('198.18.0.11:9091');
+    expect([
+      valueOf(values.clusterMembership),
+      valueOf(values.localRoles),
+      valueOf(values.bootstrapData),
+    ]).toEqual([membership, all, undefined]);
+    expect(valueOf(values.localControlPlane)?.curatorEndpoint).toBe('198.18.0.11:9091');
     expect(driver.starts).toEqual(['bootstrap']);
     values.localRoles.set(workerOnly);
     await settle();
-    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
+    expect([driver.stops, valueOf(values.localControlPlane)]).toEqual([1, undefined]);
     expect(driver.starts).toEqual(['bootstrap']);
   });
 
@@ -161,7 +152,7 @@ describe('the controlplane worker', () => {
     expect([driver.starts, driver.stops]).toEqual([['serve'], 0]);
     values.localRoles.set(none);
     await settle();
-    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
+    expect([driver.stops, valueOf(values.localControlPlane)]).toEqual([1, undefined]);
     values.localRoles.set(all);
     await settle();
     expect(driver.starts).toEqual(['serve', 'serve']);
@@ -178,10 +169,13 @@ describe('the controlplane worker', () => {
     values.localRoles.set(workerOnly);
     await settle();
     await tree.clock.advance(2_000);
-    expect([driver.stops, now(values.localControlPlane)?.curatorEndpoint]).toEqual([0, '198.18.0.11:9091']);
+    expect([driver.stops, valueOf(values.localControlPlane)?.curatorEndpoint]).toEqual([
+      0,
+      '198.18.0.11:9091',
+    ]);
     driver.mayStop = true;
     await tree.clock.advance(5_000);
-    expect([driver.stops, now(values.localControlPlane)]).toEqual([1, undefined]);
+    expect([driver.stops, valueOf(values.localControlPlane)]).toEqual([1, undefined]);
   });
 
   test('tries again after a failure, with the data it was given', async () => {
@@ -193,6 +187,6 @@ describe('the controlplane worker', () => {
     await settle();
     await tree.clock.advance(5000);
     expect(driver.starts).toEqual(['bootstrap', 'bootstrap', 'bootstrap']);
-    expect(now(values.clusterMembership)).toEqual(membership);
+    expect(valueOf(values.clusterMembership)).toEqual(membership);
   });
 });

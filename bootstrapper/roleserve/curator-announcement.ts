@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import type { Readable } from '../../internal/event/index.ts';
+import { valueOf, type Readable } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
 import type { LocalControlPlane, RoleSet } from './values.ts';
 
@@ -50,11 +50,6 @@ async function announcedBefore(
 ): Promise<string> {
   const { node } = await client.getNode({ node: nodeId }, { signal, timeoutMs: ASK_MS });
   return node?.status?.curatorEndpoint ?? '';
-}
-
-function valueOf<T>(readable: Readable<T | undefined>): T | undefined {
-  const now = readable.peek();
-  return now.set ? now.value : undefined;
 }
 
 export interface AnnouncementReads {

@@ -84,9 +84,3 @@ export class NotedPhases implements PhaseReporter {
     return work({ say: () => undefined, already: () => undefined }) as Promise<T>;
   }
 }
-
-/** What a value is now; undefined too where it was never set. */
-export const now = <T>(value: { peek(): { set: false } | { set: true; value: T } }): T | undefined => {
-  const peeked = value.peek();
-  return peeked.set ? peeked.value : undefined;
-};

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { valueOf } from '../../internal/event/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   createMemoryLogger,
@@ -21,7 +22,6 @@ import {
   membership,
   none,
   NotedPhases,
-  now,
   settings,
   workerOnly,
 } from './fake-node.ts';
@@ -165,11 +165,11 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   values.localComponents.set(components);
   await settle();
   expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
-  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
+  expect(valueOf(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
   values.bootstrapData.set(undefined);
   values.localRoles.set(none);
   await settle();
-  expect(now(values.kubernetesStatus)).toBeUndefined();
+  expect(valueOf(values.kubernetesStatus)).toBeUndefined();
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });
 
@@ -181,7 +181,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   values.localComponents.set({ ...components, controlPlane: false });
   await settle();
   expect(phases.names).toEqual(['pki', 'node']);
-  expect(now(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
+  expect(valueOf(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
   await placeKeys(files); // the renewal worker's part of a promotion
   await placePods(files);
   values.localRoles.set(all);
@@ -189,12 +189,12 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   expect(phases.names).toEqual(['pki', 'node']); // the parts of a control plane are still to come
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => now(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
   expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
   values.localRoles.set(workerOnly);
   await settle();
   await clock.advance(2_000); // what the balancers of other nodes had sent before
-  expect(now(values.kubernetesStatus)?.controlPlane).toBe(false);
+  expect(valueOf(values.kubernetesStatus)?.controlPlane).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
     [],
@@ -217,7 +217,7 @@ test('a control plane that loses every role at once ends its static pods through
   values.localRoles.set(all);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => now(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
   values.localRoles.set(none);
   await settle();
   await clock.advance(2_000); // what the balancers of other nodes had sent before
@@ -235,7 +235,7 @@ test('a control plane that becomes a worker too, and is none any more, takes ord
   values.localRoles.set(controlOnly);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => now(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
   await settle();
   const before = { phases: [...phases.names], moves: [...units.moves], life: tree.at('root').sinceMs };
   for (const roles of [all, controlOnly, all]) {
@@ -264,7 +264,7 @@ test('ordinary pods that could not be refused are refused at the next try, or le
   values.localRoles.set(all);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => now(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
   isDown = true;
   values.localRoles.set(controlOnly);
   await settle();

@@ -1,11 +1,12 @@
-import { combine, follow, type Readable } from '../../internal/event/index.ts';
+import { combine, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
-import { directoryOf, type ClusterDirectory, type ControlPlaneNode } from '../curatorclient/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { RELAY_UNIT, serveRelay } from '../relayunit/index.ts';
+import { serveDirectory } from './serve-directory.ts';
 import type { RoleSet } from './values.ts';
 
 export interface RelayOptions {
@@ -37,19 +38,19 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
     input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
     plan: planRelay,
     retire: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
-    start: async (scope, membership) => {
-      const serve = (known: readonly ControlPlaneNode[], signal: AbortSignal): Promise<void> => {
-        // Those that were seen to serve first.
-        const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator)).map(({ host }) => host);
-        return serveRelay(ports, hosts, signal);
-      };
-      const now = reads.clusterDirectory.peek();
-      await serve((now.set ? now.value : undefined) ?? directoryOf(membership), scope.signal);
-      scope.run('follow', async (child) => {
-        child.healthy();
-        for await (const told of follow(reads.clusterDirectory, child.signal))
-          if (told !== undefined) await serve(told, child.signal);
-      });
-    },
+    start: (scope, membership) =>
+      serveDirectory(scope, {
+        directory: reads.clusterDirectory,
+        membership,
+        serve: (known, signal) => {
+          // Those that were seen to serve first.
+          const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
+          return serveRelay(
+            ports,
+            hosts.map(({ host }) => host),
+            signal,
+          );
+        },
+      }),
   });
 }

@@ -15,4 +15,5 @@ export { EventValue } from './event-value.ts';
 export { follow, when } from './follow.ts';
 export { Mailbox } from './mailbox.ts';
 export { combine, map } from './operators.ts';
+export { valueOf } from './value-of.ts';
 export type { Peeked, Readable, Settable, Watcher } from './readable.ts';

@@ -1,0 +1,24 @@
+import { follow, valueOf, type Readable } from '../../internal/event/index.ts';
+import type { Scope } from '../../internal/supervisor/index.ts';
+import { directoryOf, type ClusterDirectory, type ControlPlaneNode } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+
+export interface DirectoryServing {
+  readonly directory: Readable<ClusterDirectory | undefined>;
+  /** Its ticket names control planes until the cluster has told more. */
+  readonly membership: Membership;
+  readonly serve: (known: readonly ControlPlaneNode[], signal: AbortSignal) => Promise<void>;
+}
+
+/** Resolves when what is known of control planes is served; each newer directory is, for as long as the scope runs. */
+export async function serveDirectory(
+  scope: Scope,
+  { directory, membership, serve }: DirectoryServing,
+): Promise<void> {
+  await serve(valueOf(directory) ?? directoryOf(membership), scope.signal);
+  scope.run('follow', async (child) => {
+    child.healthy();
+    for await (const told of follow(directory, child.signal))
+      if (told !== undefined) await serve(told, child.signal);
+  });
+}
