@@ -43,9 +43,14 @@ describe('untilInitIsOver()', () => {
     expect(left()).toEqual(NOTHING);
   });
 
-  test('a ticket that has the lock ends it', async () => {
-    const { enrolment, over, left } = create();
+  test('a ticket that has the lock ends it, when an init that was on its way has been told', async () => {
+    const { enrolment, over, clock, isOver, left } = create();
     enrolment.status.set({ state: 'Joining' });
+    await settle();
+    enrolment.status.set({ state: 'Running' });
+    await clock.advance(9_000);
+    expect(isOver()).toBe(false);
+    await clock.advance(1_000);
     await over;
     expect(left()).toEqual(NOTHING);
   });

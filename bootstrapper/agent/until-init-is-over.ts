@@ -4,10 +4,12 @@ import { when, type Readable } from '../../internal/event/index.ts';
 
 /** The owner has this long to fetch a result that it did not acknowledge. */
 const ACKNOWLEDGE_MS = 60 * 60 * 1000;
+/** An owner whose init was on its way when a ticket came first is told so; behind a closed port it would ask for minutes. */
+const TELL_MS = 10_000;
 
 /**
  * Until nobody has anything to ask at the Init port any more: the owner has acknowledged, an hour has passed since the
- * result, or a ticket has the lock of this machine. The ways that were not taken are waited for no longer.
+ * result, or a ticket has had the lock of this machine for a moment. The ways that were not taken are waited for no longer.
  */
 export async function untilInitIsOver(
   { job, enrolment, clock }: InitWaits,
@@ -18,10 +20,14 @@ export async function untilInitIsOver(
     await when(job.outcome, (outcome) => outcome !== undefined, waiting.signal);
     await clock.sleep(ACKNOWLEDGE_MS, waiting.signal);
   };
+  const ticketed = async (): Promise<void> => {
+    await when(enrolment.status, ({ state }) => state === 'Joining', waiting.signal);
+    await clock.sleep(TELL_MS, waiting.signal);
+  };
   const ends: readonly Promise<unknown>[] = [
     when(job.acknowledged, () => true, waiting.signal),
     tooLate(),
-    when(enrolment.status, ({ state }) => state === 'Joining', waiting.signal),
+    ticketed(),
   ];
   try {
     await Promise.race(ends);
