@@ -24,8 +24,9 @@ export class InitRun {
   /** By us, whatever it was doing. */
   killed = false;
 
-  constructor(bench: Bench, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
-    this.child = bench.startCliIn(env, '--output', 'json', ...args);
+  constructor(bench: Bench, args: readonly string[], env: Readonly<Record<string, string>> | 'built' = {}) {
+    const all = ['--output', 'json', ...args];
+    this.child = env === 'built' ? bench.startBuiltCli(...all) : bench.startCliIn(env, ...all);
     if (this.child.stdout === null) throw new Error('the CLI has no standard output');
     createInterface({ input: this.child.stdout }).on('line', (line) => {
       this.lines.push(JSON.parse(line) as Line);

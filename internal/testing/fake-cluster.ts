@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
+import { createPublicKey, generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
 import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../atls/index.ts';
 import { JOIN_CONTEXT } from '../atls/remote/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../attestation/machinekey/index.ts';
@@ -38,10 +38,17 @@ export interface FakeClusterBehaviour {
   isControlPlane: boolean;
 }
 
+export interface FakeClusterPlace {
+  /** Where it listens, and where its one node says that it is. */
+  readonly host: string;
+  /** Whose cluster it is; Ed25519, private. */
+  readonly ownerKey: KeyObject;
+}
+
 /** A cluster's join service with real keys, certificates and attested TLS, and no records: works, for tests only. */
 export class FakeCluster implements AsyncDisposable {
   readonly clusterId = randomBytes(16).toString('hex');
-  readonly owner = generateKeyPairSync('ed25519');
+  readonly owner: { readonly publicKey: KeyObject; readonly privateKey: KeyObject };
   readonly behaviour: FakeClusterBehaviour;
   /** Memberships by node id: how often each was minted. */
   readonly minted = new Map<string, number>();
@@ -49,14 +56,22 @@ export class FakeCluster implements AsyncDisposable {
   /** What the machine that said hello last had found on its way. */
   facts: readonly Fact[] = [];
   endpoint = '';
+  /** Of the one node of this cluster. */
+  readonly #host: string;
   readonly #node = generateKeyPairSync('ed25519');
   readonly #ca: KeySigner;
   readonly #kubernetesCa: KeySigner;
   readonly #server: RpcServer<AttestedPeer>;
 
-  private constructor(ca: KeySigner, kubernetesCa: KeySigner, clock: Clock) {
+  private constructor(
+    ca: KeySigner,
+    kubernetesCa: KeySigner,
+    { clock, host, ownerKey }: { readonly clock: Clock } & FakeClusterPlace,
+  ) {
     this.#ca = ca;
     this.#kubernetesCa = kubernetesCa;
+    this.#host = host;
+    this.owner = { privateKey: ownerKey, publicKey: createPublicKey(ownerKey) };
     this.behaviour = {
       decide: (nodeId) => this.admitted(nodeId),
       onTicket: () => Promise.resolve(),
@@ -87,7 +102,8 @@ export class FakeCluster implements AsyncDisposable {
     });
   }
 
-  static async start(clock: Clock): Promise<FakeCluster> {
+  static async start(clock: Clock, place: Partial<FakeClusterPlace> = {}): Promise<FakeCluster> {
+    const { host = '127.0.0.1', ownerKey = generateKeyPairSync('ed25519').privateKey } = place;
     const nowMs = (): number => clock.nowMs();
     const [ca, kubernetesCa] = await Promise.all(
       ['cluster', 'kubernetes'].map(async (commonName) => {
@@ -97,8 +113,8 @@ export class FakeCluster implements AsyncDisposable {
       }),
     );
     if (ca === undefined || kubernetesCa === undefined) throw new TypeError('two authorities');
-    const cluster = new FakeCluster(ca, kubernetesCa, clock);
-    cluster.endpoint = `127.0.0.1:${await cluster.#server.listen('127.0.0.1', 0)}`;
+    const cluster = new FakeCluster(ca, kubernetesCa, { clock, host, ownerKey });
+    cluster.endpoint = `${host}:${await cluster.#server.listen(host, 0)}`;
     return cluster;
   }
 
@@ -170,7 +186,7 @@ export class FakeCluster implements AsyncDisposable {
       ),
       nodeCertificatePem: await this.#ca.issue(
         nodeLeaf({
-          ...{ clusterId, pubKeyDer, addresses: ['127.0.0.1'] },
+          ...{ clusterId, pubKeyDer, addresses: [this.#host] },
           isControlPlane: this.behaviour.isControlPlane,
         }),
       ),
@@ -199,7 +215,7 @@ export class FakeCluster implements AsyncDisposable {
       ),
       roles: [...this.behaviour.roles],
       labels: {},
-      controlPlanes: [{ nodeId: nodeIdOf(spkiOf(this.#node.publicKey)), name: 'c1', address: '127.0.0.1' }],
+      controlPlanes: [{ nodeId: nodeIdOf(spkiOf(this.#node.publicKey)), name: 'c1', address: this.#host }],
       settings: Buffer.from(JSON.stringify(FAKE_SETTINGS), 'utf8'),
       kubernetesCaPem: this.#kubernetesCa.caPem,
       kubernetesClientsCaPem: this.behaviour.kubernetesClients.believedPem,
