@@ -55,6 +55,19 @@ describe('bundleProgram()', () => {
     );
     expect(bundledPackages(metafile)).toEqual(['node_modules/old']);
   });
+
+  test('loads no HTTP client with a program that serves HTTP', async () => {
+    source(
+      'main.ts',
+      `import { createServer } from 'node:http';
+       createServer();
+       process.stdout.write(process.moduleLoadList.filter((name) => /http|undici/.test(name)).join());`,
+    );
+    await bundleProgram(folder, join(folder, 'dist'), { name: 'p', entry: 'main.ts', shape: 'file' });
+    const loaded = execFileSync(process.execPath, [join(folder, 'dist/p.mjs')]).toString();
+    expect(loaded).toContain('NativeModule _http_server');
+    expect(loaded).not.toContain('undici');
+  });
 });
 
 describe('a program that is a folder', () => {
