@@ -97,6 +97,7 @@ async function stubbornServer(): Promise<Endpoint> {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on('error', () => undefined);
     socket.resume();
+    open.push({ [Symbol.asyncDispose]: async () => void socket.destroy() });
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

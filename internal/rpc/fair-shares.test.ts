@@ -129,7 +129,7 @@ describe('FairShares', () => {
     expect(crowd.shares.waiting).toBe(512);
     for (let i = 0; i < 200; i++) await crowd.leaves(`m${i}`); // the strangers stall in all their places
     expect(crowd.served.filter((name) => name.startsWith('m')).length).toBe(200);
-  });
+  }, 600_000); // against hanging only
 });
 
 describe('sourcePathOf', () => {
