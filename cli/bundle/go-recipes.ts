@@ -15,17 +15,28 @@ const KUBERNETES_PROGRAMS = [
   'kube-proxy',
 ] as const;
 
+/**
+ * gRPC without its pages of recent requests, which nothing here serves. Their templates keep the linker from leaving out
+ * methods; with Go 1.26 an older protobuf does too (golang/protobuf#1704), so that the programs are no smaller yet.
+ */
+const WITHOUT_GRPC_PAGES = 'grpcnotrace';
+/** The command line library without what writes manual pages. */
+const WITHOUT_MAN_PAGES = 'urfave_cli_no_docs';
+
 /** Pure Go, linked statically, nothing special. */
 const PURE = { tags: [], ldflags: [], cgo: false } as const;
 
-/** Which modules, packages and flags make which programs. Long builds first: what is left at the end is short. */
+/**
+ * Which modules, packages and flags make which programs. Long builds first: what is left at the end is short. The
+ * tags are those of upstream's own releases, as far as the recipe does not say something else.
+ */
 export function goRecipes(versions: BundleVersions): readonly GoModuleRecipe[] {
   return [
     kubernetes(versions),
     coredns(versions),
     flannel(versions),
     helm(versions),
-    containerd(versions),
+    ...containerd(versions),
     etcd(versions),
     runc(versions),
     ...cniPlugins(versions),
@@ -39,6 +50,8 @@ function kubernetes({ kubernetes: version }: BundleVersions): GoModuleRecipe {
     id: 'kubernetes',
     from: modules(`k8s.io/kubernetes@${version}`),
     programs: Object.fromEntries(KUBERNETES_PROGRAMS.map((name) => [name, `k8s.io/kubernetes/cmd/${name}`])),
+    // hack/lib/golang.sh
+    tags: ['selinux', 'notest', WITHOUT_GRPC_PAGES],
     ldflags: [
       stamp('k8s.io/component-base/version.gitVersion', version),
       stamp('k8s.io/component-base/version.gitMajor', '1'),
@@ -80,17 +93,21 @@ function helm({ helm: version }: BundleVersions): GoModuleRecipe {
   };
 }
 
-function containerd({ containerd: version }: BundleVersions): GoModuleRecipe {
-  const names = ['containerd', 'containerd-shim-runc-v2', 'ctr'];
-  return {
+function containerd({ containerd: version }: BundleVersions): readonly GoModuleRecipe[] {
+  const recipe = (id: string, names: readonly string[], tags: readonly string[]): GoModuleRecipe => ({
     ...PURE,
-    id: 'containerd',
+    id,
     from: modules(`${CONTAINERD}@${version}`),
     programs: Object.fromEntries(names.map((name) => [name, `${CONTAINERD}/cmd/${name}`])),
-    // Snapshotters that need C libraries or kernel features no node of ours uses.
-    tags: ['no_btrfs', 'no_devmapper', 'no_zfs'],
+    tags: [WITHOUT_MAN_PAGES, ...tags],
     ldflags: [stamp(`${CONTAINERD}/version.Version`, version)],
-  };
+  });
+  return [
+    // Ours: without the snapshotters that need C libraries or kernel features no node of ours uses.
+    recipe('containerd', ['containerd', 'ctr'], ['no_btrfs', 'no_devmapper', 'no_zfs']),
+    // One runs beside each pod, and it talks another protocol.
+    recipe('containerd-shim', ['containerd-shim-runc-v2'], ['no_grpc']),
+  ];
 }
 
 function etcd({ etcd: version }: BundleVersions): GoModuleRecipe {
@@ -115,7 +132,7 @@ function runc({ runc: version }: BundleVersions): GoModuleRecipe {
     programs: { runc: 'github.com/opencontainers/runc' },
     cgo: true,
     // kubeadm's control plane asks for seccompProfile RuntimeDefault.
-    tags: ['seccomp', 'netgo', 'osusergo'],
+    tags: ['seccomp', WITHOUT_MAN_PAGES, 'netgo', 'osusergo'],
     ldflags: [stamp('main.version', version.slice(1))],
   };
 }

@@ -41,3 +41,12 @@ test('the recipe compiles system call filters into runc, which kubeadm’s contr
   const runc = bundleRecipe(versionsFor('v1.35.4')).modules.find((each) => each.id === 'runc');
   expect(runc).toMatchObject({ cgo: true, tags: expect.arrayContaining(['seccomp']) });
 });
+
+test.each([
+  { id: 'kubernetes', tags: ['selinux', 'notest', 'grpcnotrace'] },
+  { id: 'containerd-shim', tags: ['urfave_cli_no_docs', 'no_grpc'] },
+  { id: 'runc', tags: ['seccomp', 'urfave_cli_no_docs', 'netgo', 'osusergo'] },
+])('the recipe builds $id with the tags of upstream’s own releases', ({ id, tags }) => {
+  const { modules } = bundleRecipe(versionsFor('v1.35.4'));
+  expect(modules.find((each) => each.id === id)?.tags).toEqual(tags);
+});
