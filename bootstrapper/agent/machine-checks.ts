@@ -36,8 +36,8 @@ export function createMachineChecks(
         of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
       return check(nodeName, {
         [PLACES.state]: bytesOf(components) + HEADROOM_BYTES,
-        // Images are kept packed and unpacked there.
-        [PLACES.images]: 3 * bytesOf(components.filter(({ kind }) => kind === 'image')),
+        // Images are kept there packed and unpacked, and unpacked they are four times as large.
+        [PLACES.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
       });
     },
     forJoin: () =>

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { GO_TOOLCHAIN, type BlobStore } from '../../internal/bundle/index.ts';
 import { packChart, readSources } from './chart.ts';
 import type { BundleContext } from './context.ts';
-import { accountsLayer, CAP_NET_BIND_SERVICE, writeDockerArchive } from './image.ts';
+import { accountsLayer, CAP_NET_BIND_SERVICE, writeImageArchive } from './image.ts';
 import type { Netbase } from './netbase.ts';
 import type { PlannedComponent } from './plan.ts';
 import type { ChartRecipe, GoModuleRecipe, ImageRecipe, LayerRecipe } from './recipe.ts';
@@ -60,7 +60,7 @@ async function imageContent(
   parts: Parts,
 ): Promise<AsyncIterable<Uint8Array>> {
   const layers = await Promise.all(recipe.layers.map((layer) => layerEntries(context, layer, parts)));
-  return writeDockerArchive({
+  return writeImageArchive({
     reference: recipe.reference,
     architecture: context.machine.architecture,
     layers,

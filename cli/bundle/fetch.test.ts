@@ -9,7 +9,6 @@ import { RecordingHost } from '../host/index.ts';
 import { openStore, type BundleContext } from './context.ts';
 import { fetchBundle } from './fetch.ts';
 import { FetchHttp } from './http.ts';
-import { writeDockerArchive } from './image.ts';
 import { readTar } from './tar-reader.ts';
 import { tarFileOf, writeTar } from './tar-writer.ts';
 import { upstreamFiles, type UpstreamFile } from './upstream.ts';
@@ -205,9 +204,15 @@ async function contentOf({ content }: UpstreamFile): Promise<Buffer> {
       return gzipSync(await collected(writeTar([tarFileOf('LICENSE', 'free'), ...members])));
     }
     case 'image': {
-      const layers = [[tarFileOf(content.component, 'program', 0o755)]];
       const reference = content.reference.replace(':', '-amd64:');
-      return collected(writeDockerArchive({ reference, architecture: 'amd64', layers, entrypoint: '/x' }));
+      const image = { Config: 'config.json', RepoTags: [reference], Layers: ['1/layer.tar'] };
+      return collected(
+        writeTar([
+          tarFileOf('1/layer.tar', content.component),
+          tarFileOf('config.json', '{}'),
+          tarFileOf('manifest.json', JSON.stringify([image])),
+        ]),
+      );
     }
   }
 }

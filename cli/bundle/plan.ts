@@ -6,8 +6,8 @@ import { recipeKey, type Outcome, type Records } from './records.ts';
 import { NETBASE_PACKAGES, type ComponentRecipe, type GoModuleRecipe, type LayerRecipe } from './recipe.ts';
 import { bundleRecipe } from './recipes.ts';
 
-/** Raised when the way bundles are made changes in a manner that their recipes don't show. */
-const RECIPE_GENERATION = 1;
+/** Raised when the way components are made changes in a manner that their recipes don't show. */
+const GENERATIONS: Readonly<Record<ComponentRecipe['kind'], number>> = { binary: 1, image: 2, chart: 1 };
 
 /** One component, what decides about its bytes, and what came of it before. */
 export interface PlannedComponent {
@@ -30,7 +30,7 @@ export async function planBundle(
     const used = modules.filter((each) => programsOf(recipe).some((name) => name in each.programs));
     const needsNetbase = layersOf(recipe).some((each) => each.kind === 'netbase');
     const key = recipeKey({
-      generation: RECIPE_GENERATION,
+      generation: GENERATIONS[recipe.kind],
       recipe,
       modules: used,
       toolchain: GO_TOOLCHAIN.version,

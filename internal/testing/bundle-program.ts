@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { chmod, copyFile, mkdir, readFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { zstdDecompressSync } from 'node:zlib';
 
 const run = promisify(execFile);
-const UNPACK =
-  'cd "$2" && tar -xf "$1" && for layer in $(find . -name "*.tar" -o -name "*.tar.gz"); do tar -xf "$layer" "usr/local/bin/$3" 2>/dev/null && rm "$layer"; done; test -x "usr/local/bin/$3"';
+const ZSTD_MAGIC = Buffer.from('28b52ffd', 'hex');
 
 /** A program of the newest bundle of this machine's cache, also out of a container image, as a file below `folder`. */
 export async function programOfBundle(name: string, folder: string): Promise<string> {
@@ -23,10 +23,24 @@ export async function programOfBundle(name: string, folder: string): Promise<str
   const to = join(folder, `of-${name}`);
   await mkdir(to);
   if (component.kind === 'image') {
-    await run('sh', ['-c', UNPACK, 'sh', blob, to, name]);
-    return join(to, 'usr/local/bin', name);
+    return unpackProgram(blob, name, to);
   }
   await copyFile(blob, join(to, name));
   await chmod(join(to, name), 0o755);
   return join(to, name);
+}
+
+/** Out of an archive of ours, or one of upstream, whose layers tar itself can read. */
+async function unpackProgram(archive: string, name: string, to: string): Promise<string> {
+  await run('tar', ['-xf', archive, '-C', to]);
+  const program = `usr/local/bin/${name}`;
+  const files = await readdir(to, { recursive: true, withFileTypes: true });
+  for (const file of files.filter((each) => each.isFile())) {
+    const path = join(file.parentPath, file.name);
+    const bytes = await readFile(path);
+    if (bytes.subarray(0, 4).equals(ZSTD_MAGIC)) await writeFile(path, zstdDecompressSync(bytes));
+    const found = await run('tar', ['-xf', path, '-C', to, program]).catch(() => undefined);
+    if (found !== undefined) return join(to, program);
+  }
+  throw new Error(`no layer of ${archive} has ${program}`);
 }
