@@ -99,7 +99,7 @@ async function startCurator(
 
 /** Takes connections and says nothing. */
 async function startDeaf(): Promise<{ readonly port: number }> {
-  const deaf = createServer(() => undefined);
+  const deaf = createServer((socket) => open.push(() => void socket.destroy()));
   await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
   open.push(() => void deaf.close());
   return deaf.address() as { port: number };
