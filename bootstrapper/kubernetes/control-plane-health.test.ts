@@ -54,7 +54,7 @@ describe('the health of a control plane', () => {
     await look();
     const seen: string[] = [];
     for (const isDown of [true, false, true, true, false]) {
-      await clock.advance(1_000);
+      await clock.advance(20_000);
       if (isDown) down.add(6443);
       else down.delete(6443);
       seen.push((await look())['apiserver'] ?? '');
@@ -66,6 +66,18 @@ describe('the health of a control plane', () => {
       ...{ name: 'kube-apiserver', isReady: true, why: '' },
       sinceMs,
     });
+  });
+
+  test('a good answer holds for twenty seconds; what failed once is asked with the very next look', async () => {
+    const { asked, clock, down, look } = await createHealth();
+    const apiServerAsked = () => asked.filter((each) => each.includes(':6443')).length;
+    await look();
+    await clock.advance(19_999);
+    down.add(6443);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'ready' }, 1]);
+    await clock.advance(1);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'ready' }, 2]);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'connection refused' }, 3]);
   });
 
   test('where no control plane is to run nobody is asked, and the next one begins anew', async () => {
