@@ -22,6 +22,7 @@ export const CC = {
   unseal: 0x015e,
   flushContext: 0x0165,
   nvReadPublic: 0x0169,
+  policyOr: 0x0171,
   readPublic: 0x0173,
   startAuthSession: 0x0176,
   getCapability: 0x017a,

@@ -1,15 +1,16 @@
 import { digestOf } from './algorithms.ts';
-import { password, type Authorization } from './command.ts';
+import type { Authorization } from './command.ts';
 import { createPrimary, HIERARCHY, readPublic, type LoadedKey } from './commands/keys.ts';
 import { readNv, readNvPublic } from './commands/nv.ts';
-import { policyEndorsementSecret, startPolicySession } from './commands/sessions.ts';
+import { policyEndorsementSecret, policyOr, startPolicySession } from './commands/sessions.ts';
 import type { LoadedHandle, TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
-import { hasAttributes, type TpmPublic } from './structures/public.ts';
+import type { TpmPublic } from './structures/public.ts';
 import {
   attestationKeyTemplate,
   EK_ECC_P256,
   EK_ECC_P384,
+  EK_POLICY_B_BRANCHES_SHA384,
   EK_RSA_2048,
   type Template,
 } from './structures/templates.ts';
@@ -54,16 +55,21 @@ export async function openEndorsementKey(
   return createPrimary(tpm, { hierarchy: HIERARCHY.endorsement, template }, signal);
 }
 
-/** Runs one command with the EK's authorization: its empty value (high range) or a fresh policy session (low range). */
+/**
+ * Runs one command with the EK's authorization: a fresh session that shows its policy. One of the high range would take its
+ * empty value too, but its use is then guarded against guessing (TPM 2.0 Library, part 1, 19.8): a machine that lost its
+ * power a few times would be locked out of its own key.
+ */
 export async function withEndorsementAuth<T>(
   tpm: TpmConnection,
   key: EndorsementKey,
   signal: AbortSignal,
   use: (auth: Authorization) => Promise<T>,
 ): Promise<T> {
-  if (hasAttributes(key.publicArea, ['userWithAuth'])) return use(password());
-  await using session = await startPolicySession(tpm, signal);
+  const isHighRange = key.publicArea.nameHash === 'sha384';
+  await using session = await startPolicySession(tpm, signal, isHighRange ? 'sha384' : 'sha256');
   await policyEndorsementSecret(tpm, session, signal);
+  if (isHighRange) await policyOr(tpm, session, EK_POLICY_B_BRANCHES_SHA384, signal);
   return await use(session.auth);
 }
 

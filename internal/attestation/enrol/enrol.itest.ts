@@ -46,6 +46,29 @@ const derOf = (pem: string): Uint8Array =>
 const fingerprintOf = (pem: string): string =>
   new X509Certificate(pem).fingerprint256.replaceAll(':', '').toLowerCase();
 
+/** More than the guesses that a software TPM allows. */
+const LIVES = 6;
+
+/** What a TPM's endorsement key makes of a credential for the attestation key, or for the name of another key. */
+function openCredential(tpm: Tpm, kind: EndorsementKeyKind, name?: Uint8Array): Promise<Uint8Array> {
+  return tpm.use(never, async (connection, signal) => {
+    await using endorsementKey = await openEndorsementKey(connection, kind, signal);
+    await using attestationKey = await createAttestationKey(connection, undefined, signal);
+    const credential = makeCredential(
+      endorsementKey.publicArea,
+      name ?? attestationKey.name,
+      Buffer.from('secret'),
+    );
+    return await withEndorsementAuth(connection, endorsementKey, signal, (auth) =>
+      activateCredential(
+        connection,
+        { attestationKey, endorsementKey: { handle: endorsementKey.handle, auth }, ...credential },
+        signal,
+      ),
+    );
+  });
+}
+
 describe('enrolment of a software TPM', () => {
   let factory: SwtpmFactory;
   let swtpm: Swtpm;
@@ -206,27 +229,23 @@ describe('enrolment of a software TPM', () => {
   test.each(ENDORSEMENT_KEY_KINDS)(
     'a credential opens with endorsement key %s and the right Name only',
     async (kind) => {
-      await tpm.use(never, async (connection, signal) => {
-        await using endorsementKey = await openEndorsementKey(connection, kind, signal);
-        await using attestationKey = await createAttestationKey(connection, undefined, signal);
-        const open = (name: Uint8Array) =>
-          withEndorsementAuth(connection, endorsementKey, signal, (auth) =>
-            activateCredential(
-              connection,
-              {
-                attestationKey,
-                endorsementKey: { handle: endorsementKey.handle, auth },
-                ...makeCredential(endorsementKey.publicArea, name, Buffer.from('secret')),
-              },
-              signal,
-            ),
-          );
-        expect(Buffer.from(await open(attestationKey.name)).toString()).toBe('secret');
-        const other = attestationKey.name.map((byte, index) => (index > 1 ? byte ^ 1 : byte));
-        await expect(open(other)).rejects.toMatchObject({ code: 'tpm-credential-rejected' });
-      });
+      const open = (name?: Uint8Array): Promise<Uint8Array> => openCredential(tpm, kind, name);
+      expect(Buffer.from(await open()).toString()).toBe('secret');
+      const other = Buffer.alloc(34, 7);
+      other.writeUInt16BE(0x000b); // the Name of another key, by SHA-256
+      await expect(open(other)).rejects.toMatchObject({ code: 'tpm-credential-rejected' });
     },
   );
+
+  test('endorsement keys are of use however often the power was lost: the TPM takes none of that for a guess', async () => {
+    await using own = await createSwtpmFactory();
+    for (let life = 1; life <= LIVES; life++) {
+      await using cut = await own.start();
+      await using machine = cut.open();
+      for (const kind of ENDORSEMENT_KEY_KINDS)
+        expect(Buffer.from(await openCredential(machine, kind)).toString()).toBe('secret');
+    }
+  }, 30_000);
 
   test('a copy of the TPM answers like the original, and shows up by its clock', async () => {
     const { attestationKeyNameHex, endorsementKeyId } = verifyEndorsement(request, optionsOf());

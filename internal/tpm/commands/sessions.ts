@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { ALG, digestOf } from '../algorithms.ts';
-import { password, type Authorization } from '../command.ts';
+import { ALG, digestOf, hashSizeBytes, type HashName } from '../algorithms.ts';
+import { CC, password, type Authorization } from '../command.ts';
 import type { LoadedHandle, TpmConnection } from '../connection.ts';
 import { encodePcrSelection, pcrDigest } from '../structures/pcr-selection.ts';
 import { WireWriter } from '../wire.ts';
@@ -15,14 +15,21 @@ export interface PolicySession extends LoadedHandle {
   readonly auth: Authorization;
 }
 
-/** TPM2_StartAuthSession: unsalted and unbound, SHA-256. It authorizes by what is shown to it, not by a key. */
-export async function startPolicySession(tpm: TpmConnection, signal: AbortSignal): Promise<PolicySession> {
+/**
+ * TPM2_StartAuthSession: unsalted and unbound. It authorizes by what is shown to it, not by a key. Its hash is the one of
+ * the object's name.
+ */
+export async function startPolicySession(
+  tpm: TpmConnection,
+  signal: AbortSignal,
+  hash: 'sha256' | 'sha384' = 'sha256',
+): Promise<PolicySession> {
   const parameters = new WireWriter()
     .sized(randomBytes(32)) // nonceCaller
     .sized(EMPTY) // encryptedSalt
     .u8(SESSION_POLICY)
     .u16(ALG.null) // no parameter encryption
-    .u16(ALG.sha256)
+    .u16(ALG[hash])
     .finish();
   const response = await tpm.execute(
     { name: 'startAuthSession', handles: [NULL_HANDLE, NULL_HANDLE], parameters, answersHandle: true },
@@ -57,6 +64,19 @@ export async function policyEndorsementSecret(
   reader.end();
 }
 
+/** TPM2_PolicyOR: what was shown so far is one of these, by their digests in the order of the policy. */
+export async function policyOr(
+  tpm: TpmConnection,
+  session: PolicySession,
+  branches: readonly Uint8Array[],
+  signal: AbortSignal,
+): Promise<void> {
+  const writer = new WireWriter().u32(branches.length);
+  for (const branch of branches) writer.sized(branch);
+  const command = { name: 'policyOr', handles: [session.handle], parameters: writer.finish() } as const;
+  (await tpm.execute(command, signal)).parameters.end();
+}
+
 /**
  * TPM2_PolicyPCR over the values the PCRs have now. With `expected` the TPM itself refuses (TPM_RC_VALUE) when they
  * are not these.
@@ -78,9 +98,15 @@ export async function policyPcr(
   (await tpm.execute(command, signal)).parameters.end();
 }
 
-/** The digest of PolicySecret(hierarchy) alone, to see in a test that the EK templates carry the right one. */
-export function endorsementSecretPolicyDigest(): Uint8Array {
+/** The digest of PolicySecret(endorsement) alone, to see in a test that the EK templates carry the right one. */
+export function endorsementSecretPolicyDigest(hash: HashName): Uint8Array {
   const name = new WireWriter().u32(HIERARCHY.endorsement).finish();
-  const update = new WireWriter().u32(0x00000151).bytes(name).finish();
-  return digestOf('sha256', digestOf('sha256', new Uint8Array(32), update), EMPTY);
+  const update = new WireWriter().u32(CC.policySecret).bytes(name).finish();
+  return digestOf(hash, digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update), EMPTY);
+}
+
+/** The digest of PolicyOR alone, for the same. */
+export function orPolicyDigest(hash: HashName, branches: readonly Uint8Array[]): Uint8Array {
+  const update = new WireWriter().u32(CC.policyOr).finish();
+  return digestOf(hash, new Uint8Array(hashSizeBytes(hash)), update, ...branches);
 }

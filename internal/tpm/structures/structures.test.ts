@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../testing/fake-tpm.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import { CURVES } from '../algorithms.ts';
-import { endorsementSecretPolicyDigest } from '../commands/sessions.ts';
+import { endorsementSecretPolicyDigest, orPolicyDigest } from '../commands/sessions.ts';
 import { parseSealed } from '../seal.ts';
 import { WireReader, WireWriter } from '../wire.ts';
 import { parseNvAttest, parseQuoteAttest } from './attest.ts';
@@ -11,7 +11,13 @@ import { COUNTER_ATTRIBUTES, encodeNvPublic, nvNameOf, parseNvPublic } from './n
 import { encodePcrSelection, pcrDigest, pcrPolicyDigest, readPcrSelection } from './pcr-selection.ts';
 import { hasAttributes, keyObjectOf, nameOf, parsePublic, qualifiedNameOf } from './public.ts';
 import { canonicalSignature, encodeSignature, isCanonical, isSignedBy, parseSignature } from './signature.ts';
-import { EK_ECC_P256, EK_POLICY_A_SHA256, EK_RSA_2048 } from './templates.ts';
+import {
+  EK_ECC_P256,
+  EK_POLICY_A_SHA256,
+  EK_POLICY_B_BRANCHES_SHA384,
+  EK_POLICY_B_SHA384,
+  EK_RSA_2048,
+} from './templates.ts';
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const malformed = expect.objectContaining({ code: 'tpm-malformed' });
@@ -215,8 +221,10 @@ describe('PCR selections and policies', () => {
     expect(() => pcrPolicyDigest(new Map())).toThrow(malformed);
   });
 
-  test('the policy of the endorsement key templates is PolicySecret(endorsement)', () => {
-    expect(hex(endorsementSecretPolicyDigest())).toBe(hex(EK_POLICY_A_SHA256));
+  test('the policy of the endorsement key templates is PolicySecret(endorsement), or that or another one', () => {
+    expect(hex(endorsementSecretPolicyDigest('sha256'))).toBe(hex(EK_POLICY_A_SHA256));
+    expect(hex(endorsementSecretPolicyDigest('sha384'))).toBe(hex(EK_POLICY_B_BRANCHES_SHA384[0]));
+    expect(hex(orPolicyDigest('sha384', EK_POLICY_B_BRANCHES_SHA384))).toBe(hex(EK_POLICY_B_SHA384));
   });
 });
 

@@ -46,7 +46,12 @@ const FIXED = BIT.fixedTpm | BIT.fixedParent | BIT.sensitiveDataOrigin;
 
 /** PolicySecret(TPM_RH_ENDORSEMENT): TCG EK Credential Profile 2.5, B.3.3 (PolicyA, SHA-256). */
 export const EK_POLICY_A_SHA256 = fromHex('837197674484b3f81a90cc8d46a5d724fd52d76e06520b64f2a1da1b331469aa');
-/** PolicyB, SHA-384: the same, or a user policy of the owner; B.6.4. */
+/** What PolicyB, SHA-384, takes: the same (PolicyA), or a policy that the machine's owner wrote to the TPM (PolicyC); B.6. */
+export const EK_POLICY_B_BRANCHES_SHA384 = [
+  fromHex('8bbf2266537c171cb56e403c4dc1d4b64f432611dc386e6f532050c3278c930e143e8bb1133824ccb431053871c6db53'),
+  fromHex('d6032ce61f2fb3c240eb3cf6a33237ef2b6a16f4293c22b455e261cffd217ad5b4947c2d73e63005eed2dc2b3593d165'),
+] as const;
+/** PolicyB, SHA-384; B.6.4. */
 export const EK_POLICY_B_SHA384 = fromHex(
   'b26e7d28d11a50bc53d882bcf5fd3a1a074148bb35d3b4e4cb1c0ad9bde419cacb47ba09699646150f9fc000f3f80e12',
 );
@@ -77,7 +82,7 @@ export const EK_ECC_P256: Template = eccTemplate({
   uniqueY: new Uint8Array(32),
 });
 
-/** EK ECC P-384, high range: template H-3. It may be used with its (empty) authorization value. */
+/** EK ECC P-384, high range: template H-3. It could be used with its (empty) authorization value as well. */
 export const EK_ECC_P384: Template = eccTemplate({
   nameHash: 'sha384',
   attributes: FIXED | BIT.userWithAuth | BIT.adminWithPolicy | BIT.restricted | BIT.decrypt,
