@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LocalNode } from '../../internal/machines/index.ts';
 import type { Bench } from '../machines/bench.ts';
-import { clearLockout } from '../machines/tpm-client.ts';
 import type { JoiningCluster } from './joining.ts';
 import type { KeptEvent } from './machine-under-fire.ts';
 import { eventually } from './node-shell.ts';
@@ -121,7 +120,6 @@ export class RacingMachine {
   async makeFresh(hasTpm: boolean): Promise<void> {
     const order = 'install -D /dev/null /var/lib/cluster/reset/order.json';
     if (!hasTpm) return void (await this.sh(`${order} && systemctl restart bootstrapper`));
-    await clearLockout(join(this.node.paths.tpm, 'run/tpm.sock'));
     await this.sh(`${order} && systemctl restart --no-block bootstrapper`);
     await eventually(
       'the machine has ended for its register',

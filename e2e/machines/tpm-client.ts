@@ -19,15 +19,6 @@ export async function extendRegister(socket: string, register: number, digestHex
   await call(socket, `8002 00000041 00000182 ${handle} ${passwordSession} 00000001 ${SHA256} ${digestHex}`);
 }
 
-/**
- * Forgets what the chip holds against its users: it counts each loss of power that nobody announced to it as a guess
- * (TPM 2.0 Library, part 1, 19.8).
- */
-export async function clearLockout(socket: string): Promise<void> {
-  const passwordSession = '00000009 40000009 0000 00 0000';
-  await call(socket, `8002 0000001b 00000139 4000000a ${passwordSession}`);
-}
-
 async function call(socket: string, hex: string): Promise<Buffer> {
   const connection = connect(socket);
   try {
