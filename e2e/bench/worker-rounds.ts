@@ -85,8 +85,8 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * So many machines in the same moment: they have booted, the cluster expects them, and then their agents start. Without
-   * that order five measure how machines boot on two processors, which is no part of joining.
+   * So many machines in the same moment: they have booted and asked, an operator has said yes, and then their agents start.
+   * Without that order five measure how machines boot on two processors, and how long an operator takes.
    */
   async ours(count: number): Promise<WorkerTimes> {
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
@@ -103,14 +103,14 @@ export class WorkerRounds implements AsyncDisposable {
       ...workers,
     ]);
     const nodes = await Promise.all(names.map((name) => this.find(name)));
-    await Promise.all(nodes.map((node) => this.#onceBooted(node, 'systemctl stop bootstrapper')));
-    const { workspace } = (await this.#ours()).paths;
-    await this.#ground.cli(['--workspace', workspace, 'config', 'apply']);
+    await Promise.all(nodes.map((node) => this.#letIn(node)));
     const ready = this.#allReadyAt(await this.find('n1'), names).then(async (readyMs) => {
       const spent = await Promise.all(nodes.map(cpuSecondsOf));
       return { readyMs, cpuSeconds: spent.reduce((sum, each) => sum + each, 0) / count };
     });
-    await Promise.all(nodes.map((node) => this.#onceBooted(node, 'systemctl start bootstrapper')));
+    await Promise.all(
+      nodes.map((node) => node.exec(['systemctl', 'start', 'bootstrapper'], { signal: this.signal })),
+    );
     const { readyMs, cpuSeconds } = await ready;
     const tickets = await Promise.all(nodes.map((node) => this.#ticketOf(node)));
     return {
@@ -120,9 +120,19 @@ export class WorkerRounds implements AsyncDisposable {
     };
   }
 
-  async #onceBooted(node: LocalNode, command: string): Promise<void> {
-    const script = `systemctl is-system-running --wait > /dev/null || true; ${command}`;
-    await node.exec(['sh', '-c', script], { signal: this.signal, timeoutMs: BOOT_MS });
+  /** A machine that has booted and waits for a yes gets it, and its agent is off. */
+  async #letIn(node: LocalNode): Promise<void> {
+    const script = [
+      'systemctl is-system-running --wait > /dev/null || true',
+      "until journalctl --unit bootstrapper --output cat | grep -q 'lets this machine wait'; do sleep 0.3; done",
+      'systemctl stop bootstrapper',
+      'cat /var/lib/cluster/machine/fingerprint',
+    ].join('; ');
+    const { signal } = this;
+    const { stdout } = await node.exec(['sh', '-ec', script], { signal, timeoutMs: BOOT_MS });
+    const { workspace } = (await this.#ours()).paths;
+    const approve = ['node', 'approve', stdout.trim(), '--name', node.name];
+    await this.#ground.cli(['--workspace', workspace, ...approve]);
   }
 
   async #ticketOf(node: LocalNode): Promise<{ readonly atMs: number; readonly tookMs: number }> {
