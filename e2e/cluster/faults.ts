@@ -282,7 +282,8 @@ export const FAULTS: readonly FaultKind[] = [
       const content = '/var/lib/containerd/io.containerd.content.v1.content';
       const done = whenPhaseStarts(machine, 'images', over, () =>
         machine.sh(
-          `mount -t tmpfs -o size=${size}m tmpfs ${content}; mkdir -p ${content}/ingest ${content}/blobs`,
+          // containerd, which was only just started, may not have made it yet.
+          `mkdir -p ${content}; mount -t tmpfs -o size=${size}m tmpfs ${content}; mkdir -p ${content}/ingest ${content}/blobs`,
         ),
       );
       return {
@@ -411,8 +412,11 @@ async function whenPhaseStarts(
   await machine.eachStart(async ({ event }) => {
     if (event.phase !== phase) return 'go on';
     const pid = await machine.signalAgent('SIGSTOP');
-    await act();
-    await machine.signalAgent('SIGCONT', pid);
+    try {
+      await act();
+    } finally {
+      await machine.signalAgent('SIGCONT', pid);
+    }
     return 'stop';
   }, over);
 }
