@@ -133,12 +133,13 @@ async function admittedOrInit(ports: EnrolmentPorts, signal: AbortSignal): Promi
 
 /** Admission on disk, then the lock. undefined: an init was faster. */
 async function lockFor(
-  { lock, state, files }: EnrolmentPorts,
+  { lock, state, files, job }: EnrolmentPorts,
   granted: Granted,
 ): Promise<Granted | undefined> {
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
+    await job.forgetRequest(); // of an init that did not come as far as the lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();

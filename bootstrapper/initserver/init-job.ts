@@ -98,7 +98,7 @@ export class InitJob {
   /** Takes up what an earlier life of the agent left. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
-    if (lock?.by === 'join') await this.#forgetRequest();
+    if (lock?.by === 'join') await this.forgetRequest();
     const record = await this.#read<InitRecord>('request.json');
     if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
       const outcome = await this.#read<InitOutcome>('outcome.json');
@@ -148,7 +148,7 @@ export class InitJob {
         await lock.acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId });
       } catch (error) {
         if (!isHeld(error)) throw error;
-        await this.#forgetRequest();
+        await this.forgetRequest();
         throw otherCluster(String(error.details['clusterId']));
       }
     });
@@ -156,7 +156,7 @@ export class InitJob {
   }
 
   /** A ticket was faster: another cluster's unlock key has no business on this disk. Also when a crash came in between. */
-  async #forgetRequest(): Promise<void> {
+  async forgetRequest(): Promise<void> {
     await this.#ports.files.remove(this.#file('request.json').path);
   }
 

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { RemoteError } from '../../internal/rpc/index.ts';
 import { FakeClock, FakeCommands, settle, superviseForTest } from '../../internal/testing/index.ts';
-import { NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import { membership } from './fake-node.ts';
 import { marksWorker } from './marks-worker.ts';
@@ -27,6 +27,8 @@ const entry = (nodeId: string) => ({ nodeId, host: '198.18.0.11', curator: true,
 function createMarks(marked: readonly string[], roles: Readonly<Record<string, readonly NodeRole[]>>) {
   const values = new RoleValues();
   let isDown = false;
+  const parts = new Map<string, readonly string[]>();
+  const off = new Set<string>();
   const commands = new FakeCommands((argv) => {
     if (isDown) return { exitCode: 1, output: 'The connection to the server was refused' };
     if (!argv.includes('get')) return undefined;
@@ -41,7 +43,13 @@ function createMarks(marked: readonly string[], roles: Readonly<Record<string, r
       const known = roles[node];
       return known === undefined
         ? Promise.reject(new RemoteError(UNKNOWN))
-        : Promise.resolve({ node: { state: NodeState.UP, roles: known } });
+        : Promise.resolve({
+            node: {
+              ...{ state: NodeState.UP, roles: known },
+              health: off.has(node) ? NodeHealth.TIMEOUT : NodeHealth.HEALTHY,
+              status: { controlPlane: (parts.get(node) ?? []).map((name) => ({ name })) },
+            },
+          });
     },
   } as unknown as CuratorConnection['client'];
   const curators: Curators = {
@@ -56,7 +64,7 @@ function createMarks(marked: readonly string[], roles: Readonly<Record<string, r
   };
   const patches = () => commands.runs.filter((argv) => argv.includes('patch'));
   const setDown = (now: boolean): void => void (isDown = now);
-  return { values, commands, start, patches, setDown };
+  return { values, commands, start, patches, setDown, parts, off };
 }
 const serving = { version: 'v1', controlPlane: true };
 
@@ -94,6 +102,25 @@ test('looks again when control planes come or go, and not otherwise; a worker ne
   await settle();
   await tree.clock.advance(10_000);
   expect(marks.commands.runs).toHaveLength(2);
+  expect(tree.at('root.strays')).toMatchObject({ state: 'healthy', restarts: 0 });
+});
+
+test('leaves who is off, or still takes its control plane down, its mark until it says that all is down', async () => {
+  const marks = createMarks(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
+  marks.off.add('n2');
+  marks.parts.set('n3', ['kube-scheduler']);
+  await using tree = marks.start();
+  marks.values.kubernetesStatus.set(serving);
+  await settle();
+  await tree.clock.advance(10_000);
+  expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n4'])]);
+  expect(tree.at('root.strays').note).toBe('the control plane of n2, n3 to be down');
+  marks.parts.clear();
+  marks.off.clear();
+  await tree.clock.advance(60_000);
+  expect(marks.patches().map((argv) => argv.find((each) => /^n\d$/.test(each)))).toEqual(
+    expect.arrayContaining(['n2', 'n3']),
+  );
 });
 
 test('an API that does not answer is asked again until it does', async () => {

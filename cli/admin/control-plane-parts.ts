@@ -17,28 +17,38 @@ export interface ControlPlanePartView {
 
 /** All of them: what a node does not name is not ready. */
 export function controlPlaneParts({ status }: Node): readonly ControlPlanePartView[] {
-  return NAMES.map((name) => {
-    const part = status?.controlPlane.find((each) => each.name === name);
-    if (part === undefined)
-      return {
-        ...{ name, isKnown: false, isReady: false, sinceMs: undefined },
-        why: 'its agent says nothing about it yet',
-      };
-    const { ready, sinceMs, why } = part;
-    return { name, isKnown: true, isReady: ready, sinceMs: Number(sinceMs), why: printable(why) };
-  });
+  return NAMES.map((name) => partOf(status, name));
 }
 
-/** Why Kubernetes would be without an API server when this node runs none any more; undefined: another one is ready. */
+function apiServerOf({ status }: Node): ControlPlanePartView {
+  return partOf(status, API_SERVER);
+}
+
+function partOf(status: Node['status'], name: (typeof NAMES)[number]): ControlPlanePartView {
+  const part = status?.controlPlane.find((each) => each.name === name);
+  if (part === undefined)
+    return {
+      ...{ name, isKnown: false, isReady: false, sinceMs: undefined },
+      why: 'its agent says nothing about it yet',
+    };
+  const { ready, sinceMs, why } = part;
+  return { name, isKnown: true, isReady: ready, sinceMs: Number(sinceMs), why: printable(why) };
+}
+
+/**
+ * Why Kubernetes would be without an API server when this node runs none any more; undefined: another one is ready, or this
+ * one serves none: it is lost, or says so itself.
+ */
 export function whyApiWouldBeGone(node: Node, nodes: readonly Node[]): string | undefined {
+  const own = apiServerOf(node);
+  if (node.health !== NodeHealth.HEALTHY || (own.isKnown && !own.isReady)) return undefined;
   const others = nodes.filter(
     ({ nodeId, state, roles }) =>
       nodeId !== node.nodeId && state === NodeState.UP && roles.includes(NodeRole.KUBERNETES_CONTROLLER),
   );
   const reasons: string[] = [];
   for (const other of others) {
-    const server = controlPlaneParts(other).find(({ name }) => name === API_SERVER);
-    const why = other.health === NodeHealth.HEALTHY ? server?.why : 'the node does not beat';
+    const why = other.health === NodeHealth.HEALTHY ? apiServerOf(other).why : 'the node does not beat';
     if (why === '') return undefined;
     reasons.push(`${other.name}: ${why}`);
   }

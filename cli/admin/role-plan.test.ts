@@ -111,6 +111,17 @@ describe('planRoleChange()', () => {
     expect(planRoleChange(change, all).refusals.join('; ')).toContain(why);
   });
 
+  test.each([
+    { name: 'is lost', one: node('n1', CONTROL, NodeHealth.TIMEOUT) },
+    {
+      name: 'says that its own is not ready',
+      one: node('n1', CONTROL, NodeHealth.HEALTHY, saidParts('panic')),
+    },
+  ])('who $name takes no API server away, whatever the others have', ({ one }) => {
+    const others = ['n2', 'n3'].map((name) => node(name, CONTROL, NodeHealth.HEALTHY, saidParts('starting')));
+    expect(planRoleChange({ node: one, wanted: [] }, cluster([one, ...others])).refusals).toEqual([]);
+  });
+
   test('a lost control plane may go while one of those who are left serves the API', () => {
     const starting = node('n2', CONTROL, NodeHealth.HEALTHY, saidParts('starting'));
     const all = cluster([node('n1', CONTROL), starting, silent]);

@@ -23,12 +23,13 @@ export function planRoles(node: NodeView, all: readonly NodeView[], roles: reado
   if (record.state === 'DECOMMISSIONED' && roles.length > 0)
     throw new CuratorError('curator-node-in-use', `giving roles to ${record.nodeId}: it is decommissioned`);
   const when = [unchangedView(node)];
-  if (isControlPlane(record.roles) && !isControlPlane(roles)) {
+  const leaves = isControlPlane(record.roles) && !isControlPlane(roles);
+  const losesApi = mayServeApi(node) && !roles.includes('KubernetesController');
+  if (leaves || losesApi) {
     const others = all.filter((each) => isOtherControlPlane(each, node));
-    if (others.length === 0)
+    if (leaves && others.length === 0)
       throw new CuratorError('curator-last-control-plane', `taking consensus from ${record.nodeId}`);
-    const servesApi = record.roles.includes('KubernetesController');
-    const other = servesApi ? others.find((each) => isApiReady(each)) : others[0];
+    const other = losesApi ? others.find((each) => saysOfApi(each) === 'ready') : others[0];
     if (other === undefined)
       throw new CuratorError(
         'curator-last-api-server',
@@ -104,11 +105,18 @@ function isOtherControlPlane(each: NodeView, node: NodeView): boolean {
   return nodeId !== node.record.nodeId && state === 'UP' && isControlPlane(roles);
 }
 
-/** By the word of a node that beats: who fell silent may have had one. */
-function isApiReady({ record, status, isBeating }: NodeView): boolean {
-  if (!isBeating || status === undefined || !record.roles.includes('KubernetesController')) return false;
+/** What a node that beats says of its API server: who fell silent may have had one. */
+function saysOfApi({ record, status, isBeating }: NodeView): 'ready' | 'not ready' | 'nothing' {
+  if (!isBeating || status === undefined || !record.roles.includes('KubernetesController')) return 'nothing';
   const { controlPlane } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
-  return controlPlane.some(({ name, ready }) => name === 'kube-apiserver' && ready);
+  const part = controlPlane.find(({ name }) => name === 'kube-apiserver');
+  return part === undefined ? 'nothing' : part.ready ? 'ready' : 'not ready';
+}
+
+/** A node that is lost, or says that its API server is not ready, takes none away: nothing is won by keeping it. */
+function mayServeApi(node: NodeView): boolean {
+  const isServer = node.record.roles.includes('KubernetesController');
+  return isServer && node.isBeating && saysOfApi(node) !== 'not ready';
 }
 
 function checkLabel(key: string, value: string): void {

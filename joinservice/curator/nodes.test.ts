@@ -132,6 +132,19 @@ describe('nodes', () => {
     await demote();
   });
 
+  test('who serves no API takes none away: one that says so itself, and one that is lost', async () => {
+    const { curator, cluster, owner, first, etcd } = await createCurators();
+    const broken = await cluster.addNode('broken', { roles: [...CONTROL] });
+    const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
+    for (const each of [first, broken]) await beat(curator, each, false);
+    await beat(curator, lost, true);
+    await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
+    for (const each of [lost, broken]) await curator.setNodeRoles(demotion(each), as(owner));
+    await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toEqual(
+      coded('curator-last-control-plane'),
+    );
+  });
+
   test('who said that its API server is ready and fell silent counts for nothing; a lost node goes while another one serves', async () => {
     const { curator, cluster, owner, first, etcd } = await createCurators();
     const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
