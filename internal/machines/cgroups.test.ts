@@ -1,7 +1,16 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { HostProcesses, type CommandResult } from '../exec/index.ts';
-import { FakeClock, MemoryFiles } from '../testing/index.ts';
-import { hierarchiesFrom, inScope, joinCgroupsOf, removeScope, type CgroupLayout } from './cgroups.ts';
+import { ExecaRunner, HostProcesses, type CommandResult } from '../exec/index.ts';
+import { FakeClock, MemoryFiles, temporaryFolder } from '../testing/index.ts';
+import {
+  hierarchiesFrom,
+  inScope,
+  joinCgroupsOf,
+  removeScope,
+  thawScope,
+  type CgroupLayout,
+} from './cgroups.ts';
 import { parseMountinfo } from './proc.ts';
 
 const HYBRID = [
@@ -61,6 +70,26 @@ describe('inScope()', () => {
     expect(argv).toContain('--property=Delegate=yes');
     expect(argv).not.toContain('-c');
     expect(argv.at(-1)).toBe('true');
+  });
+});
+
+describe('thawScope()', () => {
+  test('thaws all that is frozen below a scope, and nothing else', async () => {
+    await using folder = await temporaryFolder();
+    const inner = join(folder.path, 'clustermini.slice/clu1-n1.scope/kubepods/pod');
+    const other = join(folder.path, 'clustermini.slice/clu2-n1.scope');
+    for (const each of [inner, other]) {
+      await mkdir(each, { recursive: true });
+      await writeFile(join(each, 'freezer.state'), 'FROZEN\n');
+    }
+    const commands = new ExecaRunner({ path: '/usr/bin:/bin' });
+    const processes = new HostProcesses({ path: '' });
+    const host = { files: new MemoryFiles(), commands, clock: new FakeClock(), processes };
+    const frozen = { point: folder.path, version: 1, id: 'freezer' } as const;
+    const { signal } = new AbortController();
+    await thawScope(host, { ...layout(UNIFIED, false), hierarchies: [frozen] }, 'clu1-n1.scope', signal);
+    expect(await readFile(join(inner, 'freezer.state'), 'utf8')).toBe('THAWED\n');
+    expect(await readFile(join(other, 'freezer.state'), 'utf8')).toBe('FROZEN\n');
   });
 });
 

@@ -120,6 +120,26 @@ export async function findLeader(host: MachineHost, pids: readonly number[]): Pr
   return undefined;
 }
 
+/**
+ * Lets go of processes that stand still: a container runtime freezes a container while it changes what that may use, and
+ * one that was killed in that moment leaves it so. In cgroup v1 not even SIGKILL reaches them then; in v2 it does.
+ */
+export async function thawScope(
+  host: MachineHost,
+  layout: CgroupLayout,
+  scope: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const freezer = layout.hierarchies.find(
+    ({ version, id }) => version === 1 && id.split(',').includes('freezer'),
+  );
+  if (freezer === undefined) return;
+  const thaw = 'find "$1" -name freezer.state | while read -r each; do echo THAWED > "$each"; done';
+  // A cgroup may vanish in between: then nobody stands still in it.
+  const argv = ['sh', '-c', thaw, 'sh', `${freezer.point}/${SLICE}/${scope}`] as const;
+  await host.commands.run({ argv: [...argv], okExitCodes: [0, 1, 2], signal });
+}
+
 /** Removes the empty cgroups of a scope. systemd removes those it made by itself. */
 export async function removeScope(
   host: MachineHost,

@@ -5,6 +5,7 @@ import {
   removeScope,
   removeSliceIfEmpty,
   scopeMembers,
+  thawScope,
   type CgroupLayout,
 } from './cgroups.ts';
 import { MachinesError } from './errors.ts';
@@ -64,6 +65,7 @@ async function endScopes(
       const pids = await scopeMembers(host, layout, scope, signal);
       const leader = await findLeader(host, pids);
       for (const pid of leader === undefined ? pids : [leader]) host.processes.sendSignal(pid, 'SIGKILL');
+      if (pids.length > 0 && leader === undefined) await thawScope(host, layout, scope, signal);
       return pids.length === 0;
     });
     if (!gone) {

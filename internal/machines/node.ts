@@ -6,6 +6,7 @@ import {
   listScopes,
   removeScope,
   scopeMembers,
+  thawScope,
   type CgroupLayout,
 } from './cgroups.ts';
 import { MachinesError } from './errors.ts';
@@ -221,6 +222,7 @@ export class LocalNode {
     const dead = await waitUntil(this.#host, { withinMs: DEATH_MS, everyMs: POLL_MS, signal }, async () => {
       const left = await members();
       for (const pid of left) this.#host.processes.sendSignal(pid, 'SIGKILL');
+      if (left.length > 0) await thawScope(this.#host, this.#layout, scope, signal);
       return left.length === 0;
     });
     if (!dead)
