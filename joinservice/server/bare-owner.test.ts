@@ -126,7 +126,8 @@ describe('an owner with nothing but the key', () => {
     expect((await ask(member.tls)).initId).toBe('one');
     expect(clock.sleeping).toBe(16);
     await clock.advance(10_000);
-    while (clock.sleeping > 0) await new Promise((resolve) => setImmediate(resolve));
+    // One that was closed to is still knocking, and may have a place again by now.
+    while (clock.sleeping >= 16) await new Promise((resolve) => setImmediate(resolve));
     expect((await ask(owner)).initId).toBe('one');
   });
 });
