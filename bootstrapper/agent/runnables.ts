@@ -13,6 +13,7 @@ import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
   ControlPlaneHealth,
+  type ControlPlaneQuestion,
   createHealthProbe,
   isListening,
   Kubeadm,
@@ -68,7 +69,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     tree,
     certificates: createCertificateLister(files, clock),
     holdsKeys: () => options.node.keys.holdsKeys(),
-    controlPlane: (nodeAddress: string | undefined, signal: AbortSignal) => health.look(nodeAddress, signal),
+    controlPlane: (question: ControlPlaneQuestion, signal: AbortSignal) => health.look(question, signal),
   };
   const driver = createDriver(options);
   return {

@@ -4,11 +4,17 @@ import type { HealthQuestion } from './api-probe.ts';
 import { ControlPlaneHealth } from './control-plane-health.ts';
 
 const signal = new AbortController().signal;
+const WANTED = { nodeAddress: '192.0.2.1', isWanted: true };
+const ADMIN = '/etc/kubernetes/admin.conf';
+const MANIFEST = '/etc/kubernetes/manifests/kube-apiserver.yaml';
 
 async function createHealth() {
   const files = new MemoryFiles();
   await files.makeDirectory('/etc/kubernetes/pki');
+  await files.makeDirectory('/etc/kubernetes/manifests');
   await files.writeAtomic('/etc/kubernetes/pki/ca.crt', 'the CA');
+  await files.writeAtomic(ADMIN, 'an administrator');
+  await files.writeAtomic(MANIFEST, 'a static pod');
   const clock = new FakeClock();
   const asked: string[] = [];
   const down = new Set<number>();
@@ -17,9 +23,9 @@ async function createHealth() {
     return down.has(port) ? Promise.reject(new Error('connection refused')) : Promise.resolve();
   };
   const health = new ControlPlaneHealth({ files, clock, probe });
-  const look = async () =>
+  const look = async (isWanted = true) =>
     Object.fromEntries(
-      (await health.look('192.0.2.1', signal)).map(({ name, isReady, why }) => [
+      (await health.look({ ...WANTED, isWanted }, signal)).map(({ name, isReady, why }) => [
         name.slice(5),
         isReady ? 'ready' : why,
       ]),
@@ -62,7 +68,7 @@ describe('the health of a control plane', () => {
     expect(seen).toEqual(['ready', 'ready', 'ready', 'connection refused', 'ready']);
     const sinceMs = clock.nowMs();
     await clock.advance(1_000);
-    expect(await health.look('192.0.2.1', signal)).toContainEqual({
+    expect(await health.look(WANTED, signal)).toContainEqual({
       ...{ name: 'kube-apiserver', isReady: true, why: '' },
       sinceMs,
     });
@@ -80,12 +86,34 @@ describe('the health of a control plane', () => {
     expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'connection refused' }, 3]);
   });
 
-  test('where no control plane is to run nobody is asked, and the next one begins anew', async () => {
-    const { asked, down, health, look } = await createHealth();
+  test('one that comes or goes is asked each time, and believed at once: nothing holds from before', async () => {
+    const { files, asked, down, look } = await createHealth();
     await look();
-    asked.length = 0;
-    expect([await health.look(undefined, signal), asked]).toEqual([[], []]);
+    await files.remove(MANIFEST); // it gives its role up, and is given it back before it is down
+    expect(await look()).toMatchObject({ apiserver: 'ready' });
     down.add(6443);
+    expect(await look()).toMatchObject({ apiserver: 'connection refused' });
+    down.clear();
+    expect(await look()).toMatchObject({ apiserver: 'ready' });
+    await files.writeAtomic(MANIFEST, 'a static pod');
+    down.add(6443);
+    await look();
+    expect([await look(), asked.filter((each) => each.includes(':6443')).length]).toEqual([
+      expect.objectContaining({ apiserver: 'connection refused' }),
+      6,
+    ]);
+  });
+
+  test('one that is not wanted is told of until nothing of it is left; then nobody is asked, and the next begins anew', async () => {
+    const { files, asked, down, look } = await createHealth();
+    await look();
+    expect(await look(false)).toMatchObject({ apiserver: 'ready' });
+    await files.remove(MANIFEST);
+    down.add(6443);
+    expect(await look(false)).toMatchObject({ apiserver: 'connection refused' });
+    await files.remove(ADMIN);
+    asked.length = 0;
+    expect([await look(false), asked]).toEqual([{}, []]);
     expect(await look()).toMatchObject({ apiserver: 'connection refused' });
   });
 });

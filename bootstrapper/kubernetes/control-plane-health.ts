@@ -10,6 +10,7 @@ const FAILURES = 2;
 /** How long a good answer holds: asked with each beat, three parts of an idle node cost more than all the rest of its agent. */
 const HOLDS_MS = 20_000;
 const MAX_BYTES = 256 * 1024;
+const API_SERVER_MANIFEST = `${PATHS.manifests}/kube-apiserver.yaml`;
 
 /** One part of this node's control plane, as it was found. */
 export interface PartHealth {
@@ -24,10 +25,15 @@ export interface PartHealth {
 interface Seen {
   readonly isReady: boolean;
   readonly sinceMs: number;
-  readonly why: string;
   readonly failures: number;
-  /** When it was asked last, monotonic. */
+  /** When it was asked last, monotonic; a long time ago for one that comes or goes. */
   readonly askedMs: number;
+}
+
+export interface ControlPlaneQuestion {
+  readonly nodeAddress: string;
+  /** Whether the cluster has this node as one. */
+  readonly isWanted: boolean;
 }
 
 export interface HealthPorts {
@@ -45,27 +51,38 @@ export class ControlPlaneHealth {
     this.#ports = ports;
   }
 
-  /** All three, each with its reason; none without an address: no control plane is to run here. */
-  async look(nodeAddress: string | undefined, signal: AbortSignal): Promise<readonly PartHealth[]> {
-    if (nodeAddress !== undefined)
-      return Promise.all(STATIC_PODS.map((name) => this.#lookAt(name, nodeAddress, signal)));
+  /** All three, each with its reason, from the role on and until nothing of them is left; then none. */
+  async look(
+    { nodeAddress, isWanted }: ControlPlaneQuestion,
+    signal: AbortSignal,
+  ): Promise<readonly PartHealth[]> {
+    const { files } = this.#ports;
+    // What an administrator may do is the last that a demotion takes away, also in another life of the agent.
+    const isThere = (await files.stat(PATHS.adminConf)) !== undefined;
+    if (isWanted || isThere) {
+      const isSteady = isWanted && (await files.stat(API_SERVER_MANIFEST)) !== undefined;
+      return Promise.all(STATIC_PODS.map((name) => this.#lookAt(name, { nodeAddress, isSteady }, signal)));
+    }
     this.#seen.clear();
     return [];
   }
 
-  async #lookAt(name: StaticPod, nodeAddress: string, signal: AbortSignal): Promise<PartHealth> {
+  async #lookAt(
+    name: StaticPod,
+    { nodeAddress, isSteady }: { readonly nodeAddress: string; readonly isSteady: boolean },
+    signal: AbortSignal,
+  ): Promise<PartHealth> {
     const { clock } = this.#ports;
     const before = this.#seen.get(name);
     const askedMs = clock.monotonicMs();
-    if (before?.isReady === true && before.failures === 0 && askedMs - before.askedMs < HOLDS_MS)
+    if (isSteady && before?.isReady === true && before.failures === 0 && askedMs - before.askedMs < HOLDS_MS)
       return { name, isReady: true, sinceMs: before.sinceMs, why: '' };
     const why = await this.#whyNotReady(name, nodeAddress, signal);
     const failures = why === '' ? 0 : (before?.failures ?? 0) + 1;
-    const isReady = why === '' || (before?.isReady === true && failures < FAILURES);
+    const isReady = why === '' || (isSteady && before?.isReady === true && failures < FAILURES);
     const sinceMs = before?.isReady === isReady ? before.sinceMs : clock.nowMs();
-    const now = { isReady, sinceMs, why: isReady ? '' : why };
-    this.#seen.set(name, { ...now, failures, askedMs });
-    return { name, ...now };
+    this.#seen.set(name, { isReady, sinceMs, failures, askedMs: isSteady ? askedMs : -Infinity });
+    return { name, isReady, sinceMs, why: isReady ? '' : why };
   }
 
   async #whyNotReady(name: StaticPod, nodeAddress: string, signal: AbortSignal): Promise<string> {

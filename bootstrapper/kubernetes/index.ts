@@ -30,7 +30,7 @@ export {
   type ControlPlaneOptions,
   type ControlPlanePorts,
 } from './control-plane.ts';
-export { ControlPlaneHealth, type PartHealth } from './control-plane-health.ts';
+export { ControlPlaneHealth, type ControlPlaneQuestion, type PartHealth } from './control-plane-health.ts';
 export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
 export { isKubeletClientOf } from './kubelet-credentials.ts';
 export { Kubelet, type KubeletPorts } from './kubelet.ts';

@@ -10,6 +10,7 @@ import {
   type WatchNodesResponse,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import type { ControlPlaneQuestion } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './rolefetch-worker.ts';
 import { statusPushWorker } from './statuspush-worker.ts';
@@ -174,8 +175,9 @@ describe('the statuspush worker', () => {
       holdsKeys: () => Promise.resolve(false),
       isApiReady: true,
       looks: 0,
-      controlPlane: (nodeAddress: string | undefined) => {
-        if (nodeAddress === undefined) return Promise.resolve([]);
+      isLeft: false,
+      controlPlane: ({ isWanted }: ControlPlaneQuestion) => {
+        if (!isWanted && !facts.isLeft) return Promise.resolve([]);
         facts.looks++;
         const why = facts.isApiReady ? '' : 'connection refused';
         return Promise.resolve([
@@ -263,10 +265,12 @@ describe('the statuspush worker', () => {
     facts.looks = 0;
     for (let second = 0; second < 10; second++) await clock.advance(1_000);
     expect(facts.looks).toBe(2);
-    values.kubernetesStatus.set({ version: 'v1', controlPlane: true });
+    facts.isLeft = true;
+    values.kubernetesStatus.set(undefined);
     values.localRoles.set(new Set(['KubernetesWorker']));
     await clock.advance(5_000);
-    expect(parts()).toEqual([[], [false], [true], [true]]); // the kubelet's version is news
+    expect(parts()).toEqual([[], [false], [true]]);
+    facts.isLeft = false;
     values.kubernetesStatus.set({ version: 'v1', controlPlane: false });
     await settle();
     expect(parts().at(-1)).toEqual([]);

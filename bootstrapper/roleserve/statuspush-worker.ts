@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { TimeoutError } from '../../internal/cleanup/index.ts';
-import { combine, EventValue, map, when, type Readable } from '../../internal/event/index.ts';
+import { combine, EventValue, map, valueOf, when, type Readable } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { Runnable_State, type NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import type { PartHealth } from '../kubernetes/index.ts';
+import type { ControlPlaneQuestion, PartHealth } from '../kubernetes/index.ts';
 import { CuratorAnnouncement } from './curator-announcement.ts';
 import { planRoleFetch } from './rolefetch-worker.ts';
 import type { KubernetesStatus, LocalControlPlane, RoleSet } from './values.ts';
@@ -43,8 +43,8 @@ export interface StatusFacts {
   certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
   /** Whether private halves of the keys that control planes share are here. */
   holdsKeys(): Promise<boolean>;
-  /** The parts of Kubernetes' control plane, looked at now; `undefined`: none is to run here. */
-  controlPlane(nodeAddress: string | undefined, signal: AbortSignal): Promise<readonly PartHealth[]>;
+  /** The parts of Kubernetes' control plane as they are now; none where none is to run and nothing of it is left. */
+  controlPlane(question: ControlPlaneQuestion, signal: AbortSignal): Promise<readonly PartHealth[]>;
 }
 
 /**
@@ -166,16 +166,13 @@ async function* beatOn(
   }
 }
 
-/** From the role on, and until nothing of it runs any more. */
 function controlPlaneOf(
   { reads, facts }: StatusPushOptions,
   { nodeAddress }: Membership,
   signal: AbortSignal,
 ): Promise<readonly PartHealth[]> {
-  const [roles, kubernetes] = [reads.localRoles.peek(), reads.kubernetesStatus.peek()];
-  const isWanted = roles.set && roles.value?.has('KubernetesController') === true;
-  const isThere = kubernetes.set && kubernetes.value?.controlPlane === true;
-  return facts.controlPlane(isWanted || isThere ? nodeAddress : undefined, signal);
+  const isWanted = valueOf(reads.localRoles)?.has('KubernetesController') === true;
+  return facts.controlPlane({ nodeAddress, isWanted }, signal);
 }
 
 function partToWire({ name, isReady, sinceMs, why }: PartHealth) {
@@ -199,8 +196,7 @@ async function statusOf(
   membership: Membership,
   parts: readonly PartHealth[],
 ): Promise<Status> {
-  const kubernetes = reads.kubernetesStatus.peek();
-  const keys = reads.localKeys.peek();
+  const keys = valueOf(reads.localKeys);
   const tree = facts.tree();
   const failed = tree
     .filter(({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done')
@@ -208,11 +204,11 @@ async function statusOf(
   return {
     address: membership.nodeAddress,
     agentVersion: facts.agentVersion,
-    kubernetesVersion: (kubernetes.set && kubernetes.value?.version) || '',
+    kubernetesVersion: valueOf(reads.kubernetesStatus)?.version ?? '',
     bootId: await facts.bootId(),
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
-    ...(keys.set && keys.value !== undefined ? { keys: keysToWire(keys.value) } : {}),
+    ...(keys === undefined ? {} : { keys: keysToWire(keys) }),
     runnables: tree.map((each) => ({
       path: each.path,
       state: STATES[each.state],

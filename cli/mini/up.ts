@@ -161,13 +161,14 @@ async function makeCluster(
   const demo = options.demo ? await askDemo(context, first.address) : undefined;
   const { workspace } = cluster.paths;
   const machines = [first.name, ...joining.map(({ name }) => name)];
+  const named = machines.length === 1 ? '' : `${machines.join(', ')}; `;
   const data = { ...summary, workspace, node: first.name, address: first.address, machines, demo };
   context.host.result(data, () =>
     [
       summary.unchanged
         ? `Local cluster ${cluster.name} is there; nothing was changed.`
         : `Local cluster ${cluster.name} runs.`,
-      `  ${machines.length === 1 ? 'machine ' : 'machines'}    ${machines.join(', ')}; ${first.name} at ${first.address}`,
+      `  ${machines.length === 1 ? 'machine ' : 'machines'}    ${named}${first.name} at ${first.address}`,
       `  API         ${summary.apiServer}`,
       `  workspace   ${workspace}`,
       `  kubeconfig  ${summary.kubeconfig}`,
