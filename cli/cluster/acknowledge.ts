@@ -3,6 +3,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import type { StepProgress } from '../host/index.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../workspace/index.ts';
 import { CollateralStore } from '../attest/index.ts';
 import { ClusterError } from './errors.ts';
@@ -43,7 +44,7 @@ export async function acknowledge(context: CommandContext, options: AcknowledgeO
       const met = await meetMachine(context, session, progress); // a workspace from before machines were recorded
       await verifyMachine(context, { session, ...met, known: knownMachine(state) });
     }
-    await sendAcknowledgement(context, { init, signature, session });
+    await sendAcknowledgement(context, { init, signature, session, progress });
   });
   await workspace.state.update((state) => {
     if (state.init === undefined) return state;
@@ -58,9 +59,10 @@ async function sendAcknowledgement(
     readonly init: InitState;
     readonly signature: Uint8Array;
     readonly session: InitSession;
+    readonly progress: StepProgress;
   },
 ): Promise<void> {
-  const { init, signature, session } = what;
+  const { init, signature, session, progress } = what;
   const { machine } = session;
   const { ports, signal, host } = context;
   try {
@@ -70,7 +72,7 @@ async function sendAcknowledgement(
         signal,
         doing: `acknowledging to ${machine.endpoint}`,
         patienceMs: PATIENCE_MS,
-        onLost: () => undefined,
+        onLost: (why) => progress.update(`trying again: ${why}`),
       },
       () =>
         session.client.acknowledge(

@@ -27,6 +27,19 @@ describe('runInit() over a connection that breaks', () => {
     ]);
   });
 
+  test('says that it attaches again also between two phases', async () => {
+    const { files, node, options } = await start();
+    node.cutsAfter = [2];
+    const context = contextOf(files);
+    await runInit(context, options);
+    expect(context.host.codes.filter((code) => /^init-(phase|attach)/.test(code))).toEqual([
+      'init-phase-lock',
+      'init-attach',
+      'init-phase-consensus',
+      'init-phase-node',
+    ]);
+  });
+
   test('leaves a connection that went silent without a close, and attaches again', async () => {
     const { files, node, options } = await start();
     const proxy = new StallingProxy(node.port);

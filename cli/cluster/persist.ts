@@ -6,7 +6,8 @@ import { ClusterError } from './errors.ts';
 
 const FIRST_PAUSE_MS = 250;
 const GROWTH = 1.5;
-const LONGEST_PAUSE_MS = 5_000;
+/** A person waits; a knock each second costs a machine that boots nothing. */
+const LONGEST_PAUSE_MS = 1_000;
 const MAX_FAILURES = 5;
 /** A machine that reboots, a workstation that wakes up: longer than any of them needs. */
 const PATIENCE_MS = 15 * 60 * 1000;

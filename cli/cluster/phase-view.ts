@@ -21,6 +21,8 @@ interface RunningPhase {
 export class PhaseView {
   readonly #host: Host;
   readonly #running = new Map<string, RunningPhase>();
+  /** A connection that is lost while no phase runs is waited for by itself. */
+  #attaching: RunningPhase | undefined;
   readonly #finished = new Set<string>();
 
   constructor(host: Host) {
@@ -28,6 +30,8 @@ export class PhaseView {
   }
 
   show({ event, timeMs }: InitEvent): void {
+    this.#attaching?.finish();
+    this.#attaching = undefined;
     switch (event.case) {
       case 'phaseStarted':
         return this.#start(event.value.phase);
@@ -57,14 +61,18 @@ export class PhaseView {
     }
   }
 
-  /** What the connection does, on every running phase. */
+  /** What the connection does, on every running phase; where none runs, as a step of its own until the node speaks. */
   note(text: string): void {
     for (const phase of this.#running.keys()) this.#update(phase, text);
+    if (this.#running.size > 0) return;
+    this.#attaching ??= this.#begin('init-attach', 'Attaching to the machine');
+    this.#attaching.progress?.update(text);
   }
 
   /** Ends what is still shown as running. */
   async close(error?: unknown): Promise<void> {
     const running = [...this.#running.values()];
+    if (this.#attaching !== undefined) running.push(this.#attaching);
     this.#running.clear();
     for (const phase of running) {
       if (error === undefined) phase.finish();
@@ -75,6 +83,10 @@ export class PhaseView {
 
   #start(phase: string): void {
     if (this.#running.has(phase)) return this.#update(phase, 'trying again');
+    this.#running.set(phase, this.#begin(`init-phase-${phase}`, titleOf(phase)));
+  }
+
+  #begin(code: string, title: string): RunningPhase {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const running: RunningPhase = {
       finish: resolve,
@@ -83,12 +95,12 @@ export class PhaseView {
       shown: Promise.resolve(),
     };
     const shown = this.#host
-      .step(`init-phase-${phase}`, titleOf(phase), (progress) => {
+      .step(code, title, (progress) => {
         running.progress = progress;
         return promise;
       })
       .catch(() => undefined); // whoever closed the view with an error reports it
-    this.#running.set(phase, Object.assign(running, { shown }));
+    return Object.assign(running, { shown });
   }
 
   #finish(phase: string, already: boolean): void {

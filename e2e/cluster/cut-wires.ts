@@ -5,7 +5,7 @@ import { hostAddress } from '../../internal/machines/index.ts';
 import type { Bench } from '../machines/bench.ts';
 import { assertOneCluster } from './after-fire.ts';
 import { CableOnFire } from './wire-fire.ts';
-import { InitRun } from './init-run.ts';
+import { InitRun, type Line } from './init-run.ts';
 import { MachineUnderFire } from './machine-under-fire.ts';
 
 /** The CLI takes a connection for dead when it has been silent for this long (a heartbeat comes every 5 s). */
@@ -50,10 +50,14 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
       cable.reset();
       await anotherConnection();
       if (plan.stalls.includes(phase)) {
-        // What is connected goes dead; with the machine awake, but its words nowhere.
+        // What is connected goes dead: the CLI attaches first, and the init can't end before it has.
+        const from = cli.lines.length;
+        await machine.signalEtcd('STOP');
         await machine.signalAgent('SIGCONT', pid);
-        await cli.until(({ code, text = '' }) => code === `init-phase-${phase}` && !text.includes('lost'));
+        const attached = await cli.until(speaksOfPhase, from);
+        assert.ok(attached, `the init was over before the CLI was attached in ${phase}:\n${cli.said()}`);
         await machine.signalAgent('SIGSTOP', pid);
+        await machine.signalEtcd('CONT');
         cable.goDead(true);
         await delay(STALL_MS + 2000);
         cable.goDead(false);
@@ -91,4 +95,9 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
   await assertOneCluster(bench, machine, cli);
   await bench.must('mini', 'down', '--name', name);
   return { cuts: 2 * done.cuts.size, stalls: done.stalls.size, connections, events };
+}
+
+/** The node's own word, not the CLI's about a lost connection. */
+function speaksOfPhase({ code = '', text = '' }: Line): boolean {
+  return code.startsWith('init-phase-') && !text.includes('connection lost');
 }

@@ -46,9 +46,9 @@ export class InitRun {
     return this.#over;
   }
 
-  /** The first line that fits; undefined when the run ends without one. */
-  async until(fits: (line: Line) => boolean): Promise<Line | undefined> {
-    for (let at = 0; ; at++) {
+  /** The first line that fits, from a number of lines on; undefined when the run ends without one. */
+  async until(fits: (line: Line) => boolean, from = 0): Promise<Line | undefined> {
+    for (let at = from; ; at++) {
       while (at >= this.lines.length) {
         if (this.#over) return undefined;
         await new Promise<void>((resolve) => this.#waiting.push(resolve));

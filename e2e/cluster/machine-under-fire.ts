@@ -150,6 +150,14 @@ export class MachineUnderFire {
     return target;
   }
 
+  /** Of its etcd, where it has begun. */
+  async signalEtcd(signal: 'STOP' | 'CONT'): Promise<void> {
+    const unit = 'cluster-etcd.service';
+    await this.sh(
+      `if systemctl is-active --quiet ${unit}; then systemctl kill --signal ${signal} ${unit}; fi`,
+    );
+  }
+
   /** Waits until another process is the agent than the one that was killed. */
   agentAfter(killed: number | undefined): Promise<number> {
     return this.#after('agent', killed);
