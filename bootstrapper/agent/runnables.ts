@@ -225,7 +225,7 @@ function workloads(
       writes,
       phases,
       host,
-      ports: { ...sources, commands, files, units },
+      ports: { ...sources, commands, files, units, clock: ports.clock },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
     relay: relayWorker({ reads, ports: { files, units } }),

@@ -1,10 +1,12 @@
 import { parseManifest, type Component } from '../../internal/bundle/index.ts';
-import { combine, when, type Settable, type Readable } from '../../internal/event/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { combine, valueOf, when, type Settable, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
   bringComponents,
+  hasPodNetwork,
   importImages,
   installBinaries,
   isForRole,
@@ -14,6 +16,10 @@ import {
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { BootstrapData, ClusterSettings, KubernetesStatus, LocalComponents, RoleSet } from './values.ts';
+
+/** How long the images that a worker may need later wait for its network, and how often they look. */
+const NETWORK_MS = 20_000;
+const POLL_MS = 250;
 
 interface Inputs {
   readonly bootstrap: BootstrapData | undefined;
@@ -38,7 +44,11 @@ export interface ComponentsWorkerOptions {
   readonly writes: { readonly localComponents: Settable<LocalComponents | undefined> };
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
-  readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
+  readonly ports: ComponentPorts & {
+    readonly files: FilePort;
+    readonly units: UnitPort;
+    readonly clock: Clock;
+  };
 }
 
 /** Any member has components: what they are follows from the cluster's settings, and which of them from the roles. */
@@ -86,11 +96,8 @@ async function provideOnPromotion(
   scope.done();
 }
 
-async function provide(
-  { reads, phases, ports, host, writes }: ComponentsWorkerOptions,
-  { signal }: Scope,
-  start: Start,
-): Promise<void> {
+async function provide(options: ComponentsWorkerOptions, { signal }: Scope, start: Start): Promise<void> {
+  const { phases, ports, host, writes } = options;
   const { kubernetesVersion, controlPlane } = start;
   const components = start.components.filter((each) => isForRole(each, { controlPlane }));
   const say = (images: LocalComponents['images']): void =>
@@ -114,9 +121,9 @@ async function provide(
       progress.say('importing images', { done, total });
     const onEssential = (): void => say('essential');
     const mayFollow = (): Promise<void> =>
-      controlPlane ? Promise.resolve() : untilRegistered(reads, signal);
-    const options = { onProgress, controlPlane, onEssential, mayFollow, signal };
-    const imported = await importImages(components, ports, options);
+      controlPlane ? Promise.resolve() : untilOwnPodsRun(options, signal);
+    const importing = { onProgress, controlPlane, onEssential, mayFollow, signal };
+    const imported = await importImages(components, ports, importing);
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await bringComponents(components, ports, {
@@ -129,13 +136,23 @@ async function provide(
   say('imported');
 }
 
-/** A new worker's own pods come first. One that is to be a control plane meanwhile waits for nothing of Kubernetes. */
-async function untilRegistered(
-  { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
+/**
+ * A new worker's own pods come first, until its network is there and it is Ready. A network that others bring may take its
+ * time, and one that is to be a control plane meanwhile waits for nothing of Kubernetes.
+ */
+async function untilOwnPodsRun(
+  { reads, ports }: ComponentsWorkerOptions,
   signal: AbortSignal,
 ): Promise<void> {
+  const { kubernetesStatus, localRoles } = reads;
   const now = combine({ kubernetes: kubernetesStatus, roles: localRoles });
   const isOver = ({ kubernetes, roles }: { kubernetes: unknown; roles: RoleSet | undefined }): boolean =>
     kubernetes !== undefined || roles?.has('ConsensusMember') === true;
   await when(now, isOver, signal);
+  const { clock, files } = ports;
+  const endMs = clock.monotonicMs() + NETWORK_MS;
+  while (clock.monotonicMs() < endMs && valueOf(localRoles)?.has('ConsensusMember') !== true) {
+    if (await hasPodNetwork(files)) return;
+    await clock.sleep(POLL_MS, signal);
+  }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { GO_TOOLCHAIN } from '../../internal/bundle/index.ts';
 import { elfFile, FakeWorkshop, temporaryFolder, zipArchive } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import type { BundleContext } from './context.ts';
@@ -64,7 +65,9 @@ test('ensureToolchain() asks the first proxy once and refuses what has another h
   };
   const fetching = ensureToolchain({ ...context, ports: { ...context.ports, http } }, progress);
   await expect(fetching).rejects.toMatchObject({ code: 'bundle-toolchain' });
-  expect(asked).toEqual(['https://proxy.invalid/golang.org/toolchain/@v/v0.0.1-go1.26.8.linux-amd64.zip']);
+  expect(asked).toEqual([
+    `https://proxy.invalid/golang.org/toolchain/@v/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64.zip`,
+  ]);
 });
 
 test('ensureToolchain() fetches nothing when the toolchain is there', async () => {
@@ -72,7 +75,7 @@ test('ensureToolchain() fetches nothing when the toolchain is there', async () =
   const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
   await workshop.installToolchain();
   const goroot = await ensureToolchain(contextOf(workshop), progress);
-  expect(goroot).toBe(join(workshop.cache, 'go/toolchain/v0.0.1-go1.26.8.linux-amd64'));
+  expect(goroot).toBe(join(workshop.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64`));
 });
 
 test.each([

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { chmod, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { GO_TOOLCHAIN } from '../bundle/index.ts';
 import {
   ExecaRunner,
   ExecError,
@@ -51,7 +52,9 @@ export class FakeWorkshop implements CommandRunner {
 
   /** The toolchain as if it had been brought. */
   async installToolchain(): Promise<void> {
-    await this.#files.makeDirectory(join(this.cache, 'go/toolchain/v0.0.1-go1.26.8.linux-amd64/bin'));
+    await this.#files.makeDirectory(
+      join(this.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64/bin`),
+    );
   }
 
   /** Commands of one program, by their arguments. */
