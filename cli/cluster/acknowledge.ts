@@ -1,21 +1,23 @@
+import { randomUUID } from 'node:crypto';
 import { ownershipStatement, signEd25519 } from '../../internal/crypto/index.ts';
-import { CodedError } from '../../internal/errors/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import type { StepProgress } from '../host/index.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../workspace/index.ts';
 import { CollateralStore } from '../attest/index.ts';
+import { askCurator } from './curator-session.ts';
 import { ClusterError } from './errors.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
-import { persist } from './persist.ts';
+import { isConnectionLoss, persist } from './persist.ts';
 import { knownMachine, meetMachine, trustFor } from './meet-machine.ts';
 import { InitSession, type Machine } from './session.ts';
 import { verifyMachine } from './verify-machine.ts';
 
 const ANSWER_MS = 10_000;
-/** After it the service is closed, so a lost answer looks like a machine that is gone. */
-const PATIENCE_MS = 15_000;
+/** An agent that is started again answers sooner. */
+const MACHINE_MS = 15_000;
 
 export interface AcknowledgeOptions {
   readonly workspace: OpenWorkspace;
@@ -32,6 +34,7 @@ export async function acknowledge(context: CommandContext, options: AcknowledgeO
   const { init } = workspace.state.value;
   if (init?.result === undefined)
     throw new ClusterError('cluster-not-initialized', 'acknowledging the init: no result');
+  const epoch = BigInt(init.result.epoch);
   const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
   const state = workspace.state.value;
   const { files } = context.ports;
@@ -44,7 +47,7 @@ export async function acknowledge(context: CommandContext, options: AcknowledgeO
       const met = await meetMachine(context, session, progress); // a workspace from before machines were recorded
       await verifyMachine(context, { session, ...met, known: knownMachine(state) });
     }
-    await sendAcknowledgement(context, { init, signature, session, progress });
+    await sendAcknowledgement(context, { init, signature, epoch, ownerKey, session, progress });
   });
   await workspace.state.update((state) => {
     if (state.init === undefined) return state;
@@ -53,40 +56,65 @@ export async function acknowledge(context: CommandContext, options: AcknowledgeO
   });
 }
 
-async function sendAcknowledgement(
+interface Word {
+  readonly init: InitState;
+  readonly signature: Uint8Array;
+  readonly epoch: bigint;
+  readonly ownerKey: OwnerKey;
+  readonly session: InitSession;
+  readonly progress: StepProgress;
+}
+
+/**
+ * Until the machine has heard it. Its service closes for good once it has, and a lost answer looks like a machine that is
+ * gone, so the cluster is asked as well: without the owner's word on record nobody could join.
+ * @throws ClusterError `cluster-unreachable` when neither can be told: the same command says it again
+ */
+async function sendAcknowledgement(context: CommandContext, word: Word): Promise<void> {
+  const { init, signature, session, progress } = word;
+  const { ports, signal } = context;
+  const sinceMs = ports.clock.monotonicMs();
+  await persist(
+    {
+      clock: ports.clock,
+      signal,
+      doing: `acknowledging to ${session.machine.endpoint}`,
+      onLost: (why) => progress.update(`trying again: ${why}`),
+    },
+    async () => {
+      try {
+        const request = { initId: init.id, ownershipSignature: signature };
+        await session.client.acknowledge(request, { signal, timeoutMs: ANSWER_MS });
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!isConnectionLoss(error)) throw error;
+        const isOverdue = ports.clock.monotonicMs() - sinceMs > MACHINE_MS;
+        if (!(await isOnRecord(context, word, isOverdue))) throw error;
+      }
+    },
+  );
+}
+
+/** Whether the cluster knows whose it is; told by us where `tells` says so. */
+async function isOnRecord(
   context: CommandContext,
-  what: {
-    readonly init: InitState;
-    readonly signature: Uint8Array;
-    readonly session: InitSession;
-    readonly progress: StepProgress;
-  },
-): Promise<void> {
-  const { init, signature, session, progress } = what;
-  const { machine } = session;
-  const { ports, signal, host } = context;
+  { signature, epoch, ownerKey }: Word,
+  tells: boolean,
+): Promise<boolean> {
+  const mutation = { idempotencyKey: randomUUID() };
+  const ownerPublicKey = new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'));
   try {
-    await persist(
-      {
-        clock: ports.clock,
-        signal,
-        doing: `acknowledging to ${machine.endpoint}`,
-        patienceMs: PATIENCE_MS,
-        onLost: (why) => progress.update(`trying again: ${why}`),
-      },
-      () =>
-        session.client.acknowledge(
-          { initId: init.id, ownershipSignature: signature },
-          { signal, timeoutMs: ANSWER_MS },
-        ),
-    );
+    return await askCurator(context, {}, async (_, call, of) => {
+      const admission = of(Admission);
+      const known = await admission.getOwnership({}, call);
+      if (known.ownerPublicKey.length > 0) return true;
+      if (tells) await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
+      return tells;
+    });
   } catch (error) {
-    // The service closes for good once it has been told; the result is complete either way.
-    if (!(error instanceof CodedError) || error.code !== 'cluster-unreachable') throw error;
-    host.warn(
-      'init-acknowledge-unanswered',
-      `${machine.endpoint} no longer answers there; an earlier acknowledgement probably reached it`,
-    );
+    context.signal.throwIfAborted();
+    if (error instanceof ClusterError && error.code === 'cluster-curator-unreachable') return false;
+    throw error;
   }
 }
 

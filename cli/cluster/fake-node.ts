@@ -105,6 +105,10 @@ export class FakeNode implements AsyncDisposable {
   cutsAfter: number[] = [];
   accepted: { readonly initId: string; readonly spec: ClusterSpec } | undefined;
   ownedBy = '';
+  /** Where its result says that a curator is. */
+  curatorEndpoint = '127.0.0.1:9091';
+  /** Before an acknowledgement is answered; one that rejects leaves it unanswered. */
+  onAcknowledged: () => Promise<void> = () => Promise.resolve();
   /** How far its clock is ahead of ours. */
   aheadMs = 0;
   rpc!: RpcServer<AttestedPeer>;
@@ -115,6 +119,7 @@ export class FakeNode implements AsyncDisposable {
   readonly #sockets = new Set<Socket>();
   readonly #clusterCa = generateKeyPem();
   readonly #kubernetesCa = generateKeyPem();
+  #authority: Promise<KeySigner> | undefined;
 
   readonly machine = createMachine();
 
@@ -167,6 +172,10 @@ export class FakeNode implements AsyncDisposable {
       log: createMemoryLogger().log,
     });
     this.port = await this.rpc.listen('127.0.0.1', 0);
+  }
+
+  clusterAuthority(): Promise<KeySigner> {
+    return (this.#authority ??= this.#signer(this.#clusterCa, 'cluster'));
   }
 
   async #signer(keyPem: ReturnType<typeof generateKeyPem>, commonName: string): Promise<KeySigner> {
@@ -228,6 +237,7 @@ export class FakeNode implements AsyncDisposable {
         if (initId !== this.accepted?.initId)
           throw new CodedError(nodeErrors, 'fake-other-cluster', 'acknowledging');
         this.acknowledged.push(ownershipSignature);
+        await this.onAcknowledged();
         return {};
       },
     };
@@ -274,7 +284,7 @@ export class FakeNode implements AsyncDisposable {
   }
 
   async #result(spec: ClusterSpec): Promise<Event> {
-    const cluster = await this.#signer(this.#clusterCa, 'cluster');
+    const cluster = await this.clusterAuthority();
     const kubernetes = await this.#signer(this.#kubernetesCa, 'kubernetes');
     const bytes = (text: string): Uint8Array => Buffer.from(text);
     return {
@@ -304,7 +314,7 @@ export class FakeNode implements AsyncDisposable {
           }),
         ),
         apiEndpoints: [`127.0.0.1:${this.apiPort}`],
-        curatorEndpoints: ['127.0.0.1:9091'],
+        curatorEndpoints: [this.curatorEndpoint],
         epoch: 1n,
       },
     };

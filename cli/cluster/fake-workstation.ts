@@ -14,7 +14,7 @@ export const CACHE = '/cache';
 const SHORTEST_LIMIT_MS = 5_000;
 
 /** Pauses are short, limits come sooner; real sockets need real time to move. */
-class HastyClock extends SystemClock {
+export class HastyClock extends SystemClock {
   override async sleep(ms: number, signal: AbortSignal): Promise<void> {
     await super.sleep(ms < SHORTEST_LIMIT_MS ? ms / 50 : ms / 4, signal);
   }

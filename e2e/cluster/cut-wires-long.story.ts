@@ -9,7 +9,7 @@ await test('dead in every phase, deaf for a minute, asleep for ten: the CLI miss
   const report = await followOverBadCable(bench, 'wireslong', {
     stalls: PHASES.map(({ name }) => name),
     deaf: { phase: 'images', ms: 60_000 },
-    asleep: { phase: 'control-plane', ms: 600_000 },
+    asleepMs: 600_000,
   });
   story.diagnostic(JSON.stringify(report));
 });

@@ -7,7 +7,7 @@ await test('cut and reset in every phase, gone dead, deaf, asleep: one CLI attac
   const report = await followOverBadCable(bench, 'wires', {
     stalls: ['control-plane'],
     deaf: { phase: 'consensus', ms: 30_000 },
-    asleep: { phase: 'settings', ms: 30_000 },
+    asleepMs: 30_000,
   });
   story.diagnostic(JSON.stringify(report));
 });

@@ -10,14 +10,15 @@ import { MachineUnderFire } from './machine-under-fire.ts';
 
 /** The CLI takes a connection for dead when it has been silent for this long (a heartbeat comes every 5 s). */
 const STALL_MS = 20_000;
+const LAST_PHASE: PhaseName = 'node';
 
 export interface WirePlan {
   /** In these phases the cable goes dead for longer than the CLI believes in it. */
   readonly stalls: readonly PhaseName[];
   /** In this phase the machine does not answer for so long. */
   readonly deaf: { readonly phase: PhaseName; readonly ms: number };
-  /** From this phase on the workstation sleeps for so long. */
-  readonly asleep: { readonly phase: PhaseName; readonly ms: number };
+  /** From the last phase on the workstation sleeps for so long: the machine goes on, and nothing is left to mistreat. */
+  readonly asleepMs: number;
 }
 
 export interface WireReport {
@@ -66,9 +67,9 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
       }
       if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
       await machine.signalAgent('SIGCONT', pid);
-      if (phase === plan.asleep.phase) {
+      if (phase === LAST_PHASE) {
         cli.child.kill('SIGSTOP');
-        await delay(plan.asleep.ms);
+        await delay(plan.asleepMs);
         cable.reset(); // nobody keeps a connection for a sleeper
         cli.child.kill('SIGCONT');
       }
@@ -87,7 +88,7 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
   };
   // The CLI refuses gaps; that it has seen the last event as well is only known here.
   const kept = await machine.events();
-  const last = kept.findLast(({ event }) => event.phase === 'node' && event.kind === 'finished');
+  const last = kept.findLast(({ event }) => event.phase === LAST_PHASE && event.kind === 'finished');
   assert.ok(
     events >= (last?.sequence ?? Infinity),
     `${events} events seen, ${last?.sequence} is the last of the init`,

@@ -1,0 +1,111 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import type { KeyObject } from 'node:crypto';
+import { createPublicKey, verify } from 'node:crypto';
+import { ownershipStatement } from '../../internal/crypto/index.ts';
+import { generateKeyPem, nodeLeaf, pubKeyOf } from '../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
+import { createMemoryLogger, type MemoryFiles } from '../../internal/testing/index.ts';
+import { Admission, type PutOwnershipRequest } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { closeParts, opened, type FakeNode } from './fake-node.ts';
+import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
+import { runInit } from './index.ts';
+
+afterEach(closeParts);
+
+describe('an acknowledgement that nobody answers', () => {
+  test('has reached the machine: the cluster knows whose it is, and nothing is said twice', async () => {
+    const { files, node, options } = await start();
+    const curator = await FakeCurator.start(node);
+    node.onAcknowledged = async () => {
+      curator.ownerPublicKey = new Uint8Array(32).fill(7);
+      await closeFor(node);
+    };
+    await runInit(contextOf(files), options);
+    expect(curator.told).toEqual([]);
+    expect((await stateOf(files)).init?.stage).toBe('acknowledged');
+  });
+
+  test('has not: the cluster is told whose it is, without which nobody could join', async () => {
+    const { files, node, options } = await start();
+    const curator = await FakeCurator.start(node);
+    node.onAcknowledged = () => closeFor(node);
+    const context = contextOf(files);
+    await runInit({ ...context, ports: { ...context.ports, clock: new FastClock() } }, options);
+    const [told] = curator.told;
+    const { result } = (await stateOf(files)).init ?? {};
+    if (told === undefined || result === undefined) throw new Error('nothing was told');
+    const statement = ownershipStatement({ ...result, epoch: BigInt(result.epoch) });
+    expect(verify(undefined, statement, await ownerKeyOf(files), told.signature)).toBe(true);
+    expect(curator.told).toHaveLength(1);
+    expect((await stateOf(files)).init?.stage).toBe('acknowledged');
+  });
+
+  test('and no curator either: the init is not over, and the same command says it again', async () => {
+    const { files, node, options } = await start();
+    const stopping = new AbortController();
+    let lost = 0;
+    node.onAcknowledged = () => {
+      if (++lost === 2) stopping.abort(new Error('the operator has enough'));
+      return closeFor(node, 'for now');
+    };
+    await expect(runInit(contextOf(files, stopping.signal), options)).rejects.toThrow('has enough');
+    expect((await stateOf(files)).init?.stage).toBe('granted');
+    node.onAcknowledged = () => Promise.resolve();
+    await runInit(contextOf(files), options);
+    expect((await stateOf(files)).init?.stage).toBe('acknowledged');
+  });
+});
+
+/** What must have lasted for long has soon. */
+class FastClock extends HastyClock {
+  override monotonicMs(): number {
+    return super.monotonicMs() * 30;
+  }
+}
+
+/** The Init service ends, for good or with this connection, and the answer is lost. */
+async function closeFor(node: FakeNode, how: 'good' | 'for now' = 'good'): Promise<void> {
+  if (how === 'good') void node.rpc.close(0);
+  node.cut();
+  await new Promise(() => undefined);
+}
+
+async function ownerKeyOf(files: MemoryFiles): Promise<KeyObject> {
+  return createPublicKey(Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? ''));
+}
+
+/** Whose cluster it is, as every curator says and is told. */
+class FakeCurator {
+  readonly told: PutOwnershipRequest[] = [];
+  ownerPublicKey = new Uint8Array();
+
+  static async start(node: FakeNode): Promise<FakeCurator> {
+    const curator = new FakeCurator();
+    const keyPem = generateKeyPem();
+    const handlers = {
+      getOwnership: async () => ({ ownerPublicKey: curator.ownerPublicKey }),
+      putOwnership: async (request: PutOwnershipRequest) => {
+        curator.told.push(request);
+        curator.ownerPublicKey = new Uint8Array(request.ownerPublicKey);
+        return {};
+      },
+    };
+    const server = opened(
+      new RpcServer<string>({
+        upgrade: async (socket, signal) => {
+          const { clusterId } = node.accepted?.spec ?? { clusterId: '' };
+          const to = { clusterId, pubKeyDer: pubKeyOf(keyPem), addresses: ['127.0.0.1'] };
+          const leaf = nodeLeaf({ ...to, isControlPlane: true });
+          const certPem = await (await node.clusterAuthority()).issue(leaf);
+          const identity = { certPem, keyPem };
+          return tlsServerUpgrade({ identity, accept: ({ subject }) => subject })(socket, signal);
+        },
+        services: [implement(Admission, handlers as never)],
+        disclose: 'chain',
+        log: createMemoryLogger().log,
+      }),
+    );
+    node.curatorEndpoint = `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+    return curator;
+  }
+}
