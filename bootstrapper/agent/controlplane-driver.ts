@@ -11,6 +11,7 @@ import {
   DEFAULT_QUOTA_BYTES,
   ETCD_PORTS,
   saveInitResult,
+  readOwnership,
   saveOwnership,
   type ConsensusConfig,
   type NamedKey,
@@ -240,6 +241,11 @@ export class MachineControlPlane implements ControlPlaneDriver {
   /** Whose cluster this is, where every join service can show it. */
   async keepOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
     await saveOwnership(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), ownership, signal);
+  }
+
+  /** The owner's signature that is on record, base64. */
+  knownOwnership(signal: AbortSignal): Promise<string | undefined> {
+    return readOwnership(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), signal);
   }
 
   /** The result of the init, where every curator can answer it to the owner. */

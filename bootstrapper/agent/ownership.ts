@@ -1,26 +1,31 @@
 import { createPublicKey } from 'node:crypto';
+import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { isSignedBy, ownershipStatement } from '../../internal/crypto/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { OwnershipRecord } from '../../internal/records/index.ts';
-import type { Runnable } from '../../internal/supervisor/index.ts';
-import type { InitJob } from '../initserver/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
+import type { Acknowledgement, InitJob } from '../initserver/index.ts';
 import type { LocalControlPlane } from '../roleserve/index.ts';
 
 const RETRY_MS = 2_000;
+/** How often the record is looked at while this machine has not heard the owner itself. */
+const LOOK_MS = 60_000;
 /** An Ed25519 SubjectPublicKeyInfo up to the raw key (RFC 8410). */
 const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 
 export type Ownership = Omit<OwnershipRecord, 'version'>;
 
 export interface OwnershipOptions {
-  readonly job: Pick<InitJob, 'acknowledged' | 'outcome'>;
+  readonly job: Pick<InitJob, 'acknowledged' | 'acknowledge' | 'outcome'>;
   /** Raw Ed25519 keys of the owners that this machine was provisioned with. */
   readonly ownerKeys: readonly Uint8Array[];
   readonly localControlPlane: Readable<LocalControlPlane | undefined>;
   readonly clock: Clock;
   readonly keep: (ownership: Ownership, signal: AbortSignal) => Promise<void>;
+  /** The owner's signature that the cluster has on record, base64. */
+  readonly known: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
@@ -33,7 +38,7 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
     const { signal } = scope;
     scope.healthy();
     scope.waiting('an owner to say whose cluster this is');
-    const { ownershipSignatureBase64 } = await when(job.acknowledged, () => true, signal);
+    const { ownershipSignatureBase64 } = await ownersWord(options, scope);
     const outcome = await when(job.outcome, (value) => value !== undefined, signal);
     if (outcome === undefined) throw new TypeError('an outcome that is none');
     const signature = Buffer.from(ownershipSignatureBase64, 'base64');
@@ -62,6 +67,37 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
       }
     }
   };
+}
+
+/**
+ * What the owner has said to this machine, or to a curator where its word did not get through: that ends the init here too,
+ * and the secrets of the request leave the disk.
+ */
+async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Acknowledgement> {
+  const { job, localControlPlane, clock, known } = options;
+  using looking = childSignal(scope.signal);
+  const { signal } = looking;
+  const look = async (): Promise<void> => {
+    await when(job.outcome, (outcome) => outcome !== undefined, signal);
+    for (;;) {
+      await clock.sleep(LOOK_MS, signal);
+      await when(localControlPlane, (running) => running !== undefined, signal);
+      try {
+        const signature = await known(signal);
+        if (signature !== undefined) return await job.acknowledge(signature);
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        scope.log.warn('whose cluster this is could not be read', { error });
+      }
+    }
+  };
+  const seen = look();
+  try {
+    return await when(job.acknowledged, () => true, signal);
+  } finally {
+    looking.abort(new Error('the owner has spoken'));
+    await Promise.allSettled([seen]);
+  }
 }
 
 function spkiOfRaw(raw: Uint8Array): Uint8Array {

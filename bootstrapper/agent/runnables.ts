@@ -135,6 +135,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       localControlPlane: values.localControlPlane,
       clock,
       keep: (ownership, signal) => driver.keepOwnership(ownership, signal),
+      known: (signal) => driver.knownOwnership(signal),
     }),
     ...workloads(options, driver),
   };

@@ -161,6 +161,12 @@ export async function saveOwnership(
   await etcd.commit({ when: [absent(OWNERSHIP_KEY)], then: [put(OWNERSHIP_KEY, value)] }, { signal });
 }
 
+/** The owner's signature that is on record, base64: by an acknowledgement, or told to a curator. */
+export async function readOwnership(etcd: KeySpace, signal: AbortSignal): Promise<string | undefined> {
+  const entry = await etcd.get(OWNERSHIP_KEY, { signal });
+  return entry === undefined ? undefined : records.ownership.decode(entry.key, entry.value).signature;
+}
+
 function ownerWrite(owner: NamedKey, nowMs: number) {
   const fingerprint = fingerprintOfKey(owner.pubKeyDer);
   return put(

@@ -11,6 +11,7 @@
 export {
   bootstrapCluster,
   saveInitResult,
+  readOwnership,
   saveOwnership,
   type ClusterBirth,
   type NamedKey,

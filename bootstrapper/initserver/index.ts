@@ -7,7 +7,13 @@
 export { InitError, initErrors, type InitErrorCode } from './errors.ts';
 export { wireResult } from './event-stream.ts';
 export { createInitServer } from './init-server.ts';
-export { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
+export {
+  InitJob,
+  type Acknowledgement,
+  type InitJobPorts,
+  type InitOutcome,
+  type InitRecord,
+} from './init-job.ts';
 export {
   createInitHandlers,
   type BlobUploads,
