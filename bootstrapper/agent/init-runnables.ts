@@ -34,7 +34,7 @@ export interface InitServerOptions {
   readonly isMember: () => Promise<boolean>;
 }
 
-/** The Init port: open until the owner has acknowledged, an hour after the result at most, and while enrolment has failed. */
+/** The Init port: open until the owner has acknowledged, and while enrolment has failed. */
 export function initServerRunnable(options: InitServerOptions): Runnable {
   const { job, clock, identity } = options;
   return async (scope) => {

@@ -76,17 +76,17 @@ describe('ownershipRunnable()', () => {
   });
 
   test('an owner who told a curator has acknowledged, also where a look at the record fails', async () => {
-    const { tree, outcome: finished, acknowledged, record, clock } = createMachine();
+    const { tree, outcome: finished, acknowledged, record, clock, kept } = createMachine();
     await using _tree = tree;
     record.failsOnce = true;
     finished.set(outcome);
     await settle();
     await clock.advance(MINUTE_MS);
-    record.value = word;
+    record.value = 'of an owner whom this machine does not know';
     expect(valueOf(acknowledged)).toBeUndefined();
     await clock.advance(MINUTE_MS);
-    expect(valueOf(acknowledged)).toEqual({ ownershipSignatureBase64: word });
-    expect(record.looks).toBe(2);
+    expect(valueOf(acknowledged)).toEqual({ ownershipSignatureBase64: record.value });
+    expect([record.looks, kept]).toEqual([2, []]);
   });
 
   test('looks at no record where no init was made here', async () => {

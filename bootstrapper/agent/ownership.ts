@@ -38,7 +38,9 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
     const { signal } = scope;
     scope.healthy();
     scope.waiting('an owner to say whose cluster this is');
-    const { ownershipSignatureBase64 } = await ownersWord(options, scope);
+    const word = await ownersWord(options, scope);
+    if (word === 'on record') return scope.done();
+    const { ownershipSignatureBase64 } = word;
     const outcome = await when(job.outcome, (value) => value !== undefined, signal);
     if (outcome === undefined) throw new TypeError('an outcome that is none');
     const signature = Buffer.from(ownershipSignatureBase64, 'base64');
@@ -73,10 +75,11 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
  * What the owner has said to this machine, or to a curator where its word did not get through: that ends the init here too,
  * and the secrets of the request leave the disk.
  */
-async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Acknowledgement> {
+async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Acknowledgement | 'on record'> {
   const { job, localControlPlane, clock, known } = options;
   using looking = childSignal(scope.signal);
   const { signal } = looking;
+  let isOnRecord = false;
   const look = async (): Promise<void> => {
     await when(job.outcome, (outcome) => outcome !== undefined, signal);
     for (;;) {
@@ -84,6 +87,7 @@ async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Ackn
       await when(localControlPlane, (running) => running !== undefined, signal);
       try {
         const signature = await known(signal);
+        isOnRecord = signature !== undefined;
         if (signature !== undefined) return await job.acknowledge(signature);
       } catch (error) {
         if (isAbort(error, signal)) throw error;
@@ -93,7 +97,8 @@ async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Ackn
   };
   const seen = look();
   try {
-    return await when(job.acknowledged, () => true, signal);
+    const word = await when(job.acknowledged, () => true, signal);
+    return isOnRecord ? 'on record' : word;
   } finally {
     looking.abort(new Error('the owner has spoken'));
     await Promise.allSettled([seen]);

@@ -5,40 +5,23 @@ import { untilInitIsOver } from './until-init-is-over.ts';
 
 function create() {
   const clock = new FakeClock();
-  const job = { acknowledged: new EventValue<unknown>(), outcome: new EventValue<unknown>() };
+  const job = { acknowledged: new EventValue<unknown>() };
   const enrolment = { status: new EventValue<{ readonly state: string }>() };
   const stop = new AbortController();
   let isOver = false;
   const over = untilInitIsOver({ job, enrolment, clock }, stop.signal).finally(() => (isOver = true));
-  const left = () => [
-    clock.sleeping,
-    job.acknowledged.waiting,
-    job.outcome.waiting,
-    enrolment.status.waiting,
-  ];
+  const left = () => [clock.sleeping, job.acknowledged.waiting, enrolment.status.waiting];
   return { clock, job, enrolment, stop, over, isOver: () => isOver, left };
 }
 
-const NOTHING = [0, 0, 0, 0];
+const NOTHING = [0, 0, 0];
 
 describe('untilInitIsOver()', () => {
-  test('the owner’s acknowledgement ends it and leaves nothing, no timer of an hour either', async () => {
-    const { job, over, clock, left } = create();
-    job.outcome.set('made');
-    await settle();
-    expect(clock.sleeping).toBe(1);
-    job.acknowledged.set(true);
-    await over;
-    expect(left()).toEqual(NOTHING);
-  });
-
-  test('a result that nobody acknowledges ends it after an hour', async () => {
+  test('the owner’s acknowledgement ends it, also after a week, and leaves nothing', async () => {
     const { job, over, clock, isOver, left } = create();
-    job.outcome.set('made');
-    await settle();
-    await clock.advance(59 * 60_000);
+    await clock.advance(7 * 24 * 60 * 60_000);
     expect(isOver()).toBe(false);
-    await clock.advance(60_000);
+    job.acknowledged.set(true);
     await over;
     expect(left()).toEqual(NOTHING);
   });

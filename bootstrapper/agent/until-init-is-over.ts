@@ -2,33 +2,24 @@ import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 
-/** The owner has this long to fetch a result that it did not acknowledge. */
-const ACKNOWLEDGE_MS = 60 * 60 * 1000;
 /** An owner whose init was on its way when a ticket came first is told so; behind a closed port it would ask for minutes. */
 const TELL_MS = 10_000;
 
 /**
- * Until nobody has anything to ask at the Init port any more: the owner has acknowledged, an hour has passed since the
- * result, or a ticket has had the lock of this machine for a moment. The ways that were not taken are waited for no longer.
+ * Until nobody has anything to ask at the Init port any more: the owner has acknowledged, however long that takes (nowhere
+ * else is a result to be had that nobody has signed), or a ticket has had the lock of this machine for a moment. The ways
+ * that were not taken are waited for no longer.
  */
 export async function untilInitIsOver(
   { job, enrolment, clock }: InitWaits,
   signal: AbortSignal,
 ): Promise<void> {
   using waiting = childSignal(signal);
-  const tooLate = async (): Promise<void> => {
-    await when(job.outcome, (outcome) => outcome !== undefined, waiting.signal);
-    await clock.sleep(ACKNOWLEDGE_MS, waiting.signal);
-  };
   const ticketed = async (): Promise<void> => {
     await when(enrolment.status, ({ state }) => state === 'Joining', waiting.signal);
     await clock.sleep(TELL_MS, waiting.signal);
   };
-  const ends: readonly Promise<unknown>[] = [
-    when(job.acknowledged, () => true, waiting.signal),
-    tooLate(),
-    ticketed(),
-  ];
+  const ends: readonly Promise<unknown>[] = [when(job.acknowledged, () => true, waiting.signal), ticketed()];
   try {
     await Promise.race(ends);
   } finally {
@@ -38,7 +29,7 @@ export async function untilInitIsOver(
 }
 
 export interface InitWaits {
-  readonly job: { readonly acknowledged: Readable<unknown>; readonly outcome: Readable<unknown> };
+  readonly job: { readonly acknowledged: Readable<unknown> };
   readonly enrolment: { readonly status: Readable<{ readonly state: string }> };
   readonly clock: Clock;
 }

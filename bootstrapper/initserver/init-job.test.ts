@@ -182,6 +182,32 @@ describe('InitJob', () => {
     ]);
   });
 
+  test('a crash at any write of the acknowledgement leaves no unlock key behind once it counts', async () => {
+    const counted: boolean[] = [];
+    for await (const { disk } of everyFault({
+      faults: ['crash-before', 'crash-after', 'no-space'],
+      prepare: async (files) => {
+        await files.makeDirectory('/enrolment');
+        const job = createJob(files);
+        await job.accept(request, never);
+        await job.finish(outcome);
+      },
+      run: async (files) => {
+        const job = createJob(files);
+        await job.restore();
+        await job.acknowledge('c2ln');
+      },
+    })) {
+      const next = createJob(disk);
+      await next.restore();
+      const text = Buffer.from((await disk.read('/init/request.json', 1e6)) ?? []).toString();
+      const counts = next.acknowledged.peek().set;
+      counted.push(counts);
+      expect(text.includes('5e5e')).toBe(!counts);
+    }
+    expect(new Set(counted)).toEqual(new Set([true, false]));
+  });
+
   test('a crash at any write is understood by the next life: unlocked, or bound to this request', async () => {
     let cases = 0;
     const run = async (files: FilePort): Promise<void> => {

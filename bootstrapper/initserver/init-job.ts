@@ -106,7 +106,10 @@ export class InitJob {
       if (outcome === undefined) await this.#endLock();
       this.#accepted.set(record);
       if (outcome !== undefined) this.#outcome.set(outcome);
-      if (acknowledged !== undefined) this.#acknowledged.set(acknowledged);
+      if (acknowledged !== undefined) {
+        await this.#wipeSecrets(record);
+        this.#acknowledged.set(acknowledged);
+      }
     }
     this.#restored.set(true);
   }
@@ -128,11 +131,14 @@ export class InitJob {
     const acknowledgement = { ownershipSignatureBase64 };
     await this.#write('acknowledged.json', acknowledgement);
     const record = this.#accepted.peek();
-    if (record.set) {
-      const spec = { ...record.value.spec, clusterUnlockKeyHex: '' };
-      await this.#write('request.json', { ...record.value, spec });
-    }
+    if (record.set) await this.#wipeSecrets(record.value);
     this.#acknowledged.set(acknowledgement);
+  }
+
+  /** Also in the next life, where a crash came between the word and this. */
+  async #wipeSecrets(record: InitRecord): Promise<void> {
+    if (record.spec.clusterUnlockKeyHex === '') return;
+    await this.#write('request.json', { ...record, spec: { ...record.spec, clusterUnlockKeyHex: '' } });
   }
 
   async #accept(request: InitRecord, signal: AbortSignal): Promise<void> {

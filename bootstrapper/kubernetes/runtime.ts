@@ -43,5 +43,5 @@ export async function startContainerRuntime(
 
 /** Whether pods have a network here: the kubelet calls a node Ready as soon as one is configured. */
 export async function hasPodNetwork(files: FilePort): Promise<boolean> {
-  return (await files.list(PATHS.cniConfig)).length > 0;
+  return (await files.list(PATHS.cniConfig)).some((name) => /\.(conf|conflist|json)$/.test(name));
 }

@@ -120,8 +120,12 @@ async function provide(options: ComponentsWorkerOptions, { signal }: Scope, star
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
     const onEssential = (): void => say('essential');
-    const mayFollow = (): Promise<void> =>
-      controlPlane ? Promise.resolve() : untilOwnPodsRun(options, signal);
+    let ownPods: Promise<void> | undefined;
+    const mayFollow = (): Promise<void> => {
+      if (controlPlane) return Promise.resolve();
+      progress.say('letting the pods of this node start first');
+      return (ownPods ??= untilOwnPodsRun(options, signal));
+    };
     const importing = { onProgress, controlPlane, onEssential, mayFollow, signal };
     const imported = await importImages(components, ports, importing);
     // Whoever may be asked for images has them, also those that containerd already had.

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import type { KeyObject } from 'node:crypto';
-import { createPublicKey, verify } from 'node:crypto';
+import { createPublicKey, verify, type KeyObject } from 'node:crypto';
+import { createServer, type AddressInfo } from 'node:net';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
 import { generateKeyPem, nodeLeaf, pubKeyOf } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
@@ -40,15 +40,30 @@ describe('an acknowledgement that nobody answers', () => {
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
   });
 
-  test('and no curator either: the init is not over, and the same command says it again', async () => {
+  test.each([
+    { name: 'nobody', start: async (node: FakeNode) => (node.curatorEndpoint = await closedPort()) },
+    { name: 'a stranger', start: (node: FakeNode) => FakeCurator.start(node, 'b'.repeat(32)) },
+  ])('and $name in a curator’s place: the machine is asked again', async ({ start: startCurator }) => {
     const { files, node, options } = await start();
-    const stopping = new AbortController();
+    await startCurator(node);
     let lost = 0;
-    node.onAcknowledged = () => {
-      if (++lost === 2) stopping.abort(new Error('the operator has enough'));
-      return closeFor(node, 'for now');
-    };
-    await expect(runInit(contextOf(files, stopping.signal), options)).rejects.toThrow('has enough');
+    node.onAcknowledged = () => (lost++ === 0 ? closeFor(node, 'for now') : Promise.resolve());
+    await runInit(contextOf(files), options);
+    expect(node.acknowledged).toHaveLength(2);
+    expect((await stateOf(files)).init?.stage).toBe('acknowledged');
+  });
+
+  test('by anyone for minutes: the init is not over, both are named, and the same command goes on', async () => {
+    const { files, node, options } = await start();
+    node.curatorEndpoint = await closedPort();
+    node.onAcknowledged = () => closeFor(node, 'for now');
+    const context = contextOf(files);
+    const fast = { ...context, ports: { ...context.ports, clock: new FastClock() } };
+    await expect(runInit(fast, options)).rejects.toMatchObject({
+      code: 'cluster-unreachable',
+      message: expect.stringContaining('or a curator') as unknown,
+      cause: { message: expect.stringContaining(node.curatorEndpoint) as unknown },
+    });
     expect((await stateOf(files)).init?.stage).toBe('granted');
     node.onAcknowledged = () => Promise.resolve();
     await runInit(contextOf(files), options);
@@ -56,10 +71,18 @@ describe('an acknowledgement that nobody answers', () => {
   });
 });
 
+async function closedPort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return `127.0.0.1:${port}`;
+}
+
 /** What must have lasted for long has soon. */
 class FastClock extends HastyClock {
   override monotonicMs(): number {
-    return super.monotonicMs() * 30;
+    return super.monotonicMs() * 100;
   }
 }
 
@@ -79,7 +102,7 @@ class FakeCurator {
   readonly told: PutOwnershipRequest[] = [];
   ownerPublicKey = new Uint8Array();
 
-  static async start(node: FakeNode): Promise<FakeCurator> {
+  static async start(node: FakeNode, ofCluster?: string): Promise<FakeCurator> {
     const curator = new FakeCurator();
     const keyPem = generateKeyPem();
     const handlers = {
@@ -93,7 +116,7 @@ class FakeCurator {
     const server = opened(
       new RpcServer<string>({
         upgrade: async (socket, signal) => {
-          const { clusterId } = node.accepted?.spec ?? { clusterId: '' };
+          const clusterId = ofCluster ?? node.accepted?.spec.clusterId ?? '';
           const to = { clusterId, pubKeyDer: pubKeyOf(keyPem), addresses: ['127.0.0.1'] };
           const leaf = nodeLeaf({ ...to, isControlPlane: true });
           const certPem = await (await node.clusterAuthority()).issue(leaf);

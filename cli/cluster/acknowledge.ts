@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ownershipStatement, signEd25519 } from '../../internal/crypto/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import { RpcError } from '../../internal/rpc/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../internal/config/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
@@ -10,6 +12,7 @@ import { CollateralStore } from '../attest/index.ts';
 import { askCurator } from './curator-session.ts';
 import { ClusterError } from './errors.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
+import { readMember } from './member.ts';
 import { isConnectionLoss, persist } from './persist.ts';
 import { knownMachine, meetMachine, trustFor } from './meet-machine.ts';
 import { InitSession, type Machine } from './session.ts';
@@ -18,6 +21,8 @@ import { verifyMachine } from './verify-machine.ts';
 const ANSWER_MS = 10_000;
 /** An agent that is started again answers sooner. */
 const MACHINE_MS = 15_000;
+/** A machine that is switched off and on in between; then it is up to the same command. */
+const PATIENCE_MS = 3 * 60_000;
 
 export interface AcknowledgeOptions {
   readonly workspace: OpenWorkspace;
@@ -78,7 +83,8 @@ async function sendAcknowledgement(context: CommandContext, word: Word): Promise
     {
       clock: ports.clock,
       signal,
-      doing: `acknowledging to ${session.machine.endpoint}`,
+      doing: `acknowledging to ${session.machine.endpoint} or a curator`,
+      patienceMs: PATIENCE_MS,
       onLost: (why) => progress.update(`trying again: ${why}`),
     },
     async () => {
@@ -88,33 +94,39 @@ async function sendAcknowledgement(context: CommandContext, word: Word): Promise
       } catch (error) {
         signal.throwIfAborted();
         if (!isConnectionLoss(error)) throw error;
+        session.renew(); // the next attempt must not use the same dead connection
         const isOverdue = ports.clock.monotonicMs() - sinceMs > MACHINE_MS;
-        if (!(await isOnRecord(context, word, isOverdue))) throw error;
+        const known = await isOnRecord(context, word, isOverdue);
+        if (known === true) return;
+        const both = `${describeError(error)}; ${known}`;
+        throw new RpcError('rpc-unreachable', `telling the machine: ${both}`, { cause: error });
       }
     },
   );
 }
 
-/** Whether the cluster knows whose it is; told by us where `tells` says so. */
+/** Whether the cluster knows whose it is, told by us where `tells` says so; else why that is not known. */
 async function isOnRecord(
   context: CommandContext,
-  { signature, epoch, ownerKey }: Word,
+  { init, signature, epoch, ownerKey }: Word,
   tells: boolean,
-): Promise<boolean> {
+): Promise<true | string> {
   const mutation = { idempotencyKey: randomUUID() };
   const ownerPublicKey = new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'));
   try {
+    const { clusterId } = await readMember(context);
+    if (clusterId !== init.result?.clusterId) return 'the identity in use is another cluster’s';
     return await askCurator(context, {}, async (_, call, of) => {
       const admission = of(Admission);
       const known = await admission.getOwnership({}, call);
       if (known.ownerPublicKey.length > 0) return true;
-      if (tells) await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
-      return tells;
+      if (!tells) return 'no curator has heard it';
+      await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
+      return true;
     });
   } catch (error) {
     context.signal.throwIfAborted();
-    if (error instanceof ClusterError && error.code === 'cluster-curator-unreachable') return false;
-    throw error;
+    return describeError(error);
   }
 }
 
