@@ -294,6 +294,37 @@ describe('retireControlPlane()', () => {
     expect(await retireControlPlane(ports, { ...settings, signal: never })).toBe(false);
   });
 
+  test('static pods are others than in an earlier time as a control plane, whose end the kubelet takes for a crash', async () => {
+    const bed = createControlPlane();
+    const ports = {
+      ...bed,
+      marks: new Marks(bed.files),
+      log: createMemoryLogger().log,
+      isListening: () => Promise.resolve(false),
+    };
+    const environments = async (): Promise<readonly unknown[]> => {
+      await placeAuthority(bed.files);
+      await bed.create().makePki(silent, never);
+      const text = Buffer.from((await bed.files.read(PATHS.kubeadmConfig, 65_536)) ?? []).toString();
+      const [, cluster = ''] = text.split('\n---\n');
+      const { apiServer, controllerManager, scheduler } = JSON.parse(cluster) as Record<
+        string,
+        { extraEnvs?: unknown }
+      >;
+      return [apiServer, controllerManager, scheduler].map((pod) => pod?.extraEnvs);
+    };
+    const seen = [await environments()];
+    for (let round = 0; round < 2; round++) {
+      const retired = retireControlPlane(ports, { ...settings, signal: never });
+      await bed.clock.advance(5_000);
+      await retired;
+      seen.push(await environments());
+      expect(await environments()).toEqual(seen.at(-1)); // another life of the agent
+    }
+    expect(seen[0]).toEqual([undefined, undefined, undefined]);
+    expect(new Set(seen.flat().map((environment) => JSON.stringify(environment))).size).toBe(3);
+  });
+
   test('keeps the keys while a part still answers, and says which', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);

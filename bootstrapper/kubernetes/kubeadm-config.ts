@@ -17,12 +17,12 @@ import { NEVER_REPLACED, type SharedKeys, type StaticPod } from './shared-keys.t
 export function buildKubeadmConfig(
   settings: KubernetesSettings,
   etcd: EtcdClientFiles,
-  keys: SharedKeys = NEVER_REPLACED,
+  life: PodLife = FIRST_LIFE,
 ): string {
   const documents = [
     initConfiguration(settings),
-    clusterConfiguration(settings, etcd, keys),
-    kubeletConfiguration(settings, keys),
+    clusterConfiguration(settings, etcd, life),
+    kubeletConfiguration(settings, life.keys),
     proxyConfiguration(),
   ];
   return documents.map((document) => JSON.stringify(document, undefined, 2)).join('\n---\n') + '\n';
@@ -31,6 +31,16 @@ export function buildKubeadmConfig(
 const KUBEADM_API = 'kubeadm.k8s.io/v1beta4';
 /** By it a static pod is known to run with the keys that are on disk. */
 export const KEYS_VARIABLE = 'CLUSTER_KEYS';
+/** By it one is another than that of an earlier time as a control plane. */
+const TENURE_VARIABLE = 'CLUSTER_TENURE';
+
+/** What makes a static pod another one than before, and its life that of its own. */
+export interface PodLife {
+  readonly keys: SharedKeys;
+  readonly tenure: string | undefined;
+}
+
+const FIRST_LIFE: PodLife = { keys: NEVER_REPLACED, tenure: undefined };
 
 function initConfiguration(settings: KubernetesSettings): object {
   return {
@@ -50,11 +60,8 @@ function initConfiguration(settings: KubernetesSettings): object {
   };
 }
 
-function clusterConfiguration(
-  settings: KubernetesSettings,
-  etcd: EtcdClientFiles,
-  { digests }: SharedKeys,
-): object {
+function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFiles, life: PodLife): object {
+  const { digests } = life.keys;
   return {
     apiVersion: KUBEADM_API,
     kind: 'ClusterConfiguration',
@@ -94,22 +101,22 @@ function clusterConfiguration(
         { name: 'profiling', value: 'false' },
         ...(digests === undefined ? [] : CLIENT_AUTHORITIES),
       ],
-      ...startsAnew('kube-apiserver', digests),
+      ...startsAnew('kube-apiserver', life),
       extraVolumes: [
         volume('encryption', folderOf(PATHS.encryption)),
         volume('authorization', folderOf(PATHS.authorization)),
       ],
     },
-    controllerManager: controllerManager(digests),
+    controllerManager: controllerManager(life),
     scheduler: {
       extraArgs: [{ name: 'profiling', value: 'false' }],
-      ...startsAnew('kube-scheduler', digests),
+      ...startsAnew('kube-scheduler', life),
       extraVolumes: [volume('client-certificate', CLIENTS.scheduler.folder)],
     },
   };
 }
 
-function controllerManager(digests: SharedKeys['digests']): object {
+function controllerManager(life: PodLife): object {
   return {
     extraArgs: [
       // kubeadm would add those that serve tokens.
@@ -119,9 +126,9 @@ function controllerManager(digests: SharedKeys['digests']): object {
       // first pods of a cluster wait seconds for that. The API server guards itself (priority and fairness).
       { name: 'kube-api-qps', value: '100' },
       { name: 'kube-api-burst', value: '200' },
-      ...(digests === undefined ? [] : [...CLIENT_AUTHORITIES, ...SIGNS_REQUESTS]),
+      ...(life.keys.digests === undefined ? [] : [...CLIENT_AUTHORITIES, ...SIGNS_REQUESTS]),
     ],
-    ...startsAnew('kube-controller-manager', digests),
+    ...startsAnew('kube-controller-manager', life),
     extraVolumes: [volume('client-certificate', CLIENTS['controller-manager'].folder)],
   };
 }
@@ -152,10 +159,13 @@ function signsRequests(name: string, certFile: string, keyFile: string): readonl
   ];
 }
 
-/** Another digest makes another static pod, which the kubelet starts anew; the same one leaves it alone. */
-function startsAnew(pod: StaticPod, digests: SharedKeys['digests']): object {
-  const digest = digests?.[pod];
-  return digest === undefined ? {} : { extraEnvs: [{ name: KEYS_VARIABLE, value: digest }] };
+/** Another value makes another static pod, which the kubelet starts anew; the same ones leave it alone. */
+function startsAnew(pod: StaticPod, { keys, tenure }: PodLife): object {
+  const values = { [KEYS_VARIABLE]: keys.digests?.[pod], [TENURE_VARIABLE]: tenure };
+  const extraEnvs = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [{ name, value }],
+  );
+  return extraEnvs.length === 0 ? {} : { extraEnvs };
 }
 
 function folderOf(path: string): string {

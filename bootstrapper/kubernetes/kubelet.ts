@@ -11,6 +11,7 @@ import { markKubeletServing } from './kubelet-serving.ts';
 import type { Marks } from './marks.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
+import { readTenure } from './tenure.ts';
 import { buildKubeletUnit, KUBELET_UNIT } from './units.ts';
 import { waitFor, type WaitPorts } from './waiting.ts';
 
@@ -47,7 +48,8 @@ export class Kubelet {
     const { files } = this.#ports;
     await files.makeDirectory(PATHS.kubeadmConfig.slice(0, PATHS.kubeadmConfig.lastIndexOf('/')));
     const keys = await readSharedKeys(files, this.#etcd);
-    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, keys));
+    const life = { keys, tenure: await readTenure(files) };
+    await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, life));
   }
 
   /** Puts in place what the kubelet proves itself with. */

@@ -7,6 +7,7 @@ import type { Marks } from './marks.ts';
 import { CLIENTS } from './material.ts';
 import { unmarkControlPlane } from './ordinary-pods.ts';
 import { API_PORT, PATHS } from './settings.ts';
+import { endTenure } from './tenure.ts';
 
 const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
   (name) => `${PATHS.manifests}/${name}.yaml`,
@@ -55,6 +56,7 @@ export async function retireControlPlane(ports: RetirePorts, options: RetireOpti
   }
   for (const path of MANIFESTS) await files.remove(path);
   await waitUntilStopped(ports, options);
+  await endTenure(files);
   await marks.unset(['pki', 'control-plane', 'settings']);
   for (const path of found) await files.remove(path);
   log.info('this node is no control plane of Kubernetes any more', {});

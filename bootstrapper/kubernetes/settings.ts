@@ -37,6 +37,7 @@ export const PATHS = {
   containerdSocket: '/run/containerd/containerd.sock',
   kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
   marks: '/var/lib/cluster/kubernetes/marks.json',
+  tenure: '/var/lib/cluster/kubernetes/tenure',
   pki: '/etc/kubernetes/pki',
   kubeletConf: '/etc/kubernetes/kubelet.conf',
   adminConf: '/etc/kubernetes/admin.conf',

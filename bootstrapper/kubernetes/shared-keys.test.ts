@@ -162,7 +162,7 @@ describe('the configuration', () => {
   const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
 
   test('names nothing of this before the first replacement', () => {
-    const config = buildKubeadmConfig(settings, client, NEVER_REPLACED);
+    const config = buildKubeadmConfig(settings, client);
     for (const word of ['client-ca-file', 'cluster-signing', 'extraEnvs', 'clients-ca', 'requestheader'])
       expect(config).not.toContain(word);
   });
@@ -170,7 +170,7 @@ describe('the configuration', () => {
   test('keeps what signs for clients and for servers apart, and gives the scheduler no reason to start anew for nothing', async () => {
     await settleKubernetes(files, at('believe'));
     const keys = await readSharedKeys(files, etcd);
-    const [, cluster, kubelet] = buildKubeadmConfig(settings, client, keys)
+    const [, cluster, kubelet] = buildKubeadmConfig(settings, client, { keys, tenure: undefined })
       .split('\n---\n')
       .map((document) => JSON.parse(document) as Record<string, unknown>);
     const believes = { name: 'client-ca-file', value: REPLACED.clientsCa };
