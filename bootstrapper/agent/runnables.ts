@@ -226,7 +226,7 @@ function workloads(
       writes,
       phases,
       host,
-      ports: { ...sources, commands, files, units, clock: ports.clock },
+      ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
     relay: relayWorker({ reads, ports: { files, units } }),

@@ -49,7 +49,7 @@ export { followWorkloads } from './ordinary-pods.ts';
 export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
 export { retireControlPlane, type RetirePorts } from './retire.ts';
 export { placeKubeletClientsCa, settleKubernetes } from './shared-keys.ts';
-export { hasPodNetwork, startContainerRuntime } from './runtime.ts';
+export { startContainerRuntime } from './runtime.ts';
 export { listMarkedNodes, unmarkNode } from './stray-marks.ts';
 export {
   API_PORT,

@@ -40,8 +40,3 @@ export async function startContainerRuntime(
   if (active === 'active' && changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
   else await ports.units.start(CONTAINERD_UNIT, options.signal);
 }
-
-/** Whether pods have a network here: the kubelet calls a node Ready as soon as one is configured. */
-export async function hasPodNetwork(files: FilePort): Promise<boolean> {
-  return (await files.list(PATHS.cniConfig)).some((name) => /\.(conf|conflist|json)$/.test(name));
-}

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { encodeManifest, parseManifest, type Component } from '../../internal/bundle/index.ts';
 import { valueOf } from '../../internal/event/index.ts';
 import {
-  FakeClock,
   FakeCommands,
   FakeUnits,
   MemoryFiles,
@@ -48,7 +47,6 @@ test('the components worker installs, starts containerd, imports, and says each 
     host,
     ports: {
       files,
-      clock: new FakeClock(),
       units,
       commands: new FakeCommands(),
       install: () => Promise.resolve('installed'),
@@ -74,65 +72,40 @@ test('the components worker installs, starts containerd, imports, and says each 
   expect(units.moves).toEqual(['start cluster-containerd.service']);
 });
 
-describe('what may run on a worker later is imported', () => {
-  interface Worker {
-    readonly values: RoleValues;
-    readonly files: MemoryFiles;
-    readonly clock: FakeClock;
-  }
-  test.each([
-    {
-      name: 'its network is there',
-      happens: async ({ files, clock }: Worker) => {
-        await files.makeDirectory('/etc/cni/net.d');
-        await files.writeAtomic('/etc/cni/net.d/10-flannel.conflist', '{}');
-        await clock.advance(250);
-      },
+test.each([
+  { name: 'it has registered', happens: (values: RoleValues) => values.kubernetesStatus.set(registered) },
+  { name: 'it is to be a control plane', happens: (values: RoleValues) => values.localRoles.set(all) },
+])('what may run on a worker later is imported once $name', async ({ happens }) => {
+  const values = new RoleValues();
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc');
+  const commands = new FakeCommands();
+  const worker = componentsWorker({
+    reads: values,
+    writes: values,
+    phases: new NotedPhases(),
+    host,
+    ports: {
+      files,
+      units: new FakeUnits(),
+      commands,
+      install: () => Promise.resolve('installed'),
+      blob: ({ name }) => Promise.resolve(`/store/${name}`),
+      bring: () => Promise.resolve(true),
     },
-    { name: 'nobody has brought a network', happens: ({ clock }: Worker) => clock.advance(20_000) },
-    {
-      name: 'it is to be a control plane',
-      happens: async ({ values, clock }: Worker) => {
-        values.localRoles.set(all);
-        await clock.advance(250);
-      },
-    },
-  ])('once $name', async ({ happens }) => {
-    const values = new RoleValues();
-    const files = new MemoryFiles();
-    const clock = new FakeClock();
-    await files.makeDirectory('/etc');
-    const commands = new FakeCommands();
-    const worker = componentsWorker({
-      reads: values,
-      writes: values,
-      phases: new NotedPhases(),
-      host,
-      ports: {
-        files,
-        clock,
-        units: new FakeUnits(),
-        commands,
-        install: () => Promise.resolve('installed'),
-        blob: ({ name }) => Promise.resolve(`/store/${name}`),
-        bring: () => Promise.resolve(true),
-      },
-    });
-    await using _tree = superviseForTest(worker);
-    values.clusterSettings.set(withImage(settings, 'coredns'));
-    values.localRoles.set(workerOnly);
-    await settle();
-    values.kubernetesStatus.set(registered);
-    await settle();
-    const imported = (): unknown[] =>
-      commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
-    expect(imported()).toEqual(['/store/pause']);
-    expect(valueOf(values.localComponents)?.images).toBe('essential');
-    await happens({ values, files, clock });
-    await settle();
-    expect(imported()).toContain('/store/coredns');
-    expect(valueOf(values.localComponents)?.images).toBe('imported');
   });
+  await using _tree = superviseForTest(worker);
+  values.clusterSettings.set(withImage(settings, 'coredns'));
+  values.localRoles.set(workerOnly);
+  await settle();
+  const imported = (): unknown[] =>
+    commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
+  expect(imported()).toEqual(['/store/pause']);
+  expect(valueOf(values.localComponents)?.images).toBe('essential');
+  happens(values);
+  await settle();
+  expect(imported()).toContain('/store/coredns');
+  expect(valueOf(values.localComponents)?.images).toBe('imported');
 });
 
 const registered = { version: 'v1.35.4', controlPlane: false };

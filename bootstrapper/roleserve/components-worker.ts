@@ -1,12 +1,10 @@
 import { parseManifest, type Component } from '../../internal/bundle/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
-import { combine, valueOf, when, type Settable, type Readable } from '../../internal/event/index.ts';
+import { combine, when, type Settable, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
   bringComponents,
-  hasPodNetwork,
   importImages,
   installBinaries,
   isForRole,
@@ -16,10 +14,6 @@ import {
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { BootstrapData, ClusterSettings, KubernetesStatus, LocalComponents, RoleSet } from './values.ts';
-
-/** How long the images that a worker may need later wait for its network, and how often they look. */
-const NETWORK_MS = 20_000;
-const POLL_MS = 250;
 
 interface Inputs {
   readonly bootstrap: BootstrapData | undefined;
@@ -44,11 +38,7 @@ export interface ComponentsWorkerOptions {
   readonly writes: { readonly localComponents: Settable<LocalComponents | undefined> };
   readonly phases: PhaseReporter;
   readonly host: HostSettings;
-  readonly ports: ComponentPorts & {
-    readonly files: FilePort;
-    readonly units: UnitPort;
-    readonly clock: Clock;
-  };
+  readonly ports: ComponentPorts & { readonly files: FilePort; readonly units: UnitPort };
 }
 
 /** Any member has components: what they are follows from the cluster's settings, and which of them from the roles. */
@@ -96,8 +86,11 @@ async function provideOnPromotion(
   scope.done();
 }
 
-async function provide(options: ComponentsWorkerOptions, { signal }: Scope, start: Start): Promise<void> {
-  const { phases, ports, host, writes } = options;
+async function provide(
+  { reads, phases, ports, host, writes }: ComponentsWorkerOptions,
+  { signal }: Scope,
+  start: Start,
+): Promise<void> {
   const { kubernetesVersion, controlPlane } = start;
   const components = start.components.filter((each) => isForRole(each, { controlPlane }));
   const say = (images: LocalComponents['images']): void =>
@@ -120,14 +113,13 @@ async function provide(options: ComponentsWorkerOptions, { signal }: Scope, star
     const onProgress = (done: number, total: number): void =>
       progress.say('importing images', { done, total });
     const onEssential = (): void => say('essential');
-    let ownPods: Promise<void> | undefined;
     const mayFollow = (): Promise<void> => {
       if (controlPlane) return Promise.resolve();
       progress.say('letting the pods of this node start first');
-      return (ownPods ??= untilOwnPodsRun(options, signal));
+      return untilRegistered(reads, signal);
     };
-    const importing = { onProgress, controlPlane, onEssential, mayFollow, signal };
-    const imported = await importImages(components, ports, importing);
+    const options = { onProgress, controlPlane, onEssential, mayFollow, signal };
+    const imported = await importImages(components, ports, options);
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
     const fetched = await bringComponents(components, ports, {
@@ -140,23 +132,13 @@ async function provide(options: ComponentsWorkerOptions, { signal }: Scope, star
   say('imported');
 }
 
-/**
- * A new worker's own pods come first, until its network is there and it is Ready. A network that others bring may take its
- * time, and one that is to be a control plane meanwhile waits for nothing of Kubernetes.
- */
-async function untilOwnPodsRun(
-  { reads, ports }: ComponentsWorkerOptions,
+/** A new worker's own pods come first. One that is to be a control plane meanwhile waits for nothing of Kubernetes. */
+async function untilRegistered(
+  { kubernetesStatus, localRoles }: ComponentsWorkerOptions['reads'],
   signal: AbortSignal,
 ): Promise<void> {
-  const { kubernetesStatus, localRoles } = reads;
   const now = combine({ kubernetes: kubernetesStatus, roles: localRoles });
   const isOver = ({ kubernetes, roles }: { kubernetes: unknown; roles: RoleSet | undefined }): boolean =>
     kubernetes !== undefined || roles?.has('ConsensusMember') === true;
   await when(now, isOver, signal);
-  const { clock, files } = ports;
-  const endMs = clock.monotonicMs() + NETWORK_MS;
-  while (clock.monotonicMs() < endMs && valueOf(localRoles)?.has('ConsensusMember') !== true) {
-    if (await hasPodNetwork(files)) return;
-    await clock.sleep(POLL_MS, signal);
-  }
 }
