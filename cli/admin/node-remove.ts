@@ -16,14 +16,13 @@ import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
-import { awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
+import { PROOF_MS, awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
 import { awaitFollowed } from './role-follow.ts';
 import { describeQuorum } from './role-plan.ts';
 import { planNow } from './set-role.ts';
 import { describeSharedKeys } from './shared-keys.ts';
 
 const POLL_MS = 1_000;
-const PROOF_MS = 60_000;
 /** `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
