@@ -98,8 +98,7 @@ async function sendAcknowledgement(context: CommandContext, word: Word): Promise
         const isOverdue = ports.clock.monotonicMs() - sinceMs > MACHINE_MS;
         const known = await isOnRecord(context, word, isOverdue);
         if (known === true) return;
-        const both = `${describeError(error)}; ${known}`;
-        throw new RpcError('rpc-unreachable', `telling the machine: ${both}`, { cause: error });
+        throw new RpcError('rpc-unreachable', `telling the machine: ${describeError(error)}; ${known}`);
       }
     },
   );

@@ -132,6 +132,22 @@ describe('a host for programs', () => {
     });
   });
 
+  test('says the same of a step each ten seconds, and another thing as soon as it is', async () => {
+    const { host, out, clock } = start({ output: 'json' });
+    await host.step('s', 'Working', async ({ update }) => {
+      for (let second = 0; second < 15; second++) {
+        update('waiting');
+        await clock.advance(1_000);
+      }
+      update('working');
+    });
+    const texts = out()
+      .trim()
+      .split('\n')
+      .flatMap((line) => (JSON.parse(line) as { text?: string }).text ?? []);
+    expect(texts).toEqual(['waiting', 'waiting', 'working']);
+  });
+
   test('writes one JSON object per line on stdout and nothing else (row 71)', async () => {
     const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
     host.say('a', 'hello', { n: 1 });

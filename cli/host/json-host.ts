@@ -4,6 +4,8 @@ import type { AppHost, ErrorReport } from './app-host.ts';
 import type { OutputStream } from './streams.ts';
 
 const PROGRESS_EVERY_MS = 500;
+/** A program that waits is told that we still do; the same each second would fill its log. */
+const SAME_EVERY_MS = 10_000;
 
 /**
  * One JSON object per line on stdout, for programs: `{"time", "type", "code", …}` with `type` one of message, warning,
@@ -31,9 +33,12 @@ export class JsonHost implements AppHost {
     const startMs = this.#clock.monotonicMs();
     const durationMs = (): number => Math.round(this.#clock.monotonicMs() - startMs);
     let spokenMs = -Infinity;
+    let spoken: string | undefined;
     const update: StepProgress['update'] = (text, done) => {
-      if (this.#clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
-      spokenMs = this.#clock.monotonicMs();
+      const sinceMs = this.#clock.monotonicMs() - spokenMs;
+      if (sinceMs < PROGRESS_EVERY_MS) return;
+      if (done === undefined && text === spoken && sinceMs < SAME_EVERY_MS) return;
+      [spokenMs, spoken] = [this.#clock.monotonicMs(), text];
       this.#write({ type: 'step-progress', code, text, done });
     };
     this.#write({ type: 'step-started', code, title });

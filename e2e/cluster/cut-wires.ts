@@ -14,7 +14,7 @@ const STALL_MS = 20_000;
 const ATTACHED_MS = 60_000;
 const LAST_PHASE: PhaseName = 'node';
 /** Behind which the init ends soon: they go no further while etcd stands still, and have minutes for it. */
-const WITH_ETCD = new Set<PhaseName>(['control-plane', 'settings', 'node']);
+const WITH_ETCD = new Set<PhaseName>(['control-plane', 'settings']);
 
 export interface WirePlan {
   /** In these phases the cable goes dead for longer than the CLI believes in it. */
@@ -60,11 +60,12 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
         if (WITH_ETCD.has(phase)) await machine.signalEtcd('STOP');
         await machine.signalAgent('SIGCONT', pid);
         const late = delay(ATTACHED_MS, undefined, { ref: false });
-        const attached = await Promise.race([cli.until(speaksOfPhase, from), late]);
+        const attached = await Promise.race([cli.until(speaksOfNode, from), late]);
         await machine.signalAgent('SIGSTOP', pid);
         if (WITH_ETCD.has(phase)) await machine.signalEtcd('CONT');
         if (attached === undefined) await machine.signalAgent('SIGCONT', pid);
-        assert.ok(attached, `the CLI was not attached in ${phase}:\n${cli.said()}`);
+        assert.ok(attached ?? cli.over, `the CLI was not attached in ${phase}:\n${cli.said()}`);
+        if (cli.over) return 'stop';
         cable.goDead(true);
         await delay(STALL_MS + 2000);
         cable.goDead(false);
@@ -87,7 +88,10 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
   await watching;
   assert.equal(code, 0, cli.said());
   assert.deepEqual([...done.cuts].toSorted(), PHASES.map(({ name: each }) => each).toSorted());
-  assert.deepEqual([...done.stalls].toSorted(), plan.stalls.toSorted());
+  // The machine may be through with its last phase before the CLI is attached in it.
+  const before = (phases: Iterable<PhaseName>): readonly PhaseName[] =>
+    [...phases].filter((phase) => phase !== LAST_PHASE).toSorted();
+  assert.deepEqual(before(done.stalls), before(plan.stalls));
   const { connections, events } = cli.lines.find(({ code: each }) => each === 'init-followed')?.data as {
     connections: number;
     events: number;
@@ -104,7 +108,7 @@ export async function followOverBadCable(bench: Bench, name: string, plan: WireP
   return { cuts: 2 * done.cuts.size, stalls: done.stalls.size, connections, events };
 }
 
-/** The node's own word, not the CLI's about a lost connection. */
-function speaksOfPhase({ code = '', text = '' }: Line): boolean {
-  return code.startsWith('init-phase-') && !text.includes('connection lost');
+/** The node's own word, not the CLI's about a lost connection. The last phase may have passed meanwhile. */
+function speaksOfNode({ code = '', text = '' }: Line): boolean {
+  return /^init-(phase|acknowledge)/.test(code) && !/connection lost|trying again/.test(text);
 }
