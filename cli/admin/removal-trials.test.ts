@@ -64,6 +64,17 @@ describe('triedFrom()', () => {
     ]);
   });
 
+  test('doors come in one order, and each with its nodes by number, however they were tried', () => {
+    const rows = ['n10 kubelet node', 'n2 kubelet node', 'n1 new-door node', 'n10 api-server node'];
+    const { proofs } = triedFrom(reportOf(Object.fromEntries(rows.map((row) => [row, REFUSED]))), undefined);
+    expect(proofs.map(({ what }) => what)).toEqual([
+      'its papers at the API server of n10',
+      'its papers at the kubelet of n2',
+      'its papers at the kubelet of n10',
+      'its papers at new-door of n1',
+    ]);
+  });
+
   test('what shared keys make is told door by door, and held against nobody', () => {
     const { proofs, sharedKeys } = triedFrom(
       reportOf({

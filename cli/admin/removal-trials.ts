@@ -100,7 +100,9 @@ function isControlPlane({ health, roles, state }: Node): boolean {
 }
 
 /** A report as rows for people. Pure. */
-export function triedFrom({ trials, away }: ProbeReport, held: HeldKeys | undefined): TriedPapers {
+export function triedFrom(report: ProbeReport, held: HeldKeys | undefined): TriedPapers {
+  const { away } = report;
+  const trials = report.trials.toSorted(byDoorAndNode);
   const own = trials.filter((trial) => !isOfSharedKey(trial));
   const doors = Map.groupBy(own, ({ door, node }) => `its papers at ${nameOf(door)} of ${printable(node)}`);
   const proofs = [...doors].map(([what, each]) => ({ what, ...refusals(each) }));
@@ -184,6 +186,13 @@ function placesOf(tried: readonly Trial[]): string | undefined {
 function wordOf({ outcome }: Trial): string {
   if (outcome === Outcome.REFUSED) return 'refused';
   return outcome === Outcome.LET_IN ? 'is let in' : 'not proved';
+}
+
+/** They come as they were made; people look for a door. */
+function byDoorAndNode(one: Trial, other: Trial): number {
+  const doors = Object.keys(DOORS).toReversed(); // those that are not known here come last
+  const apart = doors.indexOf(other.door) - doors.indexOf(one.door);
+  return apart === 0 ? one.node.localeCompare(other.node, 'en', { numeric: true }) : apart;
 }
 
 /** As the agent calls it where this version knows no better. */
