@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
+import { LOCAL_API } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { API_PORT } from './settings.ts';
 import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from './units.ts';
 
-const LISTEN = { host: '127.0.0.1', port: 6445 };
 const MAX_BYTES = 64 * 1024;
 
 /** Where an API server is to be found; no port: all listen on the same. */
@@ -38,7 +38,7 @@ export async function serveBalancer(
   signal: AbortSignal,
 ): Promise<void> {
   const { files, units } = ports;
-  const written = `${JSON.stringify({ listen: LISTEN, upstreams })}\n`;
+  const written = `${JSON.stringify({ listen: LOCAL_API, upstreams })}\n`;
   const found = await files.read(APILB_CONFIG, MAX_BYTES);
   const isKnown = found !== undefined && Buffer.from(found).toString('utf8') === written;
   if (upstreams.length === 0 && found === undefined) return;

@@ -1,4 +1,4 @@
-import type { CertificatesConfig } from '../../internal/config/index.ts';
+import { LOCAL_API, type CertificatesConfig } from '../../internal/config/index.ts';
 
 /** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
 export interface KubernetesSettings {
@@ -47,13 +47,11 @@ export const PATHS = {
   manifests: '/etc/kubernetes/manifests',
 } as const;
 
-/** The API endpoint inside the cluster: the node-local balancer, so that no node depends on one address. */
-export const LOCAL_API_ENDPOINT = '127.0.0.1:6445';
 export const API_PORT = 6443;
 
 /** Where this node finds an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
-  return apiEndpoint ?? LOCAL_API_ENDPOINT;
+  return apiEndpoint ?? `${LOCAL_API.host}:${LOCAL_API.port}`;
 }
 
 /** Of "host:port", IPv6 without its brackets: as a certificate names it. */

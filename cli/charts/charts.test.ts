@@ -20,9 +20,9 @@ import type { PlannedChart } from './plan.ts';
 
 const never = new AbortController().signal;
 
-function configOf(charts: string): ReturnType<typeof parseClusterConfig> {
+function configOf(charts: string, more = ''): ReturnType<typeof parseClusterConfig> {
   return parseClusterConfig(
-    `version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\ncharts:\n${charts}`,
+    `version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n${more}charts:\n${charts}`,
     'cluster.yaml',
   );
 }
@@ -43,6 +43,16 @@ describe('planCharts()', () => {
       'web',
     ]);
     expect(names(planCharts(configOf(THREE), { kind: 'only', name: 'flannel' }))).toEqual(['flannel']);
+  });
+
+  test.each([
+    { endpoint: undefined, host: '127.0.0.1', port: 6445 },
+    { endpoint: 'api.example.org:443', host: 'api.example.org', port: 443 },
+    { endpoint: '[2001:db8::1]:6443', host: '2001:db8::1', port: 6443 },
+  ])('the network asks the API where its node does: $host', ({ endpoint, host, port }) => {
+    const more = endpoint === undefined ? '' : `apiServer: {endpoint: '${endpoint}'}\n`;
+    const [network] = planCharts(configOf(THREE, more), { kind: 'all' });
+    expect(network?.values['apiServer']).toEqual({ host, port });
   });
 
   test('takes nothing with --skip-charts', () => {

@@ -1,4 +1,4 @@
-import type { ClusterConfig } from '../../internal/config/index.ts';
+import { hostFrom, LOCAL_API, type ClusterConfig } from '../../internal/config/index.ts';
 import { ChartError } from './errors.ts';
 
 /** The pod network: first of all, because nothing else runs without it. */
@@ -63,11 +63,21 @@ function networkChart(config: ClusterConfig): PlannedChart {
     name: NETWORK_CHART,
     namespace: NETWORK_NAMESPACE,
     source: { kind: 'bundle', component: 'flannel-chart' },
-    values: { podCIDR: config.networking.podSubnet },
+    values: { podCIDR: config.networking.podSubnet, apiServer: apiServerOf(config) },
     needs: [],
     wait: true,
     timeoutSeconds: NETWORK_TIMEOUT_SECONDS,
   };
+}
+
+/** Where a node itself finds the API: the address of its service leads nowhere before kube-proxy has been there. */
+function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): {
+  readonly host: string;
+  readonly port: number;
+} {
+  const host = endpoint === undefined ? undefined : hostFrom(endpoint);
+  if (endpoint === undefined || host === undefined) return LOCAL_API;
+  return { host, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) };
 }
 
 function plannedFrom(chart: ClusterConfig['charts'][number]): PlannedChart {

@@ -1,6 +1,9 @@
 import { z } from 'zod';
 import { endpointFrom } from './endpoint.ts';
 
+/** Where each node has a balancer of the API servers of its own, unless the operator has one for all: no single address to lose. */
+export const LOCAL_API = { host: '127.0.0.1', port: 6445 } as const;
+
 const LOOPBACK = /^(127\.[0-9.]+|localhost|\[::1\]):/i;
 
 /** `apiServer.endpoint` of `cluster.yaml`: an operator's own virtual address or load balancer of the API servers. */

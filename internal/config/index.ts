@@ -3,6 +3,7 @@
  * read once at the edge: unknown → parsed, or refused with the place and what would be right. Defaults are in
  * `defaults.ts`, all of them.
  */
+export { LOCAL_API } from './api-endpoint.ts';
 export { attestationSettings, type AttestationSettings } from './attestation.ts';
 export type { CertificatesConfig } from './certificates-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
