@@ -11,7 +11,7 @@ const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-l
 const ADMINISTRATION: readonly string[] = ['kubectl', 'kubeadm'];
 const PINNED = 'io.cri-containerd.pinned=pinned';
 /** The pods of kubeadm's and flannel's DaemonSets. */
-const ON_EVERY_WORKER: readonly string[] = ['kube-proxy', 'flannel-image'];
+const ON_EVERY_NODE: readonly string[] = ['pause', 'kube-proxy', 'flannel-image'];
 /** What only the workstation runs stays there. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
 
@@ -90,7 +90,7 @@ export async function installBinaries(
  */
 function isEssential({ name, scope }: Component, roles: { readonly controlPlane: boolean }): boolean {
   if (name === 'pause') return true;
-  return roles.controlPlane ? scope === 'controlplane' : ON_EVERY_WORKER.includes(name);
+  return roles.controlPlane ? scope === 'controlplane' : ON_EVERY_NODE.includes(name);
 }
 
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */
@@ -122,7 +122,7 @@ export async function importImages(
     for (let image = queue.shift(); image !== undefined; image = queue.shift()) {
       if (!essentials.includes(image)) await options.mayFollow();
       options.onProgress(done, images.length);
-      await importImage(image, ports, options.signal);
+      await importImage(image, ports, options);
       options.onProgress(++done, images.length);
       if (essentials.includes(image) && --essential === 0) options.onEssential();
     }
@@ -131,11 +131,28 @@ export async function importImages(
   return missing.length;
 }
 
-async function importImage(image: Component, ports: ImagePorts, signal: AbortSignal): Promise<void> {
+/**
+ * What runs on every node of these roles is unpacked now, side by side; anything else by containerd, should a container of
+ * it ever come here: most nodes never see one, and unpacking is what costs disk and time.
+ */
+function isUnpacked(image: Component, roles: { readonly controlPlane: boolean }): boolean {
+  return ON_EVERY_NODE.includes(image.name) || isEssential(image, roles);
+}
+
+async function importImage(
+  image: Component,
+  ports: ImagePorts,
+  { controlPlane, signal }: { readonly controlPlane: boolean; readonly signal: AbortSignal },
+): Promise<void> {
   const path = await ports.blob(image);
   try {
     // `--local`: containerd's transfer service hands the same bytes on once more.
-    const options = ['--local', '--no-unpack=false', '--label', PINNED] as const;
+    const options = [
+      '--local',
+      `--no-unpack=${!isUnpacked(image, { controlPlane })}`,
+      '--label',
+      PINNED,
+    ] as const;
     await ctr(ports.commands, ['images', 'import', ...options, path], signal);
   } catch (error) {
     signal.throwIfAborted();

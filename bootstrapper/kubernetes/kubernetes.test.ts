@@ -176,9 +176,13 @@ describe('components', () => {
     { name: 'every worker runs', controlPlane: false, first: ['flannel-image', 'kube-proxy', 'pause'] },
   ])('importImages() imports what $name before the rest and says when it is there', async (given) => {
     const order: string[] = [];
-    const commands = new FakeCommands((argv) =>
-      argv.includes('import') ? (order.push(argv.at(-1) ?? ''), undefined) : undefined,
-    );
+    const packed: string[] = [];
+    const commands = new FakeCommands((argv) => {
+      const name = argv.at(-1) ?? '';
+      if (argv.includes('import')) order.push(name);
+      if (argv.includes('--no-unpack=true')) packed.push(name);
+      return undefined;
+    });
     const ports = {
       commands,
       blob: ({ name }: Component) => Promise.resolve(name),
@@ -203,6 +207,7 @@ describe('components', () => {
     untilEssential.resolve();
     await importing;
     expect(order).toHaveLength(images.length + 1);
+    expect(packed.toSorted()).toEqual(['coredns', 'web']); // containerd unpacks them with their first container
   });
 
   test('startContainerRuntime() restarts containerd only when its configuration changed', async () => {
