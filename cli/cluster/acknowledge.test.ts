@@ -2,13 +2,16 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { createPublicKey, verify, type KeyObject } from 'node:crypto';
 import { createServer, type AddressInfo } from 'node:net';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
-import { generateKeyPem, nodeLeaf, pubKeyOf } from '../../internal/pki/index.ts';
+import { generateKeyPem, nodeLeaf, operatorLeaf, pubKeyOf } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, type MemoryFiles } from '../../internal/testing/index.ts';
 import { Admission, type PutOwnershipRequest } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { closeParts, opened, type FakeNode } from './fake-node.ts';
 import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
+import { createIdentity, saveGrant } from '../workspace/index.ts';
 import { runInit } from './index.ts';
+
+const OTHER_CLUSTER = 'b'.repeat(32);
 
 afterEach(closeParts);
 
@@ -42,7 +45,7 @@ describe('an acknowledgement that nobody answers', () => {
 
   test.each([
     { name: 'nobody', start: async (node: FakeNode) => (node.curatorEndpoint = await closedPort()) },
-    { name: 'a stranger', start: (node: FakeNode) => FakeCurator.start(node, 'b'.repeat(32)) },
+    { name: 'a stranger', start: (node: FakeNode) => FakeCurator.start(node, OTHER_CLUSTER) },
   ])('and $name in a curator’s place: the machine is asked again', async ({ start: startCurator }) => {
     const { files, node, options } = await start();
     await startCurator(node);
@@ -51,6 +54,19 @@ describe('an acknowledgement that nobody answers', () => {
     await runInit(contextOf(files), options);
     expect(node.acknowledged).toHaveLength(2);
     expect((await stateOf(files)).init?.stage).toBe('acknowledged');
+  });
+
+  test('and `--identity` is of another cluster, which knows its owner: that says nothing about this one', async () => {
+    const { files, node, options } = await start();
+    const curator = await FakeCurator.start(node, OTHER_CLUSTER);
+    curator.ownerPublicKey = new Uint8Array(32).fill(7);
+    let lost = 0;
+    node.onAcknowledged = () => (lost++ === 0 ? closeFor(node, 'for now') : Promise.resolve());
+    const context = contextOf(files);
+    const identity = await identityOf(files, node, OTHER_CLUSTER);
+    await runInit({ ...context, paths: { ...context.paths, identity } }, options);
+    expect(curator.asked).toBe(0);
+    expect(node.acknowledged).toHaveLength(2);
   });
 
   test('by anyone for minutes: the init is not over, both are named, and the same command goes on', async () => {
@@ -97,16 +113,39 @@ async function ownerKeyOf(files: MemoryFiles): Promise<KeyObject> {
   return createPublicKey(Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? ''));
 }
 
+/** Of an operator whom another cluster has admitted; its curator is where that of this one would be. */
+async function identityOf(files: MemoryFiles, node: FakeNode, clusterId: string): Promise<string> {
+  const path = `${ROOT}/other.json`;
+  const identity = await createIdentity(files, path, 'eve');
+  const authority = await node.clusterAuthority();
+  const pubKeyDer = pubKeyOf(identity.keyPem);
+  const grant = {
+    version: 1 as const,
+    name: 'eve',
+    role: 'owner' as const,
+    clusterId,
+    clusterCaPem: authority.caPem,
+    certificatePem: await authority.issue(operatorLeaf({ clusterId, pubKeyDer, name: 'eve' })),
+    curatorEndpoints: [node.curatorEndpoint],
+  };
+  await saveGrant(files, path, { ...identity, grant });
+  return path;
+}
+
 /** Whose cluster it is, as every curator says and is told. */
 class FakeCurator {
   readonly told: PutOwnershipRequest[] = [];
+  asked = 0;
   ownerPublicKey = new Uint8Array();
 
   static async start(node: FakeNode, ofCluster?: string): Promise<FakeCurator> {
     const curator = new FakeCurator();
     const keyPem = generateKeyPem();
     const handlers = {
-      getOwnership: async () => ({ ownerPublicKey: curator.ownerPublicKey }),
+      getOwnership: async () => {
+        curator.asked++;
+        return { ownerPublicKey: curator.ownerPublicKey };
+      },
       putOwnership: async (request: PutOwnershipRequest) => {
         curator.told.push(request);
         curator.ownerPublicKey = new Uint8Array(request.ownerPublicKey);
