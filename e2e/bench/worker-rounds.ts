@@ -8,7 +8,7 @@ import {
   type LocalNode,
 } from '../../internal/machines/index.ts';
 import { BIN } from './byhand/configuration.ts';
-import { joinByHand, makeClusterByHand } from './byhand/by-hand.ts';
+import { joinByHand, makeClusterByHand, type ByHand } from './byhand/by-hand.ts';
 import { cpuSecondsOf } from './first-node.ts';
 import { Ground } from './ground.ts';
 
@@ -16,6 +16,8 @@ const OURS = 'bench-ours';
 const THEIRS = 'bench-hand';
 const READY_MS = 300_000;
 const BOOT_MS = 120_000;
+/** Returns when a machine has booted, however well. */
+const BOOTED = 'systemctl is-system-running --wait > /dev/null || true';
 
 /** How long each stage of a worker by hand took, in ms. */
 export interface HandWorkerTimes {
@@ -67,16 +69,37 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   async theirs(): Promise<HandWorkerTimes> {
-    const { cluster, controlPlane } = this.#hand;
-    const name = `n${++this.#theirWorkers + 1}`;
-    const hand = await this.#ground.startByHand(cluster, name);
-    const ready = this.#allReadyAt(controlPlane, [name]);
+    const { controlPlane } = this.#hand;
+    const hand = await this.#startTheirs();
+    const ready = this.#allReadyAt(controlPlane, [hand.node.name]);
     const [{ programsMs, imagesMs, joinedFromMs }, readyMs] = await Promise.all([
       joinByHand(hand, controlPlane),
       ready,
     ]);
     const cpuSeconds = await cpuSecondsOf(hand.node);
     return { programsMs, imagesMs, untilReadyMs: readyMs - joinedFromMs, cpuSeconds };
+  }
+
+  /** So many by hand in the same moment, by as many people: from the first program copied until all are Ready, in ms. */
+  async theirsAtOnce(count: number): Promise<number> {
+    const { controlPlane } = this.#hand;
+    const hands: ByHand[] = [];
+    while (hands.length < count) hands.push(await this.#startTheirs());
+    const { signal } = this;
+    await Promise.all(
+      hands.map(({ node }) => node.exec(['sh', '-c', BOOTED], { signal, timeoutMs: BOOT_MS })),
+    );
+    const ready = this.#allReadyAt(
+      controlPlane,
+      hands.map(({ node }) => node.name),
+    );
+    const startedMs = Date.now();
+    await Promise.all(hands.map((hand) => joinByHand(hand, controlPlane)));
+    return (await ready) - startedMs;
+  }
+
+  #startTheirs(): Promise<ByHand> {
+    return this.#ground.startByHand(this.#hand.cluster, `n${++this.#theirWorkers + 1}`);
   }
 
   async removeTheirs(): Promise<void> {
@@ -123,7 +146,7 @@ export class WorkerRounds implements AsyncDisposable {
   /** A machine that has booted and waits for a yes gets it, and its agent is off. */
   async #letIn(node: LocalNode): Promise<void> {
     const script = [
-      'systemctl is-system-running --wait > /dev/null || true',
+      BOOTED,
       "until journalctl --unit bootstrapper --output cat | grep -q 'lets this machine wait'; do sleep 0.3; done",
       'systemctl stop bootstrapper',
       'cat /var/lib/cluster/machine/fingerprint',

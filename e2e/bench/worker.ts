@@ -26,10 +26,11 @@ export async function runWorkerBench(count = ROUNDS): Promise<readonly BenchResu
       `round ${round + 1}: ours ${seconds(ours.untilReadyMs)}, by hand ${seconds(wholeOf(byHand))}\n`,
     );
   }
+  const manyByHandMs = await place.theirsAtOnce(AT_ONCE);
   await place.removeTheirs();
   const idle = await measureIdle(await place.find('n2'), place.signal, 'worker');
   const many = await place.ours(AT_ONCE);
-  return [...resultsOfOne(rounds), ...resultsOfMany(many, rounds), ...idle];
+  return [...resultsOfOne(rounds), ...resultsOfMany(many, manyByHandMs, rounds), ...idle];
 }
 
 function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
@@ -61,7 +62,11 @@ function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
 }
 
 /** Whatever makes one faster by the second processor, which five have not, makes this ratio worse: hence the other two. */
-function resultsOfMany(many: WorkerTimes, rounds: readonly Round[]): readonly BenchResult[] {
+function resultsOfMany(
+  many: WorkerTimes,
+  manyByHandMs: number,
+  rounds: readonly Round[],
+): readonly BenchResult[] {
   const one = median(rounds.map(({ ours }) => ours.untilReadyMs));
   const byHand = median(rounds.map((round) => wholeOf(round.byHand)));
   const cpuOne = median(rounds.map(({ ours }) => ours.cpuSeconds));
@@ -79,6 +84,12 @@ function resultsOfMany(many: WorkerTimes, rounds: readonly Round[]): readonly Be
       value: many.untilReadyMs / byHand,
       unit: '×',
       detail: `one by hand ${seconds(byHand)}`,
+    },
+    {
+      name: `… ÷ ${AT_ONCE} at once by hand`,
+      value: many.untilReadyMs / manyByHandMs,
+      unit: '×',
+      detail: `${AT_ONCE} by hand ${seconds(manyByHandMs)}, ${(manyByHandMs / byHand).toFixed(2)} × one by hand`,
     },
     {
       name: `CPU time of a machine, power-on to Ready, of ${AT_ONCE} at once ÷ one by hand`,
