@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
-import { SystemClock } from './index.ts';
+import { nextTurn, SystemClock } from './index.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -64,4 +64,13 @@ describe('sleep()', () => {
     await expect(sleeping).rejects.toThrow();
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
   });
+});
+
+test('nextTurn() resolves after everything that can run in this one', async () => {
+  const order: string[] = [];
+  const turn = nextTurn().then(() => order.push('next'));
+  for (let step = 0; step < 100; step++) await Promise.resolve();
+  order.push('this');
+  await turn;
+  expect(order).toEqual(['this', 'next']);
 });

@@ -6,7 +6,8 @@
  *
  * A reader gets the current value at once (or waits for the first), then each newer one; what it was
  * too slow to see is skipped, because only the newest state is worth acting on. A set never waits for
- * a reader. Give readers the `Readable<T>` side and the one writer the `Settable<T>` side.
+ * a reader. Give readers the `Readable<T>` side and the one writer the `Settable<T>` side. Where thousands read, a `Paced`
+ * value wakes a few of them in each turn of the event loop.
  *
  * Nothing is subscribed while nobody waits: operators hold no state, a watcher registers itself only
  * for the time of one `next()`. So nothing leaks, even when a watcher is forgotten.
@@ -15,5 +16,6 @@ export { EventValue } from './event-value.ts';
 export { follow, when } from './follow.ts';
 export { Mailbox } from './mailbox.ts';
 export { combine, map } from './operators.ts';
+export { Paced } from './paced.ts';
 export { valueOf } from './value-of.ts';
 export type { Peeked, Readable, Settable, Watcher } from './readable.ts';

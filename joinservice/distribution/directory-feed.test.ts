@@ -1,6 +1,7 @@
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
-import { afterEach, expect, test } from '@jest/globals';
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { BlobStore } from '../../internal/bundle/index.ts';
+import { nextTurn } from '../../internal/clock/index.ts';
 import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
@@ -17,7 +18,7 @@ import {
 import { Curator } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorproto/gen/distribution_pb.js';
-import { DirectoryFeed } from './directory-feed.ts';
+import { DirectoryFeed, type Directory } from './directory-feed.ts';
 import { distributionHandlers } from './distribution.ts';
 
 const stage = new EventValue<string>();
@@ -25,8 +26,11 @@ stage.set('');
 const keys = { stage };
 const collateral = { fetch: () => Promise.reject(new Error('not part of this test')) };
 
-const stop = new AbortController();
+let stop: AbortController;
 const runs: Promise<unknown>[] = [];
+beforeEach(() => {
+  stop = new AbortController();
+});
 afterEach(async () => {
   stop.abort(new Error('the test is over'));
   await Promise.allSettled(runs);
@@ -133,4 +137,29 @@ test('a fetch is refused for what is no blob, and where there is no store', asyn
     const answer = fetchBlob(wire, { peer: caller, signal })[Symbol.asyncIterator]();
     await expect(answer.next()).rejects.toEqual(expect.objectContaining({ code }));
   }
+});
+
+test('of many who watch the directory a few are told in each turn, and all of them in the end', async () => {
+  const etcd = new MemoryEtcd();
+  await TestCluster.create(etcd, () => 0);
+  const directory = new EventValue<Directory>();
+  const handlers = distributionHandlers({ etcd, feed: { directory }, keys, collateral, blobs: undefined });
+  const { signal } = stop;
+  const call = { peer: { kind: 'node', nodeId: 'x', name: 'x' } as const, signal, address: '192.0.2.1' };
+  const told: string[] = [];
+  const follow = async (): Promise<void> => {
+    const messages = handlers.watchDirectory(create(WatchDirectoryRequestSchema), call);
+    for await (const { relays } of messages) told.push(...(relays ?? []));
+  };
+  for (let watcher = 0; watcher < 200; watcher++) runs.push(follow());
+  await settle();
+  const entry = { nodeId: 'a', name: 'a', address: '192.0.2.1', curatorEndpoint: '192.0.2.1:9091' };
+  const entries = [{ ...entry, apiServer: true }];
+  directory.set({ kind: 'known', entries, relays: ['192.0.2.2'] });
+  await nextTurn();
+  expect(told.length).toBeGreaterThan(0);
+  expect(told.length).toBeLessThan(200);
+  directory.set({ kind: 'known', entries, relays: ['192.0.2.3'] });
+  await settle();
+  expect(told.filter((address) => address === '192.0.2.3')).toHaveLength(200);
 });

@@ -1,6 +1,7 @@
 import { BundleError, type BlobStore } from '../../internal/bundle/index.ts';
+import { nextTurn } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
-import { combine } from '../../internal/event/index.ts';
+import { combine, Paced } from '../../internal/event/index.ts';
 import { KEYS_KEY } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
@@ -12,6 +13,8 @@ import type { KeysFeed } from './keys-feed.ts';
 
 /** Each holds a file open and a few chunks in memory; who is turned away asks another control-plane node. */
 const MAX_FETCHES = 64;
+/** Of thousands who watch the directory, in one turn of the event loop: beats and calls of others come in between. */
+const TOLD_AT_ONCE = 64;
 
 type Known = Extract<Directory, { kind: 'known' }>;
 type Told = {
@@ -32,6 +35,10 @@ export interface DistributionParts {
 
 export function distributionHandlers(parts: DistributionParts): Handlers<typeof Distribution, Caller> {
   const { etcd, feed, keys, collateral, blobs } = parts;
+  const news = new Paced(combine({ directory: feed.directory, stage: keys.stage }), {
+    atOnce: TOLD_AT_ONCE,
+    nextTurn,
+  });
   let fetches = 0;
   /** One message for all who watch: thousands are told the same, and it is encoded once. */
   let told: { readonly known: Known; readonly message: Told } | undefined;
@@ -65,7 +72,7 @@ export function distributionHandlers(parts: DistributionParts): Handlers<typeof 
     fetchCollateral: ({ knownSha256 }, { signal }) => collateral.fetch(knownSha256, signal),
     watchDirectory: async function* (_request, { signal }) {
       const epoch = BigInt((await readCluster(etcd, signal)).epoch);
-      using watcher = combine({ directory: feed.directory, stage: keys.stage }).watch();
+      using watcher = news.watch();
       for (;;) {
         const { directory: now, stage } = await watcher.next(signal);
         // Callers must not wait at a curator whose etcd is gone: they go on at another one.

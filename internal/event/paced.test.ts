@@ -1,0 +1,141 @@
+import { describe, expect, test } from '@jest/globals';
+import { settle } from '../testing/fake-clock.ts';
+import { combine, EventValue, Paced, type Watcher } from './index.ts';
+
+const never = new AbortController().signal;
+
+/** Readers of a paced value, two of them woken at once; turns go by when a test says so. */
+function bedOf(readers: number) {
+  const value = new EventValue<number>();
+  let turn: (() => void) | undefined;
+  const nextTurn = (): Promise<void> => new Promise((resolve) => (turn = resolve));
+  const paced = new Paced(value, { atOnce: 2, nextTurn });
+  const seen: string[] = [];
+  const read = async (name: number, watcher: Watcher<number>, signal = never): Promise<void> => {
+    for (;;) seen.push(`${name}:${await watcher.next(signal)}`);
+  };
+  const watchers = Array.from({ length: readers }, () => paced.watch());
+  const start = (name: number, signal = never): Promise<void> => read(name, watchers[name]!, signal);
+  return {
+    value,
+    paced,
+    watchers,
+    start,
+    startAll: async () => {
+      for (const name of watchers.keys()) start(name).catch(() => undefined);
+      await settle();
+    },
+    /** What was seen since the last time that this was asked. */
+    take: () => seen.splice(0),
+    isWaitingForTurn: () => turn !== undefined,
+    turn: async () => {
+      const next = turn;
+      turn = undefined;
+      next?.();
+      await settle();
+    },
+  };
+}
+
+describe('Paced', () => {
+  test('a set wakes a few, and the next few in each turn, in the order in which they came', async () => {
+    const bed = bedOf(5);
+    await bed.startAll();
+    bed.value.set(1);
+    await settle();
+    expect(bed.take()).toEqual(['0:1', '1:1']);
+    await bed.turn();
+    expect(bed.take()).toEqual(['2:1', '3:1']);
+    await bed.turn();
+    expect(bed.take()).toEqual(['4:1']);
+    expect(bed.isWaitingForTurn()).toBe(false);
+  });
+
+  test('waits for no turn when all can be woken at once', async () => {
+    const bed = bedOf(2);
+    await bed.startAll();
+    bed.value.set(1);
+    await settle();
+    expect(bed.take()).toEqual(['0:1', '1:1']);
+    expect(bed.isWaitingForTurn()).toBe(false);
+  });
+
+  test('a set while others wait for their turn: each reader ends with the newest, and sees it once', async () => {
+    const bed = bedOf(5);
+    await bed.startAll();
+    bed.value.set(1);
+    await settle();
+    bed.value.set(2);
+    await settle();
+    expect(bed.take()).toEqual(['0:1', '1:1']);
+    await bed.turn();
+    await bed.turn();
+    expect(bed.take()).toEqual(['2:2', '3:2', '4:2', '0:2']);
+    await bed.turn();
+    expect(bed.take()).toEqual(['1:2']);
+    expect(bed.isWaitingForTurn()).toBe(false);
+  });
+
+  test('who comes meanwhile gets the newest at once and is not woken for it again', async () => {
+    const bed = bedOf(4);
+    for (const name of [0, 1, 2]) bed.start(name).catch(() => undefined);
+    await settle();
+    bed.value.set(1);
+    bed.start(3).catch(() => undefined);
+    await settle();
+    expect(bed.take()).toEqual(['3:1', '0:1', '1:1']);
+    await bed.turn();
+    expect(bed.take()).toEqual(['2:1']);
+    expect(bed.isWaitingForTurn()).toBe(false);
+  });
+
+  test('a reader that was disposed before its turn is not woken', async () => {
+    const bed = bedOf(5);
+    await bed.startAll();
+    bed.value.set(1);
+    await settle();
+    bed.watchers[2]?.[Symbol.dispose]();
+    bed.watchers[3]?.[Symbol.dispose]();
+    await bed.turn();
+    expect(bed.take()).toEqual(['0:1', '1:1', '4:1']);
+  });
+
+  test('a reader whose signal fires before its turn rejects with its reason, and gets the value later', async () => {
+    const bed = bedOf(3);
+    const stop = new AbortController();
+    for (const name of [0, 1]) bed.start(name).catch(() => undefined);
+    const aborted = bed.start(2, stop.signal);
+    await settle();
+    bed.value.set(1);
+    stop.abort(new Error('enough'));
+    await expect(aborted).rejects.toThrow('enough');
+    await bed.turn();
+    expect(bed.take()).toEqual(['0:1', '1:1']);
+    expect(await bed.watchers[2]?.next(never)).toBe(1);
+  });
+
+  test('keeps nothing at its source when the last reader has gone', async () => {
+    const bed = bedOf(3);
+    await bed.startAll();
+    expect(bed.value.waiting).toBe(1);
+    bed.value.set(1);
+    await settle();
+    expect(bed.value.waiting).toBe(1);
+    for (const watcher of bed.watchers) watcher[Symbol.dispose]();
+    expect(bed.value.waiting).toBe(0);
+    await bed.turn();
+    await bed.startAll();
+    expect(bed.isWaitingForTurn()).toBe(false);
+  });
+
+  test('wakes its readers again and again, also when one was woken for an unset value', async () => {
+    const value = new EventValue<number>();
+    const late = new EventValue<number>();
+    const paced = new Paced(combine({ value, late }), { atOnce: 1, nextTurn: () => Promise.resolve() });
+    const reading = Promise.all([1, 2, 3].map(() => paced.watch().next(never)));
+    value.set(1);
+    await settle();
+    late.set(2);
+    expect(await reading).toEqual(Array.from({ length: 3 }, () => ({ value: 1, late: 2 })));
+  });
+});

@@ -1,0 +1,86 @@
+import { Cursor } from './cursor.ts';
+import type { Peeked, Readable, Watcher } from './readable.ts';
+
+interface Pace {
+  /** How many are woken in one turn. */
+  readonly atOnce: number;
+  /** Resolves in a later turn of the event loop; must not reject. */
+  readonly nextTurn: () => Promise<void>;
+}
+
+/**
+ * A readable for thousands of readers: a set wakes the first few at once, and the others in the turns after it, in the
+ * order in which they came. What is done for a few is sent and forgotten before the next few begin, and everybody else
+ * has their turn in between. Each reader is woken for the newest set, and once for those that came while it waited.
+ */
+export class Paced<T> implements Readable<T> {
+  readonly #source: Readable<T>;
+  readonly #pace: Pace;
+  readonly #waiting = new Set<Subscriber>();
+  /** There is something for them, and it is not their turn yet. */
+  readonly #due = new Set<Subscriber>();
+  #subscription: Disposable | undefined;
+  #isWaking = false;
+
+  constructor(source: Readable<T>, pace: Pace) {
+    this.#source = source;
+    this.#pace = pace;
+  }
+
+  get revision(): number {
+    return this.#source.revision;
+  }
+
+  peek(): Peeked<T> {
+    return this.#source.peek();
+  }
+
+  watch(): Watcher<T> {
+    return new Cursor(this);
+  }
+
+  subscribe(wake: () => void): Disposable {
+    const subscriber = { wake };
+    this.#waiting.add(subscriber);
+    this.#subscription ??= this.#source.subscribe(() => this.#onSet());
+    return { [Symbol.dispose]: () => this.#leave(subscriber) };
+  }
+
+  #leave(subscriber: Subscriber): void {
+    this.#waiting.delete(subscriber);
+    this.#due.delete(subscriber);
+    if (this.#waiting.size + this.#due.size > 0) return;
+    this.#subscription?.[Symbol.dispose]();
+    this.#subscription = undefined;
+  }
+
+  #onSet(): void {
+    for (const each of this.#waiting) this.#due.add(each);
+    this.#waiting.clear();
+    if (!this.#isWaking) void this.#wakeAll();
+  }
+
+  async #wakeAll(): Promise<void> {
+    this.#isWaking = true;
+    for (;;) {
+      this.#wakeSome();
+      if (this.#due.size === 0) break;
+      await this.#pace.nextTurn();
+    }
+    this.#isWaking = false;
+  }
+
+  #wakeSome(): void {
+    let left = this.#pace.atOnce;
+    for (const each of this.#due) {
+      this.#due.delete(each);
+      this.#waiting.add(each);
+      each.wake();
+      if (--left === 0) return;
+    }
+  }
+}
+
+interface Subscriber {
+  readonly wake: () => void;
+}
