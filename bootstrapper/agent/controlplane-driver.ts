@@ -306,5 +306,6 @@ const JOINSERVICE_COMMAND = [
   '--optimize-for-size',
   '--no-maglev',
   '--max-semi-space-size=1',
+  '--heap-growing-percent=40',
   '/usr/lib/cluster/joinservice.mjs',
 ] as const;
