@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { NodeHealth, type WatchNodesResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorCluster } from './curator-cluster.ts';
 import type { BenchNode } from './curator-node.ts';
 
@@ -13,6 +14,8 @@ export class Crowd implements Disposable {
   directories = 0;
   /** The longest that a beat has waited for its answer. */
   slowestBeatMs = 0;
+  /** How often a node was told that it is late. */
+  late = 0;
   readonly #roles = new Map<string, (atMs: number) => void>();
   #isSilent = false;
 
@@ -34,7 +37,7 @@ export class Crowd implements Disposable {
     return promise.finally(() => this.#roles.delete(nodeId));
   }
 
-  /** Leaves out the beats that are due meanwhile: one of each node, in less than their interval. */
+  /** Leaves out the beats that are due meanwhile: one of each node, as long as it is shorter than their interval. */
   silence(): Disposable {
     this.#isSilent = true;
     return { [Symbol.dispose]: () => void (this.#isSilent = false) };
@@ -46,10 +49,16 @@ export class Crowd implements Disposable {
 
   async #start(node: BenchNode, port: number): Promise<void> {
     const { nodeId } = node;
+    let health = NodeHealth.UNKNOWN;
+    const onSelf = ({ nodes: [self] }: WatchNodesResponse): void => {
+      if (self === undefined) return;
+      if (self.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
+      // Before its first beat it is neither.
+      if (health === NodeHealth.HEALTHY && self.health === NodeHealth.TIMEOUT) this.late++;
+      health = self.health;
+    };
     await node.start(port, {
-      onSelf: ({ nodes }) => {
-        if (nodes[0]?.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
-      },
+      onSelf,
       onDirectory: () => void this.directories++,
       mayBeat: () => !this.#isSilent,
       onBeat: (waitedMs) => {

@@ -6,12 +6,16 @@ import type { Crowd } from './curator-crowd.ts';
 import { median } from './result.ts';
 
 export const PUSHES = 5;
-/** Enough for the curator's collections of all garbage, of which one falls on some changes and not on others. */
-export const SILENT_PUSHES = 12;
 /** A change is a thing by itself: beats that waited for the one before have been answered. */
 const PAUSE_MS = 3_000;
-/** Before and after a change that is told in silence. Beats are 5 s apart: each node leaves out one at most. */
-const SILENCE_MS = 1_000;
+/** Changes that are told in silence come in series, for so long that their garbage is collected more than once in all. */
+const SERIES = 6;
+const SERIES_MS = 1_500;
+const SILENCE_BEFORE_MS = 500;
+/** What is written and collected after the last one knows is counted. */
+const SILENCE_AFTER_MS = 1_500;
+/** Beats are 5 s apart: a node leaves out one and not the next, and stays far from being late. */
+const BETWEEN_SERIES_MS = 6_000;
 const PUSH_LIMIT_MS = 60_000;
 const never = new AbortController().signal;
 const clock = new SystemClock();
@@ -23,6 +27,7 @@ export interface PushFigures {
   readonly slowestBeatMs: number;
   /** The same while nobody beats. */
   readonly silentMs: number;
+  readonly silentPushes: number;
   /**
    * Of the curator alone while nobody beats: the mean. Time of a processor is a sum, and a collection is paid for by all
    * changes whose garbage it takes: a median has none of it among few nodes, and one for each change among many.
@@ -45,35 +50,39 @@ export class Pushes {
     const times: number[] = [];
     const beats: number[] = [];
     const silent: number[] = [];
-    const cpu: number[] = [];
+    let cpuMs = 0;
     for (let i = 0; i < PUSHES; i++) {
       await clock.sleep(PAUSE_MS, never);
       this.#crowd.slowestBeatMs = 0;
       times.push(await this.#push());
       beats.push(this.#crowd.slowestBeatMs);
     }
-    for (let i = 0; i < SILENT_PUSHES; i++) {
-      await clock.sleep(PAUSE_MS, never);
-      const alone = await this.#pushInSilence();
-      silent.push(alone.ms);
-      cpu.push(alone.cpuMs);
+    for (let i = 0; i < SERIES; i++) {
+      await clock.sleep(BETWEEN_SERIES_MS, never);
+      const series = await this.#pushInSilence();
+      silent.push(...series.times);
+      cpuMs += series.cpuMs;
     }
     return {
       ms: median(times),
       slowestBeatMs: Math.max(...beats),
       silentMs: median(silent),
-      cpuMs: cpu.reduce((sum, each) => sum + each, 0) / cpu.length,
+      silentPushes: silent.length,
+      cpuMs: cpuMs / silent.length,
     };
   }
 
-  /** What it costs without what else is going on; what is written and collected after the last one knows included. */
-  async #pushInSilence(): Promise<{ readonly ms: number; readonly cpuMs: number }> {
+  /** One change after the other, without what else is going on. */
+  async #pushInSilence(): Promise<{ readonly times: readonly number[]; readonly cpuMs: number }> {
     using _silence = this.#crowd.silence();
-    await clock.sleep(SILENCE_MS, never);
+    await clock.sleep(SILENCE_BEFORE_MS, never);
     const before = await cpuMsOf(this.#cluster.pid);
-    const ms = await this.#push();
-    await clock.sleep(SILENCE_MS, never);
-    return { ms, cpuMs: (await cpuMsOf(this.#cluster.pid)) - before };
+    const untilMs = performance.now() + SERIES_MS;
+    const times: number[] = [];
+    do times.push(await this.#push());
+    while (performance.now() < untilMs);
+    await clock.sleep(SILENCE_AFTER_MS, never);
+    return { times, cpuMs: (await cpuMsOf(this.#cluster.pid)) - before };
   }
 
   async #push(): Promise<number> {

@@ -2,7 +2,8 @@ import { performance } from 'node:perf_hooks';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { memoryMbOf, startCuratorCluster, type CuratorCluster } from './curator-cluster.ts';
 import { Crowd } from './curator-crowd.ts';
-import { PUSHES, Pushes, SILENT_PUSHES, type PushFigures } from './curator-push.ts';
+import type { BenchNode } from './curator-node.ts';
+import { PUSHES, Pushes, type PushFigures } from './curator-push.ts';
 import { cpuSecondsOf } from './join-cluster.ts';
 import { median, type BenchResult } from './result.ts';
 
@@ -12,6 +13,12 @@ const MEASURE_MS = 15_000;
 const ROLE_CHANGES = 200;
 const never = new AbortController().signal;
 const clock = new SystemClock();
+
+interface RoleChanges {
+  /** Connected and beating meanwhile. */
+  readonly nodes: number;
+  readonly latenciesMs: readonly number[];
+}
 
 interface Figures {
   readonly nodes: number;
@@ -33,13 +40,16 @@ export async function runCuratorBench(): Promise<readonly BenchResult[]> {
   await clock.sleep(SETTLE_MS, never);
   const emptyMb = await memoryMbOf(cluster.pid);
   const figures: Figures[] = [];
+  const changes: RoleChanges[] = [];
   for (const size of SIZES) {
-    await crowd.add(cluster, size - crowd.nodes.length);
+    const others = crowd.nodes.length;
+    await crowd.add(cluster, size - others);
     await clock.sleep(SETTLE_MS, never);
+    const added = crowd.nodes.slice(others);
     figures.push({ ...(await measure(cluster, crowd, emptyMb)), push: await pushes.measure() });
+    if (size === SIZES[0] || size === SIZES.at(-1)) changes.push(await changeRoles(cluster, crowd, added));
   }
-  const changes = await changeRoles(cluster, crowd);
-  return resultsOf(figures, { emptyMb, changes, ends: crowd.ends });
+  return resultsOf(figures, { emptyMb, changes, crowd });
 }
 
 async function measure(
@@ -61,38 +71,37 @@ async function measure(
   };
 }
 
-/** From the operator's call until the node itself knows, one after the other, while all others beat. */
-async function changeRoles({ owner }: CuratorCluster, crowd: Crowd): Promise<readonly number[]> {
-  const latencies: number[] = [];
-  const step = Math.floor(crowd.nodes.length / ROLE_CHANGES);
-  for (const { nodeId } of crowd.nodes.filter((_, index) => index % step === 0).slice(0, ROLE_CHANGES)) {
+/**
+ * From the operator's call until the node itself knows, one after the other, while all others beat and nothing else
+ * happens; of nodes whose roles are still as they came.
+ */
+async function changeRoles(
+  { owner }: CuratorCluster,
+  crowd: Crowd,
+  among: readonly BenchNode[],
+): Promise<RoleChanges> {
+  await clock.sleep(SETTLE_MS, never);
+  const latenciesMs: number[] = [];
+  const step = Math.floor(among.length / ROLE_CHANGES);
+  for (const { nodeId } of among.filter((_, index) => index % step === 0).slice(0, ROLE_CHANGES)) {
     const told = crowd.told(nodeId);
     const startMs = performance.now();
     const mutation = { idempotencyKey: crypto.randomUUID() };
     await owner.setNodeRoles({ nodeId, roles: [], mutation }, { signal: never });
-    latencies.push((await told) - startMs);
+    latenciesMs.push((await told) - startMs);
   }
-  return latencies;
+  return { nodes: crowd.nodes.length, latenciesMs };
 }
 
 function resultsOf(
   figures: readonly Figures[],
-  of: { readonly emptyMb: number; readonly changes: readonly number[]; readonly ends: readonly string[] },
+  of: { readonly emptyMb: number; readonly changes: readonly RoleChanges[]; readonly crowd: Crowd },
 ): readonly BenchResult[] {
   const [small, large] = [figures[0], figures.at(-1)];
   if (small === undefined || large === undefined) throw new Error('nothing was measured');
-  const sorted = [...of.changes].sort((a, b) => a - b);
-  const p99 = sorted[Math.floor(sorted.length * 0.99)] ?? NaN;
   const times = large.nodes / small.nodes;
   return [
-    {
-      name: 'role change seen by the node, p99',
-      value: round(p99),
-      unit: 'ms',
-      limit: 200,
-      detail: `median ${round(median(sorted))} ms, with ${large.nodes} nodes connected and beating; all of them in one process beside the curator`,
-      runs: sorted.length,
-    },
+    ...of.changes.map(roleChange),
     ...figures.flatMap((each): BenchResult[] => [
       {
         name: `memory of one node, ${each.nodes} nodes`,
@@ -118,7 +127,7 @@ function resultsOf(
         value: round(each.push.cpuMs / each.nodes, 3),
         unit: 'ms',
         detail: "the curator's own, while nobody beats; the mean, with what it takes to collect its garbage",
-        runs: SILENT_PUSHES,
+        runs: each.push.silentPushes,
       },
     ]),
     growth('memory', large.memoryKb, small.memoryKb, times),
@@ -127,12 +136,31 @@ function resultsOf(
     growth('CPU of one change to all', large.push.cpuMs / times, small.push.cpuMs, times),
     {
       name: 'streams that ended',
-      value: of.ends.length,
+      value: of.crowd.ends.length,
       unit: '',
       limit: 0,
-      detail: [...new Set(of.ends)].slice(0, 3).join('; ') || 'none',
+      detail: [...new Set(of.crowd.ends)].slice(0, 3).join('; ') || 'none',
+    },
+    {
+      name: 'nodes taken for late',
+      value: of.crowd.late,
+      unit: '',
+      limit: 0,
+      detail: 'each time that a node which beats was told that its beats have stopped',
     },
   ];
+}
+
+function roleChange({ nodes, latenciesMs }: RoleChanges): BenchResult {
+  const sorted = [...latenciesMs].sort((a, b) => a - b);
+  return {
+    name: `role change seen by the node, p99, ${nodes} nodes`,
+    value: round(sorted[Math.floor(sorted.length * 0.99)] ?? NaN),
+    unit: 'ms',
+    limit: 200,
+    detail: `median ${round(median(sorted))} ms; one after the other, while ${nodes} nodes are connected and beat and nothing else happens; all of them in one process beside the curator`,
+    runs: sorted.length,
+  };
 }
 
 /** What one node costs among all of them over what it costs among the fewest: 1 is linear. */
