@@ -8,9 +8,13 @@ import { median } from './result.ts';
 export const PUSHES = 5;
 /** A change is a thing by itself: beats that waited for the one before have been answered. */
 const PAUSE_MS = 3_000;
-/** Changes that are told in silence come in series, for so long that their garbage is collected more than once in all. */
+/**
+ * Changes that are told in silence come in series, as many in each for few nodes as for many: V8 also collects everything
+ * because there is silence, and that costs as much as there are nodes.
+ */
 const SERIES = 6;
-const SERIES_MS = 1_500;
+const CHANGES_OF_SERIES = 2;
+export const SILENT_PUSHES = SERIES * CHANGES_OF_SERIES;
 const SILENCE_BEFORE_MS = 500;
 /** What is written and collected after the last one knows is counted. */
 const SILENCE_AFTER_MS = 1_500;
@@ -27,7 +31,6 @@ export interface PushFigures {
   readonly slowestBeatMs: number;
   /** The same while nobody beats. */
   readonly silentMs: number;
-  readonly silentPushes: number;
   /**
    * Of the curator alone while nobody beats: the mean. Time of a processor is a sum, and a collection is paid for by all
    * changes whose garbage it takes: a median has none of it among few nodes, and one for each change among many.
@@ -67,7 +70,6 @@ export class Pushes {
       ms: median(times),
       slowestBeatMs: Math.max(...beats),
       silentMs: median(silent),
-      silentPushes: silent.length,
       cpuMs: cpuMs / silent.length,
     };
   }
@@ -77,10 +79,8 @@ export class Pushes {
     using _silence = this.#crowd.silence();
     await clock.sleep(SILENCE_BEFORE_MS, never);
     const before = await cpuMsOf(this.#cluster.pid);
-    const untilMs = performance.now() + SERIES_MS;
     const times: number[] = [];
-    do times.push(await this.#push());
-    while (performance.now() < untilMs);
+    for (let i = 0; i < CHANGES_OF_SERIES; i++) times.push(await this.#push());
     await clock.sleep(SILENCE_AFTER_MS, never);
     return { times, cpuMs: (await cpuMsOf(this.#cluster.pid)) - before };
   }

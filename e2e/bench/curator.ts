@@ -3,7 +3,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { memoryMbOf, startCuratorCluster, type CuratorCluster } from './curator-cluster.ts';
 import { Crowd } from './curator-crowd.ts';
 import type { BenchNode } from './curator-node.ts';
-import { PUSHES, Pushes, type PushFigures } from './curator-push.ts';
+import { PUSHES, Pushes, SILENT_PUSHES, type PushFigures } from './curator-push.ts';
 import { cpuSecondsOf } from './join-cluster.ts';
 import { median, type BenchResult } from './result.ts';
 
@@ -127,7 +127,7 @@ function resultsOf(
         value: round(each.push.cpuMs / each.nodes, 3),
         unit: 'ms',
         detail: "the curator's own, while nobody beats; the mean, with what it takes to collect its garbage",
-        runs: each.push.silentPushes,
+        runs: SILENT_PUSHES,
       },
     ]),
     growth('memory', large.memoryKb, small.memoryKb, times),
