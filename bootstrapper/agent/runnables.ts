@@ -229,7 +229,7 @@ function workloads(
       ports: { ...sources, commands, files, units },
     }),
     balancer: balancerWorker({ reads, ports: { files, units } }),
-    relay: relayWorker({ reads, ports: { files, units } }),
+    relay: relayWorker({ reads, ports: { files, units, clock: ports.clock } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
     marks: marksWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),

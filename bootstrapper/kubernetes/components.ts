@@ -100,6 +100,8 @@ export async function importImages(
   options: {
     readonly onProgress: (done: number, total: number) => void;
     readonly controlPlane: boolean;
+    /** Whether the runtime may have images from before: it is not asked otherwise. */
+    readonly hasRun: boolean;
     /** Once, as soon as the images are there without which this node is not Ready. */
     readonly onEssential: () => void;
     /** Resolves when the others may come; they would take the processor from what the essential ones are for. */
@@ -107,13 +109,16 @@ export async function importImages(
     readonly signal: AbortSignal;
   },
 ): Promise<number> {
-  const present = await pinnedImages(ports.commands, options.signal);
+  const present = options.hasRun ? await pinnedImages(ports.commands, options.signal) : new Set<string>();
   const images = components.filter((component) => component.kind === 'image' && isForNode(component));
   const missing = images.filter(
     ({ references }) => !(references ?? []).every((reference) => present.has(reference)),
   );
   let done = images.length - missing.length;
-  const essentials = missing.filter((image) => isEssential(image, options));
+  // Behind the smallest one the second of those with a layer in common finds it there already.
+  const essentials = missing
+    .filter((image) => isEssential(image, options))
+    .toSorted((a, b) => Number(b.name === 'pause') - Number(a.name === 'pause'));
   const others = missing.filter((image) => !essentials.includes(image));
   const queue = [...essentials, ...others.toSorted((a, b) => a.sizeBytes - b.sizeBytes)];
   let essential = essentials.length;
@@ -175,10 +180,10 @@ async function ctr(commands: CommandRunner, args: readonly string[], signal: Abo
     'k8s.io',
     ...args,
   ] as const;
-  // It hands on what it reads and ends: collecting garbage is a sixth of its work.
+  // It hands on what it reads and ends: collecting garbage would be a sixth of its work.
   const { stdout } = await commands.run({
     argv: [...argv],
-    env: { GOGC: '400' },
+    env: { GOGC: 'off', GOMEMLIMIT: '64MiB' },
     timeoutMs: IMPORT_MS,
     signal,
   });

@@ -162,6 +162,7 @@ describe('components', () => {
         onProgress: () => undefined,
         controlPlane: true,
         onEssential: () => undefined,
+        hasRun: true,
         mayFollow: () => Promise.resolve(),
         signal: never,
       }),
@@ -197,6 +198,7 @@ describe('components', () => {
     const importing = importImages(images, ports, {
       onProgress: () => undefined,
       controlPlane,
+      hasRun: false,
       onEssential: () => void order.push('essential'),
       mayFollow: () => untilEssential.promise,
       signal: never,
@@ -207,6 +209,7 @@ describe('components', () => {
     untilEssential.resolve();
     await importing;
     expect(order).toHaveLength(images.length + 1);
+    expect(commands.runs.filter((argv) => argv.includes('list'))).toEqual([]);
     expect(packed.toSorted()).toEqual(['coredns', 'web']); // containerd unpacks them with their first container
   });
 
@@ -214,7 +217,7 @@ describe('components', () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const units = new FakeUnits();
-    const start = (restrictOomScoreAdj: boolean): Promise<void> =>
+    const start = (restrictOomScoreAdj: boolean): Promise<{ readonly hasRun: boolean }> =>
       startContainerRuntime(
         { files, units },
         {
@@ -223,8 +226,10 @@ describe('components', () => {
           signal: never,
         },
       );
-    await start(true);
-    await start(true);
+    expect(await start(true)).toEqual({ hasRun: false });
+    await files.makeDirectory('/var/lib/containerd/io.containerd.metadata.v1.bolt');
+    await files.writeAtomic('/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db', '');
+    expect(await start(true)).toEqual({ hasRun: true });
     await start(false);
     expect(units.moves).toEqual([`start ${CONTAINERD_UNIT}`, `restart ${CONTAINERD_UNIT}`]);
   });

@@ -12,7 +12,7 @@ const pause: Component = {
 };
 const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
 
-function start(files: FilePort, restrictOomScoreAdj: boolean): Promise<void> {
+function start(files: FilePort, restrictOomScoreAdj: boolean): ReturnType<typeof startContainerRuntime> {
   const host = { restrictOomScoreAdj, failCgroupV1: false };
   return startContainerRuntime(
     { files, units: new SystemdUnits({ files, commands }) },

@@ -11,7 +11,13 @@ import {
   CONTAINERD_UNIT,
 } from './units.ts';
 
-/** Writes containerd's configuration and starts it. A changed configuration restarts it: containers live on. */
+/** What containerd knows of images (containerd, core/metadata): written when it first starts. */
+const METADATA = '/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db';
+
+/**
+ * Writes containerd's configuration and starts it. A changed configuration restarts it: containers live on. Answers whether
+ * it has run before, and so may have images.
+ */
 export async function startContainerRuntime(
   ports: { readonly files: FilePort; readonly units: UnitPort },
   options: {
@@ -19,7 +25,7 @@ export async function startContainerRuntime(
     readonly host: HostSettings;
     readonly signal: AbortSignal;
   },
-): Promise<void> {
+): Promise<{ readonly hasRun: boolean }> {
   const pauseImage = options.components.find(({ name }) => name === 'pause')?.references?.[0];
   if (pauseImage === undefined) {
     throw new KubernetesError(
@@ -29,6 +35,7 @@ export async function startContainerRuntime(
   }
   const config = buildContainerdConfig({ pauseImage, host: options.host });
   const found = await ports.files.read(PATHS.containerdConfig, 64 * 1024);
+  const hasRun = (await ports.files.stat(METADATA)) !== undefined;
   await ports.files.makeDirectory('/etc/containerd', 0o755);
   if (found === undefined || Buffer.from(found).toString('utf8') !== config) {
     await ports.units.outdate(CONTAINERD_UNIT); // also for the next life, should this one end before the restart
@@ -39,4 +46,5 @@ export async function startContainerRuntime(
   const { active } = await ports.units.status(CONTAINERD_UNIT, options.signal);
   if (active === 'active' && changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
   else await ports.units.start(CONTAINERD_UNIT, options.signal);
+  return { hasRun };
 }

@@ -95,7 +95,7 @@ async function provide(
   const components = start.components.filter((each) => isForRole(each, { controlPlane }));
   const say = (images: LocalComponents['images']): void =>
     writes.localComponents.set({ kubernetesVersion, controlPlane, images });
-  await phases.run('components', async (progress) => {
+  const { hasRun } = await phases.run('components', async (progress) => {
     const fetched = await bringComponents(components, ports, {
       kinds: ['binary'],
       onProgress: (name, done, total) => progress.say(`fetching ${name}`, { done, total }),
@@ -107,7 +107,7 @@ async function provide(
     if (fetched + installed === 0) progress.already();
     say('importing');
     progress.say('starting the container runtime');
-    await startContainerRuntime(ports, { components, host, signal });
+    return startContainerRuntime(ports, { components, host, signal });
   });
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>
@@ -118,7 +118,7 @@ async function provide(
       progress.say('letting the pods of this node start first');
       return untilRegistered(reads, signal);
     };
-    const options = { onProgress, controlPlane, onEssential, mayFollow, signal };
+    const options = { onProgress, controlPlane, hasRun, onEssential, mayFollow, signal };
     const imported = await importImages(components, ports, options);
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { relayWorker } from './relay-worker.ts';
@@ -19,14 +19,20 @@ async function createRelay(roles: readonly Role[]) {
   const files = new MemoryFiles();
   await files.makeDirectory('/etc');
   const units = new FakeUnits();
-  const worker = relayWorker({ reads: values, ports: { files, units } });
+  const clock = new FakeClock();
+  const worker = relayWorker({ reads: values, ports: { files, units, clock } });
   values.clusterMembership.set(membership);
   values.localRoles.set(new Set(roles));
   const passages = async (): Promise<readonly Passage[]> => {
     const text = Buffer.from((await files.read('/etc/cluster-relay/config.json', 8192)) ?? '{}').toString();
     return (JSON.parse(text) as { readonly passages: readonly Passage[] }).passages;
   };
-  return { values, units, worker, passages };
+  const podsHaveStarted = async (): Promise<void> => {
+    await settle();
+    await clock.advance(15_000);
+    await settle();
+  };
+  return { values, units, worker, passages, podsHaveStarted };
 }
 
 interface Passage {
@@ -36,9 +42,11 @@ interface Passage {
 }
 
 test('a worker passes on to curators and join services of the control planes of now, without a restart (row 41)', async () => {
-  const { values, units, worker, passages } = await createRelay(WORKER);
+  const { values, units, worker, passages, podsHaveStarted } = await createRelay(WORKER);
   await using _tree = superviseForTest(worker);
   await settle();
+  expect(units.active.has(UNIT)).toBe(false);
+  await podsHaveStarted();
   const limits = { connections: 128, perSource: 16, idleMs: 60_000, halfOpenMs: 10_000, lifeMs: 600_000 };
   expect(await passages()).toEqual([
     {
@@ -68,14 +76,15 @@ test('a worker passes on to curators and join services of the control planes of 
 });
 
 test('a control plane relays nothing, also one that was a worker', async () => {
-  const { values, units, worker } = await createRelay(WORKER);
+  const { values, units, worker, podsHaveStarted } = await createRelay(WORKER);
   await using tree = superviseForTest(worker);
-  await settle();
+  await podsHaveStarted();
+  expect(units.active.has(UNIT)).toBe(true);
   values.localRoles.set(new Set(CONTROL_PLANE));
   await settle();
   expect(units.active.has(UNIT)).toBe(false);
   expect(tree.at('root').note).toBe('idle: this node is a control plane itself');
   values.localRoles.set(new Set(WORKER));
-  await settle();
+  await podsHaveStarted();
   expect(units.active.has(UNIT)).toBe(true);
 });

@@ -1,3 +1,4 @@
+import type { Clock } from '../../internal/clock/index.ts';
 import { combine, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
@@ -9,13 +10,16 @@ import { RELAY_UNIT, serveRelay } from '../relayunit/index.ts';
 import { serveDirectory } from './serve-directory.ts';
 import type { RoleSet } from './values.ts';
 
+/** Nobody knows a new worker as a way yet, and who comes back tries for as long as it takes: a node's own pods come first. */
+const PODS_FIRST_MS = 15_000;
+
 export interface RelayOptions {
   readonly reads: {
     readonly clusterMembership: Readable<Membership | undefined>;
     readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
     readonly localRoles: Readable<RoleSet | undefined>;
   };
-  readonly ports: { readonly files: FilePort; readonly units: UnitPort };
+  readonly ports: { readonly files: FilePort; readonly units: UnitPort; readonly clock: Clock };
 }
 
 /** Where a control plane runs, those who come are answered by itself. */
@@ -38,8 +42,11 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
     input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
     plan: planRelay,
     retire: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
-    start: (scope, membership) =>
-      serveDirectory(scope, {
+    start: async (scope, membership) => {
+      scope.waiting('the pods of this node, which come first');
+      await ports.clock.sleep(PODS_FIRST_MS, scope.signal);
+      scope.waiting(undefined);
+      await serveDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
         serve: (known, signal) => {
@@ -51,6 +58,7 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
             signal,
           );
         },
-      }),
+      });
+    },
   });
 }

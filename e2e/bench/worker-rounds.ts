@@ -14,6 +14,7 @@ import { Ground } from './ground.ts';
 
 const OURS = 'bench-ours';
 const THEIRS = 'bench-hand';
+const CONTROL_PLANE = ['mini', 'up', '--name', OURS, '--control-planes', '1'];
 const READY_MS = 300_000;
 const BOOT_MS = 120_000;
 /** Returns when a machine has booted, however well. */
@@ -60,7 +61,7 @@ export class WorkerRounds implements AsyncDisposable {
       const cluster = await createCluster(machines, { root, name: THEIRS, signal });
       const hand = await ground.startByHand(cluster, 'n1');
       await makeClusterByHand(hand, { onApiReady: () => Promise.resolve() });
-      await ground.cli(['mini', 'up', '--name', OURS, '--control-planes', '1']);
+      await ground.cli(CONTROL_PLANE);
       return new WorkerRounds(ground, { cluster, controlPlane: hand.node });
     } catch (error) {
       await ground[Symbol.asyncDispose]();
@@ -107,6 +108,13 @@ export class WorkerRounds implements AsyncDisposable {
     await destroyCluster(machines, { root, name: THEIRS, signal });
   }
 
+  /** Ours without workers again, on machines of its own: each one that is there costs the next something. */
+  async renewOurs(): Promise<void> {
+    await this.#ground.cli(['mini', 'down', '--name', OURS]);
+    this.#ourWorkers = 0;
+    await this.#ground.cli(CONTROL_PLANE);
+  }
+
   /**
    * So many machines in the same moment: they have booted and asked, an operator has said yes, and then their agents start.
    * Without that order five measure how machines boot on two processors, and how long an operator takes.
@@ -115,16 +123,7 @@ export class WorkerRounds implements AsyncDisposable {
     const names = Array.from({ length: count }, (_, index) => `n${this.#ourWorkers + index + 2}`);
     this.#ourWorkers += count;
     const workers = ['--workers', String(this.#ourWorkers)];
-    await this.#ground.cli([
-      'mini',
-      'up',
-      '--name',
-      OURS,
-      '--nodes-only',
-      '--control-planes',
-      '1',
-      ...workers,
-    ]);
+    await this.#ground.cli([...CONTROL_PLANE, '--nodes-only', ...workers]);
     const nodes = await Promise.all(names.map((name) => this.find(name)));
     await Promise.all(nodes.map((node) => this.#letIn(node)));
     const ready = this.#allReadyAt(await this.find('n1'), names).then(async (readyMs) => {
