@@ -114,6 +114,25 @@ describe('Paced', () => {
     expect(await bed.watchers[2]?.next(never)).toBe(1);
   });
 
+  test('a reader that goes takes nothing from those who stay', async () => {
+    const bed = bedOf(2);
+    await bed.startAll();
+    bed.watchers[0]?.[Symbol.dispose]();
+    await settle();
+    bed.value.set(1);
+    await settle();
+    expect(bed.take()).toEqual(['1:1']);
+  });
+
+  test('who stays subscribed is woken for each set', () => {
+    const { paced, value } = bedOf(0);
+    let woken = 0;
+    using _subscription = paced.subscribe(() => woken++);
+    value.set(1);
+    value.set(2);
+    expect(woken).toBe(2);
+  });
+
   test('keeps nothing at its source when the last reader has gone', async () => {
     const bed = bedOf(3);
     await bed.startAll();
