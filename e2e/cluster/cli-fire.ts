@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { PhaseName } from '../../initproto/phases.ts';
 import type { Bench } from '../machines/bench.ts';
 import { InitRun, type Line } from './init-run.ts';
-import { isInside, type Struck } from './kill-matrix.ts';
+import { isInside, KILL_MATRIX, type Struck } from './kill-matrix.ts';
 import type { MachineUnderFire } from './machine-under-fire.ts';
 
 /** Steps of the CLI itself, before and behind the phases of the node. */
@@ -63,12 +63,15 @@ export class CliFire {
     const machine = this.#machine;
     const follows = ({ type, code = '' }: Line): boolean =>
       type === 'step-started' && code.startsWith('init-phase-');
+    const calls = ({ type, code }: Line): boolean => type === 'step-finished' && code === 'init-upload';
     // One that is only being started is given the time to attach.
     while (phase !== 'preflight' && !this.#cli.lines.some(follows) && isInside(await machine.events(), phase))
       await delay(5);
     const pid = await machine.signalAgent('SIGSTOP');
     const cli = this.#cli;
-    const follower = phase === 'preflight' || cli.lines.some(follows);
+    // One that is over within milliseconds ends before the CLI whose call has begun it can have said so.
+    const isBrief = KILL_MATRIX[phase]['killed-cli'] === 'beginning' && cli.lines.some(calls);
+    const follower = phase === 'preflight' || cli.lines.some(follows) || isBrief;
     const inside = isInside(await machine.events(), phase);
     const next = await this.#again(cli);
     if (follower) this.#struck.note(phase, inside);

@@ -73,11 +73,13 @@ await test('a machine comes back when every control plane that it knew is gone',
         () => cluster.try(machine, 'cat', `${MEMBERSHIP}/relays.json`),
         ({ stdout }) => stdout.includes(second),
       );
-    const listening = await cluster.sh('n2', `ss -Hltn | awk '{print $4}'`);
-    for (const port of RELAY_PORTS)
-      assert.ok(
-        listening.split('\n').some((place) => place.endsWith(`:${port}`)),
-        listening,
+    for (const machine of ['n2', 'n3'])
+      await eventually(
+        `the relay of ${machine} listens, behind its pods`,
+        60,
+        () => cluster.sh(machine, `ss -Hltn | awk '{print $4}'`),
+        (listening) =>
+          RELAY_PORTS.every((port) => listening.split('\n').some((place) => place.endsWith(`:${port}`))),
       );
     const user = await cluster.sh('n2', 'ps -o user= -p $(systemctl show -P MainPID cluster-relay)');
     assert.notEqual(user, 'root');
