@@ -115,10 +115,7 @@ export async function importImages(
     ({ references }) => !(references ?? []).every((reference) => present.has(reference)),
   );
   let done = images.length - missing.length;
-  // Behind the smallest one the second of those with a layer in common finds it there already.
-  const essentials = missing
-    .filter((image) => isEssential(image, options))
-    .toSorted((a, b) => Number(b.name === 'pause') - Number(a.name === 'pause'));
+  const essentials = missing.filter((image) => isEssential(image, options));
   const others = missing.filter((image) => !essentials.includes(image));
   const queue = [...essentials, ...others.toSorted((a, b) => a.sizeBytes - b.sizeBytes)];
   let essential = essentials.length;
