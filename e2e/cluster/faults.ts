@@ -280,9 +280,9 @@ export const FAULTS: readonly FaultKind[] = [
     inject: async ({ machine, random, over }) => {
       const size = 24 + Math.floor(random() * 60);
       const content = '/var/lib/containerd/io.containerd.content.v1.content';
-      const done = whenPhaseStarts(machine, 'images', over, () =>
+      // Before containerd is started, or the mount hides what it has already written.
+      const done = whenPhaseStarts(machine, 'components', over, () =>
         machine.sh(
-          // containerd, which was only just started, may not have made it yet.
           `mkdir -p ${content}; mount -t tmpfs -o size=${size}m tmpfs ${content}; mkdir -p ${content}/ingest ${content}/blobs`,
         ),
       );
