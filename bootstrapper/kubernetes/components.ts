@@ -10,7 +10,7 @@ const CNI_PLUGINS: readonly string[] = ['bridge', 'loopback', 'portmap', 'host-l
 /** kubectl would have nobody to ask as: an administrator's kubeconfig is on control planes only. kubeadm makes those. */
 const ADMINISTRATION: readonly string[] = ['kubectl', 'kubeadm'];
 const PINNED = 'io.cri-containerd.pinned=pinned';
-/** The pods of kubeadm's and flannel's DaemonSets. */
+/** The pods of kubeadm's and flannel's DaemonSets, and what every pod stands on. */
 const ON_EVERY_NODE: readonly string[] = ['pause', 'kube-proxy', 'flannel-image'];
 /** What only the workstation runs stays there. */
 const NOT_ON_NODES: readonly string[] = ['workstation', 'baseline'];
@@ -89,8 +89,7 @@ export async function installBinaries(
  * without, or the pods that every worker gets and is not Ready without.
  */
 function isEssential({ name, scope }: Component, roles: { readonly controlPlane: boolean }): boolean {
-  if (name === 'pause') return true;
-  return roles.controlPlane ? scope === 'controlplane' : ON_EVERY_NODE.includes(name);
+  return roles.controlPlane ? scope === 'controlplane' || name === 'pause' : ON_EVERY_NODE.includes(name);
 }
 
 /** Imports the bundle's images that containerd does not have, two at a time, pinned against image collection. */

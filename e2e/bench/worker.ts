@@ -66,7 +66,7 @@ function resultsOfOne(rounds: readonly Round[]): readonly BenchResult[] {
   ];
 }
 
-/** Whatever makes one faster by the second processor, which five have not, makes this ratio worse: hence the other two. */
+/** Whatever makes one faster by the second processor, which five have not, makes this ratio worse: hence the others. */
 function resultsOfMany(
   several: readonly WorkerTimes[],
   manyByHandMs: number,
