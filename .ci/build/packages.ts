@@ -1,6 +1,11 @@
 import { globSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
-import { buildContainerScopes, CONTAINER_SCOPES_DROPIN } from '../../bootstrapper/kubernetes/units.ts';
+import {
+  buildContainerScopes,
+  buildKeptSlice,
+  CONTAINER_SCOPES_DROPIN,
+  KEPT_SLICES,
+} from '../../bootstrapper/kubernetes/units.ts';
 import type { DebianPackage, Entry } from './debian.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
 
@@ -37,12 +42,8 @@ export function agentPackage(options: PackageOptions): DebianPackage {
       ),
       copy(file('bootstrapper.service'), '/lib/systemd/system/bootstrapper.service'),
       // What the agent would write on a machine without the package, and have systemd read all units again for.
-      {
-        kind: 'text',
-        path: `/lib/systemd/system/${CONTAINER_SCOPES_DROPIN}`,
-        mode: 0o644,
-        text: buildContainerScopes(),
-      },
+      unitFile(CONTAINER_SCOPES_DROPIN, buildContainerScopes()),
+      ...KEPT_SLICES.map((name) => unitFile(name, buildKeptSlice())),
       ...documents('cluster-agent', options),
     ],
     scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
@@ -81,6 +82,10 @@ function bundleSources(root: string): readonly Entry[] {
 
 function copy(from: string, path: string, mode = 0o644): Entry {
   return { kind: 'copy', path, mode, from };
+}
+
+function unitFile(name: string, text: string): Entry {
+  return { kind: 'text', path: `/lib/systemd/system/${name}`, mode: 0o644, text };
 }
 
 function documents(name: string, { root, licenses }: PackageOptions): readonly Entry[] {

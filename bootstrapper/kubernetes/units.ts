@@ -22,6 +22,24 @@ TimeoutStopSec=15s
 `;
 }
 
+/** One in each slice in which the kubelet makes pods' groups. */
+export const KEPT_SLICES = ['kubepods-besteffort-kept.slice', 'kubepods-burstable-kept.slice'] as const;
+
+/**
+ * Keeps the group around it in cgroup v1's hierarchy of devices. systemd takes empty groups out of hierarchies that none of
+ * their units uses, also in the moment in which the kubelet makes a new node's first pods in there: "mkdir: no such file", and
+ * the kubelet tries a pod again after ten seconds. This unit uses the hierarchy, for nobody.
+ */
+export function buildKeptSlice(): string {
+  return `[Unit]
+Description=Keeps the group of pods (cgroup v1)
+ConditionControlGroupController=v1
+
+[Slice]
+DevicePolicy=closed
+`;
+}
+
 /** containerd 2.x configuration, version 3. */
 export function buildContainerdConfig(options: {
   readonly pauseImage: string;
@@ -79,8 +97,8 @@ OOMScoreAdjust=-999
 export function buildKubeletUnit(): string {
   return `[Unit]
 Description=kubelet (cluster)
-After=network-online.target ${CONTAINERD_UNIT}
-Wants=network-online.target
+After=network-online.target ${CONTAINERD_UNIT} ${KEPT_SLICES.join(' ')}
+Wants=network-online.target ${KEPT_SLICES.join(' ')}
 Requires=${CONTAINERD_UNIT}
 StartLimitIntervalSec=0
 
