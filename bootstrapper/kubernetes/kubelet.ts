@@ -72,9 +72,7 @@ export class Kubelet {
       return false;
     }
     progress.say('starting the kubelet');
-    const { active } = await units.status(KUBELET_UNIT, signal);
-    if (active === 'active') await named(units.restart(KUBELET_UNIT, signal));
-    else await named(units.start(KUBELET_UNIT, signal));
+    await named(units.restart(KUBELET_UNIT, signal));
     await markKubeletServing(this.#ports);
     await marks.set('kubelet', inputs);
     return true;

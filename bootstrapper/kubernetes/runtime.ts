@@ -43,8 +43,7 @@ export async function startContainerRuntime(
   }
   await ports.units.install(CONTAINER_SCOPES_DROPIN, buildContainerScopes(), options.signal);
   const changed = await ports.units.install(CONTAINERD_UNIT, buildContainerdUnit(), options.signal);
-  const { active } = await ports.units.status(CONTAINERD_UNIT, options.signal);
-  if (active === 'active' && changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
+  if (changed) await ports.units.restart(CONTAINERD_UNIT, options.signal);
   else await ports.units.start(CONTAINERD_UNIT, options.signal);
   return { hasRun };
 }

@@ -63,6 +63,23 @@ describe('SystemdUnits', () => {
     expect(await next.install(UNIT, 'one', signal)).toBe(false);
   });
 
+  test.each([
+    { name: 'nothing of one that does not exist', load: 'not-found', active: 'inactive', asked: [] },
+    { name: 'only the boot of one that is off', load: 'loaded', active: 'inactive', asked: ['disable'] },
+    { name: 'one that runs', load: 'loaded', active: 'active', asked: ['disable', 'stop'] },
+    {
+      name: 'one that runs without its file',
+      load: 'not-found',
+      active: 'active',
+      asked: ['disable', 'stop'],
+    },
+  ])('stop() stops $name', async ({ load, active, asked }) => {
+    const shown = `LoadState=${load}\nActiveState=${active}\n`;
+    const commands = new FakeCommands((argv) => (argv.includes('show') ? shown : undefined));
+    await new SystemdUnits({ files: new MemoryFiles(), commands }).stop(UNIT, signal);
+    expect(commands.runs.map(([, verb]) => verb)).toEqual(['show', ...asked]);
+  });
+
   test('a drop-in is in force once systemd has read it', async () => {
     const { units } = await create();
     expect(await units.install('x.slice.d/cluster.conf', 'one', signal)).toBe(true);

@@ -36,6 +36,7 @@ export interface UnitPort {
   outdate(unit: string): Promise<void>;
   /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
+  /** Starts it where it does not run. */
   restart(unit: string, signal: AbortSignal): Promise<void>;
   /** Stops the unit and takes it out of the boot; fine when it does not exist. */
   stop(unit: string, signal: AbortSignal): Promise<void>;
@@ -79,10 +80,8 @@ export class SystemdUnits implements UnitPort {
    */
   async #isRead(unit: string, signal: AbortSignal): Promise<boolean> {
     if (isDropIn(unit)) return false;
-    const properties = 'LoadState,NeedDaemonReload';
-    const shown = await this.#systemctl(['show', '--property', properties, unit], ASKED_MS, signal);
-    const lines = shown.split('\n');
-    return lines.includes('LoadState=loaded') && lines.includes('NeedDaemonReload=no');
+    const shown = await this.#show(unit, ['LoadState', 'NeedDaemonReload'], signal);
+    return shown.get('LoadState') === 'loaded' && shown.get('NeedDaemonReload') === 'no';
   }
 
   async outdate(unit: string): Promise<void> {
@@ -101,17 +100,16 @@ export class SystemdUnits implements UnitPort {
   }
 
   async stop(unit: string, signal: AbortSignal): Promise<void> {
-    const { active } = await this.status(unit, signal);
+    const shown = await this.#show(unit, ['LoadState', 'ActiveState'], signal);
+    const isActive = (shown.get('ActiveState') ?? 'inactive') !== 'inactive';
+    if (shown.get('LoadState') === 'not-found' && !isActive) return;
     await this.#systemctl(['disable', '--quiet', unit], STOP_MS, signal, [0, 1]);
-    if (active !== 'inactive') await this.#systemctl(['stop', unit], STOP_MS, signal);
+    if (isActive) await this.#systemctl(['stop', unit], STOP_MS, signal);
   }
 
   async status(unit: string, signal: AbortSignal): Promise<UnitStatus> {
-    const properties = 'ActiveState,SubState,MainPID,Result,NRestarts';
-    const shown = await this.#systemctl(['show', '--property', properties, unit], ASKED_MS, signal);
-    const values = new Map(
-      shown.split('\n').map((line) => [line.split('=')[0], line.slice(line.indexOf('=') + 1)]),
-    );
+    const properties = ['ActiveState', 'SubState', 'MainPID', 'Result', 'NRestarts'];
+    const values = await this.#show(unit, properties, signal);
     return {
       active: (values.get('ActiveState') ?? 'inactive') as UnitStatus['active'],
       sub: values.get('SubState') ?? '',
@@ -144,6 +142,20 @@ export class SystemdUnits implements UnitPort {
   async #textOf(path: string): Promise<string | undefined> {
     const found = await this.#files.read(path, MAX_UNIT_BYTES);
     return found === undefined ? undefined : Buffer.from(found).toString('utf8');
+  }
+
+  async #show(
+    unit: string,
+    properties: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, string>> {
+    const shown = await this.#systemctl(['show', '--property', properties.join(), unit], ASKED_MS, signal);
+    return new Map(
+      shown
+        .split('\n')
+        .filter((line) => line.includes('='))
+        .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
+    );
   }
 
   async #systemctl(

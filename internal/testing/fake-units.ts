@@ -30,9 +30,9 @@ export class FakeUnits implements UnitPort {
   }
 
   async restart(unit: string): Promise<void> {
+    if (!this.active.has(unit)) return this.start(unit);
     this.#outdated.delete(unit);
     this.moves.push(`restart ${unit}`);
-    this.active.add(unit);
   }
 
   async stop(unit: string): Promise<void> {
