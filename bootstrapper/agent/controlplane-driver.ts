@@ -307,5 +307,6 @@ const JOINSERVICE_COMMAND = [
   '--no-maglev',
   '--max-semi-space-size=1',
   '--heap-growing-percent=40',
+  '--gc-memory-reducer-start-delay-ms=30000',
   '/usr/lib/cluster/joinservice.mjs',
 ] as const;

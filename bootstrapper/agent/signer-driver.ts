@@ -10,6 +10,7 @@ const SIGNER_COMMAND = [
   '--optimize-for-size',
   '--no-maglev',
   '--max-semi-space-size=1',
+  '--gc-memory-reducer-start-delay-ms=30000',
   '/usr/lib/cluster/signer.mjs',
 ] as const;
 
