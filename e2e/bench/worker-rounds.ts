@@ -31,8 +31,10 @@ export interface HandWorkerTimes {
 
 /** How long machines took that became workers in the same moment, and what each of them cost. */
 export interface WorkerTimes {
-  /** From the first one's ticket on its disk until all are Ready, in ms. */
+  /** From a machine's ticket on its disk until it is Ready; the slowest one's, in ms. */
   readonly untilReadyMs: number;
+  /** From the first one's ticket until all are Ready, in ms: with what the others' agents take until their tickets. */
+  readonly untilAllReadyMs: number;
   /** From the start of the slowest one's agent, Node's own included, until its ticket is on its disk, in ms. */
   readonly untilTicketMs: number;
   /** CPU time of one machine from power-on until all are Ready; of all its processes, in s. */
@@ -72,7 +74,7 @@ export class WorkerRounds implements AsyncDisposable {
   async theirs(): Promise<HandWorkerTimes> {
     const { controlPlane } = this.#hand;
     const hand = await this.#startTheirs();
-    const ready = this.#allReadyAt(controlPlane, [hand.node.name]);
+    const ready = this.#readyTimes(controlPlane, [hand.node.name]).then(lastOf);
     const [{ programsMs, imagesMs, joinedFromMs }, readyMs] = await Promise.all([
       joinByHand(hand, controlPlane),
       ready,
@@ -90,10 +92,8 @@ export class WorkerRounds implements AsyncDisposable {
     await Promise.all(
       hands.map(({ node }) => node.exec(['sh', '-c', BOOTED], { signal, timeoutMs: BOOT_MS })),
     );
-    const ready = this.#allReadyAt(
-      controlPlane,
-      hands.map(({ node }) => node.name),
-    );
+    const names = hands.map(({ node }) => node.name);
+    const ready = this.#readyTimes(controlPlane, names).then(lastOf);
     const startedMs = Date.now();
     await Promise.all(hands.map((hand) => joinByHand(hand, controlPlane)));
     return (await ready) - startedMs;
@@ -126,17 +126,19 @@ export class WorkerRounds implements AsyncDisposable {
     await this.#ground.cli([...CONTROL_PLANE, '--nodes-only', ...workers]);
     const nodes = await Promise.all(names.map((name) => this.find(name)));
     await Promise.all(nodes.map((node) => this.#letIn(node)));
-    const ready = this.#allReadyAt(await this.find('n1'), names).then(async (readyMs) => {
+    const ready = this.#readyTimes(await this.find('n1'), names).then(async (times) => {
       const spent = await Promise.all(nodes.map(cpuSecondsOf));
-      return { readyMs, cpuSeconds: spent.reduce((sum, each) => sum + each, 0) / count };
+      return { times, cpuSeconds: spent.reduce((sum, each) => sum + each, 0) / count };
     });
     await Promise.all(
       nodes.map((node) => node.exec(['systemctl', 'start', 'bootstrapper'], { signal: this.signal })),
     );
-    const { readyMs, cpuSeconds } = await ready;
+    const { times, cpuSeconds } = await ready;
     const tickets = await Promise.all(nodes.map((node) => this.#ticketOf(node)));
+    const took = nodes.map(({ name }, index) => (times.get(name) ?? NaN) - (tickets[index]?.atMs ?? NaN));
     return {
-      untilReadyMs: readyMs - Math.min(...tickets.map(({ atMs }) => atMs)),
+      untilReadyMs: Math.max(...took),
+      untilAllReadyMs: lastOf(times) - Math.min(...tickets.map(({ atMs }) => atMs)),
       untilTicketMs: Math.max(...tickets.map(({ tookMs }) => tookMs)),
       cpuSeconds,
     };
@@ -183,11 +185,11 @@ export class WorkerRounds implements AsyncDisposable {
   }
 
   /**
-   * When the last of these nodes, which may not exist yet, is Ready as their control plane sees it; ms since the epoch. One
+   * When each of these nodes, which may not exist yet, is Ready as their control plane sees it; ms since the epoch. One
    * program listens for all of them: one for each took a quarter of the CPU time, and one after the other half a second of it.
    * An API server may end a watch whenever it likes; then it is asked again.
    */
-  async #allReadyAt(controlPlane: LocalNode, names: readonly string[]): Promise<number> {
+  async #readyTimes(controlPlane: LocalNode, names: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const said = `{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}`;
     const script = [
       'set -e; said=$(mktemp -u); mkfifo $said',
@@ -195,10 +197,12 @@ export class WorkerRounds implements AsyncDisposable {
       'while [ "$waited" != " " ]; do',
       `  ${BIN}/kubectl get nodes --watch --output jsonpath='${said}' > $said & listener=$!`,
       '  while read -r name ready; do',
-      '    [ "$ready" != True ] || waited=$(echo "$waited" | sed "s/ $name / /")',
+      '    case "$ready$waited" in "True"*" $name "*)',
+      '      echo "$name $(date +%s%3N)"',
+      '      waited=$(echo "$waited" | sed "s/ $name / /");;',
+      '    esac',
       '    [ "$waited" != " " ] || break',
       '  done < $said',
-      '  [ "$waited" != " " ] || date +%s%3N',
       '  kill $listener || true',
       'done',
       'rm $said',
@@ -206,8 +210,17 @@ export class WorkerRounds implements AsyncDisposable {
     const { signal } = this.#ground.bench;
     const env = { KUBECONFIG: '/etc/kubernetes/admin.conf' };
     const { stdout } = await controlPlane.exec(['sh', '-c', script], { env, timeoutMs: READY_MS, signal });
-    return Number(stdout);
+    return new Map(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => [line.slice(0, line.indexOf(' ')), Number(line.slice(line.indexOf(' ') + 1))]),
+    );
   }
+}
+
+function lastOf(times: ReadonlyMap<string, number>): number {
+  return Math.max(...times.values());
 }
 
 /** When a machine's agent was started, in ms since the epoch: machines here have the monotonic clock of their host. */

@@ -33,7 +33,8 @@ export async function runWorkerBench(count = ROUNDS): Promise<readonly BenchResu
   while (many.length < count) {
     await place.renewOurs();
     many.push(await place.ours(AT_ONCE));
-    process.stderr.write(`${AT_ONCE} at once: ${seconds(many.at(-1)?.untilReadyMs ?? NaN)}\n`);
+    const { untilReadyMs = NaN, untilAllReadyMs = NaN } = many.at(-1) ?? {};
+    process.stderr.write(`${AT_ONCE} at once: ${seconds(untilReadyMs)}, all ${seconds(untilAllReadyMs)}\n`);
   }
   return [...resultsOfOne(rounds), ...resultsOfMany(many, manyByHandMs, rounds), ...idle];
 }
@@ -72,7 +73,9 @@ function resultsOfMany(
   manyByHandMs: number,
   rounds: readonly Round[],
 ): readonly BenchResult[] {
-  const many = median(several.map(({ untilReadyMs }) => untilReadyMs));
+  const slowest = several.map(({ untilReadyMs }) => untilReadyMs);
+  const all = several.map(({ untilAllReadyMs }) => untilAllReadyMs);
+  const many = median(all);
   const cpuOfMany = median(several.map(({ cpuSeconds }) => cpuSeconds));
   const one = median(rounds.map(({ ours }) => ours.untilReadyMs));
   const byHand = median(rounds.map((round) => wholeOf(round.byHand)));
@@ -80,12 +83,18 @@ function resultsOfMany(
   const cpuByHand = median(rounds.map((round) => round.byHand.cpuSeconds));
   return [
     {
-      name: `${AT_ONCE} workers at once, first ticket to last Ready, ÷ one`,
-      value: many / one,
+      name: `${AT_ONCE} workers at once, the slowest from its ticket to Ready, ÷ one`,
+      value: median(slowest) / one,
       unit: '×',
       limit: 2.5,
       runs: several.length,
-      detail: `${several.map(({ untilReadyMs }) => seconds(untilReadyMs)).join(', ')}; one ${seconds(one)}`,
+      detail: `${slowest.map(seconds).join(', ')}; one ${seconds(one)}`,
+    },
+    {
+      name: '… from the first ticket until all are Ready, ÷ one',
+      value: many / one,
+      unit: '×',
+      detail: all.map(seconds).join(', '),
     },
     {
       name: '… ÷ one by `kubeadm join` by hand',
