@@ -94,6 +94,7 @@ function resultsOfMany(
       name: '… from the first ticket until all are Ready, ÷ one',
       value: many / one,
       unit: '×',
+      limit: 2.5,
       detail: all.map(seconds).join(', '),
     },
     {
