@@ -7,11 +7,31 @@ import { eventually, machineWithoutCluster } from './node-shell.ts';
 import { ended, said } from './program.ts';
 
 const CTRL_C = '\u0003';
+/**
+ * What a kubelet does for the first pod of a node. In cgroup v1 systemd would take the group away, and what is around it, but
+ * for the slices that the kubelet's unit wants.
+ */
+const MAKE_FIRST_POD = `
+  [ -d /sys/fs/cgroup/devices ] || exit 0
+  systemctl start kubepods-besteffort-kept.slice kubepods-burstable-kept.slice
+  for kind in besteffort burstable; do
+    around=/sys/fs/cgroup/devices/kubepods.slice/kubepods-$kind.slice
+    mkdir $around/kubepods-$kind-podfirst.slice
+    systemctl start kubepods-$kind-podother.slice
+    systemctl stop kubepods-$kind-podother.slice
+    rmdir $around/kubepods-$kind-podfirst.slice
+  done
+  systemctl stop kubepods.slice
+`;
 
 await test('an init that everything happens to ends in the one cluster it began', async (story) => {
   await using bench = await createBench();
   const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
   const init = ['--workspace', workspace, 'init', '--node', address, '--fingerprint', fingerprint] as const;
+
+  await story.test('the group of a first pod stays when systemd starts something beside it', async () => {
+    await node.run('sh', '-ec', MAKE_FIRST_POD);
+  });
 
   await story.test(
     'a stranger is refused before the lock, and no log line of the node reaches it',
