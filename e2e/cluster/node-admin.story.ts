@@ -51,6 +51,12 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   await story.test('labels change the record and restart nothing (row 20)', async () => {
     const units = async () =>
       `${await first.run('sh', '-c', OUR_UNITS)}\n${await second.run('sh', '-c', OUR_UNITS)}`;
+    await eventually(
+      'the relay listens, behind the pods of its worker',
+      60,
+      () => second.run('ss', '-Hltn'),
+      (listening) => /:9093 /.test(listening),
+    );
     const before = await units();
     for (const unit of ['cluster-etcd', 'cluster-joinservice', 'kubelet', 'bootstrapper'])
       assert.match(before, new RegExp(`${unit}.service`));

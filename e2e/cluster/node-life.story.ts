@@ -81,6 +81,12 @@ await test('a node changes its role over and over, is reset, joins anew and is l
   await story.test(
     `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind (rows 16, 18, 33, 66)`,
     async (step) => {
+      await eventually(
+        'the relay listens, behind the pods of its worker',
+        60,
+        () => second.run('ss', '-Hltn'),
+        (listening) => /:9093 /.test(listening),
+      );
       const before = await traces();
       const pids = await pidsOf('n2');
       for (let round = 1; round <= TOGGLES; round++) {
