@@ -41,6 +41,7 @@ import type { AgentPorts } from './agent-ports.ts';
 import { createCertificateLister } from './certificates.ts';
 import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
+import { KubernetesEtcdHealth } from './kubernetes-etcd.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
 import { operatorRunnables } from './operator-runnables.ts';
@@ -62,6 +63,12 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
   const { identity, state, values, job, enrolment, ownerKeys, curators } = options.node;
   const { version, tree } = options;
   const reads = values;
+  const driver = createDriver(options);
+  const kubernetesEtcd = new KubernetesEtcdHealth({
+    etcd: () => driver.etcdMembers()?.kubernetes,
+    controlPlanes: () => (valueOf(values.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
+    clock,
+  });
   const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
   const facts = {
     agentVersion: version,
@@ -70,8 +77,8 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     certificates: createCertificateLister(files, clock),
     holdsKeys: () => options.node.keys.holdsKeys(),
     controlPlane: (question: ControlPlaneQuestion, signal: AbortSignal) => health.look(question, signal),
+    kubernetesEtcd: (signal: AbortSignal) => kubernetesEtcd.look(signal),
   };
-  const driver = createDriver(options);
   return {
     initserver: initServerRunnable({
       job,
@@ -127,7 +134,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
         }),
       },
     }),
-    ...operatorRunnables({ ...options, etcd: () => driver.etcd }),
+    ...operatorRunnables({ ...options, etcd: () => driver.etcdMembers() }),
     address: ownAddress(options),
     ownership: ownershipRunnable({
       job,
@@ -212,8 +219,8 @@ function workloads(
   const { values, phases, host, ownAddress, sources } = node;
   const reads = values;
   const apiServerEtcd = {
-    endpoint: `https://127.0.0.1:${ETCD_PORTS.client}`,
-    ...consensusLayout(PLACES.state).user('apiserver'),
+    endpoint: `https://127.0.0.1:${ETCD_PORTS.kubernetes.client}`,
+    ...consensusLayout(PLACES.state, 'kubernetes').user('apiserver'),
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };

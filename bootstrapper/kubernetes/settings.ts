@@ -59,7 +59,7 @@ export function hostOf(endpoint: string): string {
   return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }
 
-/** What the API server uses of etcd: its local member, as the user that may only touch the registry. */
+/** What the API server uses of its etcd: the local member, as a client that may do everything there. */
 export interface EtcdClientFiles {
   readonly endpoint: string;
   readonly caFile: string;

@@ -15,7 +15,7 @@ export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf'
  */
 export function buildContainerScopes(): string {
   return `[Unit]
-After=cluster-etcd.service ${CONTAINERD_UNIT}
+After=cluster-etcd-kubernetes.service ${CONTAINERD_UNIT}
 
 [Scope]
 TimeoutStopSec=15s

@@ -106,8 +106,10 @@ const CHECKS: readonly Check[] = [
 
 /** What must be free before the first init, and who will listen there. */
 export const PORTS: Readonly<Record<number, string>> = {
-  2379: 'etcd clients',
-  2380: 'etcd peers',
+  2379: 'Kubernetes etcd, clients',
+  2380: 'Kubernetes etcd, peers',
+  2382: 'state etcd, clients',
+  2383: 'state etcd, peers',
   6443: 'API server',
   6445: 'node-local balancer',
   9090: 'joinservice',

@@ -26,7 +26,15 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
 
 function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart {
   const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, members, learners: 0 };
-  return { name: 'c', createdMs: 0, etcd, quorum: quorumFrom(etcd, nodes), pendingJoins: 0, nodes };
+  return {
+    name: 'c',
+    createdMs: 0,
+    etcd,
+    kubernetesEtcd: etcd,
+    quorum: quorumFrom(etcd, nodes),
+    pendingJoins: 0,
+    nodes,
+  };
 }
 
 const line = (part: CuratorPart, begin: string): string | undefined =>
@@ -96,5 +104,10 @@ test('a database that nears its quota is a trouble before it is full', () => {
   const part = partOf([node('n1')]);
   const full = { ...part, etcd: { ...part.etcd, dbSizeBytes: 81 } };
   expect(troublesOf(part, undefined, NOW)).toEqual([]);
-  expect(troublesOf(full, undefined, NOW)).toEqual(['etcd has used more than 80 % of its quota']);
+  expect(troublesOf(full, undefined, NOW)).toEqual(['the state etcd has used more than 80 % of its quota']);
+  const kubernetesEtcd = { ...part.etcd, dbSizeBytes: 81, hasLeader: false };
+  expect(troublesOf({ ...part, kubernetesEtcd }, undefined, NOW)).toEqual([
+    'the Kubernetes etcd has no leader: it decides nothing until enough voters are back',
+    'the Kubernetes etcd has used more than 80 % of its quota',
+  ]);
 });

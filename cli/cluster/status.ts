@@ -14,6 +14,7 @@ import { printable } from './printable.ts';
 import { currentAccess } from './renew-kubeconfig.ts';
 import {
   etcdFrom,
+  kubernetesEtcdOf,
   quorumFrom,
   renderCurator,
   renderKubernetes,
@@ -99,11 +100,13 @@ async function readCurator(context: CommandContext, { curatorsPath }: ClusterMem
       askForKeys(of, call),
     ]);
     await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
-    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info)];
+    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
+    const kubernetesEtcd = kubernetesEtcdOf(nodes);
     return {
       name: printable(info.clusterName),
       createdMs: Number(info.createdMs),
       etcd,
+      kubernetesEtcd: kubernetesEtcd && etcdFrom(kubernetesEtcd),
       quorum: quorumFrom(etcd, views),
       pendingJoins: joins.length,
       keys,

@@ -48,7 +48,7 @@ const pick = <T>(from: readonly [T, ...T[]], random: Random): T =>
   from[Math.floor(random() * from.length)] ?? from[0];
 
 const HOUR = 3600;
-const PORTS = [2379, 2380, 6443, 6445, 9090, 9091, 10250, 10257, 10259] as const;
+const PORTS = [2379, 2380, 2382, 2383, 6443, 6445, 9090, 9091, 10250, 10257, 10259] as const;
 const WRITTEN = [
   '/var/lib/cluster',
   '/etc/systemd/system',

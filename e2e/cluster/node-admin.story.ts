@@ -58,7 +58,13 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
       (listening) => /:9093 /.test(listening),
     );
     const before = await units();
-    for (const unit of ['cluster-etcd', 'cluster-joinservice', 'kubelet', 'bootstrapper'])
+    for (const unit of [
+      'cluster-etcd-state',
+      'cluster-etcd-kubernetes',
+      'cluster-joinservice',
+      'kubelet',
+      'bootstrapper',
+    ])
       assert.match(before, new RegExp(`${unit}.service`));
     for (const node of ['n1', 'n2'])
       assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);

@@ -8,9 +8,16 @@ import { eventually, NodeShell, SCHEDULING, visitorOf } from './node-shell.ts';
 const NAME = 'life';
 /** How often a node becomes a control plane and a worker again; 50 on demand. */
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
-const CONTROL_PLANE_PORTS = [2379, 2380, 6443, 9090, 9091, 10257, 10259];
+const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
 const PAPERS = ['crt', 'key'] as const;
-const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+const DOORS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [
+    `the client port of the ${etcd} etcd`,
+    `the peer port of the ${etcd} etcd`,
+  ]),
+  'the API server',
+  'the kubelet',
+];
 const MARK = 'node-role.kubernetes.io/control-plane';
 const WATCH_ENDS = '/run/watch-ends';
 /** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */

@@ -4,7 +4,14 @@ import { createBench } from '../machines/bench.ts';
 import { JoiningCluster } from './joining.ts';
 
 const NAME = 'papers';
-const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+const DOORS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [
+    `the client port of the ${etcd} etcd`,
+    `the peer port of the ${etcd} etcd`,
+  ]),
+  'the API server',
+  'the kubelet',
+];
 
 await test('a control plane is lost: papers in its name are tried at every door of the others', async (story) => {
   await using bench = await createBench();
@@ -27,11 +34,11 @@ await test('a control plane is lost: papers in its name are tried at every door 
         );
     assert.match(said, /its papers at the kubelet of n4 +node refused \(.*kubelet refused \(/);
     assert.match(said, /kubelet refused \(HTTP 403: .*is on no record/, 'the API server says why');
-    for (const key of ['etcd clients CA', 'etcd peers CA', 'Kubernetes CA'])
+    for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
       assert.match(said, new RegExp(`${key}.*\\n +tried now: let in at .*n1`));
     // It can be asked again, by the id that is left.
     const again = await must('node', 'remove', nodeId, '--lost');
-    assert.match(again, /its papers at etcd's peer port of n1 +node refused/);
+    assert.match(again, /its papers at the peer port of the state etcd of n1 +node refused/);
   });
 
   await story.test('no paper and no key is in a log', async () => {

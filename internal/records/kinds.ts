@@ -6,6 +6,7 @@ import {
   clusterShape,
   collateralShape,
   configurationShape,
+  etcdEpochShape,
   heartbeatShape,
   identityShape,
   initResultShape,
@@ -33,6 +34,7 @@ export interface RecordKind<T> {
 
 export const records = {
   cluster: kindOf('meta/', clusterShape),
+  etcdEpoch: kindOf('meta/', etcdEpochShape),
   settings: kindOf('meta/', settingsShape),
   ownership: kindOf('meta/', ownershipShape),
   auditHead: kindOf('meta/', auditHeadShape),

@@ -21,6 +21,9 @@ export const clusterShape = z.strictObject({
   firstNodeId: z.string(),
 });
 
+/** The epoch of the Kubernetes etcd, kept in that etcd itself: two epochs are two clusters with one history. */
+export const etcdEpochShape = z.strictObject({ version, epoch: z.int().positive() });
+
 /** How every node is to run Kubernetes, with the manifest of the bundle: the same on all of them. */
 export const settingsShape = z.strictObject({
   version,
@@ -241,6 +244,8 @@ export const auditHeadShape = z.strictObject({
 const publicsShape = z.strictObject({
   'etcd-clients-ca': z.string().min(1),
   'etcd-peers-ca': z.string().min(1),
+  'state-clients-ca': z.string().min(1),
+  'state-peers-ca': z.string().min(1),
   'kubernetes-clients-ca': z.string().min(1),
   'front-proxy-ca': z.string().min(1),
   'service-account': z.string().min(1),
