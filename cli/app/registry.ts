@@ -16,6 +16,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/config.ts'),
   },
   {
+    name: 'preflight',
+    summary: 'check whether a machine can become a node; nothing is changed',
+    load: () => import('../commands/preflight.ts'),
+  },
+  {
     name: 'init',
     summary: 'make the first machine a cluster, or go on where it stopped',
     load: () => import('../commands/init.ts'),

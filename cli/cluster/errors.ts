@@ -82,6 +82,13 @@ export const clusterErrors = defineErrors({
       'The bundle with the components of this Kubernetes version is not on this machine, or not complete.',
     fix: 'Run `cluster bundle build` (or `cluster bundle fetch`) for the version and architecture in the message.',
   },
+  'cluster-machine-unfit': {
+    fault: 'operator',
+    exit: 'preflight',
+    retryable: true,
+    meaning: 'A check of the machine failed that this program does not know. Nothing was changed.',
+    fix: 'Remove the cause that the machine names, or update this program to the version of the agent.',
+  },
   'cluster-node-disk-full': {
     fault: 'system',
     exit: 'diskFull',
