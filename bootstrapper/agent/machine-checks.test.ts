@@ -39,7 +39,7 @@ function createChecks() {
     return end.promise;
   };
   const check = (_: unknown, options: PreflightOptions): Promise<[]> => run(_, options).then(() => []);
-  const provisioning = { address: '192.0.2.7', kubelet: { failCgroupV1: false } };
+  const provisioning = { platform: 'metal' as const, address: '192.0.2.7', kubelet: { failCgroupV1: false } };
   const checks = createMachineChecks(ports, { provisioning, signal, run, check });
   return { begun, checks };
 }

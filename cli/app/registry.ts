@@ -86,6 +86,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/bundle.ts'),
   },
   {
+    name: 'package',
+    summary: 'the packages of this program, for machines that install them',
+    load: () => import('../commands/package.ts'),
+  },
+  {
     name: 'attest',
     summary: 'look at evidence, reference values and collateral',
     load: () => import('../commands/attest.ts'),

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { hostRequirements } from '../../internal/machines/index.ts';
 import { bundleBuildRequirements } from '../bundle/index.ts';
 
-/** Tests read the RPM that the build makes (.ci/build/rpm.ts). */
-const OF_TESTS = ['rpm'];
+/** Tests read the RPM that the build makes (.ci/build/rpm.ts), and sign a repository (cli/package). */
+const OF_TESTS = ['gpg', 'gpg-agent', 'rpm'];
 
 test('the set-up script installs exactly what local clusters, bundle builds and tests ask for', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { once } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
+import type { Clock } from '../clock/index.ts';
 import { FakeClock } from '../testing/fake-clock.ts';
 import { FakeCommands } from '../testing/fake-commands.ts';
 import { MemoryFiles } from '../testing/memory-files.ts';
@@ -29,10 +30,15 @@ const options: CollectOptions = {
   signal: never,
 };
 
-const collect = (files: MemoryFiles, more: Partial<CollectOptions> = {}, commands?: FakeCommands) =>
+const collect = (
+  files: MemoryFiles,
+  more: Partial<CollectOptions> = {},
+  commands?: FakeCommands,
+  clock: Clock = new FakeClock(),
+) =>
   collectMachineFacts(
     {
-      ...{ files, clock: new FakeClock(), commands },
+      ...{ files, clock, commands },
       machine: { addresses: () => ['192.0.2.7'] },
       freeBytes: async (path) => (path === '/var' ? 7 : 0),
     },
@@ -108,17 +114,27 @@ describe('collectMachineFacts()', () => {
     }
   });
 
-  test('finds out who holds a port, on whatever address', async () => {
+  /** A port of ours that another program holds; it lets go when the collector pauses, or never. */
+  async function withSquatter(letsGo: boolean): Promise<string | undefined> {
     const squatter = createServer();
     squatter.listen(9093, '127.0.0.1');
     await once(squatter, 'listening');
-    try {
-      const { ports } = await collect(await disk({}), { isNode: false });
-      expect(ports?.find(({ port }) => port === 9093)?.problem).toBe('another program listens there');
-    } finally {
-      squatter.close();
-      await once(squatter, 'close');
-    }
+    const close = async (): Promise<void> => {
+      if (squatter.listening) await once(squatter.close(), 'close');
+    };
+    const clock = new FakeClock();
+    clock.sleep = () => (letsGo ? close() : Promise.resolve());
+    const { ports } = await collect(await disk({}), { isNode: false }, undefined, clock);
+    await close();
+    return ports?.find(({ port }) => port === 9093)?.problem;
+  }
+
+  test('finds out that a port is held, on whatever address', async () => {
+    await expect(withSquatter(false)).resolves.toBe('another program listens there');
+  });
+
+  test('takes no other check of this machine for a program that listens', async () => {
+    await expect(withSquatter(true)).resolves.toBeUndefined();
   });
 });
 

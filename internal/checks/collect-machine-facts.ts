@@ -16,6 +16,7 @@ const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/loc
 /** Of systemd-resolved: the servers that it asks. /etc/resolv.conf names the machine itself then. */
 const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf';
 const TIME_SERVICE_MS = 5_000;
+const SECOND_TRY_MS = 300;
 
 export interface CollectPorts {
   readonly files: FilePort;
@@ -52,7 +53,7 @@ export async function collectMachineFacts(
   const { nodeName, wantedAddress, acceptsCgroupV1, askerMs } = options;
   return {
     ...(await kernelFacts(files)),
-    ports: options.isNode ? undefined : await tryPorts(),
+    ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
     addresses: machine.addresses(),
     wantedAddress,
     nodeName,
@@ -86,10 +87,14 @@ async function nearest(files: FilePort, directory: string): Promise<string> {
   return nearest(files, dirname(directory));
 }
 
-async function tryPorts(): Promise<readonly TriedPort[]> {
+async function tryPorts(clock: Clock, signal: AbortSignal): Promise<readonly TriedPort[]> {
+  const entries = Object.entries(REQUIRED_PORTS).map(([port, user]) => ({ port: Number(port), user }));
   return Promise.all(
-    Object.entries(REQUIRED_PORTS).map(async ([port, user]) => {
-      return { port: Number(port), user, problem: await tryPort(Number(port)) };
+    entries.map(async ({ port, user }) => {
+      if ((await tryPort(port)) === undefined) return { port, user };
+      // Another program that checks this machine holds each port for a moment, as this one does.
+      await clock.sleep(SECOND_TRY_MS, signal);
+      return { port, user, problem: await tryPort(port) };
     }),
   );
 }

@@ -13,7 +13,7 @@ type Observe = (facts: MachineFacts) => readonly Observation[];
 
 const modules: Observe = ({ modules }) =>
   REQUIRED_MODULES.map(({ module, usedBy }) => {
-    const seen = { subject: `module ${module}`, threshold: `loaded or built in, for ${usedBy}` };
+    const seen = { subject: `module ${module}`, threshold: `loaded (${usedBy})` };
     if (modules.has(module)) return { ...seen, figure: 'there' };
     return {
       ...seen,
@@ -58,7 +58,7 @@ const cgroups: Observe = ({ cgroup, acceptsCgroupV1 }) => {
     },
     {
       subject: 'cgroup controllers',
-      figure: cgroup.controllers.join(' ') || 'none',
+      figure: REQUIRED_CONTROLLERS.filter((name) => !missing.includes(name)).join(' ') || 'none',
       threshold: REQUIRED_CONTROLLERS.join(' '),
       problem:
         missing.length === 0

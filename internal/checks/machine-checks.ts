@@ -54,7 +54,7 @@ const ports: Observe = ({ ports }) => {
   return ports.map(({ port, user, problem }) => ({
     subject: `port ${port}`,
     figure: problem === undefined ? 'free' : 'in use',
-    threshold: `free, for the ${user}`,
+    threshold: `free (${user})`,
     problem:
       problem === undefined
         ? undefined
@@ -65,7 +65,7 @@ const ports: Observe = ({ ports }) => {
 const programs: Observe = ({ programs }) =>
   REQUIRED_PROGRAMS.map(({ program, deb, rpm, usedBy }) => {
     const path = programs[program];
-    const seen = { subject: program, figure: path ?? 'missing', threshold: `installed, for ${usedBy}` };
+    const seen = { subject: program, figure: path ?? 'missing', threshold: `installed (${usedBy})` };
     if (path !== undefined) return seen;
     return {
       ...seen,

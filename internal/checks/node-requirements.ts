@@ -15,14 +15,14 @@ export interface RequiredProgram {
 
 // kubeadm asks for losetup, mount and cp (cmd/kubeadm/app/preflight/checks_linux.go, v1.35), until 1.31 for conntrack too.
 export const REQUIRED_PROGRAMS: readonly RequiredProgram[] = [
-  { program: 'ip', deb: 'iproute2', rpm: 'iproute', usedBy: 'the network chart' },
-  { program: 'iptables', deb: 'iptables', rpm: 'iptables', usedBy: 'the CNI plugins and the kubelet' },
-  { program: 'mount', deb: 'mount', rpm: 'util-linux', usedBy: 'the kubelet' },
-  { program: 'losetup', deb: 'mount', rpm: 'util-linux', usedBy: 'the kubelet, for block volumes' },
-  { program: 'nsenter', deb: 'util-linux', rpm: 'util-linux', usedBy: 'the kubelet' },
-  { program: 'conntrack', deb: 'conntrack', rpm: 'conntrack-tools', usedBy: 'kube-proxy up to 1.31' },
-  { program: 'ethtool', deb: 'ethtool', rpm: 'ethtool', usedBy: 'the network chart' },
-  { program: 'modprobe', deb: 'kmod', rpm: 'kmod', usedBy: 'systemd and kube-proxy, for kernel modules' },
+  { program: 'ip', deb: 'iproute2', rpm: 'iproute', usedBy: 'network chart' },
+  { program: 'iptables', deb: 'iptables', rpm: 'iptables', usedBy: 'CNI plugins, kubelet' },
+  { program: 'mount', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
+  { program: 'losetup', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
+  { program: 'nsenter', deb: 'util-linux', rpm: 'util-linux', usedBy: 'kubelet' },
+  { program: 'conntrack', deb: 'conntrack', rpm: 'conntrack-tools', usedBy: 'kube-proxy to 1.31' },
+  { program: 'ethtool', deb: 'ethtool', rpm: 'ethtool', usedBy: 'network chart' },
+  { program: 'modprobe', deb: 'kmod', rpm: 'kmod', usedBy: 'systemd, kube-proxy' },
 ];
 
 /** A kernel module, and the file that is there once the kernel has it, built in or loaded. */
@@ -32,8 +32,8 @@ export interface RequiredModule {
 }
 
 export const REQUIRED_MODULES: readonly RequiredModule[] = [
-  { module: 'overlay', usedBy: 'containerd, for the file systems of containers' },
-  { module: 'br_netfilter', usedBy: 'kube-proxy, for packets between pods of one node' },
+  { module: 'overlay', usedBy: 'containerd' },
+  { module: 'br_netfilter', usedBy: 'kube-proxy' },
 ];
 
 /** Kernel parameters (sysctl) and their values. Those below `net.bridge` exist only with br_netfilter. */
