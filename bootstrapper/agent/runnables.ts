@@ -267,6 +267,7 @@ function initService({ ports, node, version, hurry }: RunnablesOptions): InitSer
     evidence: node.evidence,
     agentVersion: version,
     fingerprint: identity.fingerprint,
+    report: node.report,
     hurry,
     enrolmentState: () => {
       const status = enrolment.status.peek();

@@ -6,6 +6,7 @@ export { ClusterError, clusterErrors, type ClusterErrorCode } from './errors.ts'
 export { runInit, runInitCommand, type InitOptions, type InitSummary } from './init.ts';
 export { keepKnownCurators } from './known-curators.ts';
 export { identityPathOf, readMember, type ClusterMember } from './member.ts';
+export { askPreflight, type MachineCheckResult } from './machine-preflight.ts';
 export { readAccess } from './keep-result.ts';
 export { runKubeconfig } from './kubeconfig.ts';
 export { currentAccess, kubernetesPlace, renewKubeconfig } from './renew-kubeconfig.ts';

@@ -7,6 +7,7 @@ interface GenerateFlags {
   readonly node?: string;
   readonly fingerprint?: string;
   readonly local?: true;
+  readonly attestation?: string;
 }
 
 interface ApplyFlags {
@@ -28,10 +29,25 @@ export function register(program: Command, action: ActionBinder): void {
     .option('--node <address>', 'address of the first machine')
     .option('--fingerprint <sha256>', 'fingerprint on the console of the first machine')
     .option('--local', 'use networks for a cluster on this machine')
+    .option('--attestation <kinds>', 'how machines prove themselves: tpm, machine-key, or both with a comma')
+    .addHelpText(
+      'after',
+      `
+Without --attestation a person is asked, and a program gets tpm. A machine key is nothing but a file on the machine: beside
+TPMs it is admitted only when it is asked for.
+
+Example: cluster config generate --name prod --attestation tpm`,
+    )
     .action(
-      action<GenerateFlags>(async (context, { node, local, ...flags }) => {
+      action<GenerateFlags>(async (context, { node, local, attestation, ...flags }) => {
         const { runConfigGenerate } = await import('../cluster/index.ts');
-        return runConfigGenerate(context, { ...flags, endpoint: node, local: local === true });
+        const isLocal = local === true;
+        return runConfigGenerate(context, {
+          ...flags,
+          endpoint: node,
+          local: isLocal,
+          variants: attestation,
+        });
       }),
     );
   config

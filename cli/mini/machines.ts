@@ -63,7 +63,12 @@ export async function prepareLayers(
     folders: packageFolders(import.meta.dirname),
   });
   const rootfs = await host.step('mini-rootfs', 'Preparing the root file system', (progress) =>
-    ensureRootfs(machines, { folder: places.rootfs, onProgress: (phase) => progress.update(phase), signal }),
+    ensureRootfs(machines, {
+      folder: places.rootfs,
+      packagePath,
+      onProgress: (phase) => progress.update(phase),
+      signal,
+    }),
   );
   const layer = await host.step('mini-agent', 'Installing the agent package', (progress) =>
     ensureAgentLayer(machines, {

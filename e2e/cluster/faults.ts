@@ -219,7 +219,7 @@ export const FAULTS: readonly FaultKind[] = [
       };
     },
   ),
-  shellFault({ name: 'no forwarding', code: 'preflight-kernel', exit: 3, stage: 'fresh' }, () => ({
+  shellFault({ name: 'no forwarding', code: 'preflight-sysctl', exit: 3, stage: 'fresh' }, () => ({
     what: 'net.ipv4.ip_forward is 0',
     says: /ip_forward/,
     make: 'echo 0 > /proc/sys/net/ipv4/ip_forward',

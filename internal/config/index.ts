@@ -20,6 +20,7 @@ export {
   parseClusterPart,
   verifyConfigurationChange,
 } from './cluster-part.ts';
+export { attestationFor, PLAIN_VARIANTS, type PlainVariant } from './default-attestation.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom, hostFrom } from './endpoint.ts';
 export {
