@@ -8,6 +8,7 @@ import { readMember } from '../cluster/index.ts';
 import { nodeNamed } from './desk.ts';
 
 const MAX_BYTES = 1024 * 1024;
+const MAX_KEPT = 100;
 /** `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
 
@@ -17,6 +18,8 @@ const leaving = z.strictObject({
   name: z.string(),
   /** The owner's order to reset: `sent` before it is handed over, `taken` when the machine has it on its disk. */
   order: z.enum(['none', 'sent', 'taken']),
+  /** Whether the command has come to its end: another node of this name is another one then. */
+  isProved: z.boolean(),
 });
 const shape = z.strictObject({ version: z.literal(1), nodes: z.array(leaving) });
 
@@ -24,7 +27,7 @@ const shape = z.strictObject({ version: z.literal(1), nodes: z.array(leaving) })
  * A node that a command takes out of the cluster, from before the machine or the records change for good until the proof that
  * it is gone. Afterwards neither the cluster nor the machine could tell an interrupted command what it was about.
  */
-export type Leaving = Omit<z.infer<typeof leaving>, 'clusterId'>;
+export type Leaving = Omit<z.infer<typeof leaving>, 'clusterId' | 'isProved'>;
 
 export interface LeavingNode {
   /** As it is on record; with state UNSPECIFIED when its record is gone already. */
@@ -39,9 +42,11 @@ export interface LeavingNode {
  */
 export async function leavingNode(context: CommandContext, name: string): Promise<LeavingNode> {
   const { nodes } = await readAll(context);
-  const before = nodes.find((each) => each.nodeId === name) ?? nodes.findLast((each) => each.name === name);
-  const found = await nodeIfKnown(context, before?.nodeId ?? name);
-  if (found !== undefined) return { node: found, before };
+  const own = nodes.filter((each) => each.nodeId === name || each.name === name);
+  const open = own.findLast(({ isProved }) => !isProved);
+  const found = await nodeIfKnown(context, open?.nodeId ?? name);
+  if (found !== undefined) return { node: found, before: open };
+  const before = open ?? own.at(-1); // of one that has left, the proof can be had again
   if (before === undefined && !NODE_ID.test(name)) return { node: await nodeNamed(context, name), before };
   const nodeId = before?.nodeId ?? name;
   // Whatever Kubernetes knows by the name of another node that has joined since is not of this one.
@@ -52,18 +57,16 @@ export async function leavingNode(context: CommandContext, name: string): Promis
 /** Written down before the step that it is about. */
 export async function keepLeaving(context: CommandContext, { nodeId, name, order }: Leaving): Promise<void> {
   const { nodes, clusterId, path } = await readAll(context);
-  const others = nodes.filter((each) => each.nodeId !== nodeId);
-  await write(context, path, [...others, { clusterId, nodeId, name, order }]);
+  const others = nodes.filter((each) => each.nodeId !== nodeId).slice(-MAX_KEPT);
+  await write(context, path, [...others, { clusterId, nodeId, name, order, isProved: false }]);
 }
 
-/** The proof is there, or the node stays a member. */
-export async function forgetLeaving(
-  context: CommandContext,
-  { nodeId }: Pick<Node, 'nodeId'>,
-): Promise<void> {
+/** The proof is there. */
+export async function closeLeaving(context: CommandContext, { nodeId }: Pick<Node, 'nodeId'>): Promise<void> {
   const { nodes, path } = await readAll(context);
-  const others = nodes.filter((each) => each.nodeId !== nodeId);
-  if (others.length < nodes.length) await write(context, path, others);
+  if (!nodes.some((each) => each.nodeId === nodeId && !each.isProved)) return;
+  const closed = nodes.map((each) => (each.nodeId === nodeId ? { ...each, isProved: true } : each));
+  await write(context, path, closed);
 }
 
 /** Whether its record has been deleted. */

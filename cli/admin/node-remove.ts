@@ -8,7 +8,7 @@ import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { ask, newMutation, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
-import { forgetLeaving, isRecordGone, keepLeaving, leavingNode } from './leaving.ts';
+import { closeLeaving, isRecordGone, keepLeaving, leavingNode } from './leaving.ts';
 import { lossesOfLeaving } from './losses.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
@@ -89,7 +89,7 @@ async function tellRemoval(
 ): Promise<ExitName> {
   const { traces, tried: first } = await awaitProofs(context, node, before.held);
   const { outcome, held } = await followFate(context, node, { fate: before, wait: choice.wait });
-  await forgetLeaving(context, node);
+  await closeLeaving(context, node);
   const isNews = held?.isReplaced === true && before.held?.isReplaced !== true;
   const tried = isNews ? await awaitTrials(context, node, held) : first;
   const proofs = [...traces, ...tried.proofs];

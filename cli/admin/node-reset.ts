@@ -8,7 +8,7 @@ import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { ask } from './desk.ts';
 import type { DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
-import { forgetLeaving, isRecordGone, keepLeaving, leavingNode, type LeavingNode } from './leaving.ts';
+import { closeLeaving, isRecordGone, keepLeaving, leavingNode, type LeavingNode } from './leaving.ts';
 import { lossesOfLeaving } from './losses.ts';
 import { awaitProofs, strike, takeOut } from './node-remove.ts';
 import { ownerAsking } from './ownership.ts';
@@ -48,7 +48,7 @@ export async function runReset(context: CommandContext, name: string, options: R
   const { held, outcome } = await decideAboutKeys(context, node, left);
   await strike(context, node);
   const { traces, tried } = await awaitProofs(context, node, held);
-  await forgetLeaving(context, node);
+  await closeLeaving(context, node);
   const isCertain = leaving.before?.order !== 'sent' || !hasOrder;
   const { sharedKeys } = tried;
   const proofs = [...traces, ...tried.proofs];
