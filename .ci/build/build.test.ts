@@ -153,6 +153,13 @@ describe('the programs that are shipped', () => {
     }
   });
 
+  test('cluster tells that nobody took an answer that it has ready', async () => {
+    await bundle('cluster');
+    const script = `"$@" completion bash | true; echo "\${PIPESTATUS[0]}"; "$@" --help 2> /dev/null > /dev/full; echo $?`;
+    const command = [process.execPath, join(folder, 'cluster/main.mjs')];
+    expect(execFileSync('bash', ['-c', script, 'bash', ...command]).toString()).toBe('141\n20\n');
+  });
+
   test('the resident agent has no Kubernetes client and one language in it', async () => {
     const { inputs } = await bundle('bootstrapper');
     expect(Object.keys(inputs).filter(isKubernetesClient)).toEqual([]);

@@ -7,6 +7,7 @@ import { formatAge, formatTable } from '../host/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
+import { isRemovalOnlyAsked } from './operator-loss.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
@@ -109,7 +110,12 @@ async function ownersPart(
 }
 
 /** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
-export async function runOperatorRemove(context: CommandContext, name: string): Promise<void> {
+export async function runOperatorRemove(
+  context: CommandContext,
+  name: string,
+  options: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<void> {
+  if (await isRemovalOnlyAsked(context, name, options)) return;
   const mutation = newMutation();
   const remove = () => ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation }, call));
   let hasSigned = false;

@@ -1,5 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { YES } from './texts.ts';
 
 interface GenerateFlags {
   readonly name: string;
@@ -13,6 +14,7 @@ interface GenerateFlags {
 interface ApplyFlags {
   readonly file?: string;
   readonly dryRun?: true;
+  readonly yes?: true;
   readonly onto?: bigint;
 }
 
@@ -76,14 +78,20 @@ function registerInForce(config: Command, action: ActionBinder): void {
     .description('take over what cluster.yaml changed since it was applied last; what others changed stays')
     .option('--file <file>', 'this file instead of cluster.yaml')
     .option('--dry-run', 'say what would change')
+    .option('-y, --yes', YES)
     .option('--onto <revision>', 'the file was made from this revision of `cluster config show`', revision)
     .addHelpText(
       'after',
       '\nPlaces that somebody else changed too are named with their lines, and nothing is changed.\nExample: cluster config apply --dry-run',
     )
     .action(
-      action<ApplyFlags>(async (context, { file, dryRun, onto }) =>
-        (await import('../admin/index.ts')).runConfigApply(context, { file, dryRun: dryRun === true, onto }),
+      action<ApplyFlags>(async (context, { file, dryRun, yes, onto }) =>
+        (await import('../admin/index.ts')).runConfigApply(context, {
+          file,
+          dryRun: dryRun === true,
+          yes: yes === true,
+          onto,
+        }),
       ),
     );
   config

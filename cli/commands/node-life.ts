@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import { duration } from './numbers.ts';
+import { YES } from './texts.ts';
 
 interface DrainFlags {
   readonly force?: true;
@@ -9,16 +10,19 @@ interface DrainFlags {
 }
 
 interface RoleFlags extends DrainFlags {
+  readonly yes?: true;
   readonly controlPlane?: true;
   readonly worker?: true;
   readonly dryRun?: true;
 }
 
 interface ResetFlags extends DrainFlags {
+  readonly yes?: true;
   readonly dryRun?: true;
 }
 
 interface RemoveFlags extends DrainFlags {
+  readonly yes?: true;
   readonly dryRun?: true;
   readonly lost?: true;
   readonly keepKeys?: true;
@@ -57,7 +61,8 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
     verb('set-role', 'change what a node is, in place: its whole set of roles from now on')
       .option('--control-plane', 'etcd member, API server and curator')
       .option('--worker', 'ordinary pods')
-      .option('--dry-run', 'say what would happen, with the quorum before and after, and do nothing'),
+      .option('--dry-run', 'say what would happen, with the quorum before and after, and do nothing')
+      .option('-y, --yes', YES),
   )
     .addHelpText(
       'after',
@@ -72,16 +77,16 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
             ...(flags.worker === true ? (['worker'] as const) : []),
           ],
           dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
           drain: drainFrom(flags),
         }),
       ),
     );
   registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
   withDrainFlags(
-    verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
-      '--dry-run',
-      'say what would happen and do nothing',
-    ),
+    verb('reset', 'take a node out and make its machine a fresh one, which may join again')
+      .option('--dry-run', 'say what would happen and do nothing')
+      .option('-y, --yes', YES),
   )
     .addHelpText(
       'after',
@@ -93,6 +98,7 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
       action<ResetFlags>(async (context, flags, name = '') =>
         (await import('../admin/index.ts')).runReset(context, name, {
           dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
           drain: drainFrom(flags),
         }),
       ),
@@ -103,6 +109,7 @@ function registerRemove(remove: Command, action: ActionBinder): void {
   withDrainFlags(
     remove
       .option('--dry-run', 'say what would happen and do nothing')
+      .option('-y, --yes', YES)
       .option(
         '--lost',
         'the machine will not come back: do not wait for it, and have the keys replaced that it shared with control planes',
@@ -113,6 +120,7 @@ function registerRemove(remove: Command, action: ActionBinder): void {
     action<RemoveFlags>(async (context, flags, name = '') =>
       (await import('../admin/index.ts')).runRemove(context, name, {
         dryRun: flags.dryRun === true,
+        yes: flags.yes === true,
         isLost: flags.lost === true,
         drain: drainFrom(flags),
         keys: { keep: flags.keepKeys === true, wait: flags.wait },

@@ -22,6 +22,8 @@ const NOT_YET = 'consensus-not-recoverable';
 export interface RecoverQuorumOptions {
   /** The name of the cluster, typed by whoever accepts the loss. */
   readonly confirmed: string | undefined;
+  /** Shows what there is and what would be lost, and ends. */
+  readonly dryRun: boolean;
 }
 
 type MachineClient = Pick<Client<typeof Machine>, 'surveyQuorum' | 'recoverQuorum'>;
@@ -38,11 +40,12 @@ export async function runRecoverQuorum(
 export async function recoverQuorum(
   context: CommandContext,
   machine: MachineClient,
-  { confirmed }: RecoverQuorumOptions,
+  { confirmed, dryRun }: RecoverQuorumOptions,
 ): Promise<void> {
   const { signal, host } = context;
   const before = await machine.surveyQuorum({}, { signal, timeoutMs: CALL_MS });
   const name = printable(before.clusterName);
+  if (dryRun) return host.result({ ...viewOf(before), dryRun }, () => renderSurvey(before));
   if (!before.isOrdered) {
     host.say('recover-survey', renderSurvey(before), viewOf(before));
     if (before.refusals.length > 0)

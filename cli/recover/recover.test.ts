@@ -70,9 +70,9 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     },
   };
   /** Runs it, and time with it until it has ended. */
-  const run = async (confirmed: string | undefined): Promise<unknown> => {
+  const run = async (confirmed: string | undefined, dryRun = false): Promise<unknown> => {
     let isOver = false;
-    const ended = recoverQuorum(context, machine, { confirmed }).then(
+    const ended = recoverQuorum(context, machine, { confirmed, dryRun }).then(
       () => undefined,
       (error: unknown) => error,
     );
@@ -99,6 +99,13 @@ describe('cluster recover quorum', () => {
       );
     },
   );
+
+  test('only shows what there is with --dry-run, whatever is typed', async () => {
+    const { run, ordered, host } = setUp(lost);
+    expect(await run('blue', true)).toBeUndefined();
+    expect(ordered).toEqual([]);
+    expect(host.answered).toMatchObject({ dryRun: true, losses: lost.losses });
+  });
 
   test('is refused with its reason, whatever is typed', async () => {
     const { run, ordered } = setUp({ ...lost, refusals: ['etcd has a leader'] });

@@ -321,7 +321,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
       );
       await cluster.health('silent', OTHERS);
       for (const each of OTHERS) {
-        const removed = await cluster.cli('node', 'remove', each, '--lost', '--keep-keys');
+        const removed = await cluster.cli('node', 'remove', '--yes', each, '--lost', '--keep-keys');
         assert.equal(removed.code, 0, removed.stderr);
       }
       assert.equal(await machines.members(), 2);

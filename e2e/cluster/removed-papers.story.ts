@@ -24,7 +24,7 @@ await test('a control plane is lost: papers in its name are tried at every door 
     const shown = await must('node', 'show', 'n3');
     const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];
     await cluster.cutPower('n3');
-    const said = await must('node', 'remove', 'n3', '--lost', '--keep-keys');
+    const said = await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys');
     step.diagnostic(said);
     for (const node of ['n1', 'n2'])
       for (const door of DOORS)
@@ -37,7 +37,7 @@ await test('a control plane is lost: papers in its name are tried at every door 
     for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
       assert.match(said, new RegExp(`${key}.*\\n +tried now: let in at .*n1`));
     // It can be asked again, by the id that is left.
-    const again = await must('node', 'remove', nodeId, '--lost');
+    const again = await must('node', 'remove', '--yes', nodeId, '--lost');
     assert.match(again, /its papers at the peer port of the state etcd of n1 +node refused/);
   });
 

@@ -258,7 +258,7 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
         );
         const counted = counter.seen().acknowledged;
         assert.match(
-          await must('node', 'remove', 'n3', '--lost', '--keep-keys'),
+          await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys'),
           /the Kubernetes etcd +2 members, none is it/,
         );
         assert.equal(await voters(), 2);
