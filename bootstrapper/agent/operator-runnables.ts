@@ -4,6 +4,7 @@ import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts'
 import { attendWorker, type TaskPorts } from '../attend/index.ts';
 import { ETCD_PORTS } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
 import { agentMetrics } from './agent-metrics.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { listCertificates } from './certificates.ts';
@@ -26,16 +27,21 @@ export interface OperatorRunnablesOptions {
 export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<Record<string, Runnable>> {
   const { ports, node, version, tree } = options;
   const { clock, files } = ports;
-  const render = async (): Promise<string> =>
-    renderMetrics(
+  const never = new AbortController().signal;
+  const render = async (): Promise<string> => {
+    const [certificates, servers] = await Promise.all([
+      listCertificates(files),
+      readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal: never }).catch(() => []), // none runs, or it hangs
+    ]);
+    return renderMetrics(
       agentMetrics({
-        version,
+        ...{ version, certificates, servers },
         usage: ports.usage(),
         tree: tree(),
-        certificates: await listCertificates(files),
         nowMs: clock.nowMs(),
       }),
     );
+  };
   const metrics = async (signal: AbortSignal): Promise<string> => {
     const others = await Promise.all(
       [METRICS_PORTS.joinservice, METRICS_PORTS.etcd].map((port) =>

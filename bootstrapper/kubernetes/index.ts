@@ -8,6 +8,12 @@
 export { placeAuthorization } from './authorization.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
 export {
+  APILB_HEALTH_SOCKET,
+  describeUnhealthy,
+  readBalancerHealth,
+  type BalancedServer,
+} from './balancer-health.ts';
+export {
   createHealthProbe,
   isListening,
   probeNode,

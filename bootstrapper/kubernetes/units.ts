@@ -122,6 +122,7 @@ StartLimitIntervalSec=0
 [Service]
 ExecStart=/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
 DynamicUser=yes
+RuntimeDirectory=cluster-apilb
 ${SERVICE_SANDBOX}
 ${NODE_MEMORY}
 Restart=always
