@@ -12,5 +12,4 @@ export { currentAccess, kubernetesPlace, renewKubeconfig } from './renew-kubecon
 export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
 export { askForKeys, describePhase, type KeysView } from './keys-view.ts';
 export { lookAtWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
-export { printable } from './printable.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status.ts';

@@ -1,6 +1,6 @@
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatAge, formatTable } from '../host/index.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 
 const NONE = '-';
 
