@@ -31,9 +31,9 @@ export function agentPackage(options: PackageOptions): DebianPackage {
     architecture,
     summary: 'agent of an attested Kubernetes cluster',
     description: 'Enrols this machine once, then keeps running what its roles in the cluster ask for.',
-    depends: [...NODE_DEPENDS, 'systemd (>= 247)'],
+    depends: [...NODE_DEPENDS, 'nftables', 'systemd (>= 247)'],
     // Used by kubelet, kube-proxy and the container runtime.
-    recommends: ['conntrack', 'ethtool', 'iproute2', 'iptables', 'kmod', 'nftables', 'socat'],
+    recommends: ['conntrack', 'ethtool', 'iproute2', 'iptables', 'kmod', 'socat'],
     entries: [
       { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
       copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),

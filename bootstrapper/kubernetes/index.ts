@@ -6,6 +6,7 @@
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
 export { placeAuthorization } from './authorization.ts';
+export { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
 export {
   APILB_HEALTH_SOCKET,

@@ -1,4 +1,5 @@
 import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 import { PATHS, type HostSettings } from './settings.ts';
 
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
@@ -95,10 +96,11 @@ OOMScoreAdjust=-999
 
 /** Its files are those of ./kubelet-config.ts. */
 export function buildKubeletUnit(): string {
+  const before = `network-online.target ${METADATA_GUARD_UNIT} ${KEPT_SLICES.join(' ')}`;
   return `[Unit]
 Description=kubelet (cluster)
-After=network-online.target ${CONTAINERD_UNIT} ${KEPT_SLICES.join(' ')}
-Wants=network-online.target ${KEPT_SLICES.join(' ')}
+After=${before} ${CONTAINERD_UNIT}
+Wants=${before}
 Requires=${CONTAINERD_UNIT}
 StartLimitIntervalSec=0
 
@@ -109,6 +111,7 @@ ExecStart=${PATHS.bin}/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --confi
 KillMode=process
 Restart=always
 RestartSec=2
+LimitCORE=0
 `;
 }
 

@@ -124,6 +124,7 @@ export const PORTS: Readonly<Record<number, string>> = {
 export const PROGRAMS: Readonly<Record<string, string>> = {
   ip: 'iproute2',
   iptables: 'iptables',
+  nft: 'nftables',
   mount: 'mount',
   nsenter: 'util-linux',
   conntrack: 'conntrack',
