@@ -94,7 +94,10 @@ OOMScoreAdjust=-999
 `;
 }
 
-/** Its files are those of ./kubelet-config.ts. */
+/**
+ * Its files are those of ./kubelet-config.ts. It tells systemd that it works (pkg/kubelet/watchdog): one that hangs is killed
+ * and started again before its node's lease of 40 seconds has run out. A process that was stopped takes no other signal.
+ */
 export function buildKubeletUnit(): string {
   const before = `network-online.target ${METADATA_GUARD_UNIT} ${KEPT_SLICES.join(' ')}`;
   return `[Unit]
@@ -111,6 +114,8 @@ ExecStart=${PATHS.bin}/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --confi
 KillMode=process
 Restart=always
 RestartSec=2
+WatchdogSec=30s
+WatchdogSignal=SIGKILL
 LimitCORE=0
 `;
 }
