@@ -63,14 +63,14 @@ export function agentPackage(options: PackageOptions): Formats {
       // All that preflight refuses to go without, and the bus that the kubelet and runc speak to systemd over.
       depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
       // For images of pods from registries with TLS, and for those who look after the machine.
-      recommends: ['ca-certificates', 'nftables', 'procps', 'socat'],
+      recommends: ['ca-certificates', 'procps', 'socat'],
       entries: agentEntries(options, DEBIAN_UNITS),
       scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
     },
     rpm: {
       ...base,
       requires: [...NODE_REQUIRES, 'systemd >= 247', 'dbus', ...programs('rpm')],
-      recommends: ['ca-certificates', 'nftables', 'procps-ng', 'socat'],
+      recommends: ['ca-certificates', 'procps-ng', 'socat'],
       entries: agentEntries(options, UNITS),
       scripts: { post: file('rpm-post'), preun: file('rpm-preun'), postun: file('rpm-postun') },
     },

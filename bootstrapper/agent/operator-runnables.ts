@@ -3,6 +3,7 @@ import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts'
 import { attendWorker, type TaskPorts } from '../attend/index.ts';
 import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
 import type { EtcdMembers } from './controlplane-driver.ts';
 import { agentMetrics } from './agent-metrics.ts';
 import type { AgentPorts } from './agent-ports.ts';
@@ -26,16 +27,21 @@ export interface OperatorRunnablesOptions {
 export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<Record<string, Runnable>> {
   const { ports, node, version, tree } = options;
   const { clock, files } = ports;
-  const render = async (): Promise<string> =>
-    renderMetrics(
+  const never = new AbortController().signal;
+  const render = async (): Promise<string> => {
+    const [certificates, servers] = await Promise.all([
+      listCertificates(files),
+      readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal: never }).catch(() => []), // none runs, or it hangs
+    ]);
+    return renderMetrics(
       agentMetrics({
-        version,
+        ...{ version, certificates, servers },
         usage: ports.usage(),
         tree: tree(),
-        certificates: await listCertificates(files),
         nowMs: clock.nowMs(),
       }),
     );
+  };
   const metrics = async (signal: AbortSignal): Promise<string> => {
     const read = (port: number): Promise<string | undefined> =>
       readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal });

@@ -12,6 +12,7 @@ import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
+  APILB_HEALTH_SOCKET,
   ControlPlaneHealth,
   type ControlPlaneQuestion,
   createHealthProbe,
@@ -21,6 +22,7 @@ import {
   PATHS,
   probeNode,
   probeReadyz,
+  readBalancerHealth,
   type RetirePorts,
 } from '../kubernetes/index.ts';
 import {
@@ -235,7 +237,10 @@ function workloads(
       host,
       ports: { ...sources, commands, files, units },
     }),
-    balancer: balancerWorker({ reads, ports: { files, units } }),
+    balancer: balancerWorker({
+      reads,
+      ports: { files, units, clock: ports.clock, balancerHealth: balancerHealth(ports) },
+    }),
     relay: relayWorker({ reads, ports: { files, units, clock: ports.clock } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
     marks: marksWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
@@ -253,6 +258,10 @@ function workloads(
       ports: kubernetes,
     }),
   };
+}
+
+function balancerHealth({ clock }: AgentPorts) {
+  return (signal: AbortSignal) => readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal });
 }
 
 function initService({ ports, node, version, hurry }: RunnablesOptions): InitServicePorts {

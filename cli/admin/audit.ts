@@ -2,7 +2,8 @@ import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/ad
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import type { AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable, readMember } from '../cluster/index.ts';
+import { readMember } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ShownEntry } from './audit-log.ts';
 import { ask } from './desk.ts';

@@ -15,8 +15,9 @@ import {
 import { CodedError } from '../../internal/errors/index.ts';
 import type { ProcessPort } from '../../internal/exec/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable, readMember } from '../cluster/index.ts';
+import { readMember } from '../cluster/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readApplied, saveApplied } from './applied.ts';
 import { droppedBy } from './configuration-drops.ts';

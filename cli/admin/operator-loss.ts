@@ -1,6 +1,6 @@
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { ask } from './desk.ts';
 

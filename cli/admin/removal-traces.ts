@@ -9,7 +9,8 @@ import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { CodedError, describeError } from '../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { kubernetesEtcdOf, printable } from '../cluster/index.ts';
+import { kubernetesEtcdOf } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { apiServerAt } from './api-servers.ts';
 import { ask, withKubernetes } from './desk.ts';
 

@@ -7,7 +7,7 @@ import {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
 import type { RemovalProof } from './removal-traces.ts';

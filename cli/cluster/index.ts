@@ -13,6 +13,5 @@ export { currentAccess, kubernetesPlace, renewKubeconfig } from './renew-kubecon
 export { nodeViewFrom, renderNodes, type NodeView } from './node-view.ts';
 export { askForKeys, describePhase, type KeysView } from './keys-view.ts';
 export { lookAtWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
-export { printable } from './printable.ts';
 export { kubernetesEtcdOf } from './status-view.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status.ts';

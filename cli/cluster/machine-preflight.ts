@@ -5,7 +5,7 @@ import { RpcError, type Client } from '../../internal/rpc/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
 import { persist } from './persist.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 import type { InitSession } from './session.ts';
 
 /** The machine looks at its ports, its disk and its time service. */

@@ -96,6 +96,12 @@ export function troublesOf(
     ...nodes
       .filter(({ health }) => health !== 'healthy')
       .map(({ name, health }) => `node ${name} is ${health}`),
+    // What a silent node said last is no news.
+    ...nodes
+      .filter(({ health }) => health === 'healthy')
+      .flatMap(({ name, partsNotReady }) =>
+        partsNotReady.map((part) => `${part.name} of ${name}: ${part.why}`),
+      ),
     ...nodes.flatMap(({ name, lastError }) =>
       lastError === undefined ? [] : [`node ${name}: ${lastError}`],
     ),

@@ -19,7 +19,6 @@ import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from './index.ts';
 import { readOwnerKey } from '../workspace/index.ts';
-import { printable } from './printable.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 const open: AsyncDisposable[] = [];
@@ -308,8 +307,4 @@ describe('runKubeconfig()', () => {
     expect(context.host.codes).toEqual(['kubeconfig-renamed']);
     expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
   });
-});
-
-test('printable() takes away what steers a terminal and keeps line breaks', () => {
-  expect(printable('a\u001b[31mb\u009bc\nd\te\u0007')).toBe('a?[31mb?c\nd\te?');
 });

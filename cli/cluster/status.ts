@@ -10,7 +10,7 @@ import { keepKnownCurators } from './known-curators.ts';
 import { readMember, type ClusterMember } from './member.ts';
 import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
 import { ownEndsLine, readOwnEnds } from './own-ends.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { currentAccess } from './renew-kubeconfig.ts';
 import {
   etcdFrom,

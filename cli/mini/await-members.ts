@@ -4,7 +4,8 @@ import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
-import { askCurator, lookAtWorkspace, printable, readAccess } from '../cluster/index.ts';
+import { askCurator, lookAtWorkspace, readAccess } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { MiniError } from './errors.ts';
 import type { MachineKind } from './machine-plan.ts';
 import {

@@ -7,7 +7,7 @@ import {
 import { CodedError } from '../../internal/errors/index.ts';
 import { createClient, type Client } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 import { localChannel } from '../join/index.ts';
 import { RecoverError } from './errors.ts';

@@ -17,6 +17,7 @@ export interface RequiredProgram {
 export const REQUIRED_PROGRAMS: readonly RequiredProgram[] = [
   { program: 'ip', deb: 'iproute2', rpm: 'iproute', usedBy: 'network chart' },
   { program: 'iptables', deb: 'iptables', rpm: 'iptables', usedBy: 'CNI plugins, kubelet' },
+  { program: 'nft', deb: 'nftables', rpm: 'nftables', usedBy: 'the guard of the cloud metadata' },
   { program: 'mount', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
   { program: 'losetup', deb: 'mount', rpm: 'util-linux', usedBy: 'kubelet' },
   { program: 'nsenter', deb: 'util-linux', rpm: 'util-linux', usedBy: 'kubelet' },

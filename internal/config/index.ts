@@ -6,6 +6,7 @@
 export { LOCAL_API } from './api-endpoint.ts';
 export { attestationSettings, type AttestationSettings } from './attestation.ts';
 export type { CertificatesConfig } from './certificates-schema.ts';
+export type { PodSecurityConfig } from './pod-security-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
 export {
   canonicalJson,

@@ -44,6 +44,14 @@ export const settingsShape = z.strictObject({
       controlPlaneMinutes: z.int().positive(),
     })
     .optional(),
+  /** What pods may ask of machines; absent where the cluster was made before this was decided: nothing is enforced there. */
+  podSecurity: z
+    .strictObject({
+      enforce: z.enum(['privileged', 'baseline', 'restricted']),
+      exemptNamespaces: z.array(z.string()),
+      allowCloudMetadata: z.boolean(),
+    })
+    .optional(),
 });
 
 /** Whose cluster this is: the owner's signature over `ownershipStatement` (internal/crypto). */
