@@ -37,6 +37,8 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'config edit',
   'init',
   'join',
+  'preflight',
+  'package repo',
   'node approve',
   'node refuse',
   'node label',
