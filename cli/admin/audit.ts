@@ -89,7 +89,7 @@ async function checkpointsIfAny(context: CommandContext): Promise<readonly Check
     const { checkpoints } = await openCheckpoints(context);
     return await checkpoints.list();
   } catch (error) {
-    if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(error.code)) throw error;
+    if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(String(error.code))) throw error;
     return undefined;
   }
 }
