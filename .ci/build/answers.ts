@@ -42,7 +42,7 @@ async function answerable(): Promise<readonly (readonly string[])[]> {
     ['help'],
     ['--help'],
     ['-h'],
-    ...COMMANDS.map(({ name }) => ['help', name]),
+    ...paths.map((path) => ['help', ...path]),
     ...paths.flatMap((path) => [
       [...path, '--help'],
       [...path, '-h'],

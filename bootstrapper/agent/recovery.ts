@@ -117,10 +117,7 @@ export class RecoveryDesk implements QuorumRecovery {
     const membership = this.#membership();
     const hasData = await this.#ports.files.stat(consensusLayout(PLACES.state, 'state').memberData);
     if (membership === undefined || hasData === undefined)
-      throw new ConsensusError(
-        'consensus-not-recoverable',
-        'looking for data of etcd: this machine has none',
-      );
+      throw new ConsensusError('consensus-not-recoverable', 'no data of etcd found on this machine');
     return membership;
   }
 }

@@ -176,7 +176,7 @@ function interruptible(files: MemoryFiles, points: Points): MemoryFiles {
       if (typeof member !== 'function') return member;
       return async (...args: unknown[]): Promise<unknown> => {
         if (writes.includes(name)) points.pass();
-        const value = (await (member as (...all: unknown[]) => unknown).apply(target, args)) as unknown;
+        const value: unknown = await (member as (...all: unknown[]) => unknown).apply(target, args);
         if (writes.includes(name)) points.pass();
         return value;
       };

@@ -326,6 +326,23 @@ describe('help', () => {
   test('explains a command', async () => {
     expect((await run(['help', 'init'])).out).toContain('--fingerprint');
   });
+
+  test('explains a subcommand by its words', async () => {
+    const { code, out } = await run(['help', 'node', 'label']);
+    expect({ code, out }).toEqual({ code: 0, out: (await run(['node', 'label', '--help'])).out });
+  });
+
+  test.each([['nonsense'], ['node', 'nonsense']])(
+    'refuses words that lead nowhere: %s %s',
+    async (...words) => {
+      const { code, out, host } = await run(['help', ...words]);
+      expect({ code, out, codes: host.codes }).toEqual({
+        code: EXIT_CODES.usage.number,
+        out: '',
+        codes: ['help-unknown-topic'],
+      });
+    },
+  );
 });
 
 describe('error catalogue', () => {

@@ -141,6 +141,14 @@ export const clusterErrors = defineErrors({
       'The workspace has no kubeconfig, and what was asked for needs the Kubernetes API. Nothing was changed.',
     fix: 'An owner makes one with `cluster kubeconfig --renew`; if that says that no grant says how, another owner answers the request once more with `cluster operator add`. Who is no owner gets a kubeconfig from an owner and puts it into the workspace.',
   },
+  'cluster-quorum-lost': {
+    fault: 'peer',
+    exit: 'unhealthy',
+    retryable: true,
+    meaning:
+      'Control planes answer, but none of them has a quorum: too few voters of etcd are there, so nothing can be read or written.',
+    fix: 'Bring the other control planes back, then run the command again. If they are gone for good, run `cluster recover quorum` as root on a control plane that survived.',
+  },
   'cluster-curator-unreachable': {
     fault: 'peer',
     exit: 'unreachable',

@@ -204,6 +204,21 @@ describe('runNodeList()', () => {
     expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
   });
 
+  test('says that the quorum is lost, how many answer, and how to go on', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        '127.0.0.1:1',
+        await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+        '127.0.0.1:2',
+      ]),
+    );
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
+      code: 'cluster-quorum-lost',
+      message: expect.stringContaining('1 of 3 control planes answer'),
+      fix: expect.stringContaining('cluster recover quorum'),
+    });
+  });
+
   test('says that no curator answers', async () => {
     const context = contextOf(await start(async () => ['127.0.0.1:1']));
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({

@@ -68,6 +68,19 @@ export function register(program: Command, action: ActionBinder): void {
         });
       }),
     );
+  registerDown(verb, action);
+  registerNodeVerbs(verb, action);
+  mini
+    .command('ls')
+    .description('local clusters and their machines')
+    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniLs(context)));
+  mini
+    .command('preflight')
+    .description('what this machine lacks for local clusters, and the commands that bring it')
+    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
+}
+
+function registerDown(verb: (name: string, description: string) => Command, action: ActionBinder): void {
   verb('down', 'remove the cluster and everything of it on this machine; asks at a terminal')
     .option('--dry-run', 'say what would be lost and do nothing')
     .option('-y, --yes', 'agree to what is lost without being asked')
@@ -80,15 +93,6 @@ export function register(program: Command, action: ActionBinder): void {
         }),
       ),
     );
-  registerNodeVerbs(verb, action);
-  mini
-    .command('ls')
-    .description('local clusters and their machines')
-    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniLs(context)));
-  mini
-    .command('preflight')
-    .description('what this machine lacks for local clusters, and the commands that bring it')
-    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
 }
 
 function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {

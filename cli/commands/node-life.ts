@@ -83,26 +83,10 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
       ),
     );
   registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
-  withDrainFlags(
-    verb('reset', 'take a node out and make its machine a fresh one, which may join again')
-      .option('--dry-run', 'say what would happen and do nothing')
-      .option('-y, --yes', YES),
-  )
-    .addHelpText(
-      'after',
-      '\nA machine that can take no order, because its agent does not run or its cluster is gone, is made fresh as root on it:' +
-        '\n  install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart bootstrapper' +
-        '\nEverything of a cluster that it had is deleted. Where the cluster still lists it: cluster node remove NODE --lost',
-    )
-    .action(
-      action<ResetFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runReset(context, name, {
-          dryRun: flags.dryRun === true,
-          yes: flags.yes === true,
-          drain: drainFrom(flags),
-        }),
-      ),
-    );
+  registerReset(
+    verb('reset', 'take a node out and make its machine a fresh one, which may join again'),
+    action,
+  );
 }
 
 function registerRemove(remove: Command, action: ActionBinder): void {
@@ -127,6 +111,25 @@ function registerRemove(remove: Command, action: ActionBinder): void {
       }),
     ),
   );
+}
+
+function registerReset(reset: Command, action: ActionBinder): void {
+  withDrainFlags(reset.option('--dry-run', 'say what would happen and do nothing').option('-y, --yes', YES))
+    .addHelpText(
+      'after',
+      '\nA machine that can take no order, because its agent does not run or its cluster is gone, is made fresh as root on it:' +
+        '\n  install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart bootstrapper' +
+        '\nEverything of a cluster that it had is deleted. Where the cluster still lists it: cluster node remove NODE --lost',
+    )
+    .action(
+      action<ResetFlags>(async (context, flags, name = '') =>
+        (await import('../admin/index.ts')).runReset(context, name, {
+          dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
+          drain: drainFrom(flags),
+        }),
+      ),
+    );
 }
 
 function withDrainFlags(command: Command): Command {

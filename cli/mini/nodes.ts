@@ -126,7 +126,7 @@ async function findNode(
   if (cluster === undefined) {
     throw new MachinesError(
       'machines-unknown-cluster',
-      `looking for local cluster ${options.name} in ${root}`,
+      `local cluster ${JSON.stringify(options.name)} not found in ${root}`,
     );
   }
   return { cluster, node: await cluster.node(options.node) };

@@ -81,7 +81,7 @@ export class LocalCluster {
     if (node === undefined) {
       throw new MachinesError(
         'machines-unknown-node',
-        `looking for node ${name} in local cluster ${this.name}`,
+        `node ${JSON.stringify(name)} not found in local cluster ${this.name}`,
       );
     }
     return node;

@@ -60,7 +60,7 @@ export async function releaseWatchLimit(
   const record = await readRecord(host);
   if (record === undefined) return;
   const needs = await livingNeeds(host, record, folder);
-  if (total(needs) > record.before) return writeRecord(host, { ...record, needs });
+  if (total(needs) > record.before) return await writeRecord(host, { ...record, needs });
   if ((await readLimit(host)) === record.raised) await writeLimit(host, record.before, signal);
   await host.files.remove(RECORD);
 }
