@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { SystemClock, type Clock } from '../../internal/clock/index.ts';
-import { createMemoryLogger, FakeClock, untilAborted } from '../../internal/testing/index.ts';
+import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
 import { Balancer } from './balancer.ts';
 import { parsePassages, type Endpoint, type Limits } from './config.ts';
 import { UpstreamPool, type Verdict } from './upstreams.ts';
@@ -222,10 +222,13 @@ describe('Balancer', () => {
     const hung = new Set<number>();
     const balancer = new Balancer({ passage: { upstreams: [first, second] }, clock, log });
     open.push(balancer);
+    let forget = (): void => undefined;
     const probe = {
-      ask: async ({ port }: Endpoint, signal: AbortSignal) =>
-        hung.has(port) ? untilAborted(signal) : undefined,
-      forget: () => undefined,
+      ask: ({ port }: Endpoint) =>
+        hung.has(port)
+          ? new Promise<undefined>((_, reject) => (forget = () => reject(new Error('forgotten'))))
+          : Promise.resolve(undefined),
+      forget: () => forget(),
     };
     balancer.checkHealth({ probe, random: () => 0.5 });
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
@@ -236,7 +239,7 @@ describe('Balancer', () => {
       ['healthy', 0],
     ]);
     hung.add(first.port);
-    await clock.advance(4_500);
+    await clock.advance(4_600);
     await guest.closed;
     expect(await ask(port)).toBe('second:hi'); // although the first one still takes connections
     hung.add(second.port);

@@ -1,20 +1,20 @@
-import { childSignal, TimeoutError, withTimeout, type ChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint } from './config.ts';
 import { keyOf, type Verdict } from './upstreams.ts';
 
 /**
  * How often an upstream is asked: one that carries connections, one that carries none, one that did not answer. With two
- * questions of ANSWER_MS each, an upstream that hangs is found 1,320 + 1,500 + 1,500 ms after it last answered, at the
+ * questions of ANSWER_MS each, an upstream that hangs is found 2,200 + 1,200 + 1,200 ms after it last answered, at the
  * latest.
  */
-const USED_MS = 1_200;
+const USED_MS = 2_000;
 const UNUSED_MS = 10_000;
 const UNHEALTHY_MS = 2_000;
 /** Part of an interval by which it varies, so that the nodes of a cluster do not ask at the same moment. */
 const JITTER = 0.1;
-const ANSWER_MS = 1_500;
+const ANSWER_MS = 1_200;
 /** So long an upstream may say that it is not ready before its connections are closed: it may be about to be. */
 const UNREADY_MS = 5_000;
 /** A question that took this much longer than it may says that this process stood still, and nothing of the upstream. */
@@ -22,8 +22,8 @@ const STALL_MS = 500;
 
 /** One question to an upstream: resolves with why it is not ready, rejects when it does not answer. */
 export interface UpstreamProbe {
-  ask(upstream: Endpoint, signal: AbortSignal): Promise<string | undefined>;
-  /** Closes what is kept for it: the next question uses a connection of its own. */
+  ask(upstream: Endpoint): Promise<string | undefined>;
+  /** Ends the question under way, and closes what is kept: the next question uses a connection of its own. */
   forget(upstream: Endpoint): void;
 }
 
@@ -50,7 +50,6 @@ export interface HealthChecksOptions {
 
 interface Target {
   readonly upstream: Endpoint;
-  readonly ended: ChildSignal;
   isListed: boolean;
   verdict: Verdict;
   sinceMs: number;
@@ -59,7 +58,8 @@ interface Target {
   suspectedMs: number | undefined;
   /** Whether another upstream has been found healthy since. */
   hasAlternative: boolean;
-  pause: ChildSignal | undefined;
+  /** Ends the pause that it is in. */
+  pause: AbortController | undefined;
 }
 
 interface Answer {
@@ -76,7 +76,7 @@ interface Answer {
 export class HealthChecks implements Disposable {
   readonly #options: HealthChecksOptions;
   readonly #targets = new Map<string, Target>();
-  readonly #ended = new AbortController();
+  #hasEnded = false;
 
   constructor(options: HealthChecksOptions) {
     this.#options = options;
@@ -108,13 +108,16 @@ export class HealthChecks implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#ended.abort(new Error('the balancer ends'));
+    this.#hasEnded = true;
+    for (const { upstream, pause } of this.#targets.values()) {
+      this.#options.probe.forget(upstream);
+      pause?.abort();
+    }
   }
 
   #begin(key: string, upstream: Endpoint): void {
     const target: Target = {
       upstream,
-      ended: childSignal(this.#ended.signal),
       isListed: true,
       verdict: 'unknown',
       sinceMs: this.#options.clock.nowMs(),
@@ -129,19 +132,18 @@ export class HealthChecks implements Disposable {
 
   async #watch(key: string, target: Target): Promise<void> {
     const { isUsed, probe } = this.#options;
-    const { signal } = target.ended;
-    while (!signal.aborted && (target.isListed || isUsed(target.upstream))) {
+    while (!this.#hasEnded && (target.isListed || isUsed(target.upstream))) {
       await this.#check(target);
       await this.#pause(target);
     }
     probe.forget(target.upstream);
-    target.ended[Symbol.dispose]();
     if (this.#targets.get(key) === target) this.#targets.delete(key);
   }
 
   async #pause(target: Target): Promise<void> {
     const { clock, random } = this.#options;
-    using pause = childSignal(target.ended.signal);
+    if (this.#hasEnded) return;
+    const pause = new AbortController();
     target.pause = pause;
     const ms = this.#intervalOf(target) * (1 - JITTER + 2 * JITTER * random());
     await clock.sleep(ms, pause.signal).catch(() => undefined);
@@ -163,7 +165,7 @@ export class HealthChecks implements Disposable {
       probe.forget(target.upstream);
       answer = await this.#ask(target);
     }
-    if (answer === undefined || target.ended.signal.aborted) return;
+    if (answer === undefined || this.#hasEnded) return;
     this.#judge(target, answer);
     if (answer.verdict === 'healthy') return this.#isHealthy(target);
     if (target.suspectedMs === undefined) {
@@ -199,18 +201,31 @@ export class HealthChecks implements Disposable {
     cut(upstream);
   }
 
-  /** undefined: the question said nothing. */
-  async #ask({ upstream, ended }: Target): Promise<Answer | undefined> {
+  /**
+   * undefined: the question said nothing. This runs every other second for good on every node, so it makes do with one timer:
+   * what is late is forgotten, and so its question rejects.
+   */
+  async #ask({ upstream }: Target): Promise<Answer | undefined> {
     const { clock, probe } = this.#options;
     const startedMs = clock.monotonicMs();
+    const timer = new AbortController();
+    let isLate = false;
+    void clock.sleep(ANSWER_MS, timer.signal).then(
+      () => {
+        isLate = true;
+        probe.forget(upstream);
+      },
+      () => undefined,
+    );
     try {
-      const options = { what: 'asking for its health', ms: ANSWER_MS, clock, signal: ended.signal };
-      const why = await withTimeout(options, (signal) => probe.ask(upstream, signal));
+      const why = await probe.ask(upstream);
       return why === undefined ? { verdict: 'healthy', why: '' } : { verdict: 'unready', why };
     } catch (error) {
       probe.forget(upstream);
       if (clock.monotonicMs() - startedMs > ANSWER_MS + STALL_MS) return undefined;
-      return { verdict: 'silent', why: whyOf(error) };
+      return { verdict: 'silent', why: isLate ? `no answer within ${ANSWER_MS} ms` : describeError(error) };
+    } finally {
+      timer.abort();
     }
   }
 
@@ -229,9 +244,4 @@ export class HealthChecks implements Disposable {
   #askOthersNow(target: Target): void {
     for (const other of this.#targets.values()) if (other !== target) other.pause?.abort();
   }
-}
-
-function whyOf(error: unknown): string {
-  if (error instanceof TimeoutError) return `no answer within ${ANSWER_MS} ms`;
-  return error instanceof Error ? error.message : String(error);
 }

@@ -6,7 +6,6 @@ import * as tls from 'node:tls';
 import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
-const never = new AbortController().signal;
 const keyPem = generateKeyPem();
 const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: Date.now() });
 const certPem = await new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }).issue({
@@ -52,10 +51,10 @@ describe('ReadyzProbe', () => {
 
   test('asks over one connection as long as it lasts', async () => {
     const probe = new ReadyzProbe(tls, caPem);
-    for (let count = 0; count < 3; count++) expect(await probe.ask(upstream, never)).toBeUndefined();
+    for (let count = 0; count < 3; count++) expect(await probe.ask(upstream)).toBeUndefined();
     expect(connections).toHaveLength(1);
     probe.forget(upstream);
-    expect(await probe.ask(upstream, never)).toBeUndefined();
+    expect(await probe.ask(upstream)).toBeUndefined();
     expect(connections).toHaveLength(2);
     probe.forget(upstream);
   });
@@ -64,20 +63,20 @@ describe('ReadyzProbe', () => {
     'takes %s for an answer: the server works',
     async (status) => {
       answer = say(withBody(status, 'no'));
-      expect(await new ReadyzProbe(tls, caPem).ask(upstream, never)).toBeUndefined();
+      expect(await new ReadyzProbe(tls, caPem).ask(upstream)).toBeUndefined();
     },
   );
 
   test('says which checks failed, without what could steer a terminal', async () => {
     answer = say(withBody('500 Internal Server Error', '[+]ping ok\n[-]etcd \u001b[31mfailed\n'));
-    const why = await new ReadyzProbe(tls, caPem).ask(upstream, never);
+    const why = await new ReadyzProbe(tls, caPem).ask(upstream);
     expect(why).toBe('readyz answers 500: [-]etcd ?[31mfailed');
   });
 
   test('tells a server of another authority from one that does not answer', async () => {
     const otherKey = generateKeyPem();
     const other = await createAuthorityPem({ commonName: 'other', keyPem: otherKey, nowMs: Date.now() });
-    expect(await new ReadyzProbe(tls, other).ask(upstream, never)).toMatch(/^another authority signed/);
+    expect(await new ReadyzProbe(tls, other).ask(upstream)).toMatch(/^another authority signed/);
     expect(connections.every((socket) => socket.bytesRead === 0 || socket.destroyed)).toBe(true);
   });
 
@@ -91,26 +90,34 @@ describe('ReadyzProbe', () => {
   ];
   test.each(hostile)('rejects when the server $name', async ({ answer: wrong }) => {
     answer = wrong;
-    await expect(new ReadyzProbe(tls, caPem).ask(upstream, never)).rejects.toThrow();
+    await expect(new ReadyzProbe(tls, caPem).ask(upstream)).rejects.toThrow();
   });
 
   test('what is no HTTP is not ready', async () => {
     answer = say('SSH-2.0\r\n\r\n');
-    expect(await new ReadyzProbe(tls, caPem).ask(upstream, never)).toBe('readyz answers 0: ');
+    expect(await new ReadyzProbe(tls, caPem).ask(upstream)).toBe('readyz answers 0: ');
   });
 
   test('rejects when nobody listens', async () => {
-    await expect(new ReadyzProbe(tls, caPem).ask({ host: '127.0.0.1', port: 1 }, never)).rejects.toThrow();
+    await expect(new ReadyzProbe(tls, caPem).ask({ host: '127.0.0.1', port: 1 })).rejects.toThrow();
   });
 
-  test('gives up with its signal, and asks over another connection then', async () => {
+  test('gives up when it is told to, and asks over another connection then', async () => {
     const probe = new ReadyzProbe(tls, caPem);
-    const controller = new AbortController();
-    answer = () => controller.abort(new Error('time is up'));
-    await expect(probe.ask(upstream, controller.signal)).rejects.toThrow('time is up');
+    answer = () => probe.forget(upstream);
+    await expect(probe.ask(upstream)).rejects.toThrow('it closed the connection');
     answer = say(withBody('200 OK', 'ok'));
-    expect(await probe.ask(upstream, never)).toBeUndefined();
+    expect(await probe.ask(upstream)).toBeUndefined();
     expect(connections).toHaveLength(2);
+    probe.forget(upstream);
+  });
+
+  test('believes nothing that comes before it has asked', async () => {
+    const probe = new ReadyzProbe(tls, caPem);
+    answer = say(withBody('200 OK', 'ok') + withBody('500 Internal Server Error', 'late'));
+    expect(await probe.ask(upstream)).toBeUndefined();
+    answer = say(withBody('200 OK', 'ok'));
+    expect(await probe.ask(upstream)).toBeUndefined();
     probe.forget(upstream);
   });
 });

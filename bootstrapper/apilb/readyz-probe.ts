@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import type { connect, createSecureContext, SecureContext, TLSSocket } from 'node:tls';
 import type { Endpoint } from './config.ts';
 import type { UpstreamProbe } from './health-checks.ts';
@@ -9,6 +8,8 @@ const PATH = '/readyz';
 const MAX_CHARS = 16 * 1024;
 /** The server refuses the question, so it works: anonymous requests may be off, or there are too many at once. */
 const REFUSALS: readonly number[] = [401, 403, 429];
+/** In place of a status: the server was not asked. */
+const OTHER_AUTHORITY = -1;
 
 /** `node:tls`, which the relay does not load: it would be a quarter of its memory. */
 export interface TlsModule {
@@ -23,7 +24,7 @@ export interface TlsModule {
 export class ReadyzProbe implements UpstreamProbe {
   readonly #tls: TlsModule;
   readonly #context: SecureContext;
-  readonly #kept = new Map<string, TLSSocket>();
+  readonly #kept = new Map<string, Connection>();
 
   /** @param caPem whoever signed the certificates of the API servers */
   constructor(tls: TlsModule, caPem: string) {
@@ -31,54 +32,47 @@ export class ReadyzProbe implements UpstreamProbe {
     this.#context = tls.createSecureContext({ ca: caPem });
   }
 
-  async ask(upstream: Endpoint, signal: AbortSignal): Promise<string | undefined> {
-    const kept = this.#kept.get(keyOf(upstream));
-    const socket = kept !== undefined && !kept.destroyed ? kept : this.#dial(upstream);
-    const close = (): void => void socket.destroy();
-    signal.addEventListener('abort', close, { once: true });
-    try {
-      if (socket.connecting || socket.getProtocol() === null) await once(socket, 'secureConnect', { signal });
-      if (!socket.authorized) {
-        socket.destroy();
-        return `another authority signed its certificate: ${String(socket.authorizationError)}`;
-      }
-      socket.write(
-        `GET ${PATH} HTTP/1.1\r\nHost: ${hostHeader(upstream)}\r\nUser-Agent: cluster-apilb\r\n\r\n`,
-      );
-      const { status, body, isWhole } = await readAnswer(socket, signal);
-      if (status === 200 && isWhole) return undefined;
-      socket.destroy();
-      return status === 200 || REFUSALS.includes(status) ? undefined : whyUnready(status, body);
-    } catch (error) {
-      socket.destroy();
-      throw error;
-    } finally {
-      signal.removeEventListener('abort', close);
-    }
+  async ask(upstream: Endpoint): Promise<string | undefined> {
+    const { socket, answer } = this.#connectionTo(upstream);
+    const asked = answer();
+    if (socket.getProtocol() !== null && !socket.connecting) socket.write(questionFor(upstream));
+    else socket.once('secureConnect', () => socket.write(questionFor(upstream)));
+    const { status, body, isWhole } = await asked;
+    if (status === 200 && isWhole) return undefined;
+    socket.destroy();
+    return status === 200 || REFUSALS.includes(status) ? undefined : whyUnready(status, body);
   }
 
   forget(upstream: Endpoint): void {
-    this.#kept.get(keyOf(upstream))?.destroy();
+    this.#kept.get(keyOf(upstream))?.socket.destroy();
   }
 
-  #dial(upstream: Endpoint): TLSSocket {
+  #connectionTo(upstream: Endpoint): Connection {
     const key = keyOf(upstream);
+    const kept = this.#kept.get(key);
+    if (kept !== undefined && !kept.socket.destroyed) return kept;
     const socket = this.#tls.connect({
       ...upstream,
       secureContext: this.#context,
-      // Judged by `ask`, which tells a server of another authority from one that does not answer.
+      // Judged below, which tells a server of another authority from one that does not answer.
       rejectUnauthorized: false,
       // The directory may name a server otherwise than its certificate does; clients check the name themselves.
       checkServerIdentity: () => undefined,
     });
     socket.setNoDelay(true);
-    this.#kept.set(key, socket);
-    socket.on('error', () => undefined); // the question that waits is told
+    const made = connectionOver(socket);
+    this.#kept.set(key, made);
     socket.once('close', () => {
-      if (this.#kept.get(key) === socket) this.#kept.delete(key);
+      if (this.#kept.get(key) === made) this.#kept.delete(key);
     });
-    return socket;
+    return made;
   }
+}
+
+interface Connection {
+  readonly socket: TLSSocket;
+  /** What comes next; one at a time. Rejects when the connection ends. */
+  readonly answer: () => Promise<Answer>;
 }
 
 interface Answer {
@@ -89,25 +83,40 @@ interface Answer {
 }
 
 /** Every byte is the server's choice: bounded, and nothing of it is believed but the status. */
-function readAnswer(socket: TLSSocket, signal: AbortSignal): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    const settle = (end: () => void): void => {
-      socket.off('data', onData).off('close', onClose).off('error', reject);
-      end();
-    };
-    const onData = (data: Buffer): void => {
-      text += data.toString('latin1');
-      const answer = answerFrom(text);
-      if (answer !== undefined) settle(() => resolve(answer));
-      else if (text.length > MAX_CHARS) settle(() => reject(new Error('its answer is too long')));
-    };
-    const onClose = (): void => {
-      const why: unknown = signal.aborted ? signal.reason : new Error('it closed the connection');
-      settle(() => reject(why as Error));
-    };
-    socket.on('data', onData).on('close', onClose).on('error', reject);
+function connectionOver(socket: TLSSocket): Connection {
+  let text = '';
+  let failure = new Error('it closed the connection');
+  let waiting: PromiseWithResolvers<Answer> | undefined;
+  const settle = (answer: Answer | Error): void => {
+    text = '';
+    if (answer instanceof Error) waiting?.reject(answer);
+    else waiting?.resolve(answer);
+    waiting = undefined;
+  };
+  socket.on('error', (error) => (failure = error));
+  socket.once('close', () => settle(failure));
+  socket.once('secureConnect', () => {
+    if (socket.authorized) return;
+    settle({ status: OTHER_AUTHORITY, body: String(socket.authorizationError), isWhole: false });
+    socket.destroy();
   });
+  socket.on('data', (data: Buffer) => {
+    text += data.toString('latin1');
+    const answer = answerFrom(text);
+    if (answer !== undefined) settle(answer);
+    else if (text.length > MAX_CHARS) socket.destroy(new Error('its answer is too long'));
+  });
+  return {
+    socket,
+    answer: () => {
+      waiting = Promise.withResolvers<Answer>();
+      return waiting.promise;
+    },
+  };
+}
+
+function questionFor(upstream: Endpoint): string {
+  return `GET ${PATH} HTTP/1.1\r\nHost: ${hostHeader(upstream)}\r\nUser-Agent: cluster-apilb\r\n\r\n`;
 }
 
 function answerFrom(text: string): Answer | undefined {
@@ -122,6 +131,7 @@ function answerFrom(text: string): Answer | undefined {
 }
 
 function whyUnready(status: number, body: string): string {
+  if (status === OTHER_AUTHORITY) return `another authority signed its certificate: ${body}`;
   const failed = body.split('\n').filter((line) => line.startsWith('[-]'));
   const words = (failed.join(' ') || body).replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
   return `${PATH.slice(1)} answers ${status}: ${words}`;

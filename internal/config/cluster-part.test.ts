@@ -12,6 +12,6 @@ test('clusterPartOf() names what agents of before do not know only where it was 
   expect(partOf('')).not.toHaveProperty('certificates.operatorMinutes');
   expect(partOf('certificates: { operatorMinutes: 525600 }')).toEqual(partOf(''));
   expect(partOf('certificates: { operatorMinutes: 6 }')).toHaveProperty('certificates.operatorMinutes', 6);
-  expect(partOf('podSecurity: { enforce: baseline }')).toEqual(partOf(''));
+  expect(partOf('podSecurity: { enforce: baseline }')).not.toHaveProperty('podSecurity');
   expect(partOf('podSecurity: { enforce: restricted }')).toHaveProperty('podSecurity.enforce', 'restricted');
 });
