@@ -46,6 +46,7 @@ export {
   parseProvisioning,
   type PinnedCluster,
   PROVISIONING_PATH,
+  provisioningJsonSchema,
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './schema.ts';
