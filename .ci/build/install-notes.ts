@@ -35,7 +35,7 @@ Remove, after the machine was reset (\`cluster node reset --help\`):
 
   systemctl disable --now bootstrapper.service
   rm -r /usr/lib/cluster /usr/share/doc/${name} /usr/lib/systemd/system/bootstrapper.service \\
-    /usr/lib/systemd/system/cri-containerd-.scope.d /usr/lib/systemd/system/kubepods-*-kept.slice \\
+    /usr/lib/systemd/system/cluster-fingerprint.service /usr/lib/systemd/system/cri-containerd-.scope.d /usr/lib/systemd/system/kubepods-*-kept.slice \\
     ${MODULES_FILE} ${SYSCTL_FILE}
   systemctl daemon-reload
 

@@ -89,7 +89,9 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
       copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
     ),
-    copy(resolve(root, '.ci/package/bootstrapper.service'), `${units}/bootstrapper.service`),
+    ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>
+      copy(resolve(root, '.ci/package', name), `${units}/${name}`),
+    ),
     // What the agent would write on a machine without the package, and have systemd read all units again for.
     text(`${units}/${CONTAINER_SCOPES_DROPIN}`, buildContainerScopes()),
     ...KEPT_SLICES.map((name) => text(`${units}/${name}`, buildKeptSlice())),

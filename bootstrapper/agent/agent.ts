@@ -45,7 +45,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     const all = { enrolment, reset, recovery, ...runnables };
     for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
     scope.healthy();
-    await options.onReady();
+    await options.onReady(`fingerprint ${node.identity.fingerprint}`);
     await untilAborted(scope.signal);
   };
   const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });

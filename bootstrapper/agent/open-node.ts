@@ -32,6 +32,7 @@ import { NodeState } from './node-state.ts';
 import { KEY_PLACES, PLACES } from './places.ts';
 import { RecoveryDesk } from './recovery.ts';
 import { withValidCertificates } from './renewal.ts';
+import { requireUsableTpm } from './usable-tpm.ts';
 import { refuseLostMachineKey } from './way-on.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
@@ -94,6 +95,8 @@ export async function openNode(
   const events = new FileEventStore(files, PLACES.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
+  const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
+  await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
   const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
   const checks = createMachineChecks(ports, { provisioning, signal });
   const preflight = (spec: InitSpec): Promise<void> => checks.forInit(spec);

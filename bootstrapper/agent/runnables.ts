@@ -40,6 +40,7 @@ import {
   statusPushWorker,
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
+import { consoleRunnable } from './console.ts';
 import { createCertificateLister } from './certificates.ts';
 import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
@@ -135,6 +136,11 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
           log: options.ports.log.child('renewal'),
         }),
       },
+    }),
+    console: consoleRunnable({
+      ...{ files, commands: options.ports.commands, enrolment },
+      fingerprint: identity.fingerprint,
+      isMember: options.node.isSpokenFor,
     }),
     ...operatorRunnables({ ...options, etcd: () => driver.etcdMembers() }),
     address: ownAddress(options),

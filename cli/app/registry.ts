@@ -16,6 +16,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/config.ts'),
   },
   {
+    name: 'provisioning',
+    summary: 'the file that a machine is given before its agent starts',
+    load: () => import('../commands/provisioning.ts'),
+  },
+  {
     name: 'preflight',
     summary: 'check whether a machine can become a node; nothing is changed',
     load: () => import('../commands/preflight.ts'),

@@ -6,12 +6,12 @@ import {
   type CollectOptions,
 } from '../../internal/checks/index.ts';
 import {
+  ConfigError,
   MAX_PROVISIONING_BYTES,
   parseProvisioning,
   PROVISIONING_PATH,
   type Provisioning,
 } from '../../internal/config/index.ts';
-import { findCoded, describeError } from '../../internal/errors/index.ts';
 import type { StreamPort } from '../../internal/file/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -35,11 +35,13 @@ export async function checkThisMachine(
   { machine, streams }: LocalMachine,
 ): Promise<readonly CheckResult[]> {
   const { files, commands, clock } = context.ports;
-  const provisioning = await readProvisioning(context);
+  const { provisioning, problem } = await readProvisioning(context);
   const options: CollectOptions = {
     nodeName: provisioning?.nodeName ?? machine.hostname(),
     wantedAddress: provisioning?.address,
     needed: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
+    provisioningProblem: problem,
+    tpm: provisioning === undefined || provisioning.tpm.kind === 'none' ? undefined : provisioning.tpm,
     acceptsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
     isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
     askerMs: undefined,
@@ -51,13 +53,16 @@ export async function checkThisMachine(
 }
 
 /** Without one, or where this user may not read it, the machine is judged by its own name and addresses. */
-async function readProvisioning({ ports, host }: CommandContext): Promise<Provisioning | undefined> {
+async function readProvisioning({ ports }: CommandContext): Promise<{
+  readonly provisioning?: Provisioning;
+  readonly problem?: string;
+}> {
   const bytes = await ports.files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES).catch(() => undefined);
-  if (bytes === undefined) return undefined;
+  if (bytes === undefined) return {};
   try {
-    return parseProvisioning(Buffer.from(bytes).toString('utf8'));
+    return { provisioning: parseProvisioning(Buffer.from(bytes).toString('utf8')) };
   } catch (error) {
-    host.warn(findCoded(error)?.code ?? 'preflight-provisioning', describeError(error));
-    return undefined;
+    if (!(error instanceof ConfigError)) throw error;
+    return { problem: error.message };
   }
 }

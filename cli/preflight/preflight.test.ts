@@ -82,11 +82,27 @@ describe('cluster preflight', () => {
     expect(commands.runs).toEqual([]);
   });
 
-  test('warns of a provisioning that the agent would refuse', async () => {
-    const { context, files } = await createMachine();
-    await files.makeDirectory('/etc/cluster');
-    await files.writeAtomic('/etc/cluster/provisioning.json', '{"version":1,"colour":"blue"}');
-    await runPreflightCommand(context, local, here);
-    expect(context.host.codes).toContain('config-provisioning-invalid');
+  test('says what the agent would say of its provisioning, and whether the TPM in it answers', async () => {
+    const judged = async (provisioning: object) => {
+      const { context, files } = await createMachine();
+      await files.makeDirectory('/etc/cluster');
+      await files.writeAtomic('/etc/cluster/provisioning.json', JSON.stringify(provisioning));
+      const exit = await runPreflightCommand(context, local, here);
+      const { checks } = context.host.answered as { checks: { status: string }[] };
+      return { exit, first: checks.find(({ status }) => status === 'failed') };
+    };
+    expect(await judged({ version: 1, colour: 'blue' })).toMatchObject({
+      exit: 'usage',
+      first: {
+        code: 'preflight-provisioning',
+        cause: expect.stringContaining('Unrecognized key: "colour"'),
+      },
+    });
+    const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
+    const tpm = { kind: 'device', path: '/dev/no-such-tpm' };
+    expect(await judged({ version: 1, platform: 'metal', ownerKeys, tpm })).toMatchObject({
+      exit: 'precondition',
+      first: { code: 'preflight-tpm', subject: 'TPM /dev/no-such-tpm' },
+    });
   });
 });

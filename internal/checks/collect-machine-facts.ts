@@ -10,6 +10,7 @@ import type { MachinePort } from '../platform/index.ts';
 import { kernelFacts, readText } from './collect-kernel-facts.ts';
 import type { MachineFacts, TriedPort } from './machine-facts.ts';
 import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITTEN_DIRECTORIES } from './node-requirements.ts';
+import { problemOfTpm, type NamedTpm } from './probe-tpm.ts';
 import { readOnlyPaths } from './read-only-paths.ts';
 
 const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
@@ -33,6 +34,10 @@ export interface CollectOptions {
   /** Bytes that must be free on the file systems of these directories. */
   readonly needed: Readonly<Record<string, number>>;
   readonly acceptsCgroupV1: boolean;
+  /** What is to be said of the provisioning, where it was read; the agent does not run without a good one. */
+  readonly provisioningProblem?: string | undefined;
+  /** The TPM of the provisioning; undefined: none, or who asks has looked at it. */
+  readonly tpm?: NamedTpm | undefined;
   /** The machine is a node: its own services hold the ports. */
   readonly isNode: boolean;
   readonly askerMs: number | undefined;
@@ -53,6 +58,11 @@ export async function collectMachineFacts(
   const { nodeName, wantedAddress, acceptsCgroupV1, askerMs } = options;
   return {
     ...(await kernelFacts(files)),
+    provisioningProblem: options.provisioningProblem,
+    tpm: options.tpm && {
+      path: options.tpm.path,
+      problem: await problemOfTpm(options.tpm, clock, options.signal),
+    },
     ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
     addresses: machine.addresses(),
     wantedAddress,

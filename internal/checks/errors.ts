@@ -4,6 +4,18 @@ const common = { fault: 'operator', retryable: true } as const;
 const again = 'then run the same command again.';
 
 export const preflightErrors = defineErrors({
+  'preflight-provisioning': {
+    ...common,
+    exit: 'usage',
+    meaning: 'The agent of this machine would refuse its provisioning file. Nothing was changed.',
+    fix: 'Correct /etc/cluster/provisioning.json at the place named in the message (`cluster provisioning validate` checks it, docs/provisioning.md describes every key).',
+  },
+  'preflight-tpm': {
+    ...common,
+    exit: 'precondition',
+    meaning: 'The provisioning names a TPM that this machine does not have, or that does not answer.',
+    fix: 'Enable the TPM in the firmware setup (or give the virtual machine one); for a machine without a TPM write `"tpm": {"kind": "none"}` in /etc/cluster/provisioning.json.',
+  },
   'preflight-swap': {
     ...common,
     exit: 'swap',

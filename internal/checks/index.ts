@@ -13,6 +13,7 @@ export { collectMachineFacts, type CollectOptions, type CollectPorts } from './c
 export { PreflightError, preflightErrors, type PreflightErrorCode } from './errors.ts';
 export { MACHINE_CHECKS } from './machine-checks.ts';
 export type { MachineFacts } from './machine-facts.ts';
+export { problemOfTpm } from './probe-tpm.ts';
 export {
   MODULES_FILE,
   modulesFile,

@@ -5,6 +5,8 @@ import { REQUIRED_PROGRAMS } from './node-requirements.ts';
 const NOW_MS = Date.UTC(2026, 5, 1);
 
 const fit: MachineFacts = {
+  provisioningProblem: undefined,
+  tpm: { path: '/dev/tpmrm0', problem: undefined },
   swaps: 'Filename\tType\tSize\tUsed\tPriority\n',
   ports: [{ port: 6443, user: 'API server' }],
   addresses: ['198.18.0.11'],
@@ -47,6 +49,18 @@ describe('MACHINE_CHECKS', () => {
   });
 
   const unfit: { name: string; given: Partial<MachineFacts>; want: string; says: string }[] = [
+    {
+      name: 'a provisioning that the agent refuses',
+      given: { provisioningProblem: 'the file: Unrecognized key: "colour"' },
+      want: 'preflight-provisioning',
+      says: 'colour',
+    },
+    {
+      name: 'a TPM that does not answer',
+      given: { tpm: { path: '/dev/tpmrm0', problem: 'no such device' } },
+      want: 'preflight-tpm',
+      says: 'no such device',
+    },
     {
       name: 'swap',
       given: { swaps: `${fit.swaps}/dev/sda2 partition 1 0 -2\n` },

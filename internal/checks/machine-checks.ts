@@ -13,6 +13,27 @@ import {
 
 type Observe = (facts: MachineFacts) => readonly Observation[];
 
+const provisioning: Observe = ({ provisioningProblem: cause }) => [
+  {
+    subject: 'provisioning',
+    figure: cause === undefined ? 'fine' : 'refused',
+    threshold: 'as the agent takes it',
+    problem: cause === undefined ? undefined : { status: 'failed', cause },
+  },
+];
+
+const tpm: Observe = ({ tpm }) => [
+  {
+    subject: tpm === undefined ? 'TPM' : `TPM ${tpm.path}`,
+    figure: tpm === undefined ? 'none is provisioned' : tpm.problem === undefined ? 'answers' : 'of no use',
+    threshold: 'answers, where one is provisioned',
+    problem:
+      tpm?.problem === undefined
+        ? undefined
+        : { status: 'failed', cause: `the TPM at ${tpm.path}: ${tpm.problem}` },
+  },
+];
+
 const readOnly: Observe = ({ written }) =>
   written.map(({ path, problem }) => ({
     subject: path,
@@ -129,6 +150,8 @@ const size: Observe = ({ memoryBytes, processors }) => {
 const ENTRIES: readonly (readonly [PreflightErrorCode, Observe])[] = [
   ['preflight-read-only', readOnly],
   ['preflight-disk', disk],
+  ['preflight-provisioning', provisioning],
+  ['preflight-tpm', tpm],
   ['preflight-swap', swap],
   ...NAME_CHECKS,
   ['preflight-port', ports],

@@ -1,5 +1,9 @@
 /** What was seen of a machine, so that judging it is pure. */
 export interface MachineFacts {
+  /** Why the agent would refuse its provisioning; undefined: it would not, or there is none yet. */
+  readonly provisioningProblem: string | undefined;
+  /** The TPM that the provisioning names, and why it is of no use; undefined: it names none. */
+  readonly tpm: { readonly path: string; readonly problem: string | undefined } | undefined;
   /** /proc/swaps */
   readonly swaps: string;
   /** Ports that were tried; undefined: the machine is a node already, and its own services listen there. */

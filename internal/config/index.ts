@@ -47,6 +47,7 @@ export {
   parseProvisioning,
   type PinnedCluster,
   PROVISIONING_PATH,
+  provisioningJsonSchema,
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './schema.ts';
