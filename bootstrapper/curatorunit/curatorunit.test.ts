@@ -8,6 +8,7 @@ import {
 const settings: JoinserviceSettings = {
   clusterId: 'c0ffee',
   nodeId: 'node-1',
+  ownerKeys: ['b3duZXI='],
   listen: { host: '0.0.0.0', port: 9091 },
   etcdEndpoints: ['127.0.0.1:2382'],
   metricsUrl: 'http://127.0.0.1:2384/metrics',
@@ -50,6 +51,10 @@ test('every file that the configuration names is a credential that the unit load
   expect(named).toHaveLength(7);
   expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
   expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
+});
+
+test('the owners are those of the machine’s provisioning, and no file that others write', () => {
+  expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
 });
 
 test('the unit is not root, has no capability and can not see the state of the agent', () => {

@@ -18,6 +18,7 @@ import type { CommandContext } from '../app/command.ts';
 import { readMember } from '../cluster/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { openSigner, policyFor } from '../sign/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readApplied, saveApplied } from './applied.ts';
 import { droppedBy } from './configuration-drops.ts';
@@ -129,7 +130,8 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
     await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
-      const request = { document, baseRevision: current.revision, mutation: newMutation() };
+      const documents = policyFor(await openSigner(context), document);
+      const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await ask(context, (curator, call) => curator.updateConfiguration(request, call));
       return { revision, changes, losses };
     } catch (error) {

@@ -7,7 +7,9 @@ import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { ask, newMutation, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
+import { readInForce } from './configuration-in-force.ts';
 import { AdminError } from './errors.ts';
+import { entriesOf, forgetNode, refuseWithoutOwner, type ForgetOptions } from './forget-node.ts';
 import { closeLeaving, isRecordGone, keepLeaving, leavingNode } from './leaving.ts';
 import { lossesOfLeaving } from './losses.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
@@ -45,13 +47,15 @@ export async function runRemove(
   const choice = { isLost: options.isLost, ...options.keys };
   if (isRecordGone(node)) {
     const known = await decideAboutKeys(context, node, choice);
-    await strike(context, node);
+    await strike(context, node, { isReset: false });
     return tellRemoval(context, node, { choice, fate: known });
   }
   const plan = await planNow(context, node, []);
   const refusals = plan.refusals.filter(() => node.state === NodeState.UP);
   if (node.health !== NodeHealth.HEALTHY && node.state === NodeState.UP && !options.isLost)
     refusals.push(`it is not healthy and could not leave in order; say --lost if it will not come back`);
+  const entries = entriesOf(node, await readInForce(context));
+  await refuseWithoutOwner(context, node, { entries, isLost: options.isLost });
   if (refusals.length > 0)
     throw new AdminError('manage-guard', `removing node ${node.name}: ${refusals.join('; ')}`);
   const loss = { kind: 'remove', isLost: options.isLost, replacesKeys: replacesKeys(node, choice) } as const;
@@ -60,7 +64,8 @@ export async function runRemove(
     const steps = [
       ...plan.steps,
       'decommission it: every curator refuses its key',
-      'delete its records',
+      'delete its records; its machine is refused from then on until an owner readmits it',
+      ...entries.map(({ name: entry, identity }) => `take ${entry} (${identity}) out of the inventory`),
       ...(replacesKeys(node, choice) ? ['have the keys replaced that it shared with control planes'] : []),
     ];
     context.host.result({ node: node.name, dryRun: true, steps, losses, plan }, () =>
@@ -78,7 +83,7 @@ export async function runRemove(
   if (node.state === NodeState.UP) await takeOut(context, node, plan.voters.after, options);
   const fate = await decideAboutKeys(context, node, choice);
   await keepLeaving(context, { nodeId: node.nodeId, name: node.name, order: 'none' });
-  await strike(context, node);
+  await strike(context, node, { isReset: false });
   return tellRemoval(context, node, { choice, fate });
 }
 
@@ -127,14 +132,13 @@ export async function takeOut(
     await awaitFollowed(context, { name, voters: votersAfter });
 }
 
-export async function strike(context: CommandContext, { name, nodeId, state }: Node): Promise<void> {
+export async function strike(context: CommandContext, node: Node, options: ForgetOptions): Promise<void> {
+  const { name, nodeId, state } = node;
   await context.host.step('node-strike', `Striking ${name} off the records`, async () => {
-    const [decommission, forget] = [newMutation(), newMutation()];
-    const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: decommission };
+    const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
     if (state === NodeState.NEW || state === NodeState.STANDBY || state === NodeState.UP)
       await ask(context, (curator, call) => curator.setNodeState(gone, call));
-    if (!isRecordGone({ state }))
-      await ask(context, (curator, call) => curator.deleteNode({ nodeId, mutation: forget }, call));
+    if (!isRecordGone({ state })) await forgetNode(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });
 }

@@ -46,7 +46,7 @@ export async function runReset(context: CommandContext, name: string, options: R
   }
   const left = { isLost: false, keep: true, wait: false };
   const { held, outcome } = await decideAboutKeys(context, node, left);
-  await strike(context, node);
+  await strike(context, node, { isReset: true });
   const { traces, tried } = await awaitProofs(context, node, held);
   await closeLeaving(context, node);
   const isCertain = leaving.before?.order !== 'sent' || !hasOrder;
@@ -106,7 +106,7 @@ function tellPlan(
           ...plan.steps,
           "hand it the owner's order: it stops everything and deletes its state, key and lock",
         ]),
-    'strike it off: every curator and API server refuses what it was',
+    'strike it off: every curator and API server refuses what it was; its machine is readmitted with your signature',
   ];
   host.result({ node: node.name, dryRun: true, steps, losses, plan }, () =>
     [

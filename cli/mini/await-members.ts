@@ -6,6 +6,7 @@ import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { askCurator, lookAtWorkspace, readAccess } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
+import { grantForJoin } from '../sign/index.ts';
 import { MiniError } from './errors.ts';
 import type { MachineKind } from './machine-plan.ts';
 import {
@@ -132,8 +133,12 @@ async function look(context: CommandContext, kube: KubeClient): Promise<SeenClus
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
+  const documents = await grantForJoin(context, joinId, value.roles);
   await askCurator(context, {}, (_, call, of) =>
-    of(Admission).decideJoin({ join: joinId, decision: { case: 'approve', value }, mutation }, call),
+    of(Admission).decideJoin(
+      { join: joinId, decision: { case: 'approve', value }, documents, mutation },
+      call,
+    ),
   );
 }
 

@@ -10,7 +10,8 @@ import {
   type Entry,
   type KeySpace,
 } from '../../internal/etcd/index.ts';
-import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
+import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
+import { fingerprintOfKey, spkiOf, verifyRequest } from '../../internal/pki/index.ts';
 import {
   OPERATOR_ROLES,
   OPERATORS_PREFIX,
@@ -18,9 +19,13 @@ import {
   type OperatorRecord,
 } from '../../internal/records/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import type { Authority, Submission } from '../authority/index.ts';
 import {
+  needsOwner,
   readCluster,
   refuse,
+  submittedBy,
+  withDocuments,
   type Caller,
   type Mutation,
   type MutationPlan,
@@ -31,6 +36,7 @@ import {
   PutOperatorRequestSchema,
   type Admission,
   type OperatorSchema,
+  type PutOperatorRequest,
   type RenewOperatorRequest,
 } from '../curatorproto/gen/admission_pb.js';
 import { AdminError } from './errors.ts';
@@ -49,6 +55,8 @@ export interface OperatorAdminParts {
   readonly mutations: Mutations;
   readonly clock: Clock;
   readonly signer: OperatorSigner;
+  /** What owners have signed. */
+  readonly authority: Authority;
 }
 
 type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
@@ -57,36 +65,12 @@ type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'dele
 export function operatorHandlers(
   parts: OperatorAdminParts,
 ): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
-  const { etcd, mutations, clock, signer } = parts;
+  const { etcd, mutations, authority } = parts;
   return {
     listOperators: async (_request, { signal }) => ({
       operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
     }),
-    putOperator: async (request, { peer, signal }) => {
-      const { name, certificateRequest } = request;
-      const role = OPERATOR_ROLES.find((each) => each === request.role);
-      if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
-      if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
-      const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
-      const what = {
-        method: 'PutOperator',
-        subject: name,
-        request: toBinary(PutOperatorRequestSchema, request),
-      };
-      const mutation = mutationOf(what, request.mutation, { peer, signal });
-      const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
-      await mutations.run(mutation, async () => {
-        const all = await listOperators(etcd, signal);
-        const plan = planPut(all, record);
-        const stays = role === 'owner' ? fingerprint : undefined;
-        return withSigner(etcd, plan, { all, name, stays, signal });
-      });
-      return {
-        operator: operatorToWire(record),
-        certificatePem: await certify(signer, certificateRequest, signal),
-        clusterCaPem: (await readCluster(etcd, signal)).caPem,
-      };
-    },
+    putOperator: (request, call) => putOperator(parts, request, call),
     renewOperator: (request, call) => renewOperator(parts, request, call),
     deleteOperator: async (request, { peer, signal }) => {
       const { name } = request;
@@ -98,11 +82,67 @@ export function operatorHandlers(
       const mutation = mutationOf(what, request.mutation, { peer, signal });
       await mutations.run(mutation, async () => {
         const all = await listOperators(etcd, signal);
-        return withSigner(etcd, planDelete(all, name), { all, name, stays: undefined, signal });
+        const plan = planDelete(all, name);
+        const signed = await withSigner(etcd, plan, { all, name, stays: undefined, signal });
+        const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+        const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
+        verifyOperators(submission, after, `removing operator ${name}`);
+        return withDocuments(signed, submission);
       });
       return {};
     },
   };
+}
+
+/** On record first, then a certificate: the same call again gives the certificate that could not be made. */
+async function putOperator(
+  { etcd, mutations, clock, signer, authority }: OperatorAdminParts,
+  request: PutOperatorRequest,
+  { peer, signal }: Call<Caller>,
+) {
+  const { name, certificateRequest } = request;
+  const role = OPERATOR_ROLES.find((each) => each === request.role);
+  if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
+  if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
+  const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
+  const what = {
+    method: 'PutOperator',
+    subject: name,
+    request: toBinary(PutOperatorRequestSchema, request),
+  };
+  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
+  await mutations.run(mutation, async () => {
+    const all = await listOperators(etcd, signal);
+    const plan = planPut(all, record);
+    const stays = role === 'owner' ? fingerprint : undefined;
+    const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+    const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
+    verifyOperators(submission, after, `putting operator ${name} on record`);
+    return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
+  });
+  return {
+    operator: operatorToWire(record),
+    certificatePem: await certify(signer, certificateRequest, signal),
+    clusterCaPem: (await readCluster(etcd, signal)).caPem,
+  };
+}
+
+/** That an owner has signed exactly the operators that there are after a change. @throws AuthorityError */
+function verifyOperators(submission: Submission, after: readonly OperatorRecord[], doing: string): void {
+  const lines = (all: readonly Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>[]): string =>
+    all
+      .map(({ name, fingerprint, role }) => `${name} ${fingerprint} ${role}`)
+      .sort()
+      .join('\n');
+  const signed = submission.find('operators')?.body.operators;
+  if (signed === undefined || lines(signed) !== lines(after)) throw needsOwner(doing);
+  // A key that may sign stays one until a signed set is without it: who goes must go from there as well.
+  const owners = after.filter(({ role }) => role === 'owner').map(({ fingerprint }) => fingerprint);
+  const stray = (submission.signedOwners ?? [])
+    .map((key) => fingerprintOfKey(spkiOf(ownerPubKeyFromRaw(key))))
+    .find((fingerprint) => !owners.includes(fingerprint));
+  if (stray !== undefined) throw needsOwner(`${doing}: the signed set of owners still has ${stray}`);
 }
 
 /** The membership is the key, which is on record: nothing changes but the audit. */

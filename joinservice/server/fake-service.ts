@@ -8,13 +8,20 @@ import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { createAuthorityPem, generateKeyPem, verifyNode } from '../../internal/pki/index.ts';
+import {
+  createAuthorityPem,
+  fingerprintOfKey,
+  generateKeyPem,
+  verifyNode,
+} from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
+  OPERATORS_PREFIX,
   records,
   type AuditRecord,
   type JoinRecord,
+  type OperatorRole,
 } from '../../internal/records/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
 import {
@@ -29,6 +36,7 @@ import {
   tpmHardware,
 } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
@@ -67,6 +75,8 @@ export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
 export class TestService implements AsyncDisposable {
   readonly space: KeySpace;
   readonly cluster: TestCluster;
+  /** Whose documents the programs believe. */
+  readonly signer: FakeOwner;
   /** Of the join service. */
   readonly endpoint: string;
   readonly curatorEndpoint: string;
@@ -81,6 +91,7 @@ export class TestService implements AsyncDisposable {
   ) {
     this.space = world.space;
     this.cluster = world.cluster;
+    this.signer = world.signer;
     this.#closing = world.closing;
     this.endpoint = at.join;
     this.curatorEndpoint = at.curator;
@@ -100,7 +111,8 @@ export class TestService implements AsyncDisposable {
     const space = new Namespace(root, CLUSTER_PREFIX);
     const cluster = await TestCluster.create(space, () => clock.nowMs());
     await describeCluster(space, cluster, rules('approve'));
-    const world: World = { folder, etcd, member, space, cluster, closing };
+    const signer = new FakeOwner({ clock, clusterId: cluster.clusterId });
+    const world: World = { folder, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
@@ -122,8 +134,11 @@ export class TestService implements AsyncDisposable {
     inventory: readonly object[] = [],
     registers: Readonly<Record<string, unknown>> = {},
   ): Promise<void> {
-    const then = [configurationWrite(rules(policy, inventory, registers))];
-    await this.space.commit({ when: [], then }, { signal: never });
+    const write = configurationWrite(rules(policy, inventory, registers));
+    if (write.kind !== 'put') throw new TypeError('a configuration is put');
+    const { document } = records.configuration.decode(write.key, write.value);
+    await this.signer.record(this.space, this.signer.policy(Buffer.from(document, 'base64')));
+    await this.space.commit({ when: [], then: [write] }, { signal: never });
     await clock.sleep(100, never); // until it is in force: the join service follows etcd
   }
 
@@ -151,6 +166,23 @@ export class TestService implements AsyncDisposable {
   /** Resolves when this machine's request is on record. */
   async asked(nodeId: string): Promise<void> {
     await until(() => this.space.get(records.join.key(nodeId), { signal: never }));
+  }
+
+  /** Owner-signed: the operators as they are without `name`, or with `next` in that place. */
+  async operators(
+    name: string,
+    next?: { readonly role: OperatorRole; readonly pubKeyDer: Uint8Array },
+  ): Promise<Uint8Array[]> {
+    const { entries } = await this.space.list(OPERATORS_PREFIX, { signal: never });
+    const all = entries.map(({ key, value }) => records.operator.decode(key, value));
+    const others = all.filter((each) => each.name !== name);
+    const put = next && { name, role: next.role, fingerprint: fingerprintOfKey(next.pubKeyDer) };
+    const operators = [...others, ...(put === undefined ? [] : [put])].map((each) => ({
+      name: each.name,
+      fingerprint: each.fingerprint,
+      role: each.role,
+    }));
+    return [this.signer.sign('operators', { operators })];
   }
 
   async approve(join: string, name: string): Promise<void> {
@@ -204,6 +236,7 @@ interface World {
   readonly member: TestMember;
   readonly space: KeySpace;
   readonly cluster: TestCluster;
+  readonly signer: FakeOwner;
   readonly closing: (() => Promise<unknown>)[];
 }
 
@@ -240,7 +273,7 @@ async function ownTpm(closing: World['closing']): Promise<Tpm> {
 
 /** Where the two services listen. */
 async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
-  const { folder, etcd, member, cluster, closing } = world;
+  const { folder, etcd, member, cluster, signer: owner, closing } = world;
   const log = createMemoryLogger().log;
   const files = new DiskFiles();
   const at = (name: string): string => join(folder, name);
@@ -277,6 +310,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       version: 1,
       clusterId: cluster.clusterId,
       nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+      ownerKeys: [Buffer.from(owner.pubKey).toString('base64')],
       listen: { host: '127.0.0.1', port: 0 },
       clusterCaFile: at('ca.crt'),
       certFile: at('node.crt'),

@@ -146,7 +146,7 @@ describe('operators', () => {
     expect(await service.nodeNames()).not.toContain('machine');
   }, 60_000);
 
-  test('take a node out: its machine is refused, also after it was deleted; its name is free then', async () => {
+  test('take a node out: its machine is refused with any key until an owner readmits it; its name is free', async () => {
     const node = { nodeId: b.nodeId, ...mutation() };
     await service.curator.setNodeRoles({ ...node, roles: [] }, { signal: never });
     const out = { nodeId: b.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };
@@ -161,6 +161,11 @@ describe('operators', () => {
     await service.curator.deleteNode({ nodeId: b.nodeId, ...mutation() }, { signal: never });
     await expect(session.rejoin()).rejects.toEqual(coded('join-not-member'));
     await service.untilAudited('join-not-member');
+    await expect(again.admitted()).rejects.toEqual(coded('join-decommissioned'));
+    const { removed } = await service.admin.listDocuments({}, { signal: never });
+    const { identity } = removed.find((each) => each.identity.startsWith('tpm-ek:')) ?? { identity: '' };
+    const documents = [service.signer.sign('readmission', { identity, removal: 1 })];
+    await service.admin.putDocuments({ documents, ...mutation() }, { signal: never });
     const admitted = again.admitted();
     await until(async () => {
       const entry = await service.space.get(records.join.key(reset.nodeId), { signal: never });

@@ -27,8 +27,12 @@ describe('operators, asked over the wire', () => {
   test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
     const keyPem = generateKeyPem();
     const certificateRequest = await createRequest(keyPem, 'anything');
+    const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
     const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
-    const added = await service.admin.putOperator(put, { signal: never });
+    await expect(service.admin.putOperator(put, { signal: never })).rejects.toEqual(
+      coded('authority-needs-owner'),
+    );
+    const added = await service.admin.putOperator({ ...put, ...mutation(), documents }, { signal: never });
     const identity = verifyMember(new X509Certificate(added.certificatePem), service.cluster.trust);
     expect(identity).toMatchObject({
       kind: 'operator',
@@ -39,7 +43,8 @@ describe('operators, asked over the wire', () => {
     expect(operators.map(({ name, role }) => `${name} ${role}`)).toEqual(
       expect.arrayContaining(['eve viewer', 'owner owner']),
     );
-    await service.admin.deleteOperator({ name: 'eve', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('eve') };
+    await service.admin.deleteOperator({ name: 'eve', ...without, ...mutation() }, { signal: never });
     await expect(
       service.admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never }),
     ).rejects.toEqual(coded('admin-last-owner'));
@@ -48,7 +53,8 @@ describe('operators, asked over the wire', () => {
   test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
     const csr = await createRequest(ownKey, 'anything');
-    const put = { name: 'second', role: 'owner', certificateRequest: csr, ...mutation() };
+    const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyOf(ownKey) });
+    const put = { name: 'second', role: 'owner', certificateRequest: csr, documents, ...mutation() };
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
     const upgrade = tlsClientUpgrade({
       identity: { certPem, keyPem: ownKey },
@@ -78,15 +84,17 @@ describe('operators, asked over the wire', () => {
     await expect(
       own.issueKubeconfig({ ...asked, signature, ...mutation() }, { signal: never }),
     ).rejects.toEqual(coded('admin-signing'));
-    await service.admin.deleteOperator({ name: 'second', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('second') };
+    await service.admin.deleteOperator({ name: 'second', ...without, ...mutation() }, { signal: never });
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
   });
 
   test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
     const keyPem = generateEd25519Key();
     const certificateRequest = await createRequest(keyPem, 'anything');
+    const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
     await service.admin.putOperator(
-      { name: 'late', role: 'viewer', certificateRequest, ...mutation() },
+      { name: 'late', role: 'viewer', certificateRequest, documents, ...mutation() },
       { signal: never },
     );
     const channelWith = (certPem: string) =>
@@ -109,7 +117,8 @@ describe('operators, asked over the wire', () => {
     await expect(createClient(Admission, bare).listOperators({}, { signal: never })).rejects.toEqual(
       coded('curator-denied'),
     );
-    await service.admin.deleteOperator({ name: 'late', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('late') };
+    await service.admin.deleteOperator({ name: 'late', ...without, ...mutation() }, { signal: never });
     for (const channel of [bare, renewed])
       await expect(
         createClient(Admission, channel).renewOperator({ certificateRequest }, { signal: never }),
