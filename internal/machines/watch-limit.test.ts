@@ -90,6 +90,16 @@ describe('the limit of inotify instances', () => {
     expect(await limit()).toBe(128);
   });
 
+  test('never goes below the default of the kernel, whatever its record says', async () => {
+    await files.writeAtomic(
+      `${CLAIMS}/inotify.json`,
+      JSON.stringify({ version: 1, before: 1, raised: 1024, needs: {} }),
+    );
+    await setLimit(1024);
+    await down('/a');
+    expect(await limit()).toBe(128);
+  });
+
   test('that somebody else has changed meanwhile stays', async () => {
     await up('/a', 5);
     await setLimit(4096);

@@ -10,6 +10,7 @@ import { NUMBERS_FOLDER, readClaims } from './numbers.ts';
  * together. Linux allows 128, which is enough for one machine.
  */
 const LIMIT = '/proc/sys/fs/inotify/max_user_instances';
+const KERNEL_DEFAULT = 128;
 const PER_MACHINE = 128;
 /** Raised once for most clusters, and not again for each machine that is added. */
 const COMFORTABLE = 1024;
@@ -60,8 +61,11 @@ export async function releaseWatchLimit(
   const record = await readRecord(host);
   if (record === undefined) return;
   const needs = await livingNeeds(host, record, folder);
-  if (total(needs) > record.before) return await writeRecord(host, { ...record, needs });
-  if ((await readLimit(host)) === record.raised) await writeLimit(host, record.before, signal);
+  if (total(needs) > Math.max(record.before, KERNEL_DEFAULT))
+    return await writeRecord(host, { ...record, needs });
+  // Whatever the record says, a host needs the kernel's own default.
+  const back = Math.max(record.before, KERNEL_DEFAULT);
+  if ((await readLimit(host)) === record.raised) await writeLimit(host, back, signal);
   await host.files.remove(RECORD);
 }
 
