@@ -9,7 +9,7 @@ export interface Passage {
   readonly health?: HealthSettings;
 }
 
-export interface HealthSettings {
+interface HealthSettings {
   /** Who signed the API servers' certificates. */
   readonly caPem: string;
 }

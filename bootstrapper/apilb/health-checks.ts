@@ -37,7 +37,7 @@ export interface UpstreamHealth {
   readonly why: string;
 }
 
-export interface HealthChecksOptions {
+interface HealthChecksOptions {
   readonly probe: UpstreamProbe;
   readonly clock: Clock;
   readonly random: () => number;

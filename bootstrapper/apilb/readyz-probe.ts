@@ -12,7 +12,7 @@ const REFUSALS: readonly number[] = [401, 403, 429];
 const OTHER_AUTHORITY = -1;
 
 /** `node:tls`, which the relay does not load: it would be a quarter of its memory. */
-export interface TlsModule {
+interface TlsModule {
   readonly connect: typeof connect;
   readonly createSecureContext: typeof createSecureContext;
 }

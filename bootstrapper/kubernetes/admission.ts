@@ -3,7 +3,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { PATHS } from './settings.ts';
 
 /** What runs there is this program's own, makes the node's network and needs the node for it. */
-export const SYSTEM_NAMESPACES = ['kube-system', 'kube-flannel'] as const;
+const SYSTEM_NAMESPACES = ['kube-system', 'kube-flannel'] as const;
 
 /**
  * What the API server reads about admission, at its start only. Pod Security levels of a new cluster are enforced; one that
@@ -20,7 +20,7 @@ export async function placeAdmission(
 }
 
 /** apiserver.config.k8s.io/v1, pod-security.admission.config.k8s.io/v1. */
-export function admissionConfiguration(podSecurity: PodSecurityConfig | undefined): object {
+function admissionConfiguration(podSecurity: PodSecurityConfig | undefined): object {
   const enforce = podSecurity?.enforce ?? 'privileged';
   const warn = podSecurity === undefined ? 'baseline' : 'restricted';
   return {

@@ -13,7 +13,7 @@ const MAX_BYTES = 64 * 1024;
  * clients send a ping on a connection that was idle for 30 seconds, so what says nothing for half an hour is abandoned.
  * There are no shares and no age: all clients have the same address, and a watch may live as long as its API server.
  */
-export const APILB_LIMITS = {
+const APILB_LIMITS = {
   connections: 1024,
   perSource: 1024,
   idleMs: 30 * 60_000,

@@ -11,7 +11,7 @@ const TABLE = 'inet cluster_metadata';
  * machine itself may ask. DNS is let through: some clouds have their resolver at the same address, which cluster DNS asks.
  * The table is replaced as a whole, so that it can be loaded again.
  */
-export function buildMetadataRules(): string {
+function buildMetadataRules(): string {
   const chain = (hook: 'forward' | 'input'): string => `  chain ${hook} {
     type filter hook ${hook} priority -10; policy accept;
     iif "lo" accept
@@ -29,7 +29,7 @@ ${chain('forward')}${chain('input')}}
 }
 
 /** Started with the kubelet, before its pods; it does not end with the agent. */
-export function buildMetadataGuardUnit(): string {
+function buildMetadataGuardUnit(): string {
   return `[Unit]
 Description=Keeps pods away from the metadata service of the cloud
 Before=kubelet.service
