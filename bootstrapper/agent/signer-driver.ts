@@ -17,7 +17,7 @@ const SIGNER_COMMAND = [
 /** The signer of this machine, with every key that its control plane has. */
 export function signerDriver(ports: SignerUnitPorts): SignerDriver {
   const unit = new SignerUnit(ports);
-  const { caFile, certFile, keyFile } = consensusLayout(PLACES.state).user('signer');
+  const { caFile, certFile, keyFile } = consensusLayout(PLACES.state, 'state').user('signer');
   const config = {
     command: SIGNER_COMMAND,
     configFile: '/etc/cluster/signer.json',

@@ -38,7 +38,7 @@ export async function signKubeconfig(
     await ports.etcd.get(CLUSTER_KEY, { signal }),
   ];
   if (entry === undefined || cluster === undefined)
-    throw new SignerError('signer-not-on-record', `looking for ${key}: no such record`);
+    throw new SignerError('signer-not-on-record', `record ${key} not found`);
   const { name, role } = records.operator.decode(key, entry.value);
   if (role !== 'owner') throw new SignerError('signer-not-on-record', `signing for ${name}: no owner`);
   const { clusterId } = records.cluster.decode(CLUSTER_KEY, cluster.value);
