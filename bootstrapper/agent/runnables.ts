@@ -160,7 +160,6 @@ function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineC
   return ticketRenewal({
     ...{ files: ports.files, state, values, joinClient, ownAddress },
     makesTheCluster: () => job.isUnderWay(),
-    // Its join service and curator serve with the node's certificate: restarted here, one node at a time by its own clock.
     onRenewed: async (membership, signal) => {
       if (valueOf(values.localControlPlane) !== undefined) await driver.startCurator(membership, signal);
     },
@@ -193,6 +192,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       stores,
       isBetweenKeys: () => node.keys.isInBetween(),
       certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
+      nodeMinutes: () => lifetimesOf(values).nodeMinutes,
       membership: () => valueOf(values.clusterMembership),
       directory: () => valueOf(values.clusterDirectory),
     },
