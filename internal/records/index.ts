@@ -20,6 +20,8 @@
  * audit/SEQ             decisions, a hash chain            with each decision
  * joins/ID              machines that asked to join        joinservice, curator
  * identities/IDENTITY   → ID: one membership per machine   with the node
+ * removed/IDENTITY      a machine that was removed       curator
+ * documents/KIND/NAME   signed by an owner               curator; verified by whoever acts on it
  * traces/ID             what both sides found on the way   joinservice
  * slots/control-plane/  whose turn it is to change etcd    control planes
  * ```
@@ -33,6 +35,8 @@ export {
   CLUSTER_PREFIX,
   COLLATERAL_KEY,
   CONFIGURATION_KEY,
+  documentKey,
+  DOCUMENTS_PREFIX,
   IDENTITIES_PREFIX,
   INIT_RESULT_KEY,
   JOINS_PREFIX,
@@ -57,6 +61,7 @@ export {
   type ClusterRecord,
   type CollateralRecord,
   type ConfigurationRecord,
+  type DocumentRecord,
   type EvidenceProfile,
   type HeartbeatRecord,
   type IdentityRecord,
@@ -70,6 +75,7 @@ export {
   type OperatorRecord,
   type OperatorRole,
   type OwnershipRecord,
+  type RemovedRecord,
   type SettingsRecord,
   type StatusRecord,
   type TraceFactRecord,

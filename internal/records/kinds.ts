@@ -6,6 +6,7 @@ import {
   clusterShape,
   collateralShape,
   configurationShape,
+  documentShape,
   heartbeatShape,
   identityShape,
   initResultShape,
@@ -15,6 +16,7 @@ import {
   nodeShape,
   operatorShape,
   ownershipShape,
+  removedShape,
   settingsShape,
   statusShape,
   traceShape,
@@ -49,6 +51,8 @@ export const records = {
   join: kindOf('joins/', joinShape),
   identity: kindOf('identities/', identityShape),
   trace: kindOf('traces/', traceShape),
+  removed: kindOf('removed/', removedShape),
+  document: kindOf('documents/', documentShape),
 } as const;
 
 /** The one record of kinds that have only one. */
@@ -72,6 +76,16 @@ export const AUDIT_PREFIX = 'audit/';
 export const IDENTITIES_PREFIX = 'identities/';
 export const JOINS_PREFIX = 'joins/';
 export const OPERATORS_PREFIX = 'operators/';
+export const DOCUMENTS_PREFIX = 'documents/';
+
+/**
+ * Where an owner-signed document of a kind is. Documents of one kind and subject replace one another, so `name` is the
+ * subject; of the sets of owners, which lead from one to the next, all are kept, by their serial.
+ */
+export function documentKey(kind: string, name: string | number): string {
+  const last = typeof name === 'number' ? String(name).padStart(16, '0') : name;
+  return records.document.key(`${kind}/${last === '' ? 'current' : last}`);
+}
 
 /** Sorted as text, entries are in order. */
 export function auditKey(seq: number): string {

@@ -172,6 +172,27 @@ export const traceShape = z.strictObject({
     .max(64),
 });
 
+/** A machine that was removed: refused under every policy until an owner has signed its readmission. Never deleted. */
+export const removedShape = z.strictObject({
+  version,
+  identity: z.string().min(1),
+  /** How often it was removed; a readmission lifts one removal and those before it. */
+  removal: z.int().positive(),
+  /** What it was last. */
+  nodeId: z.string(),
+  name: z.string(),
+  removedMs: z.int(),
+  removedBy: z.string(),
+});
+
+/** A document that an owner signed (internal/authority), as it was submitted: its exact bytes. */
+export const documentShape = z.strictObject({
+  version,
+  document: bytes,
+  recordedMs: z.int(),
+  recordedBy: z.string(),
+});
+
 export const OPERATOR_ROLES = ['viewer', 'operator', 'owner'] as const;
 export type OperatorRole = (typeof OPERATOR_ROLES)[number];
 
@@ -268,6 +289,8 @@ export type KeysRecord = z.infer<typeof keysShape>;
 export type SettingsRecord = z.infer<typeof settingsShape>;
 export type OwnershipRecord = z.infer<typeof ownershipShape>;
 export type MachineRecord = z.infer<typeof machineShape>;
+export type RemovedRecord = z.infer<typeof removedShape>;
+export type DocumentRecord = z.infer<typeof documentShape>;
 export type IdentityRecord = z.infer<typeof identityShape>;
 export type JoinRecord = z.infer<typeof joinShape>;
 export type TraceRecord = z.infer<typeof traceShape>;

@@ -1,0 +1,28 @@
+/**
+ * Domain: owner-signed documents, and the one verifier of them. Everything that gives control-plane authority is such a
+ * document; every program verifies it before it acts on it, with owners that it knows from elsewhere than etcd
+ * (docs/decisions/owner-documents.md).
+ *
+ * ```
+ * CLI: signDocument ──▶ curator: verifyDocument, stores the bytes ──▶ join service, signer, agent: verifyDocument
+ *                                                                     with owners from provisioning (followOwners)
+ * ```
+ */
+export { DOCUMENT_KINDS, MAX_OWNERS, subjectOf, type DocumentBodies, type DocumentKind } from './bodies.ts';
+export {
+  MAX_DOCUMENT_BYTES,
+  parseDocument,
+  signDocument,
+  type DocumentContent,
+  type UnverifiedDocument,
+} from './document.ts';
+export { AuthorityError, authorityErrors, type AuthorityErrorCode } from './errors.ts';
+export { followOwners, type OwnerSet } from './owners.ts';
+export {
+  floorOf,
+  verifyDocument,
+  type DocumentTrust,
+  type ExpectedDocument,
+  type Floor,
+  type VerifiedDocument,
+} from './verify.ts';
