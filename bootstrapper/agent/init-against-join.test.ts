@@ -132,7 +132,11 @@ class Machine {
           collateral: () => Promise.resolve({}),
           clock,
         }),
-        keys: () => ensureTicketKeys(this.disk, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
+        keys: () =>
+          ensureTicketKeys(this.disk, {
+            ...{ at: KUBELET_FILES, nodeId, machineKeyPem: keyPem },
+            evidence: { forTicket: () => Promise.resolve([]) },
+          }),
       },
       {
         sources: [new KnownEndpoints('test', () => [this.#cluster.endpoint])],

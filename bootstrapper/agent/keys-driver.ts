@@ -149,8 +149,9 @@ async function askAgain(
     nodeId,
     endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
   }));
+  const roles = [...(valueOf(values.localRoles) ?? [])];
   return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ clusterId: membership.clusterId, controlPlanes, relays: [] }, child),
+    joinClient.rejoin({ clusterId: membership.clusterId, controlPlanes, relays: [], roles }, child),
   );
 }
 

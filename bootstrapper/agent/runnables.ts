@@ -5,7 +5,7 @@ import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
 import { addressRunnable } from './address.ts';
 import { ownershipRunnable } from './ownership.ts';
-import { signerDriver } from './signer-driver.ts';
+import { signerClusterOf, signerDriver } from './signer-driver.ts';
 import { keysRunnables } from './keys-runnables.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
@@ -217,7 +217,7 @@ function workloads(
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
-  const signer = signerDriver({ files, commands, units });
+  const signer = signerDriver({ files, commands, units, cluster: () => signerClusterOf(node) });
   const kubernetes = { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode };
   return {
     ...keysRunnables({ ports, node, driver, signer, kubernetes, etcd: apiServerEtcd }),

@@ -44,6 +44,8 @@ export interface TicketExpectations {
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   readonly keys: TicketKeyRing;
+  /** Whether the machine has asked as a control plane. */
+  readonly asksForKeys: boolean;
   /** The names of the keys that control planes share. */
   readonly keyNames: readonly string[];
   /** Of those that are not there in every cluster. */
@@ -53,7 +55,7 @@ export interface TicketExpectations {
 
 /** Sizes first, then shape, then meaning. @throws JoinClientError `joinclient-ticket-invalid` */
 export function openTicket(ticket: Ticket, expected: TicketExpectations): OpenedTicket {
-  const { cluster, nodeId } = expected;
+  const { cluster, nodeId, asksForKeys } = expected;
   checkSizes(ticket);
   // The CA is the one that the owner signed for; a ticket can't bring another one.
   if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
@@ -78,7 +80,8 @@ export function openTicket(ticket: Ticket, expected: TicketExpectations): Opened
     kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
-    controlPlaneKeys: isControlPlane(roles) ? openKeys(ticket, expected) : undefined,
+    // A role that came while it was asked brings its keys with the next ticket.
+    controlPlaneKeys: isControlPlane(roles) && asksForKeys ? openKeys(ticket, expected) : undefined,
   };
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
+import { Namespace, put, type KeySpace, type Write } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import { createAuthorityPem, generateKeyPem, verifyNode } from '../../internal/pki/index.ts';
 import {
@@ -24,6 +24,7 @@ import {
   describeCluster,
   TestCluster,
   TestEtcd,
+  TestOwner,
   untilServing,
   type TestMember,
   tpmHardware,
@@ -67,12 +68,15 @@ export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
 export class TestService implements AsyncDisposable {
   readonly space: KeySpace;
   readonly cluster: TestCluster;
+  /** Whose signature the signer goes by. */
+  readonly signing: TestOwner;
   /** Of the join service. */
   readonly endpoint: string;
   readonly curatorEndpoint: string;
   readonly admin: Client<typeof Admission>;
   readonly curator: Client<typeof Curator>;
   readonly #closing: (() => Promise<unknown>)[];
+  #policySerial = 0;
 
   private constructor(
     world: World,
@@ -81,6 +85,7 @@ export class TestService implements AsyncDisposable {
   ) {
     this.space = world.space;
     this.cluster = world.cluster;
+    this.signing = world.signing;
     this.#closing = world.closing;
     this.endpoint = at.join;
     this.curatorEndpoint = at.curator;
@@ -100,7 +105,8 @@ export class TestService implements AsyncDisposable {
     const space = new Namespace(root, CLUSTER_PREFIX);
     const cluster = await TestCluster.create(space, () => clock.nowMs());
     await describeCluster(space, cluster, rules('approve'));
-    const world: World = { folder, etcd, member, space, cluster, closing };
+    const signing = new TestOwner(cluster.clusterId, () => clock.nowMs());
+    const world: World = { folder, etcd, member, space, cluster, closing, signing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
@@ -122,13 +128,19 @@ export class TestService implements AsyncDisposable {
     inventory: readonly object[] = [],
     registers: Readonly<Record<string, unknown>> = {},
   ): Promise<void> {
-    const then = [configurationWrite(rules(policy, inventory, registers))];
+    const write = configurationWrite(rules(policy, inventory, registers));
+    const then = [write, this.signing.policyFor(write, { serial: ++this.#policySerial })];
     await this.space.commit({ when: [], then }, { signal: never });
     await clock.sleep(100, never); // until it is in force: the join service follows etcd
   }
 
   async write(key: string, value: Uint8Array): Promise<void> {
     await this.space.commit({ when: [], then: [put(key, value)] }, { signal: never });
+  }
+
+  /** Documents that an owner has signed, as a curator would store them. */
+  async store(...documents: readonly Write[]): Promise<void> {
+    await this.space.commit({ when: [], then: documents }, { signal: never });
   }
 
   /** A software TPM that nobody else has. */
@@ -205,6 +217,7 @@ interface World {
   readonly space: KeySpace;
   readonly cluster: TestCluster;
   readonly closing: (() => Promise<unknown>)[];
+  readonly signing: TestOwner;
 }
 
 function rules(
@@ -300,6 +313,17 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       version: 1,
       listen: at('signer.sock'),
       keys: folder,
+      memory: at('memory'),
+      cluster: {
+        ...{ clusterId: cluster.clusterId, epoch: 1 },
+        ownerKeys: [Buffer.from(world.signing.pubKey).toString('base64')],
+        own: {
+          nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+          name: 'first',
+          address: '127.0.0.1',
+        },
+        networks: { serviceSubnet: '10.96.0.0/12', podSubnet: '10.244.0.0/16', apiServerSans: [] },
+      },
       etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
     },
     ports,

@@ -2,6 +2,7 @@ import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { unseal } from '../../internal/crypto/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
 import { tpmHardware } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
@@ -21,6 +22,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
   test('waits for approval, is named by the inventory, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
+    a.address = '192.0.2.9'; // a control plane's, which nobody else gets
     using session = await a.dial(service.endpoint);
     const events = session.admission({ wantedName: 'fast' });
     expect((await events.next()).value).toMatchObject({
@@ -44,6 +46,19 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       case: 'admitted',
       value: { joinId: a.nodeId, nodeName: 'a-1', roles: ['ConsensusMember', 'KubernetesController'] },
     });
+    // An inventory entry alone makes no control plane: an owner has to sign for it.
+    await expect(session.ticket()).rejects.toEqual(coded('signer-grant-missing'));
+    await service.store(
+      service.signing.document('grant', {
+        ...{
+          identity: waiting.machine.identity,
+          nodeId: a.nodeId,
+          fingerprint: fingerprintOfKey(a.pubKeyDer),
+        },
+        roles: ['ConsensusMember', 'KubernetesController'],
+        floors: { owners: 0, policy: 1, operators: 0 },
+      }),
+    );
     const ticket = await session.ticket();
     expect(ticket).toMatchObject({
       nodeId: a.nodeId,

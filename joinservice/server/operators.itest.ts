@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import {
+  ed25519PubKeyFrom,
   generateEd25519Key,
   kubeconfigStatement,
   selfSignedCertificate,
@@ -9,6 +10,7 @@ import {
 } from '../../internal/crypto/index.ts';
 import {
   createRequest,
+  fingerprintOfKey,
   generateKeyPem,
   pubKeyOf,
   verifyMember,
@@ -23,11 +25,24 @@ const never = new AbortController().signal;
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
+let serial = 0;
+
+/** An owner signs for this operator, and for nobody else from now on. */
+async function allow(operator: {
+  readonly name: string;
+  readonly fingerprint: string;
+  readonly role: 'owner' | 'viewer';
+}): Promise<void> {
+  const document = service.signing.document('operators', { operators: [operator] }, { serial: ++serial });
+  await service.store(document);
+}
+
 describe('operators, asked over the wire', () => {
   test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
     const keyPem = generateKeyPem();
     const certificateRequest = await createRequest(keyPem, 'anything');
     const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
+    await allow({ name: 'eve', fingerprint: fingerprintOfKey(pubKeyOf(keyPem)), role: 'viewer' });
     const added = await service.admin.putOperator(put, { signal: never });
     const identity = verifyMember(new X509Certificate(added.certificatePem), service.cluster.trust);
     expect(identity).toMatchObject({
@@ -49,6 +64,10 @@ describe('operators, asked over the wire', () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
     const csr = await createRequest(ownKey, 'anything');
     const put = { name: 'second', role: 'owner', certificateRequest: csr, ...mutation() };
+    const raw = ed25519PubKeyFrom(ownKey) ?? new Uint8Array();
+    const keys = [service.signing.pubKey, raw].map((key) => Buffer.from(key).toString('base64'));
+    await service.store(service.signing.document('owners', { keys }));
+    await allow({ name: 'second', fingerprint: fingerprintOfKey(pubKeyOf(ownKey)), role: 'owner' });
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
     const upgrade = tlsClientUpgrade({
       identity: { certPem, keyPem: ownKey },
@@ -85,6 +104,7 @@ describe('operators, asked over the wire', () => {
   test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
     const keyPem = generateEd25519Key();
     const certificateRequest = await createRequest(keyPem, 'anything');
+    await allow({ name: 'late', fingerprint: fingerprintOfKey(pubKeyOf(keyPem)), role: 'viewer' });
     await service.admin.putOperator(
       { name: 'late', role: 'viewer', certificateRequest, ...mutation() },
       { signal: never },

@@ -1,19 +1,27 @@
-import { isIP } from 'node:net';
-import { isSignedBy, seal, ticketKeysStatement, type Sealed } from '../../internal/crypto/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { floorOf, type VerifiedDocument } from '../../internal/authority/index.ts';
+import { seal, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
-  fingerprintOfKey,
+  nodeIdOf,
   nodeLeaf,
   operatorLeaf,
   verifyRequest,
   type LeafSpec,
   type SubjectName,
 } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, records, type ClusterRecord, type NodeRecord } from '../../internal/records/index.ts';
-import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
+import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
+import type { CommitEvidence } from '../evidence/index.ts';
+import { checkAddress, type ReservedNetworks, type ReservedNode } from './addresses.ts';
 import { SignerError } from './errors.ts';
+import type { EvidenceJudge, StatementEvidence } from './evidence-judge.ts';
 import type { KeyRing } from './key-ring.ts';
 import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
+import type { SignerMemory } from './memory.ts';
+import type { OwnerDocuments } from './owner-documents.ts';
+import { verifyStatement, type SignedStatement } from './statement.ts';
+import type { StoredConfiguration } from './stored-configuration.ts';
 
 /** What a signature is made from. */
 export interface SignerReads {
@@ -21,16 +29,35 @@ export interface SignerReads {
   readonly etcd: KeySpace;
   readonly keys: KeyRing;
   readonly lifetimes: Lifetimes;
+  readonly configuration: StoredConfiguration;
+  readonly documents: OwnerDocuments;
+  readonly memory: SignerMemory;
+  readonly evidence: EvidenceJudge;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  /** From this program's configuration, which root writes. */
+  readonly cluster: SignerCluster;
+}
+
+/** What etcd has no say in. */
+export interface SignerCluster {
+  readonly clusterId: string;
+  /** The node that this signer runs on. */
+  readonly own: ReservedNode;
+  readonly networks: ReservedNetworks;
 }
 
 /** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
 export interface MemberRequest {
   readonly nodeId: string;
   readonly address: string;
+  readonly roles: readonly string[];
   readonly kubeletClientCsr: Uint8Array;
   readonly kubeletServingCsr: Uint8Array;
   readonly sealingPublicKey: Uint8Array;
+  readonly session: Uint8Array;
+  readonly timeMs: number;
   readonly signature: Uint8Array;
+  readonly evidence: readonly StatementEvidence[];
 }
 
 export interface MemberCredentials {
@@ -40,107 +67,176 @@ export interface MemberCredentials {
   readonly kubernetesClientsCaPem: string;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** Where the roles on record need them. */
+  /** Where the machine asked for a control plane, the record says so and an owner has signed for it. */
   readonly controlPlaneKeys: Sealed | undefined;
 }
 
 /**
- * Signs what records allow and nothing else. What a certificate says comes from the record: name, roles, key. From the
- * request come only public keys, which the machine itself signed, and its address.
+ * Signs what a machine's own statement asks for, as far as its record and, for a control plane, an owner's grant allow.
+ * The record narrows: whoever writes etcd can take something away and can give nothing of the control plane.
  */
 export class MemberSigner {
-  readonly #etcd: KeySpace;
-  readonly #keys: KeyRing;
-  readonly #lifetimes: Lifetimes;
+  readonly #reads: SignerReads;
 
-  constructor({ etcd, keys, lifetimes }: SignerReads) {
-    this.#etcd = etcd;
-    this.#keys = keys;
-    this.#lifetimes = lifetimes;
+  constructor(reads: SignerReads) {
+    this.#reads = reads;
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const { nodeId, address } = request;
-    if (isIP(address) === 0) throw invalid(`the address ${JSON.stringify(address.slice(0, 64))}`);
-    const [cluster, node] = [await this.#cluster(signal), await this.#node(nodeId, signal)];
-    const pubKeyDer = Buffer.from(node.pubKey, 'base64');
-    if (!isSignedBy(pubKeyDer, ticketKeysStatement(request), request.signature))
-      throw invalid(`the keys were not signed by ${nodeId}`);
+    const { memory, cluster } = this.#reads;
+    const node = await this.#node(request.nodeId, signal);
+    const statement = this.#statement(node, request);
+    await this.#refuseReplay(node, statement);
+    const controlPlanes = [cluster.own, ...(await memory.controlPlanes()).values()];
+    const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
+    const made = { statement: statement.bytes, evidence: request.evidence };
+    const shows = await this.#reads.evidence.judge(node, made, signal);
+    const grant = isControlPlane(node.roles) ? await this.#grant(node, shows, signal) : undefined;
+    const credentials = await this.#credentials(node, { request, address }, signal);
+    // Before anything is given away: a crash afterwards lets the same statement be asked again.
+    await this.#remember(node, { statement, address, shows, grant });
+    return credentials;
+  }
+
+  /** For the key in the request, if an owner has signed for an operator who has it. */
+  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
+    const { documents, cluster, lifetimes, keys } = this.#reads;
+    const pubKeyDer = await keyOf(certificateRequest);
+    const operator = await documents.operator(pubKeyDer, signal);
+    if (operator === undefined)
+      throw new SignerError(
+        'signer-not-on-record',
+        'signing for an operator: no owner has signed for this key',
+      );
+    const validDays = await lifetimes.operatorDays(signal);
+    const leaf = operatorLeaf({ clusterId: cluster.clusterId, pubKeyDer, name: operator.name, validDays });
+    return (await keys.authority('cluster-ca')).issue(leaf);
+  }
+
+  #statement(node: NodeRecord, request: MemberRequest): SignedStatement {
+    const { cluster, clock } = this.#reads;
+    const nodePubKeyDer = new Uint8Array(Buffer.from(node.pubKey, 'base64'));
+    const asked = { ...request, clusterId: cluster.clusterId, nodePubKeyDer };
+    const by = { nodeId: node.nodeId, signature: request.signature, nowMs: clock.nowMs() };
+    return verifyStatement(asked, by);
+  }
+
+  /** The same statement again gets an equal answer, sealed to the same key. */
+  async #refuseReplay({ nodeId }: NodeRecord, { id, timeMs }: SignedStatement): Promise<void> {
+    const { memory } = this.#reads;
+    const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
+    if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
+    throw new SignerError(
+      'signer-statement-replayed',
+      `reading the statement of ${nodeId}: a newer one has come ${newest.timeMs - timeMs} ms after it`,
+    );
+  }
+
+  /** For this machine and no other: with another attestation key an owner has to sign again. */
+  async #grant(
+    node: NodeRecord,
+    shows: CommitEvidence,
+    signal: AbortSignal,
+  ): Promise<VerifiedDocument<'grant'>> {
+    const { documents, configuration, memory } = this.#reads;
+    const grant = await documents.grant(node, signal);
+    const known = (await memory.controlPlanes()).get(node.nodeId);
+    const isSame = known === undefined || known.akName === shows.akName;
+    if (!isSame && known.grant.serial >= grant.serial)
+      throw new SignerError(
+        'signer-machine-changed',
+        `signing for ${node.nodeId}: attestation key ${shows.akName ?? 'none'}, known is ${known.akName ?? 'none'}`,
+      );
+    const { sha256 } = await configuration.now(signal);
+    const signed = await documents.configurationSha256(signal);
+    if (signed !== sha256)
+      throw new SignerError(
+        'signer-policy-unsigned',
+        `signing for ${node.nodeId} as a control plane: configuration ${sha256}, signed is ${signed ?? 'none'}`,
+      );
+    return grant;
+  }
+
+  async #remember(
+    { nodeId, name }: NodeRecord,
+    at: {
+      readonly statement: SignedStatement;
+      readonly address: string;
+      readonly shows: Awaited<ReturnType<EvidenceJudge['judge']>>;
+      readonly grant: VerifiedDocument<'grant'> | undefined;
+    },
+  ): Promise<void> {
+    const { memory } = this.#reads;
+    const { address, shows, grant } = at;
+    const statement = { id: at.statement.id, timeMs: at.statement.timeMs };
+    if (grant === undefined) return memory.keepWorker(nodeId, statement);
+    const { identity } = shows.machine;
+    await memory.keepControlPlane({
+      ...{ version: 1, nodeId, name, address, identity, statement },
+      ...(shows.akName === undefined ? {} : { akName: shows.akName }),
+      grant: floorOf(grant),
+    });
+  }
+
+  async #credentials(
+    node: NodeRecord,
+    { request, address }: { readonly request: MemberRequest; readonly address: string },
+    signal: AbortSignal,
+  ): Promise<MemberCredentials> {
+    const { keys, lifetimes, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
-      await this.#keys.authority('cluster-ca'),
-      await this.#keys.authority('kubernetes-ca'),
+      await keys.authority('cluster-ca'),
+      await keys.authority('kubernetes-ca'),
     ];
-    const clients = await this.#keys.kubernetesClients();
-    const { clusterId } = cluster;
-    const { nodeMinutes, kubeletMinutes } = await this.#lifetimes.now(signal);
-    const validDays = nodeMinutes / MINUTES_PER_DAY;
+    const clients = await keys.kubernetesClients();
+    const { nodeMinutes, kubeletMinutes } = await lifetimes.now(signal);
     const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
+    const leaf = nodeLeaf({
+      clusterId: cluster.clusterId,
+      pubKeyDer: Buffer.from(node.pubKey, 'base64'),
+      addresses: [address],
+      validDays: nodeMinutes / MINUTES_PER_DAY,
+      isControlPlane: isControlPlane(node.roles),
+    });
+    const names: readonly SubjectName[] = [
+      { type: 'dns', value: node.name },
+      { type: 'ip', value: address },
+    ];
+    const asClient = { usage: 'client', names: [], validDays: kubeletDays } as const;
+    const asServer = { usage: 'server', names, validDays: kubeletDays } as const;
     return {
-      nodeCertPem: await clusterCa.issue(
-        nodeLeaf({
-          ...{ clusterId, pubKeyDer, addresses: [address], validDays },
-          isControlPlane: isControlPlane(node.roles),
-        }),
-      ),
+      nodeCertPem: await clusterCa.issue(leaf),
       kubernetesCaPem: kubernetesCa.caPem,
       kubernetesClientsCaPem: clients.believedPem ?? '',
-      kubeletClientCertPem: await clients.signer.issue(
-        kubeletLeaf(node, client, { usage: 'client', names: [], validDays: kubeletDays }),
-      ),
-      kubeletServingCertPem: await kubernetesCa.issue(
-        kubeletLeaf(node, serving, {
-          usage: 'server',
-          validDays: kubeletDays,
-          names: [
-            { type: 'dns', value: node.name },
-            { type: 'ip', value: address },
-          ],
-        }),
-      ),
-      controlPlaneKeys: await this.#sealedKeys(node, clusterId, request.sealingPublicKey),
+      kubeletClientCertPem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
+      kubeletServingCertPem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
+      controlPlaneKeys: await this.#sealedKeys(node, request),
     };
   }
 
-  /** For the key in the request, if an operator has it. */
-  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
-    const pubKeyDer = await keyOf(certificateRequest);
-    const key = records.operator.key(fingerprintOfKey(pubKeyDer));
-    const entry = await this.#etcd.get(key, { signal });
-    if (entry === undefined) throw notOnRecord(key);
-    const { name } = records.operator.decode(key, entry.value);
-    const { clusterId } = await this.#cluster(signal);
-    const validDays = await this.#lifetimes.operatorDays(signal);
-    const leaf = operatorLeaf({ clusterId, pubKeyDer, name, validDays });
-    return (await this.#keys.authority('cluster-ca')).issue(leaf);
-  }
-
   async #sealedKeys(
-    node: NodeRecord,
-    clusterId: string,
-    sealingPublicKey: Uint8Array,
+    { nodeId, roles }: NodeRecord,
+    request: Pick<MemberRequest, 'roles' | 'sealingPublicKey'>,
   ): Promise<Sealed | undefined> {
-    if (!isControlPlane(node.roles)) return undefined;
-    const keys = await this.#keys.controlPlaneKeys();
+    if (!isControlPlane(roles) || !isControlPlane(request.roles as readonly Role[])) return undefined;
+    const keys = await this.#reads.keys.controlPlaneKeys();
+    const { clusterId } = this.#reads.cluster;
     try {
-      return seal(keys, sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId: node.nodeId });
+      return seal(keys, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
     } catch (error) {
       if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
       throw error;
     }
   }
 
-  async #cluster(signal: AbortSignal): Promise<ClusterRecord> {
-    const entry = await this.#etcd.get(CLUSTER_KEY, { signal });
-    if (entry === undefined) throw notOnRecord(CLUSTER_KEY);
-    return records.cluster.decode(CLUSTER_KEY, entry.value);
-  }
-
   async #node(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
     const key = records.node.key(nodeId);
-    const entry = nodeId.includes('/') ? undefined : await this.#etcd.get(key, { signal });
+    const entry = nodeId.includes('/') ? undefined : await this.#reads.etcd.get(key, { signal });
     const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    if (node === undefined || !isMemberState(node.state)) throw notOnRecord(key);
+    // The id is the key's own: a record with another key would name a kubelet by the id of that node.
+    const isOwnKey = node !== undefined && nodeIdOf(Buffer.from(node.pubKey, 'base64')) === nodeId;
+    if (!isOwnKey || !isMemberState(node.state)) throw notOnRecord(key);
     return node;
   }
 }

@@ -31,7 +31,9 @@ export class SignerClient implements Disposable {
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const signed = await this.#client.signMember(request, { signal, timeoutMs: SIGN_MS });
+    const { timeMs, roles, evidence } = request;
+    const asked = { ...request, timeMs: BigInt(timeMs), roles: [...roles], evidence: [...evidence] };
+    const signed = await this.#client.signMember(asked, { signal, timeoutMs: SIGN_MS });
     return {
       nodeCertPem: signed.nodeCertificatePem,
       kubernetesCaPem: signed.kubernetesCaPem,
