@@ -4,7 +4,8 @@ import { nodeLeaf } from '../../internal/pki/index.ts';
 import { Namespace, type EtcdClient } from '../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { firstNodeRoles, type Role } from '../../internal/role/index.ts';
-import { bootstrapCluster, type NamedKey } from '../consensus/index.ts';
+import { AuthorityError, parseDocument, recordKeyOf } from '../../internal/authority/index.ts';
+import { bootstrapCluster, type ClusterBirth, type NamedKey } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { BootstrapData } from '../roleserve/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
@@ -42,6 +43,7 @@ export async function giveBirth(
       node,
       owners,
       configuration: Buffer.from(spec.configuration, 'utf8'),
+      documents: readDocuments(spec.ownerDocumentsBase64 ?? []),
       settings,
       nowMs,
     },
@@ -64,4 +66,17 @@ export async function giveBirth(
     directory: [{ nodeId: machine.nodeId, host: address }],
   };
   return { membership, roles };
+}
+
+/** Whoever acts on one verifies it; what a newer CLI signed and this agent cannot read is left out. */
+function readDocuments(documents: readonly string[]): NonNullable<ClusterBirth['documents']> {
+  return documents.flatMap((base64) => {
+    const bytes = new Uint8Array(Buffer.from(base64, 'base64'));
+    try {
+      return [{ key: recordKeyOf(parseDocument(bytes)), bytes }];
+    } catch (error) {
+      if (error instanceof AuthorityError) return [];
+      throw error;
+    }
+  });
 }

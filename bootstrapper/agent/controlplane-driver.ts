@@ -146,6 +146,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     const config = {
       clusterId: membership.clusterId,
       nodeId: membership.nodeId,
+      ownerKeys: this.#options.owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
       listen: { host: '0.0.0.0', port: CURATOR_PORT },
       etcdEndpoints: [endpoint],
       metricsUrl,
@@ -314,6 +315,12 @@ export class MachineControlPlane implements ControlPlaneDriver {
 }
 
 const MINUTES_PER_DAY = 24 * 60;
+const RAW_KEY_BYTES = 32;
+
+/** An Ed25519 key ends its SubjectPublicKeyInfo (RFC 8410). */
+function rawBase64Of(pubKeyDer: Uint8Array): string {
+  return Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64');
+}
 
 type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
 

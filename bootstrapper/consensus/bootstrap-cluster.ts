@@ -39,6 +39,8 @@ export interface ClusterBirth {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   /** The operator's configuration document. */
   readonly configuration: Uint8Array;
+  /** What the owner signed (internal/authority), each with its key; verified by whoever acts on it. */
+  readonly documents?: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   readonly nowMs: number;
 }
 
@@ -76,6 +78,7 @@ export async function bootstrapCluster(
         put(CLUSTER_KEY, records.cluster.encode(cluster)),
         ...nodeWrites(birth, nodeId),
         ...birth.owners.map((owner) => ownerWrite(owner, nowMs)),
+        ...(birth.documents ?? []).map(({ key, bytes }) => documentWrite(key, bytes, nowMs)),
         put(
           SETTINGS_KEY,
           records.settings.encode({
@@ -165,6 +168,11 @@ export async function saveOwnership(
 export async function readOwnership(etcd: KeySpace, signal: AbortSignal): Promise<string | undefined> {
   const entry = await etcd.get(OWNERSHIP_KEY, { signal });
   return entry === undefined ? undefined : records.ownership.decode(entry.key, entry.value).signature;
+}
+
+function documentWrite(key: string, bytes: Uint8Array, nowMs: number) {
+  const document = Buffer.from(bytes).toString('base64');
+  return put(key, records.document.encode({ version: 1, document, recordedMs: nowMs, recordedBy: 'init' }));
 }
 
 function ownerWrite(owner: NamedKey, nowMs: number) {

@@ -8,6 +8,7 @@ import {
 const settings: JoinserviceSettings = {
   clusterId: 'c0ffee',
   nodeId: 'node-1',
+  ownerKeys: ['b3duZXI='],
   listen: { host: '0.0.0.0', port: 9091 },
   etcdEndpoints: ['127.0.0.1:2379'],
   metricsUrl: 'http://127.0.0.1:2381/metrics',
@@ -54,6 +55,10 @@ test('every file that the configuration names is a credential that the unit load
 test('no credential of the unit is the machine’s key or a key that signs', () => {
   const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):/gm)].map(([, name]) => name);
   expect(loaded.filter((name) => name?.endsWith('.key'))).toEqual(['curator.key', 'etcd.key']);
+});
+
+test('the owners are those of the machine’s provisioning, and no file that others write', () => {
+  expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
 });
 
 test('the unit is not root, has no capability and can not see the state of the agent', () => {

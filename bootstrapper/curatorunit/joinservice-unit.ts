@@ -12,6 +12,8 @@ const CREDENTIALS = `/run/credentials/${JOINSERVICE_UNIT}`;
 export interface JoinserviceSettings {
   readonly clusterId: string;
   readonly nodeId: string;
+  /** Raw Ed25519 keys of the owners that this machine was provisioned with, base64. */
+  readonly ownerKeys: readonly string[];
   readonly listen: { readonly host: string; readonly port: number };
   /** etcd members, "host:port", the local one first. */
   readonly etcdEndpoints: readonly [string, ...string[]];
@@ -48,6 +50,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     version: 1,
     clusterId: settings.clusterId,
     nodeId: settings.nodeId,
+    ownerKeys: settings.ownerKeys,
     listen: settings.listen,
     clusterCaFile: at('cluster-ca.crt'),
     certFile: at('curator.crt'),

@@ -224,6 +224,7 @@ function comparable(spec: InitSpec): string {
     clusterUnlockKeyHex: '',
     kubernetesAdminCsrBase64: '',
     ownerCsrBase64: '',
+    ownerDocumentsBase64: [], // signed anew, over what is compared here
   });
 }
 

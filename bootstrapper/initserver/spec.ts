@@ -20,6 +20,8 @@ export interface InitSpec {
   /** Secret: combined with the node's own key it unlocks the state disk. */
   readonly clusterUnlockKeyHex: string;
   readonly configuration: string;
+  /** What the owner signed (internal/authority), base64; absent from requests of older versions. */
+  readonly ownerDocumentsBase64?: readonly string[];
 }
 
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
@@ -28,6 +30,8 @@ const MAX_MANIFEST = 1024 * 1024;
 const MAX_CONFIGURATION = 1024 * 1024;
 const MAX_CSR = 16 * 1024;
 const MAX_SANS = 64;
+const MAX_DOCUMENTS = 8;
+const MAX_DOCUMENT = 64 * 1024;
 
 /** Wire → domain: size, then shape, then meaning. The caller is an owner, but not necessarily a careful one. */
 export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): InitSpec {
@@ -57,6 +61,9 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
   check('owner_csr', isSized(wire.ownerCsr, MAX_CSR), `${wire.ownerCsr.length} bytes`);
   check('cluster_unlock_key', wire.clusterUnlockKey.length === 32, `${wire.clusterUnlockKey.length} bytes`);
   check('api_server_sans', wire.apiServerSans.length <= MAX_SANS, `${wire.apiServerSans.length} names`);
+  check('owner_documents', wire.ownerDocuments.length <= MAX_DOCUMENTS, `${wire.ownerDocuments.length}`);
+  for (const each of wire.ownerDocuments)
+    check('owner_documents', isSized(each, MAX_DOCUMENT), `${each.length} bytes`);
   for (const san of wire.apiServerSans) check('api_server_sans', isIP(san) !== 0 || DNS_NAME.test(san), san);
   return {
     clusterName: wire.clusterName,
@@ -72,6 +79,7 @@ export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): 
     ownerCsrBase64: Buffer.from(wire.ownerCsr).toString('base64'),
     clusterUnlockKeyHex: Buffer.from(wire.clusterUnlockKey).toString('hex'),
     configuration: Buffer.from(wire.configuration).toString('utf8'),
+    ownerDocumentsBase64: wire.ownerDocuments.map((each) => Buffer.from(each).toString('base64')),
   };
 }
 

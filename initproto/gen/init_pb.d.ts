@@ -466,6 +466,13 @@ export declare type ClusterSpec = Message<"cluster.init.v1.ClusterSpec"> & {
    * @generated from field: bytes configuration = 13;
    */
   configuration: Uint8Array;
+
+  /**
+   * Signed by the owner (internal/authority): the first owners, the policy over `configuration`, the operators.
+   *
+   * @generated from field: repeated bytes owner_documents = 14;
+   */
+  ownerDocuments: Uint8Array[];
 };
 
 /**

@@ -254,7 +254,7 @@ test('every document survives signing and reading, and every change of one byte 
 });
 
 test('subjectOf() tells documents apart that do not replace one another', () => {
-  expect(DOCUMENT_KINDS.map((kind) => subjectOf(kind, bodies[kind]))).toEqual([
+  expect(DOCUMENT_KINDS.map((kind) => subjectOf({ body: bodies[kind] }))).toEqual([
     '',
     '',
     '',
@@ -277,6 +277,14 @@ describe('followOwners()', () => {
     expect(now.floor?.serial).toBe(3);
     expect(followOwners(now, chain, trust)).toEqual(now);
     expect(followOwners(start, [], trust)).toEqual(start);
+  });
+
+  test('begins where an owner of the start has signed: what others signed before says nothing', () => {
+    const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b, c)];
+    const later = { keys: [rawOf(b)] as const, floor: undefined };
+    expect(followOwners(later, chain, trust).keys).toEqual([rawOf(b), rawOf(c)]);
+    const stranger = { keys: [rawOf(generateEd25519Key())] as const, floor: undefined };
+    expect(followOwners(stranger, chain, trust)).toEqual(stranger);
   });
 
   test('refuses a set by an owner who was removed before', () => {

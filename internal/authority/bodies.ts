@@ -85,10 +85,9 @@ export type DocumentBodies = { readonly [K in DocumentKind]: z.infer<(typeof bod
  * Documents of one kind and subject replace one another; serials are compared within both. Empty for kinds that exist
  * once.
  */
-export function subjectOf<K extends DocumentKind>(kind: K, body: DocumentBodies[K]): string {
-  if (kind === 'grant') return (body as DocumentBodies['grant']).nodeId;
-  if (kind === 'readmission') return (body as DocumentBodies['readmission']).identity;
-  return '';
+export function subjectOf({ body }: { readonly body: DocumentBodies[DocumentKind] }): string {
+  if ('nodeId' in body) return body.nodeId;
+  return 'identity' in body ? body.identity : '';
 }
 
 function areUnique(values: readonly string[]): boolean {

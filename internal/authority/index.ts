@@ -18,6 +18,7 @@ export {
 } from './document.ts';
 export { AuthorityError, authorityErrors, type AuthorityErrorCode } from './errors.ts';
 export { followOwners, type OwnerSet } from './owners.ts';
+export { recordKeyOf } from './record-key.ts';
 export {
   floorOf,
   verifyDocument,

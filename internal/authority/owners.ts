@@ -22,7 +22,10 @@ export function followOwners(
 ): OwnerSet {
   let now = start;
   for (const bytes of documents) {
-    if (parseDocument(bytes).serial < (now.floor?.serial ?? 0)) continue;
+    const { serial, signer } = parseDocument(bytes);
+    if (serial < (now.floor?.serial ?? 0)) continue;
+    // A machine that was provisioned with a later owner's key cannot follow what came before that owner.
+    if (now.floor === undefined && !now.keys.some((key) => Buffer.compare(key, signer) === 0)) continue;
     const next = verifyDocument(bytes, {
       ...trust,
       // A chain begins in the epoch in which the cluster was made, and an old link is no less true for its age.

@@ -47,6 +47,7 @@ export {
   OWNERSHIP_KEY,
   parseNodeKey,
   records,
+  REMOVED_PREFIX,
   SETTINGS_KEY,
   type NodePart,
   type RecordKind,

@@ -76,6 +76,7 @@ export const AUDIT_PREFIX = 'audit/';
 export const IDENTITIES_PREFIX = 'identities/';
 export const JOINS_PREFIX = 'joins/';
 export const OPERATORS_PREFIX = 'operators/';
+export const REMOVED_PREFIX = 'removed/';
 export const DOCUMENTS_PREFIX = 'documents/';
 
 /**

@@ -51,7 +51,7 @@ export class TestOwner {
       body,
     };
     const bytes = signDocument(content, (over.by ?? this).keyPem);
-    const name = over.at ?? (kind === 'owners' ? serial : subjectOf(kind, body));
+    const name = over.at ?? (kind === 'owners' ? serial : subjectOf({ body }));
     const record = {
       version: 1 as const,
       document: Buffer.from(bytes).toString('base64'),

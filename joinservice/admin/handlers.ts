@@ -3,6 +3,7 @@ import type { Caller } from '../curator/index.ts';
 import type { Admission } from '../curatorproto/gen/admission_pb.js';
 import { collateralHandlers, type CollateralAdminParts } from './collateral-handlers.ts';
 import { auditHandlers } from './audit-handlers.ts';
+import { documentHandlers } from './document-handlers.ts';
 import { joinAdminHandlers } from './join-handlers.ts';
 import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
 import { keysHandlers, type KeysAdminParts } from './keys-handlers.ts';
@@ -21,6 +22,7 @@ export function adminHandlers(parts: AdminParts): Handlers<typeof Admission, Cal
     ...auditHandlers(parts),
     ...operatorHandlers(parts),
     ...ownershipHandlers(parts),
+    ...documentHandlers(parts),
     ...kubeconfigHandlers(parts),
     ...collateralHandlers(parts),
     ...keysHandlers(parts),

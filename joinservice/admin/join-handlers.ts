@@ -2,9 +2,19 @@ import { toBinary } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
 import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
-import { parseRoles, type Role } from '../../internal/role/index.ts';
+import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import { nameOfCaller, refuse, rolesFromWire, type Caller, type Mutations } from '../curator/index.ts';
+import { isGranted, type Authority, type Submission } from '../authority/index.ts';
+import {
+  nameOfCaller,
+  needsOwner,
+  refuse,
+  rolesFromWire,
+  submittedBy,
+  withDocuments,
+  type Caller,
+  type Mutations,
+} from '../curator/index.ts';
 import {
   DecideJoinRequestSchema,
   type Admission,
@@ -27,6 +37,8 @@ export interface JoinAdminParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly clock: Clock;
+  /** What owners have signed. */
+  readonly authority: Authority;
 }
 
 type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
@@ -35,7 +47,7 @@ type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
 export function joinAdminHandlers(
   parts: JoinAdminParts,
 ): Pick<Handlers<typeof Admission, Caller>, JoinMethods> {
-  const { etcd, mutations } = parts;
+  const { etcd, mutations, authority } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {
       const [all, turns] = await Promise.all([listJoins(etcd, signal), readTurns(etcd, signal)]);
@@ -56,16 +68,33 @@ export function joinAdminHandlers(
       await mutations.run(mutation, async () => {
         const now = await findJoin(etcd, found.record.nodeId, signal);
         const record = await decided(parts, { request, now: now.record, by: nameOfCaller(peer), signal });
-        return {
+        const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+        if (record.state === 'approved') await verifyApproval(authority, { record, submission, signal });
+        const plan = {
           when: [unchanged(now.entry)],
           then: [put(now.entry.key, records.join.encode(record))],
           detail: detailOf(request, record),
         };
+        return withDocuments(plan, submission);
       });
       return { join: joinToWire((await findJoin(etcd, found.record.nodeId, signal)).record) };
     },
     getTrace: ({ subject }, { signal }) => traceOf(parts, subject, signal),
   };
+}
+
+/** An operator's yes gives a worker; a place in the control plane needs an owner's grant for this machine and key. */
+async function verifyApproval(
+  authority: Authority,
+  of: { readonly record: JoinRecord; readonly submission: Submission; readonly signal: AbortSignal },
+): Promise<void> {
+  const { nodeId, pubKey, machine, decision } = of.record;
+  const roles = decision?.roles ?? [];
+  if (!isControlPlane(roles)) return;
+  const place = { nodeId, pubKeyDer: Buffer.from(pubKey, 'base64'), identity: machine.identity };
+  if (isGranted(of.submission.find('grant', nodeId), place, roles)) return;
+  const { document } = await authority.usable('grant', nodeId, of.signal);
+  if (!isGranted(document, place, roles)) throw needsOwner(`approving ${nodeId} as a control plane`);
 }
 
 /** The request as it is after the operator's word. */

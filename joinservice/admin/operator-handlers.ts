@@ -18,9 +18,13 @@ import {
   type OperatorRecord,
 } from '../../internal/records/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import type { Authority, Submission } from '../authority/index.ts';
 import {
+  needsOwner,
   readCluster,
   refuse,
+  submittedBy,
+  withDocuments,
   type Caller,
   type Mutation,
   type MutationPlan,
@@ -49,6 +53,8 @@ export interface OperatorAdminParts {
   readonly mutations: Mutations;
   readonly clock: Clock;
   readonly signer: OperatorSigner;
+  /** What owners have signed. */
+  readonly authority: Authority;
 }
 
 type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
@@ -57,7 +63,7 @@ type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'dele
 export function operatorHandlers(
   parts: OperatorAdminParts,
 ): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
-  const { etcd, mutations, clock, signer } = parts;
+  const { etcd, mutations, clock, signer, authority } = parts;
   return {
     listOperators: async (_request, { signal }) => ({
       operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
@@ -79,7 +85,13 @@ export function operatorHandlers(
         const all = await listOperators(etcd, signal);
         const plan = planPut(all, record);
         const stays = role === 'owner' ? fingerprint : undefined;
-        return withSigner(etcd, plan, { all, name, stays, signal });
+        const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+        const after = [
+          ...all.filter((found) => found.record.name !== name).map((found) => found.record),
+          record,
+        ];
+        verifyOperators(submission, after, `putting operator ${name} on record`);
+        return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
       });
       return {
         operator: operatorToWire(record),
@@ -98,11 +110,27 @@ export function operatorHandlers(
       const mutation = mutationOf(what, request.mutation, { peer, signal });
       await mutations.run(mutation, async () => {
         const all = await listOperators(etcd, signal);
-        return withSigner(etcd, planDelete(all, name), { all, name, stays: undefined, signal });
+        const plan = planDelete(all, name);
+        const signed = await withSigner(etcd, plan, { all, name, stays: undefined, signal });
+        const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+        const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
+        verifyOperators(submission, after, `removing operator ${name}`);
+        return withDocuments(signed, submission);
       });
       return {};
     },
   };
+}
+
+/** That an owner has signed exactly the operators that there are after a change. @throws AuthorityError */
+function verifyOperators(submission: Submission, after: readonly OperatorRecord[], doing: string): void {
+  const lines = (all: readonly Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>[]): string =>
+    all
+      .map(({ name, fingerprint, role }) => `${name} ${fingerprint} ${role}`)
+      .sort()
+      .join('\n');
+  const signed = submission.find('operators')?.body.operators;
+  if (signed === undefined || lines(signed) !== lines(after)) throw needsOwner(doing);
 }
 
 /** The membership is the key, which is on record: nothing changes but the audit. */

@@ -1,6 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { create } from '@bufbuild/protobuf';
-import { createRequest, fingerprintOfKey, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  createRequest,
+  fingerprintOfKey,
+  generateKeyPem,
+  pubKeyOf,
+  verifyRequest,
+} from '../../internal/pki/index.ts';
+import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
@@ -19,18 +26,40 @@ type Handled = Pick<
 /** Two curators of one cluster with an owner, and a signer that can be away. */
 async function createDesk() {
   const curators = await TestCurators.create(2);
-  const { etcd, clock, owner } = curators;
+  const { etcd, clock, owner, signer } = curators;
+  const authority = signer.authority(etcd);
   let isAway = false;
   const signOperator = async (): Promise<string> => {
     if (isAway) throw new Error('the signer does not answer');
     return 'certificate';
   };
   const at: readonly Handled[] = curators.all.map(({ mutations }) =>
-    operatorHandlers({ etcd, mutations, clock, signer: { signOperator } }),
+    operatorHandlers({ etcd, mutations, clock, authority, signer: { signOperator } }),
   );
   const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
   const call = { peer, signal, address: '127.0.0.1' };
   const here = (index: number): Handled => at[index] as Handled;
+  /** An owner signs the operators as they are to be. */
+  const signed = async (name: string, next?: Pick<OperatorRecord, 'fingerprint' | 'role'>) => {
+    const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
+    const before = entries.map((entry) => records.operator.decode(entry.key, entry.value));
+    const others = before.filter((each) => each.name !== name);
+    const operators = [...others, ...(next === undefined ? [] : [{ ...next, name }])].map((each) => ({
+      name: each.name,
+      fingerprint: each.fingerprint,
+      role: each.role,
+    }));
+    return signer.sign('operators', { operators });
+  };
+  /** Nothing for what is refused before anybody looks at documents. */
+  const documentsFor = async (name: string, role: string, request: Uint8Array) => {
+    try {
+      const fingerprint = fingerprintOfKey(await verifyRequest(request));
+      return [await signed(name, { fingerprint, role: role as OperatorRecord['role'] })];
+    } catch {
+      return [];
+    }
+  };
   return {
     curators,
     owner,
@@ -43,17 +72,26 @@ async function createDesk() {
         request?: Uint8Array;
         at?: number;
         key?: string;
+        documents?: Uint8Array[];
       } = {},
     ) => {
       const certificateRequest =
         over.request ?? (await createRequest(over.keyPem ?? generateKeyPem(), 'anything'));
       const mutation = { idempotencyKey: over.key ?? crypto.randomUUID() };
-      const request = create(putOperator.input, { name, role, certificateRequest, mutation });
+      const request = create(putOperator.input, {
+        ...{ name, role, certificateRequest, mutation },
+        documents: over.documents ?? (await documentsFor(name, role, certificateRequest)),
+      });
       return here(over.at ?? 0).putOperator(request, call);
     },
-    remove: (name: string, index = 0) =>
+    signed,
+    remove: async (name: string, index = 0, documents?: Uint8Array[]) =>
       here(index).deleteOperator(
-        create(deleteOperator.input, { name, mutation: { idempotencyKey: crypto.randomUUID() } }),
+        create(deleteOperator.input, {
+          name,
+          mutation: { idempotencyKey: crypto.randomUUID() },
+          documents: documents ?? [await signed(name)],
+        }),
         call,
       ),
     renew: async (peer: Caller, keyPem: ReturnType<typeof generateKeyPem>) => {
@@ -66,6 +104,8 @@ async function createDesk() {
     },
   };
 }
+
+type Desk = Awaited<ReturnType<typeof createDesk>>;
 
 describe('operators', () => {
   test('of two owners who are removed at the same time at two curators one stays', async () => {
@@ -125,6 +165,39 @@ describe('operators', () => {
     ]);
   });
 
+  test.each([
+    { name: 'nothing that an owner signed', documents: () => [] },
+    {
+      name: 'another role than the signed one',
+      documents: async ({ signed }: Desk, fingerprint: string) => [
+        await signed('ann', { fingerprint, role: 'viewer' }),
+      ],
+    },
+    {
+      name: 'another key than the signed one',
+      documents: async ({ signed }: Desk) => [
+        await signed('ann', { fingerprint: `sha256:${'0'.repeat(64)}`, role: 'operator' }),
+      ],
+    },
+  ])('nobody becomes an operator with $name', async ({ documents }) => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const keyPem = generateKeyPem();
+    const given = await documents(desk, fingerprintOfKey(pubKeyOf(keyPem)));
+    await expect(desk.put('ann', 'operator', { keyPem, documents: given })).rejects.toEqual(
+      coded('authority-needs-owner'),
+    );
+    expect(await desk.list()).toEqual(['owner owner']);
+  });
+
+  test('nobody is removed without a set of operators that an owner signed', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    await desk.put('ann', 'viewer');
+    await expect(desk.remove('ann', 0, [])).rejects.toEqual(coded('authority-needs-owner'));
+    expect(await desk.list()).toEqual(['ann viewer', 'owner owner']);
+  });
+
   test('a key has one name, whoever asks', async () => {
     const desk = await createDesk();
     await using _ = desk.curators;
@@ -161,7 +234,9 @@ describe('operators', () => {
     const keyPem = generateKeyPem();
     const request = await createRequest(keyPem, 'ann');
     desk.setAway(true);
-    const again = { request, key: 'the-same-key' };
+    const fingerprint = fingerprintOfKey(pubKeyOf(keyPem));
+    const documents = [await desk.signed('ann', { fingerprint, role: 'viewer' })];
+    const again = { request, key: 'the-same-key', documents };
     await expect(desk.put('ann', 'viewer', again)).rejects.toMatchObject({
       code: 'admin-signing',
       retryable: true,

@@ -7,6 +7,7 @@ import {
   signEd25519,
 } from '../../internal/crypto/index.ts';
 import { createRequest, fingerprintOfKey, pubKeyOf } from '../../internal/pki/index.ts';
+import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
@@ -21,10 +22,11 @@ const { deleteOperator, getOwnership, putOperator, putOwnership } = Admission.me
 /** A curator, and two more owners who may sign. */
 async function createDesk() {
   const curators = await TestCurators.create();
-  const { etcd, clock } = curators;
+  const { etcd, clock, signer: desk } = curators;
   const [curator] = curators.all;
   if (curator === undefined) throw new TypeError('no curator');
-  const parts = { etcd, clock, mutations: curator.mutations };
+  const authority = desk.authority(etcd);
+  const parts = { etcd, clock, authority, mutations: curator.mutations };
   const signer = { signOperator: () => Promise.resolve('certificate') };
   const operators = operatorHandlers({ ...parts, signer });
   const ownership = ownershipHandlers(parts);
@@ -37,9 +39,32 @@ async function createDesk() {
     return { kind: 'operator', name, role: 'owner', fingerprint };
   };
   const rawOf = (name: Name) => ed25519PubKeyFrom(keys[name]) ?? new Uint8Array();
+  const signed = async (name: string, next?: Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>) => {
+    const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
+    const before = entries.map((entry) => records.operator.decode(entry.key, entry.value));
+    const after = [...before.filter((each) => each.name !== name), ...(next === undefined ? [] : [next])];
+    const operators = after.map((each) => ({
+      name: each.name,
+      fingerprint: each.fingerprint,
+      role: each.role,
+    }));
+    return desk.sign('operators', { operators });
+  };
   const add = async (name: Name, role: string, keyPem = keys[name]) => {
     const certificateRequest = await createRequest(keyPem, name);
-    const request = create(putOperator.input, { name, role, certificateRequest, mutation: mutation() });
+    const next = {
+      name,
+      fingerprint: fingerprintOfKey(pubKeyOf(keyPem)),
+      role: role as OperatorRecord['role'],
+    };
+    const documents = [await signed(name, next)];
+    const request = create(putOperator.input, {
+      name,
+      role,
+      certificateRequest,
+      documents,
+      mutation: mutation(),
+    });
     return operators.putOperator(request, as(first));
   };
   await add('ann', 'owner');
@@ -58,8 +83,11 @@ async function createDesk() {
       return ownership.putOwnership(create(putOwnership.input, request), as(callerOf(name)));
     },
     signer: async () => (await ownership.getOwnership(create(getOwnership.input), as(first))).ownerPublicKey,
-    remove: (name: Name) =>
-      operators.deleteOperator(create(deleteOperator.input, { name, mutation: mutation() }), as(first)),
+    remove: async (name: Name) =>
+      operators.deleteOperator(
+        create(deleteOperator.input, { name, documents: [await signed(name)], mutation: mutation() }),
+        as(first),
+      ),
   };
 }
 

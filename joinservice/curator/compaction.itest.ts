@@ -17,6 +17,7 @@ import {
   type WatchPosition,
 } from '../curatorproto/gen/curator_pb.js';
 import { nodeIdOf, type CuratorHandlers } from './fake-curators.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Curator } from './curator.ts';
 
 const clock = new SystemClock();
@@ -54,7 +55,9 @@ async function createCurator() {
     etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
   };
   const log = createMemoryLogger().log;
-  const parts = { etcd: new Namespace(far, CLUSTER_PREFIX), nodeId: 'first', facts, clock, log };
+  const own = new Namespace(far, CLUSTER_PREFIX);
+  const authority = new FakeOwner({ clock }).authority(own);
+  const parts = { etcd: own, authority, nodeId: 'first', facts, clock, log };
   const curator = new Curator(parts);
   const stop = new AbortController();
   const run = curator.run(stop.signal).catch((error: unknown) => error);

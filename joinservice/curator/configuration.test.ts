@@ -3,6 +3,8 @@ import { describe, expect, test } from '@jest/globals';
 import { put } from '../../internal/etcd/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { TestPeer } from '../../internal/testing/index.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
+import { sha256Of } from '../authority/index.ts';
 import { Curator as Contract } from '../curatorproto/gen/curator_pb.js';
 import { TestCurators } from './fake-curators.ts';
 
@@ -19,7 +21,7 @@ const START = {
 
 async function createDesk() {
   const curators = await TestCurators.create(2);
-  const { etcd, owner } = curators;
+  const { etcd, owner, signer } = curators;
   const record = { version: 1 as const, document: btoa(JSON.stringify(START)), updatedMs: 1, updatedBy: 'x' };
   etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(record))] });
   const get = async (at = 0) => {
@@ -28,15 +30,23 @@ async function createDesk() {
       .getConfiguration(create(Contract.method.getConfiguration.input), as(owner));
     return { text: Buffer.from(got.document ?? []).toString('utf8'), revision: got.revision ?? 0n };
   };
-  const update = (change: unknown, baseRevision: bigint, options: { key?: string; at?: number } = {}) =>
-    curators.at(options.at ?? 0).updateConfiguration(
+  interface Options {
+    readonly key?: string;
+    readonly at?: number;
+    readonly documents?: Uint8Array[];
+  }
+  const update = (change: unknown, baseRevision: bigint, options: Options = {}) => {
+    const document = new TextEncoder().encode(typeof change === 'string' ? change : JSON.stringify(change));
+    return curators.at(options.at ?? 0).updateConfiguration(
       create(Contract.method.updateConfiguration.input, {
-        document: new TextEncoder().encode(typeof change === 'string' ? change : JSON.stringify(change)),
+        document,
         baseRevision,
         mutation: { idempotencyKey: options.key ?? crypto.randomUUID() },
+        documents: options.documents ?? [signer.policy(document)],
       }),
       as(owner),
     );
+  };
   const audit = async () =>
     (await etcd.list('audit/', { signal })).entries.map(({ key, value }) => records.audit.decode(key, value));
   return { curators, get, update, audit };
@@ -57,9 +67,10 @@ describe('updateConfiguration()', () => {
     });
     const { revision } = await get(1);
     const again = { ...START, certificates: { nodeMinutes: 60 } };
-    const first = await update(again, revision, { key: 'the-same-key' });
+    const documents = [curators.signer.policy(JSON.stringify(again))];
+    const first = await update(again, revision, { key: 'the-same-key', documents });
     expect((await get()).revision).toBe(first.revision);
-    expect(await update(again, revision, { key: 'the-same-key' })).toEqual(first);
+    expect(await update(again, revision, { key: 'the-same-key', documents })).toEqual(first);
   });
 
   test('writes down who changed which places, and nothing where nothing changes', async () => {
@@ -78,6 +89,41 @@ describe('updateConfiguration()', () => {
       },
       { method: 'UpdateConfiguration', detail: { paths: [], changed: false } },
     ]);
+  });
+
+  test('stores the owner’s signature with the change', async () => {
+    const { curators, get, update, audit } = await createDesk();
+    await using _ = curators;
+    const next = { ...START, join: { policy: 'auto' } };
+    await update(next, (await get()).revision);
+    const stored = await curators.signer.authority(curators.etcd).newest('policy', '', { signal });
+    expect(stored?.body).toEqual({ configurationSha256: sha256Of(Buffer.from(JSON.stringify(next))) });
+    expect(await audit()).toMatchObject([{ detail: { documents: ['policy 1'] } }]);
+  });
+
+  const next = { ...START, join: { policy: 'auto' } };
+  test.each([
+    { name: 'without a signature', code: 'authority-needs-owner', documents: () => [] },
+    {
+      name: 'with a signature over another configuration',
+      code: 'authority-needs-owner',
+      documents: ({ signer }: TestCurators) => [signer.policy({ ...next, name: 'x' })],
+    },
+    {
+      name: 'signed by somebody who is no owner',
+      code: 'authority-owner-unknown',
+      documents: ({ clock }: TestCurators) => [new FakeOwner({ clock }).policy(JSON.stringify(next))],
+    },
+  ])('refuses a change $name; what was in force stays', async ({ code, documents }) => {
+    const { curators, get, update, audit } = await createDesk();
+    await using _ = curators;
+    const before = await get();
+    await expect(update(next, before.revision, { documents: documents(curators) })).rejects.toEqual(
+      coded(code),
+    );
+    expect(await get()).toEqual(before);
+    expect(await audit()).toEqual([]);
+    expect((await curators.etcd.list('documents/', { signal })).entries).toEqual([]);
   });
 
   test.each([

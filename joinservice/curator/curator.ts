@@ -5,6 +5,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, type Handlers, type Implementation } from '../../internal/rpc/index.ts';
+import type { Authority } from '../authority/index.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
 import type { Caller } from './admission.ts';
 import { NodeFeed } from './feed.ts';
@@ -24,6 +25,8 @@ export interface CuratorOptions {
   /** The node that this curator runs on. */
   readonly nodeId: string;
   readonly facts: CuratorFacts;
+  /** What owners have signed. */
+  readonly authority: Authority;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -55,7 +58,7 @@ export class Curator {
     const nodes = this.#nodes;
     const inside = {
       ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
-      ...writeHandlers({ etcd, nodes, clock, mutations: this.mutations }),
+      ...writeHandlers({ etcd, nodes, clock, authority: options.authority, mutations: this.mutations }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
     this.service = this.guard(CuratorContract, inside);

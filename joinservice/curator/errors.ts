@@ -52,6 +52,14 @@ export const curatorErrors = defineErrors({
     meaning: 'The node still has what must be taken from it before.',
     fix: 'Take its consensus role first, then decommission it, then delete it.',
   },
+  'curator-inventory-names': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The inventory of the configuration names the machine that is to be removed. It is excluded already where it was decommissioned; its record stays until the entry is gone.',
+    fix: 'Have an owner run `cluster node remove NODE` again: it takes the entries out and signs the configuration.',
+  },
   'curator-configuration-stale': {
     fault: 'operator',
     exit: 'precondition',

@@ -10,6 +10,7 @@ import {
   type TestPeer,
 } from '../../internal/testing/index.ts';
 import type { Curator as CuratorContract, WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Curator } from './curator.ts';
 
 /** What a member sees of a curator, without a wire in between. */
@@ -22,6 +23,8 @@ export class TestCurators implements AsyncDisposable {
   readonly cluster: TestCluster;
   readonly first: TestPeer;
   readonly owner: TestPeer;
+  /** Who signs documents; the curators know this key. */
+  readonly signer: FakeOwner;
   readonly all: readonly Curator[];
   readonly #stop = new AbortController();
   readonly #runs: readonly Promise<unknown>[];
@@ -32,13 +35,23 @@ export class TestCurators implements AsyncDisposable {
     this.first = parts.first;
     this.owner = parts.owner;
     const nodeId = nodeIdOf(parts.first);
+    this.signer = new FakeOwner({ clock: this.clock });
+    const authority = this.signer.authority(this.etcd);
     const facts = {
       certificates: [{ name: 'curator', notAfterMs: 7 }],
       etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
     };
     this.all = Array.from(
       { length: count },
-      () => new Curator({ etcd: this.etcd, nodeId, facts, clock: this.clock, log: createMemoryLogger().log }),
+      () =>
+        new Curator({
+          etcd: this.etcd,
+          authority,
+          nodeId,
+          facts,
+          clock: this.clock,
+          log: createMemoryLogger().log,
+        }),
     );
     this.#runs = this.all.map((curator) => curator.run(this.#stop.signal).catch((error: unknown) => error));
   }
@@ -81,9 +94,9 @@ export function curatorsOfTests(afterEach: (work: () => Promise<void>) => void) 
   return async (count = 1) => {
     const all = await TestCurators.create(count);
     made.push(all);
-    const { etcd, clock, cluster, first, owner } = all;
+    const { etcd, clock, cluster, first, owner, signer } = all;
     const curators = Array.from({ length: count }, (_, index) => all.at(index));
-    return { etcd, clock, cluster, first, owner, curator: all.at(0), curators };
+    return { etcd, clock, cluster, first, owner, signer, curator: all.at(0), curators };
   };
 }
 

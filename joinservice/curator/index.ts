@@ -13,6 +13,7 @@ export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
 export type { NodeFeed } from './feed.ts';
 export { Mutations, type Mutation, type MutationPlan } from './mutations.ts';
+export { needsOwner, submittedBy, verifyPlace, withDocuments } from './signed-changes.ts';
 export { NodeStore } from './node-store.ts';
 export { readCluster, type CuratorFacts } from './read-handlers.ts';
 export { healthOf, refuse, rolesFromWire, rolesToWire, type NodeView } from './wire.ts';

@@ -47,6 +47,8 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Admission.GetCollateral': people,
   'Admission.PutCollateral': operators,
   'Admission.DeleteOperator': owners,
+  'Admission.ListDocuments': people,
+  'Admission.PutDocuments': owners,
   'Admission.RotateKeys': owners,
   'Admission.GetKeys': people,
   'Distribution.FetchBlob': everybody,

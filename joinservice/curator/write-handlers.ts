@@ -1,35 +1,31 @@
 import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
 import type { Clock } from '../../internal/clock/index.ts';
-import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
-import { verifyConfigurationChange } from '../../internal/config/index.ts';
-import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   DeleteNodeRequestSchema,
   SetNodeRolesRequestSchema,
   SetNodeStateRequestSchema,
   UpdateConfigurationRequestSchema,
-  type UpdateConfigurationRequest,
   UpdateNodeLabelsRequestSchema,
 } from '../curatorproto/gen/curator_pb.js';
-import type { Call } from '../../internal/rpc/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
-import { nameOfCaller, type Caller } from './admission.ts';
-import { CuratorError } from './errors.ts';
+import type { Authority } from '../authority/index.ts';
+import type { Caller } from './admission.ts';
 import type { GuardedHandlers } from './guard.ts';
 import type { Mutation, Mutations } from './mutations.ts';
-import { planDeletion, planLabels, planRoles, planState } from './node-plans.ts';
+import { planConfiguration } from './configuration-plan.ts';
+import { planSignedDeletion } from './deletion-plan.ts';
+import { planLabels, planRoles, planState } from './node-plans.ts';
 import type { NodeStore } from './node-store.ts';
-import { storedConfiguration } from './stored-configuration.ts';
-import { nodeToWire, refuse, rolesFromWire, stateFromWire } from './wire.ts';
-
-const MAX_CONFIGURATION_BYTES = 512 * 1024;
+import { submittedBy, verifyPlace, withDocuments } from './signed-changes.ts';
+import { nodeToWire, rolesFromWire, stateFromWire } from './wire.ts';
 
 type WriteMethods =
   'setNodeRoles' | 'setNodeState' | 'updateNodeLabels' | 'deleteNode' | 'updateConfiguration';
 
 /** Calls that change what the cluster has decided: each one a plan from what was read, and one transaction. */
 export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMethods> {
-  const { nodes, mutations } = parts;
+  const { nodes, mutations, authority } = parts;
   const nodeNow = async (nodeId: string, signal: AbortSignal) => ({
     node: nodeToWire(await nodes.get(nodeId, signal)),
   });
@@ -41,7 +37,9 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
         // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
         const isDemotion = isControlPlane(node.record.roles) && !isControlPlane(roles);
         const all = isDemotion ? (await nodes.list(call.signal)).nodes : [];
-        return planRoles(node, all, roles);
+        const submission = await authority.submission(request.documents, submittedBy(call));
+        await verifyPlace({ ...parts, submission }, { node: node.record, roles }, call.signal);
+        return withDocuments(planRoles(node, all, roles), submission);
       });
       return nodeNow(request.nodeId, call.signal);
     },
@@ -61,11 +59,16 @@ export function writeHandlers(parts: WriteParts): Pick<GuardedHandlers, WriteMet
     },
     deleteNode: async (request, call) => {
       await mutations.run(mutation('DeleteNode', DeleteNodeRequestSchema, request, call), async () =>
-        planDeletion(await nodes.get(request.nodeId, call.signal)),
+        planSignedDeletion(parts, request, call),
       );
       return {};
     },
-    updateConfiguration: (request, call) => updateConfiguration(parts, request, call),
+    updateConfiguration: async (request, call) => ({
+      revision: await mutations.run(
+        mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call),
+        () => planConfiguration(parts, request, call),
+      ),
+    }),
   };
 }
 
@@ -74,37 +77,8 @@ export interface WriteParts {
   readonly nodes: NodeStore;
   readonly mutations: Mutations;
   readonly clock: Clock;
-}
-
-/** Judged as a whole before it is stored: nobody follows a document that can't be. */
-async function updateConfiguration(
-  { etcd, mutations, clock }: WriteParts,
-  request: UpdateConfigurationRequest,
-  call: Call<Caller>,
-): Promise<{ readonly revision: bigint }> {
-  const { document, baseRevision } = request;
-  if (document.length > MAX_CONFIGURATION_BYTES) refuse('document', `${document.length} bytes`);
-  const made = mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call);
-  const revision = await mutations.run(made, async () => {
-    const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
-    if (entry?.modRevision !== baseRevision) throw staleConfiguration(baseRevision, entry?.modRevision);
-    const paths = verifyConfigurationChange(
-      Buffer.from(storedConfiguration(entry).document).toString('utf8'),
-      Buffer.from(document).toString('utf8'),
-    );
-    const record = {
-      version: 1 as const,
-      document: Buffer.from(document).toString('base64'),
-      updatedMs: clock.nowMs(),
-      updatedBy: nameOfCaller(call.peer),
-    };
-    return {
-      when: [unchanged(entry)],
-      then: paths.length === 0 ? [] : [put(CONFIGURATION_KEY, records.configuration.encode(record))],
-      detail: { baseRevision: String(baseRevision), paths: paths.map((path) => path.join('.')) },
-    };
-  });
-  return { revision };
+  /** What owners have signed. */
+  readonly authority: Authority;
 }
 
 interface MutatingRequest {
@@ -126,12 +100,4 @@ function mutation<S extends DescMessage>(
     request: toBinary(schema, request),
     signal: call.signal,
   };
-}
-
-function staleConfiguration(base: bigint, current: bigint | undefined): CuratorError {
-  return new CuratorError(
-    'curator-configuration-stale',
-    `updating the configuration from revision ${base}: it is at ${current ?? 'none'}`,
-    { details: { baseRevision: String(base), currentRevision: String(current ?? 0n) } },
-  );
 }

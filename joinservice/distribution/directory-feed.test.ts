@@ -15,6 +15,7 @@ import {
   settle,
   TestCluster,
 } from '../../internal/testing/index.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Curator } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorproto/gen/distribution_pb.js';
@@ -45,7 +46,8 @@ test('the directory has control planes that said where they are, forgets removed
     certificates: [],
     etcdStatus: () => Promise.reject(new Error('nobody asks')),
   };
-  const curator = new Curator({ etcd, nodeId: 'n', facts, clock, log: createMemoryLogger().log });
+  const authority = new FakeOwner({ clock }).authority(etcd);
+  const curator = new Curator({ etcd, authority, nodeId: 'n', facts, clock, log: createMemoryLogger().log });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
   runs.push(
     curator.run(signal).catch(() => 0),

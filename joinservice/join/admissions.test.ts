@@ -1,80 +1,20 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { AuditLog } from '../../internal/auditlog/index.ts';
 import { put } from '../../internal/etcd/index.ts';
-import { EventValue } from '../../internal/event/index.ts';
 import {
   AUDIT_PREFIX,
-  IDENTITIES_PREFIX,
   JOINS_PREFIX,
   nodeNameKey,
   NODES_PREFIX,
   records,
   type NodeRecord,
 } from '../../internal/records/index.ts';
-import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
-import { Admissions } from './admissions.ts';
-import type { Asking } from './asking.ts';
-import { Budget } from './budget.ts';
-import { Commits } from './commits.ts';
-import { JoinFeed } from './join-feed.ts';
-import { MAX_OPEN, runSweep } from './open-requests.ts';
-import type { ConfigurationInForce } from './policy-source.ts';
+import { settle } from '../../internal/testing/index.ts';
+import { at, BUDGET, Desk, listing, machine, MINUTE_MS, SHOWN } from './fake-admissions.ts';
+import { MAX_OPEN } from './open-requests.ts';
 import type { JoinPolicy } from './policy.ts';
-import { Refusals } from './refusals.ts';
 
 const never = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
-const MINUTE_MS = 60_000;
-const BUDGET = { size: 1_200, periodMs: 10 * MINUTE_MS };
-
-/** Admission of one node, with its cache running, on an etcd in memory. */
-class Desk implements Disposable {
-  readonly etcd = new MemoryEtcd();
-  readonly clock = new FakeClock();
-  readonly admissions: Admissions;
-  readonly commits: Commits;
-  readonly refusals: Refusals;
-  readonly feed: JoinFeed;
-  readonly #configuration = new EventValue<ConfigurationInForce>();
-  readonly #stop = new AbortController();
-
-  constructor(policy: Partial<JoinPolicy> = {}) {
-    const { log } = createMemoryLogger();
-    const { etcd, clock } = this;
-    const audit = new AuditLog({ etcd });
-    const budget = new Budget({ clock, ...BUDGET });
-    this.feed = new JoinFeed({ etcd, log });
-    const ports = { etcd, audit, feed: this.feed, configuration: this.#configuration, clock, nodeId: 'n' };
-    this.admissions = new Admissions({ ...ports, budget });
-    this.commits = new Commits(ports);
-    this.refusals = new Refusals({ audit, clock, budget, nodeId: 'n' });
-    this.decree(policy);
-    for (const run of [this.feed.run(this.#stop.signal), runSweep({ ...ports, log }, this.#stop.signal)])
-      run.catch(() => undefined);
-  }
-
-  /** From now on another policy is in force. */
-  decree(policy: Partial<JoinPolicy>): void {
-    const whole = { policy: 'approve' as const, inventory: [], version: 'v', ...policy };
-    this.#configuration.set({ policy: whole, revision: 1n } as unknown as ConfigurationInForce);
-  }
-
-  async keys(prefix: string): Promise<readonly string[]> {
-    const { entries } = await this.etcd.list(prefix, { signal: never });
-    return entries.map(({ key }) => key);
-  }
-
-  async members(): Promise<number> {
-    const all = await Promise.all(
-      [NODES_PREFIX, IDENTITIES_PREFIX, 'node-names/'].map((each) => this.keys(each)),
-    );
-    return all.flat().length;
-  }
-
-  [Symbol.dispose](): void {
-    this.#stop.abort(new Error('the test is over'));
-  }
-}
 
 let open: Desk | undefined;
 afterEach(() => open?.[Symbol.dispose]());
@@ -83,43 +23,6 @@ function deskWith(policy: Partial<JoinPolicy> = {}): Desk {
   return (open = new Desk(policy));
 }
 
-function machine(index: number, over: Partial<Asking['machine']> = {}, claimed = {}): Asking {
-  const identity = `machine-key:${index.toString(16).padStart(64, '0')}`;
-  return {
-    nodeId: `node-${index}`,
-    pubKeyDer: Buffer.from(`key ${index}`),
-    facts: [],
-    machine: {
-      identity,
-      proof: 'unproved',
-      variant: 'machine-key',
-      profile: 'identity',
-      evidenceDigest: 'd'.repeat(64),
-      policyVersion: 'p',
-      ...over,
-    },
-    claimed: {
-      hostname: `host-${index}`,
-      address: '192.0.2.1',
-      name: '',
-      roles: [],
-      agentVersion: '',
-      clockOffsetMs: 0,
-      ...claimed,
-    },
-  };
-}
-
-/** Lists this machine and nobody else. */
-const listing = (index: number) => ({
-  policy: 'inventory' as const,
-  inventory: [
-    { identity: machine(index).machine.identity, name: `w-${index}`, roles: ['worker' as const], labels: {} },
-  ],
-});
-/** What the machines here show at a commit. */
-const SHOWN = { akName: undefined, variant: 'machine-key' };
-const at = (asking: Asking, address = '192.0.2.1') => ({ ...asking, address });
 const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
 
 describe('what strangers can cause to be written', () => {

@@ -5,13 +5,14 @@ import type { Readable } from '../../internal/event/index.ts';
 import { records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
 import { describeMachine, factsOf, verdictOf } from './admission-audit.ts';
 import { isKept, isNews, POLICY_ADMISSION_MS, recordOf } from './admission-record.ts';
+import type { Authority } from '../authority/index.ts';
 import type { Asking } from './asking.ts';
 import type { Budget } from './budget.ts';
 import { JoinError } from './errors.ts';
 import type { JoinEntry, JoinFeed } from './join-feed.ts';
 import { MachineBudget } from './machine-budget.ts';
 import { removalOf, roomForOne } from './open-requests.ts';
-import { policyInForce, type ConfigurationInForce } from './policy-source.ts';
+import { configurationInForce, type ConfigurationInForce } from './policy-source.ts';
 import { decideJoin, type Decision, type Grant } from './policy.ts';
 import { readStanding, type StandingNow } from './standing.ts';
 import { mergeFacts, readTrace, traceWrite } from './trace.ts';
@@ -23,6 +24,8 @@ export interface AdmissionPorts {
   readonly audit: AuditLog;
   readonly feed: JoinFeed;
   readonly configuration: Readable<ConfigurationInForce>;
+  /** What owners have signed. */
+  readonly authority: Authority;
   readonly clock: Clock;
   /** What strangers can cause to be written here. */
   readonly budget: Budget;
@@ -53,9 +56,10 @@ export class Admissions {
     signal: AbortSignal,
   ): Promise<Considered> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const policy = policyInForce(this.#ports.configuration);
+      const inForce = configurationInForce(this.#ports.configuration);
+      const { policy } = inForce;
       const nowMs = this.#ports.clock.nowMs();
-      const standing = await readStanding({ ...this.#ports, nowMs }, asking, { policy, signal });
+      const standing = await readStanding({ ...this.#ports, nowMs }, asking, { ...inForce, signal });
       const decision = decideJoin(asking, standing, { policy, nowMs });
       if (decision.kind === 'member') return memberAgain(decision.node, nowMs);
       const record = recordOf(asking, standing.join, decision, nowMs);

@@ -6,10 +6,11 @@ import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../in
 import { isSameMachine, type CommitEvidence } from '../evidence/index.ts';
 import { describeMachine } from './admission-audit.ts';
 import { akOf, nodeOf } from './admission-record.ts';
+import type { Authority } from '../authority/index.ts';
 import type { Asking } from './asking.ts';
 import { JoinError } from './errors.ts';
 import type { JoinFeed } from './join-feed.ts';
-import { policyInForce, type ConfigurationInForce } from './policy-source.ts';
+import { configurationInForce, type ConfigurationInForce } from './policy-source.ts';
 import { decideJoin } from './policy.ts';
 import { readStanding, type StandingNow } from './standing.ts';
 
@@ -20,6 +21,8 @@ export interface CommitPorts {
   readonly audit: AuditLog;
   readonly feed: JoinFeed;
   readonly configuration: Readable<ConfigurationInForce>;
+  /** What owners have signed. */
+  readonly authority: Authority;
   readonly clock: Clock;
   /** The node that decides: for the audit. */
   readonly nodeId: string;
@@ -39,10 +42,11 @@ export class Commits {
    */
   async commit(nodeId: string, evidence: CommitEvidence, signal: AbortSignal): Promise<NodeRecord> {
     for (let tries = 0; tries < TRIES; tries++) {
-      const policy = policyInForce(this.#ports.configuration);
+      const inForce = configurationInForce(this.#ports.configuration);
+      const { policy } = inForce;
       const nowMs = this.#ports.clock.nowMs();
       const asking = await this.#admitted(nodeId, evidence, { nowMs, signal });
-      const standing = await readStanding({ ...this.#ports, nowMs }, asking, { policy, signal });
+      const standing = await readStanding({ ...this.#ports, nowMs }, asking, { ...inForce, signal });
       const decision = decideJoin(asking, standing, { policy, nowMs });
       if (decision.kind === 'member') {
         if (nowMs > (standing.join?.decision?.expiresMs ?? 0))
@@ -106,7 +110,13 @@ export class Commits {
     const joined: JoinRecord = { ...join, state: 'joined', code: '', message: '', lastSeenMs: nowMs };
     const result = await this.#ports.audit.commit(
       {
-        when: [standing.sameJoin, absent(nodeKey), absent(nameKey), absent(identityKey)],
+        when: [
+          standing.sameJoin,
+          ...standing.sameRemovals,
+          absent(nodeKey),
+          absent(nameKey),
+          absent(identityKey),
+        ],
         then: [
           put(nodeKey, records.node.encode(node)),
           put(nameKey, new TextEncoder().encode(nodeId)),

@@ -26,6 +26,13 @@ export const joinErrors = defineErrors({
     meaning: 'The machine has proved who it is, and an operator has to decide.',
     fix: 'Compare its fingerprint with the one on its console, then `cluster node approve`.',
   },
+  'join-awaiting-owner': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'The machine is to become a control plane, and no owner of the cluster has signed that.',
+    fix: 'An owner runs `cluster node approve MACHINE --roles control-plane`, or, where the inventory lists it, `cluster sign`.',
+  },
   'join-message-malformed': final('A message does not have its form, or came out of its turn.', ALTERED),
   'join-key-unproved': final(
     'The machine did not prove, for this session, that it holds the key it names.',
@@ -92,8 +99,8 @@ export const joinErrors = defineErrors({
     'See in the message which node the machine is, and take that out first: `cluster node remove NODE --lost`.',
   ),
   'join-decommissioned': passing(
-    'This machine was taken out of the cluster, and its record is still there.',
-    'If it is to come back, finish taking the old node out (`cluster node remove NODE`) and make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    'This machine was removed from the cluster. It is refused under every policy and with every key until an owner readmits it.',
+    'If it is to come back: finish the removal (`cluster node remove NODE`), have an owner run `cluster node readmit NODE`, and make the machine fresh as root on it (`cluster node reset --help` shows how).',
   ),
   'join-unknown-machine': passing(
     'The policy is `inventory`, and this machine is not in it, or `attestation.policy.machines` names others.',

@@ -16,6 +16,7 @@ import {
 } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { IssueRejoinTicketRequestSchema, type Join } from '../joinproto/gen/join_pb.js';
 import { JoinService } from './join-service.ts';
 
@@ -85,6 +86,7 @@ beforeEach(async () => {
   service = new JoinService({
     etcd,
     audit: new AuditLog({ etcd }),
+    authority: new FakeOwner({ clock: new FakeClock() }).authority(etcd),
     signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
     identity: { certPem: '', keyPem: generateKeyPem() },
     clusterId: CLUSTER_ID,

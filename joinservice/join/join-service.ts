@@ -11,7 +11,9 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { DOCUMENTS_PREFIX } from '../../internal/records/index.ts';
 import { FairShares, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
+import type { Authority } from '../authority/index.ts';
 import type { NodeView } from '../curator/index.ts';
 import { CollateralSource, readAttestation, type AttestationInForce } from '../evidence/index.ts';
 import { Join } from '../joinproto/gen/join_pb.js';
@@ -43,6 +45,8 @@ export interface JoinServiceOptions {
   /** The one of this process. */
   readonly audit: AuditLog;
   readonly signer: TicketSigner;
+  /** What owners have signed. */
+  readonly authority: Authority;
   /** The node's certificate of the cluster CA and its key. */
   readonly identity: TlsIdentity;
   readonly clusterId: string;
@@ -75,7 +79,7 @@ export class JoinService {
   readonly #attestation = new EventValue<AttestationInForce>();
 
   constructor(options: JoinServiceOptions) {
-    const { etcd, audit, clock, log, own } = options;
+    const { etcd, audit, authority, clock, log, own } = options;
     this.#clusterId = options.clusterId;
     this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
@@ -92,7 +96,7 @@ export class JoinService {
     const configuration = this.#policy.current;
     const budget = new Budget({ clock, ...STRANGERS });
     const { nodeId } = own;
-    const deciding = { etcd, audit, feed: this.#feed, configuration, clock, nodeId };
+    const deciding = { etcd, audit, feed: this.#feed, configuration, authority, clock, nodeId };
     this.refusals = new Refusals({ audit, clock, budget, nodeId });
     const facts = new ClusterFacts({
       etcd,
@@ -174,6 +178,7 @@ export class JoinService {
       this.#keys.run(signal),
       this.#collateral.run(signal),
       runSweep({ ...this.#ports, feed }, signal),
+      wakeWithDocuments(this.#ports.etcd, feed, signal),
     ]);
   }
 
@@ -187,4 +192,10 @@ export class JoinService {
     if (!now.set) throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
     return now.value;
   }
+}
+
+/** Machines that wait for an owner's signature are decided about again when one comes. */
+async function wakeWithDocuments(etcd: KeySpace, feed: JoinFeed, signal: AbortSignal): Promise<void> {
+  for await (const event of etcd.watch(DOCUMENTS_PREFIX, { signal }))
+    if (event.kind === 'changes') feed.wakeAll();
 }

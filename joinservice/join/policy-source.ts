@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { parseClusterConfig, type ClusterConfig } from '../../internal/config/index.ts';
 import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -12,6 +13,8 @@ export interface ConfigurationInForce {
   readonly policy: JoinPolicy;
   /** The revision of etcd at which the document was written; names it in the audit. */
   readonly revision: bigint;
+  /** Of the document's exact bytes, hex: what owners sign. */
+  readonly sha256: string;
 }
 
 /** Follows the operators' document and keeps the newest good one in force. */
@@ -73,16 +76,20 @@ export class PolicySource {
 }
 
 /** Throws `join-not-ready` as long as there is none. */
-export function policyInForce(configuration: Readable<ConfigurationInForce>): JoinPolicy {
+export function configurationInForce(
+  configuration: Readable<ConfigurationInForce>,
+): Pick<ConfigurationInForce, 'policy' | 'sha256'> {
   const now = configuration.peek();
-  if (now.set) return now.value.policy;
+  if (now.set) return now.value;
   throw new JoinError('join-not-ready', 'deciding about a machine: no configuration is in force');
 }
 
 /** Throws `record-invalid` or `config-invalid`. */
 export function configurationFrom(entry: Entry): ConfigurationInForce {
   const { document } = records.configuration.decode(entry.key, entry.value);
-  const config = parseClusterConfig(Buffer.from(document, 'base64').toString('utf8'), entry.key);
+  const bytes = Buffer.from(document, 'base64');
+  const config = parseClusterConfig(bytes.toString('utf8'), entry.key);
   const version = `configuration-${entry.modRevision}`;
-  return { config, policy: { ...config.join, version }, revision: entry.modRevision };
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { config, policy: { ...config.join, version }, revision: entry.modRevision, sha256 };
 }

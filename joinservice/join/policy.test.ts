@@ -23,12 +23,23 @@ const applicant: Applicant = {
     clockOffsetMs: 0,
   },
 };
-const nobody: Standing = { node: undefined, holder: undefined, join: undefined, nameHolder: () => undefined };
+const nobody: Standing = {
+  node: undefined,
+  holder: undefined,
+  join: undefined,
+  nameHolder: () => undefined,
+  removed: undefined,
+  signed: { inventory: 'not signed', approval: 'not granted' },
+};
 const approve: JoinPolicy = { policy: 'approve', inventory: [], version: 'v1' };
 const inventory: JoinPolicy = {
   policy: 'inventory',
   inventory: [{ identity, name: 'w-1', roles: ['worker'], labels: { a: 'b' } }],
   version: 'v1',
+};
+const controlPlane: JoinPolicy = {
+  ...inventory,
+  inventory: [{ identity, name: 'c-1', roles: ['control-plane'], labels: {} }],
 };
 const auto: JoinPolicy = { ...approve, policy: 'auto' };
 const node = (over: Partial<NodeRecord> = {}): NodeRecord => ({
@@ -165,6 +176,53 @@ describe('decideJoin()', () => {
       standing: { holder: node({ nodeId: 'node-2', state: 'DECOMMISSIONED' }) },
       policy: inventory,
       want: { kind: 'refuse', code: 'join-decommissioned' },
+    },
+    {
+      name: 'refuses a machine that was removed, under every policy',
+      standing: { removed: 'it was removed as node n' },
+      policy: inventory,
+      want: { kind: 'refuse', code: 'join-decommissioned', why: 'it was removed as node n' },
+    },
+    {
+      name: 'refuses a machine that was removed, whatever an operator approved',
+      standing: { removed: 'it was removed', join: join({ state: 'approved', decision }) },
+      policy: approve,
+      want: { kind: 'refuse', code: 'join-decommissioned' },
+    },
+    {
+      name: 'keeps a member whose readmission has ended',
+      standing: { removed: 'its readmission ended', node: node() },
+      policy: inventory,
+      want: { kind: 'member' },
+    },
+    {
+      name: 'makes no control plane of an inventory that no owner signed',
+      policy: controlPlane,
+      want: { kind: 'wait', code: 'join-awaiting-owner', why: 'not signed' },
+    },
+    {
+      name: 'makes a control plane of an inventory that an owner signed',
+      standing: { signed: { inventory: undefined, approval: 'not granted' } },
+      policy: controlPlane,
+      want: { kind: 'admit', grant: { roles: ['ConsensusMember', 'KubernetesController'] } },
+    },
+    {
+      name: 'makes no control plane of an approval that no owner granted',
+      standing: {
+        join: join({ state: 'approved', decision: { ...decision, roles: ['ConsensusMember'] } }),
+        signed: { inventory: undefined, approval: 'not granted' },
+      },
+      policy: approve,
+      want: { kind: 'wait', code: 'join-awaiting-owner', why: 'not granted' },
+    },
+    {
+      name: 'makes a control plane of an approval that an owner granted',
+      standing: {
+        join: join({ state: 'approved', decision: { ...decision, roles: ['ConsensusMember'] } }),
+        signed: { inventory: 'not signed', approval: undefined },
+      },
+      policy: approve,
+      want: { kind: 'admit', grant: { roles: ['ConsensusMember'] } },
     },
     {
       name: 'refuses a second membership of one machine',

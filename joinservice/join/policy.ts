@@ -1,6 +1,7 @@
-import type { InventoryMachine, JoinConfig } from '../../internal/config/index.ts';
+import type { JoinConfig } from '../../internal/config/index.ts';
 import type { JoinRecord, MachineRecord, NodeRecord } from '../../internal/records/index.ts';
-import { parseRoles, type Role } from '../../internal/role/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
+import { rolesOfEntry } from '../authority/index.ts';
 import type { JoinErrorCode } from './errors.ts';
 
 /** Who may become a member, as it is in force now. */
@@ -26,6 +27,18 @@ export interface Standing {
   readonly join: JoinRecord | undefined;
   /** Who has a name, or has been promised it: a node id. */
   readonly nameHolder: (name: string) => string | undefined;
+  /** Why an earlier removal of this machine keeps it out; undefined where it was never removed, or an owner readmitted it. */
+  readonly removed: string | undefined;
+  /** Which places in the control plane an owner has signed for this machine. */
+  readonly signed: SignedPlaces;
+}
+
+/** Each undefined where an owner's signature is there, else why it is not; looked up where it matters. */
+export interface SignedPlaces {
+  /** Over the configuration in force, with its inventory. */
+  readonly inventory: string | undefined;
+  /** Over the roles that an operator approved for this machine. */
+  readonly approval: string | undefined;
 }
 
 /** What a machine becomes. Never what it asks for: what its operators wrote. */
@@ -68,10 +81,6 @@ export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
 /** A node's name is in its kubelet's serving certificate: these are the API server's own, and every machine's for itself. */
 const RESERVED: readonly string[] = ['kubernetes', 'localhost'];
-const ROLE_SETS: Readonly<Record<InventoryMachine['roles'][number], readonly Role[]>> = {
-  'control-plane': ['ConsensusMember', 'KubernetesController'],
-  worker: ['KubernetesWorker'],
-};
 
 /**
  * Decides about a machine. Pure: the same applicant, standing and policy give the same decision, here and in
@@ -89,6 +98,8 @@ export function decideJoin(
   const granted = grantOf(applicant, standing, at);
   checks.push(policyCheck(granted, at.policy, applicant.machine));
   if (!('grant' in granted)) return { ...granted, checks };
+  const unsigned = unsignedPlace(granted.grant, standing.signed, checks);
+  if (unsigned !== undefined) return { ...unsigned, checks };
   const denied = denialOf(applicant, standing, granted.grant, checks);
   return denied === undefined ? { kind: 'admit', grant: granted.grant, checks } : { ...denied, checks };
 }
@@ -99,7 +110,7 @@ type Wait = { readonly kind: 'wait'; readonly code: JoinErrorCode; readonly why:
 /** What no policy can allow: a wrong clock, a machine that was taken out, a second membership of one machine. */
 function refusalOf(
   { nodeId, machine, claimed }: Applicant,
-  { node, holder, join }: Standing,
+  { node, holder, join, removed }: Standing,
   checks: Check[],
 ): Refusal | undefined {
   const look = checker(checks);
@@ -110,6 +121,10 @@ function refusalOf(
   const taken = [node, holder].find((each) => each?.state === 'DECOMMISSIONED');
   look('not decommissioned', taken === undefined, 'no decommissioned node', taken?.name ?? 'none');
   if (taken !== undefined) return refuse('join-decommissioned', `node ${taken.name} was decommissioned`);
+  // A member is here because an owner readmitted it, however long that was good for.
+  const isOut = node === undefined && removed !== undefined;
+  look('not removed', !isOut, 'no removal of this machine', isOut ? removed : 'none');
+  if (isOut) return refuse('join-decommissioned', removed);
   const known = node?.admission?.identity ?? (join?.state === 'approved' ? join.machine.identity : undefined);
   const isSame = known === undefined || known === machine.identity;
   look('same machine', isSame, known ?? 'any', machine.identity);
@@ -141,7 +156,7 @@ function grantOf(
   const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
   const by = `policy:${policy.version}`;
   if (entry !== undefined)
-    return { grant: { name: entry.name, roles: rolesOf(entry.roles), labels: entry.labels, by } };
+    return { grant: { name: entry.name, roles: rolesOfEntry(entry.roles), labels: entry.labels, by } };
   switch (policy.policy) {
     case 'inventory':
       return refuse('join-unknown-machine', `${machine.identity} is not in the inventory`);
@@ -150,6 +165,24 @@ function grantOf(
     case 'approve':
       return wait(`an operator decides about ${machine.identity}`);
   }
+}
+
+/** `auto` and operators give workers; a place in the control plane is an owner's to give, in whatever form it is on record. */
+function unsignedPlace(
+  { roles, by }: Grant,
+  { inventory, approval }: SignedPlaces,
+  checks: Check[],
+): Wait | undefined {
+  if (!isControlPlane(roles)) return undefined;
+  const why = by.startsWith('operator:') ? approval : inventory;
+  const expected = 'an owner signed this place in the control plane';
+  checks.push({
+    name: 'owner',
+    outcome: why === undefined ? 'pass' : 'wait',
+    expected,
+    actual: why ?? 'signed',
+  });
+  return why === undefined ? undefined : { kind: 'wait', code: 'join-awaiting-owner', why };
 }
 
 /** Proved machines with measured software, as workers. Everybody else is for people to decide about. */
@@ -189,10 +222,6 @@ export function wishedName(claimed: Pick<JoinRecord['claimed'], 'name' | 'hostna
 
 export function isNodeName(name: string): boolean {
   return NAME.test(name) && !RESERVED.includes(name);
-}
-
-function rolesOf(names: InventoryMachine['roles']): readonly Role[] {
-  return parseRoles(names.flatMap((name) => ROLE_SETS[name]));
 }
 
 function policyCheck(

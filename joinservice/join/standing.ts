@@ -1,7 +1,17 @@
 import { absent, unchanged, type Condition, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
 import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import {
+  isGranted,
+  keyIdentityOf,
+  readRemovals,
+  type Authority,
+  type RemovalEntry,
+} from '../authority/index.ts';
+import type { Asking } from './asking.ts';
 import type { JoinFeed } from './join-feed.ts';
-import { wishedName, type Applicant, type JoinPolicy, type Standing } from './policy.ts';
+import type { ConfigurationInForce } from './policy-source.ts';
+import { wishedName, type Applicant, type JoinPolicy, type SignedPlaces, type Standing } from './policy.ts';
 
 /** What was read, and the conditions under which it still holds. */
 export interface StandingNow extends Standing {
@@ -9,22 +19,33 @@ export interface StandingNow extends Standing {
   /** Nobody has changed this machine's own request meanwhile. */
   readonly sameJoin: Condition;
   readonly joinRevision: bigint | undefined;
+  /** No removal of this machine has come meanwhile. */
+  readonly sameRemovals: readonly Condition[];
+}
+
+interface StandingPorts {
+  readonly etcd: KeySpace;
+  readonly feed: JoinFeed;
+  readonly authority: Authority;
+  readonly nowMs: number;
 }
 
 /** Everything on record about a machine, linearizably. */
 export async function readStanding(
-  ports: { readonly etcd: KeySpace; readonly feed: JoinFeed; readonly nowMs: number },
-  applicant: Applicant,
-  options: { readonly policy: JoinPolicy; readonly signal: AbortSignal },
+  ports: StandingPorts,
+  applicant: Asking,
+  options: Pick<ConfigurationInForce, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
 ): Promise<StandingNow> {
   const { etcd, feed, nowMs } = ports;
   const { policy, signal } = options;
-  const { nodeId, machine } = applicant;
+  const { nodeId, machine, pubKeyDer } = applicant;
   const [joinKey, nodeKey] = [records.join.key(nodeId), records.node.key(nodeId)];
-  const [joinEntry, node, holder] = await Promise.all([
+  const identities = [...new Set([machine.identity, keyIdentityOf(pubKeyDer)])];
+  const [joinEntry, node, holder, removals] = await Promise.all([
     etcd.get(joinKey, { signal }),
     readNode(etcd, nodeKey, signal),
     readHolder(etcd, machine.identity, signal),
+    readRemovals(etcd, identities, signal),
   ]);
   const join = joinEntry === undefined ? undefined : records.join.decode(joinKey, joinEntry.value);
   const names = namesToLookUp(applicant, join, policy);
@@ -37,6 +58,51 @@ export async function readStanding(
     nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
     sameJoin: joinEntry === undefined ? absent(joinKey) : unchanged(joinEntry),
     joinRevision: joinEntry?.modRevision,
+    removed: node === undefined ? await whyRemoved(ports.authority, removals, signal) : undefined,
+    signed: node === undefined ? await signedPlaces(ports, { applicant, join }, options) : NOTHING_TO_SIGN,
+    sameRemovals: removals.map(({ identity, entry }) =>
+      entry === undefined ? absent(records.removed.key(identity)) : unchanged(entry),
+    ),
+  };
+}
+
+const NOTHING_TO_SIGN: SignedPlaces = { inventory: undefined, approval: undefined };
+
+async function whyRemoved(
+  authority: Authority,
+  removals: readonly RemovalEntry[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  for (const { record } of removals) {
+    const why = record && (await authority.missingReadmission(record, signal));
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}
+
+/** Asked of etcd only where the machine could become a control plane: most never do. */
+async function signedPlaces(
+  { authority }: StandingPorts,
+  { applicant, join }: { readonly applicant: Asking; readonly join: JoinRecord | undefined },
+  {
+    policy,
+    sha256,
+    signal,
+  }: Pick<ConfigurationInForce, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
+): Promise<SignedPlaces> {
+  const { nodeId, pubKeyDer, machine } = applicant;
+  const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
+  const isListed = entry?.roles.includes('control-plane') === true;
+  const approved = join?.decision?.roles ?? [];
+  const place = { nodeId, pubKeyDer, identity: machine.identity };
+  const approval = async (): Promise<string | undefined> => {
+    const { document, why } = await authority.usable('grant', nodeId, signal);
+    if (isGranted(document, place, approved)) return undefined;
+    return why ?? `no owner has granted ${approved.join(' ')} to this machine`;
+  };
+  return {
+    inventory: isListed ? await authority.missingPolicy(sha256, signal) : undefined,
+    approval: isControlPlane(approved) ? await approval() : undefined,
   };
 }
 

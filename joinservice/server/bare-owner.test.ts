@@ -15,6 +15,7 @@ import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { MemoryEtcd } from '../../internal/testing/memory-etcd.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { TestCluster } from '../../internal/testing/test-cluster.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
 import { Curator } from '../curator/index.ts';
 import { curatorUpgrade } from './bare-owner.ts';
@@ -47,7 +48,8 @@ beforeEach(async () => {
   await write(OWNERSHIP_KEY, records.ownership.encode(ownership));
   const { log } = createMemoryLogger();
   const facts = { certificates: [], etcdStatus: () => Promise.reject(new Error('not asked')) };
-  const curator = new Curator({ etcd, nodeId: 'first', facts, clock: now, log });
+  const authority = new FakeOwner({ clock: now }).authority(etcd);
+  const curator = new Curator({ etcd, authority, nodeId: 'first', facts, clock: now, log });
   const server = new RpcServer<MemberIdentity>({
     upgrade: curatorUpgrade(first.tls, cluster.trust, clock),
     services: [curator.service],

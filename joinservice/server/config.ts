@@ -12,6 +12,8 @@ const shape = z.strictObject({
   clusterId: z.string().min(1),
   nodeId: z.string().min(1),
   listen: z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65535) }),
+  /** Raw Ed25519 keys of the first owners, base64: from the machine's provisioning. Absent: no document counts. */
+  ownerKeys: z.array(z.base64()).optional(),
   clusterCaFile: path,
   /** This node's certificate, which serves; and its key. */
   certFile: path,

@@ -1,6 +1,7 @@
 import { SocketIssuer } from '../../internal/atls/remote/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import type { Authority } from '../authority/index.ts';
 import type { Curator } from '../curator/index.ts';
 import { joinValidators, type AttestationInForce } from '../evidence/index.ts';
 import { JoinService } from '../join/index.ts';
@@ -17,6 +18,7 @@ export interface JoinParts {
   readonly config: JoinserviceConfig;
   readonly ports: ServePorts;
   readonly etcd: KeySpace;
+  readonly authority: Authority;
   readonly curator: Curator;
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
@@ -26,12 +28,13 @@ export interface JoinParts {
 
 /** Admission beside the curator, in the same process and on the same records, until the signal fires. */
 export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: AbortSignal): Promise<void> {
-  const { config, ports, etcd, curator, signer, identity } = parts;
+  const { config, ports, etcd, authority, curator, signer, identity } = parts;
   const log = ports.log.child('join');
   const { nodeId, clusterId } = config;
   const join = new JoinService({
     etcd,
     audit: curator.audit,
+    authority,
     signer,
     identity,
     clusterId,

@@ -8,6 +8,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import { Authority } from '../authority/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
 import { createMembershipLookup, serveAuthorization } from '../authorize/index.ts';
 import { adminHandlers } from '../admin/index.ts';
@@ -66,8 +67,15 @@ export async function serve(
     ['etcd-client', etcdIdentity.certPem] as const,
   ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
   const cluster = new Namespace(etcd, CLUSTER_PREFIX);
+  const authority = new Authority({
+    etcd: cluster,
+    clock,
+    clusterId: config.clusterId,
+    ownerKeys: (config.ownerKeys ?? []).map((key) => new Uint8Array(Buffer.from(key, 'base64'))),
+  });
   const curator = new Curator({
     etcd: cluster,
+    authority,
     nodeId: config.nodeId,
     facts: { certificates, etcdStatus: etcdStatusOf(etcd, config.etcd.metricsUrl) },
     clock,
@@ -87,6 +95,7 @@ export async function serve(
     etcd: cluster,
     mutations,
     nodes: new NodeStore(cluster),
+    authority,
     clock,
     signer,
     manufacturers: MANUFACTURERS,
@@ -106,7 +115,7 @@ export async function serve(
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
-  const parts = { config, ports, etcd: cluster, curator, identity, onListening: onJoinListening };
+  const parts = { config, ports, etcd: cluster, authority, curator, identity, onListening: onJoinListening };
   try {
     await Promise.all([
       curator.run(signal),

@@ -228,6 +228,26 @@ describe('an owner’s grant', () => {
     await expect(signer.sign(request)).rejects.toEqual(coded('authority-epoch-old'));
   });
 
+  test('of before a recovery, which the record of the cluster tells of, is refused', async () => {
+    const request = await signer.request(granted());
+    await signer.cluster.setEpoch(2);
+    await expect(signer.sign(request)).rejects.toEqual(coded('authority-epoch-old'));
+  });
+
+  test('of before a recovery goes on for whom this signer knows, and for its own node', async () => {
+    const machine = granted();
+    await signer.sign(await signer.request(machine));
+    await signer.clock.advance(1_000);
+    await signer.cluster.setEpoch(2);
+    signer.restart(2);
+    expect(await signer.sign(await signer.request(machine))).toHaveProperty('controlPlaneKeys');
+    const record = signer.own.record('c1', CONTROL_PLANE);
+    signer.put(record);
+    signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
+    const own = await signer.request(signer.own, { address: '192.0.2.1' });
+    expect(await signer.sign(own)).toHaveProperty('controlPlaneKeys');
+  });
+
   test('that was used goes on after its end: renewals need no owner', async () => {
     const machine = new SignerMachine();
     const record = machine.record('c2', roles);

@@ -150,7 +150,7 @@ export class FakeSigner {
       lifetimes: new Lifetimes(configuration),
       keys: new KeyRing({ files, folder: '/keys', nowMs }),
       documents: new OwnerDocuments({
-        ...{ etcd, memory, nowMs, clusterId, epoch },
+        ...{ etcd, memory, nowMs, clusterId, epoch, ownNodeId: this.own.nodeId },
         ownerKeys: [this.owner.pubKey],
       }),
       evidence: new EvidenceJudge({

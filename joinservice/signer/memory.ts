@@ -28,9 +28,9 @@ const controlPlaneShape = z.strictObject({
 /** A control plane that this signer has handed keys or certificates to. */
 export type KnownControlPlane = Readonly<z.infer<typeof controlPlaneShape>>;
 
-const FLOORS = ['policy', 'operators', 'owners'] as const;
 /** The kinds of documents that exist once. */
-export type FloorKind = (typeof FLOORS)[number];
+export const FLOOR_KINDS = ['policy', 'operators', 'owners'] as const;
+export type FloorKind = (typeof FLOOR_KINDS)[number];
 const floorsShape = z.strictObject({
   version: z.literal(1),
   policy: floorShape.optional(),

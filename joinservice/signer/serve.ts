@@ -87,7 +87,10 @@ function createReads(
     ...{ etcd, memory, configuration, clock },
     lifetimes: new Lifetimes(configuration),
     keys: new KeyRing({ files, folder: keys, nowMs }),
-    documents: new OwnerDocuments({ etcd, memory, nowMs, clusterId, epoch, ownerKeys: [first, ...others] }),
+    documents: new OwnerDocuments({
+      ...{ etcd, memory, nowMs, clusterId, epoch, ownNodeId: own.nodeId },
+      ownerKeys: [first, ...others],
+    }),
     evidence: new EvidenceJudge({
       attestation: async (signal) => (await configuration.now(signal)).attestation(),
       // Nothing is followed: a way to etcd that is gone for a while must not keep the next request waiting.

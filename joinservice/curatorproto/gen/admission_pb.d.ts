@@ -272,6 +272,13 @@ export declare type DecideJoinRequest = Message<"cluster.curator.v1.DecideJoinRe
    * @generated from field: cluster.curator.v1.Mutation mutation = 4;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * Owner-signed: a `grant` where the machine becomes a control plane.
+   *
+   * @generated from field: repeated bytes documents = 5;
+   */
+  documents: Uint8Array[];
 };
 
 /**
@@ -700,6 +707,13 @@ export declare type PutOperatorRequest = Message<"cluster.curator.v1.PutOperator
    * @generated from field: cluster.curator.v1.Mutation mutation = 4;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * Owner-signed: `operators` as they are after this call; `owners` too where those change.
+   *
+   * @generated from field: repeated bytes documents = 5;
+   */
+  documents: Uint8Array[];
 };
 
 /**
@@ -860,6 +874,13 @@ export declare type DeleteOperatorRequest = Message<"cluster.curator.v1.DeleteOp
    * @generated from field: cluster.curator.v1.Mutation mutation = 2;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * As in `PutOperatorRequest`.
+   *
+   * @generated from field: repeated bytes documents = 3;
+   */
+  documents: Uint8Array[];
 };
 
 /**
@@ -1166,6 +1187,137 @@ export declare type AwaitedNode = Message<"cluster.curator.v1.AwaitedNode"> & {
 export declare const AwaitedNodeSchema: GenMessage<AwaitedNode>;
 
 /**
+ * @generated from message cluster.curator.v1.ListDocumentsRequest
+ */
+export declare type ListDocumentsRequest = Message<"cluster.curator.v1.ListDocumentsRequest"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.ListDocumentsRequest.
+ * Use `create(ListDocumentsRequestSchema)` to create a new message.
+ */
+export declare const ListDocumentsRequestSchema: GenMessage<ListDocumentsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.ListDocumentsResponse
+ */
+export declare type ListDocumentsResponse = Message<"cluster.curator.v1.ListDocumentsResponse"> & {
+  /**
+   * Of each kind and subject the newest; of `owners` all, from the first set on. Signed by owners, and nothing else says so.
+   *
+   * @generated from field: repeated bytes documents = 1;
+   */
+  documents: Uint8Array[];
+
+  /**
+   * @generated from field: repeated cluster.curator.v1.RemovedMachine removed = 2;
+   */
+  removed: RemovedMachine[];
+
+  /**
+   * @generated from field: uint64 epoch = 3;
+   */
+  epoch: bigint;
+};
+
+/**
+ * Describes the message cluster.curator.v1.ListDocumentsResponse.
+ * Use `create(ListDocumentsResponseSchema)` to create a new message.
+ */
+export declare const ListDocumentsResponseSchema: GenMessage<ListDocumentsResponse>;
+
+/**
+ * Refused under every policy until an owner signs its readmission.
+ *
+ * @generated from message cluster.curator.v1.RemovedMachine
+ */
+export declare type RemovedMachine = Message<"cluster.curator.v1.RemovedMachine"> & {
+  /**
+   * E.g. "tpm-ek:90ab…".
+   *
+   * @generated from field: string identity = 1;
+   */
+  identity: string;
+
+  /**
+   * How often it was removed.
+   *
+   * @generated from field: uint32 removal = 2;
+   */
+  removal: number;
+
+  /**
+   * What it was last.
+   *
+   * @generated from field: string node_id = 3;
+   */
+  nodeId: string;
+
+  /**
+   * @generated from field: string name = 4;
+   */
+  name: string;
+
+  /**
+   * @generated from field: int64 removed_ms = 5;
+   */
+  removedMs: bigint;
+
+  /**
+   * E.g. "operator:owner".
+   *
+   * @generated from field: string removed_by = 6;
+   */
+  removedBy: string;
+
+  /**
+   * An owner has lifted the last removal.
+   *
+   * @generated from field: bool readmitted = 7;
+   */
+  readmitted: boolean;
+};
+
+/**
+ * Describes the message cluster.curator.v1.RemovedMachine.
+ * Use `create(RemovedMachineSchema)` to create a new message.
+ */
+export declare const RemovedMachineSchema: GenMessage<RemovedMachine>;
+
+/**
+ * @generated from message cluster.curator.v1.PutDocumentsRequest
+ */
+export declare type PutDocumentsRequest = Message<"cluster.curator.v1.PutDocumentsRequest"> & {
+  /**
+   * @generated from field: repeated bytes documents = 1;
+   */
+  documents: Uint8Array[];
+
+  /**
+   * @generated from field: cluster.curator.v1.Mutation mutation = 2;
+   */
+  mutation?: Mutation | undefined;
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutDocumentsRequest.
+ * Use `create(PutDocumentsRequestSchema)` to create a new message.
+ */
+export declare const PutDocumentsRequestSchema: GenMessage<PutDocumentsRequest>;
+
+/**
+ * @generated from message cluster.curator.v1.PutDocumentsResponse
+ */
+export declare type PutDocumentsResponse = Message<"cluster.curator.v1.PutDocumentsResponse"> & {
+};
+
+/**
+ * Describes the message cluster.curator.v1.PutDocumentsResponse.
+ * Use `create(PutDocumentsResponseSchema)` to create a new message.
+ */
+export declare const PutDocumentsResponseSchema: GenMessage<PutDocumentsResponse>;
+
+/**
  * @generated from enum cluster.curator.v1.JoinState
  */
 export enum JoinState {
@@ -1349,6 +1501,26 @@ export declare const Admission: GenService<{
     methodKind: "unary";
     input: typeof GetKeysRequestSchema;
     output: typeof GetKeysResponseSchema;
+  },
+  /**
+   * The newest owner-signed documents, and the machines that were removed.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.ListDocuments
+   */
+  listDocuments: {
+    methodKind: "unary";
+    input: typeof ListDocumentsRequestSchema;
+    output: typeof ListDocumentsResponseSchema;
+  },
+  /**
+   * Stores documents that change no other record: all of them or none.
+   *
+   * @generated from rpc cluster.curator.v1.Admission.PutDocuments
+   */
+  putDocuments: {
+    methodKind: "unary";
+    input: typeof PutDocumentsRequestSchema;
+    output: typeof PutDocumentsResponseSchema;
   },
   /**
    * From now on the key is unknown. The last owner stays.

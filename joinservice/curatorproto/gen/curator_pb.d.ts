@@ -907,6 +907,13 @@ export declare type SetNodeRolesRequest = Message<"cluster.curator.v1.SetNodeRol
    * @generated from field: cluster.curator.v1.Mutation mutation = 3;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * Owner-signed (internal/authority), stored with the change: a `grant` where the node becomes a control plane.
+   *
+   * @generated from field: repeated bytes documents = 4;
+   */
+  documents: Uint8Array[];
 };
 
 /**
@@ -1033,6 +1040,25 @@ export declare type DeleteNodeRequest = Message<"cluster.curator.v1.DeleteNodeRe
    * @generated from field: cluster.curator.v1.Mutation mutation = 2;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * Owner-signed: a `readmission` where the machine is to come back, a `policy` for the configuration below.
+   *
+   * @generated from field: repeated bytes documents = 3;
+   */
+  documents: Uint8Array[];
+
+  /**
+   * The configuration without the inventory entries of this machine, made from `base_revision`; empty where there are none.
+   *
+   * @generated from field: bytes configuration = 4;
+   */
+  configuration: Uint8Array;
+
+  /**
+   * @generated from field: int64 base_revision = 5;
+   */
+  baseRevision: bigint;
 };
 
 /**
@@ -1116,6 +1142,13 @@ export declare type UpdateConfigurationRequest = Message<"cluster.curator.v1.Upd
    * @generated from field: cluster.curator.v1.Mutation mutation = 3;
    */
   mutation?: Mutation | undefined;
+
+  /**
+   * Owner-signed: the `policy` that covers the new document.
+   *
+   * @generated from field: repeated bytes documents = 4;
+   */
+  documents: Uint8Array[];
 };
 
 /**
