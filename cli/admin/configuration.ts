@@ -16,6 +16,7 @@ import { CodedError } from '../../internal/errors/index.ts';
 import type { ProcessPort } from '../../internal/exec/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable, readMember } from '../cluster/index.ts';
+import { openSigner, policyFor } from '../sign/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readApplied, saveApplied } from './applied.ts';
 import { readInForce, renderInForce, type InForce } from './configuration-in-force.ts';
@@ -114,7 +115,8 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
     if (options.dryRun || changes.length === 0) return { revision: current.revision, changes };
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
-      const request = { document, baseRevision: current.revision, mutation: newMutation() };
+      const documents = policyFor(await openSigner(context), document);
+      const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await ask(context, (curator, call) => curator.updateConfiguration(request, call));
       return { revision, changes };
     } catch (error) {

@@ -16,6 +16,13 @@ export const adminErrors = defineErrors({
       'No machine of this join id, fingerprint or identity has asked to join, or the beginning fits several.',
     fix: 'See `cluster node ls --joins`, and name more of it.',
   },
+  'manage-removed-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: 'No machine that was removed has this name, node id or identity, or several have.',
+    fix: 'See `cluster node ls --removed`, and name it by its identity.',
+  },
   'manage-flag-invalid': {
     fault: 'operator',
     exit: 'usage',

@@ -1,4 +1,5 @@
 import type { X509Certificate } from 'node:crypto';
+import { signDocument } from '../../internal/authority/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import {
@@ -15,6 +16,7 @@ import {
   type MemberIdentity,
 } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../internal/rpc/index.ts';
+import type { Secret } from '../../internal/secret/index.ts';
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -69,12 +71,14 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
   const caPem = await createAuthorityPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
   const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
   const asked: MemberIdentity[] = [];
-  const { server, endpoint } = await serve(signer, { asked, clock }, calls);
+  const documents: Uint8Array[] = [];
+  const { server, endpoint } = await serve(signer, { asked, clock, documents: () => documents }, calls);
   const owner = contextOf(files, '/owner', undefined, clock);
   await generateWorkspace(owner, { name: 'prod' });
   await using workspace = await openWorkspace(owner, 'test');
   const { keyPem } = await readOwnerKey(files, workspace.layout);
   const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyOf(keyPem), name: 'owner' });
+  documents.push(operatorsSignedBy(keyPem));
   const result = {
     clusterId: CLUSTER_ID,
     nodeId: 'node-1',
@@ -106,7 +110,15 @@ async function createCluster(files: MemoryFiles, calls: FakeCalls) {
 
 async function serve(
   signer: KeySigner,
-  { asked, clock }: { readonly asked: MemberIdentity[]; readonly clock: DeskClock },
+  {
+    asked,
+    clock,
+    documents,
+  }: {
+    readonly asked: MemberIdentity[];
+    readonly clock: DeskClock;
+    readonly documents: () => Uint8Array[];
+  },
   calls: FakeCalls,
 ) {
   const keyPem = generateKeyPem();
@@ -130,6 +142,7 @@ async function serve(
       return { operators: [] };
     },
     getOwnership: async () => ({}),
+    listDocuments: async () => ({ documents: documents(), removed: [], epoch: 1n }),
     renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
       asked.push(peer);
       const pubKeyDer = await verifyRequest(certificateRequest);
@@ -174,6 +187,14 @@ async function serve(
   });
   endpoint = `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
   return { server, endpoint };
+}
+
+/** As the init left it: the owner alone. */
+function operatorsSignedBy(keyPem: Secret<string>): Uint8Array {
+  const fingerprint = fingerprintOfKey(pubKeyOf(keyPem));
+  const body = { operators: [{ name: 'owner', fingerprint, role: 'owner' as const }] };
+  const head = { clusterId: CLUSTER_ID, epoch: 1, serial: 1, issuedMs: 1, endsMs: Number.MAX_SAFE_INTEGER };
+  return signDocument({ ...head, kind: 'operators', body }, keyPem);
 }
 
 interface Asked {

@@ -18,6 +18,7 @@ export { runNodeLogs, type LogOptions } from './node-logs.ts';
 export { runNodeMetrics } from './node-metrics.ts';
 export { runRemove, type RemoveOptions } from './node-remove.ts';
 export { runReset, type ResetOptions } from './node-reset.ts';
+export { runReadmit, runRemovedList } from './readmit.ts';
 export { runNodeShow } from './node-show.ts';
 export { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
 export { runOperatorAdd, runOperatorList, runOperatorRemove, type OperatorOptions } from './operators.ts';

@@ -2,6 +2,7 @@ import { Admission, JoinState, type Join } from '../../joinservice/curatorproto/
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../cluster/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
+import { grantForJoin } from '../sign/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { rolesFromWords, wordsFromRoles, type RoleWord } from './roles.ts';
 
@@ -127,7 +128,8 @@ export async function runApprove(
     roles: [...rolesFromWords(options.roles)],
     labels: { ...options.labels },
   };
-  await decide(context, which, { case: 'approve', value });
+  const documents = await grantForJoin(context, which, value.roles);
+  await decide(context, which, { case: 'approve', value }, documents);
 }
 
 /** `cluster node refuse`. */
@@ -152,10 +154,11 @@ async function decide(
         };
       }
     | { readonly case: 'refuse'; readonly value: { readonly reason: string } },
+  documents: Uint8Array[] = [],
 ): Promise<void> {
   const mutation = newMutation();
   const { join } = await ask(context, (_, call, of) =>
-    of(Admission).decideJoin({ join: which, decision, mutation }, call),
+    of(Admission).decideJoin({ join: which, decision, documents, mutation }, call),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
   context.host.result({ join: view }, () => {

@@ -6,14 +6,18 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { create } from '@bufbuild/protobuf';
+import { AuthorityError } from '../../internal/authority/index.ts';
+import type { InventoryMachine } from '../../internal/config/index.ts';
 import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { currentAccess } from '../cluster/index.ts';
+import { currentAccess, printable, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
+import { readInForce } from './configuration-in-force.ts';
 import { AdminError } from './errors.ts';
+import { entriesOf, forgetNode, type ForgetOptions } from './forget-node.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
 import { PROOF_MS, awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
@@ -53,13 +57,16 @@ export async function runRemove(
   const refusals = plan.refusals.filter(() => node.state === NodeState.UP);
   if (node.health !== NodeHealth.HEALTHY && node.state === NodeState.UP && !options.isLost)
     refusals.push(`it is not healthy and could not leave in order; say --lost if it will not come back`);
+  const entries = entriesOf(node, await readInForce(context));
+  await refuseWithoutOwner(context, node, { entries, isLost: options.isLost });
   if (refusals.length > 0)
     throw new AdminError('manage-guard', `removing node ${node.name}: ${refusals.join('; ')}`);
   if (options.dryRun) {
     const steps = [
       ...plan.steps,
       'decommission it: every curator refuses its key',
-      'delete its records',
+      'delete its records; its machine is refused from then on until an owner readmits it',
+      ...entries.map(({ name: entry, identity }) => `take ${entry} (${identity}) out of the inventory`),
       ...(replacesKeys(node, choice) ? ['have the keys replaced that it shared with control planes'] : []),
     ];
     context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
@@ -73,8 +80,27 @@ export async function runRemove(
   }
   if (node.state === NodeState.UP) await takeOut(context, node, plan.voters.after, options);
   const fate = await decideAboutKeys(context, node, choice);
-  await strike(context, node);
+  await strike(context, node, { isReset: false });
   return tellRemoval(context, node, { choice, fate });
+}
+
+/**
+ * Before anything is taken away: the entries that name the machine can only be taken out with an owner's signature. A machine
+ * that was lost is excluded all the same, and its records stay until an owner runs the same command.
+ */
+async function refuseWithoutOwner(
+  context: CommandContext,
+  { name }: Node,
+  { entries, isLost }: { readonly entries: readonly InventoryMachine[]; readonly isLost: boolean },
+): Promise<void> {
+  if (entries.length === 0 || (await readMember(context)).isOwner) return;
+  const names = entries.map((entry) => `${printable(entry.name)} (${printable(entry.identity)})`).join(', ');
+  const text = `removing node ${name}: the inventory names its machine, ${names}`;
+  if (!isLost) throw new AuthorityError('authority-needs-owner', text);
+  context.host.warn(
+    'node-inventory-owner',
+    `${text}: the node is excluded now, and an owner has to run the same command to delete its records`,
+  );
 }
 
 /** A node that was struck off is known by its id only: whether it is gone can be asked again. Its roles are forgotten. */
@@ -131,13 +157,13 @@ export async function takeOut(
     await awaitFollowed(context, { name, voters: votersAfter });
 }
 
-export async function strike(context: CommandContext, { name, nodeId, state }: Node): Promise<void> {
+export async function strike(context: CommandContext, node: Node, options: ForgetOptions): Promise<void> {
+  const { name, nodeId, state } = node;
   await context.host.step('node-strike', `Striking ${name} off the records`, async () => {
-    const [decommission, forget] = [newMutation(), newMutation()];
-    const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: decommission };
+    const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
     if (state !== NodeState.DECOMMISSIONED)
       await ask(context, (curator, call) => curator.setNodeState(gone, call));
-    await ask(context, (curator, call) => curator.deleteNode({ nodeId, mutation: forget }, call));
+    await forgetNode(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });
 }

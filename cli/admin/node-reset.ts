@@ -44,7 +44,7 @@ export async function runReset(context: CommandContext, name: string, options: R
     const steps = [
       ...plan.steps,
       "hand it the owner's order: it stops everything and deletes its state, key and lock",
-      'strike it off: every curator and API server refuses what it was',
+      'strike it off: every curator and API server refuses what it was; its machine is readmitted with your signature',
     ];
     context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
       [
@@ -59,7 +59,7 @@ export async function runReset(context: CommandContext, name: string, options: R
   await order(context, node, sign(node));
   const left = { isLost: false, keep: true, wait: false };
   const { held, outcome } = await decideAboutKeys(context, node, left);
-  await strike(context, node);
+  await strike(context, node, { isReset: true });
   const { traces, tried } = await awaitProofs(context, node, held);
   const { sharedKeys } = tried;
   const proofs = [...traces, ...tried.proofs];

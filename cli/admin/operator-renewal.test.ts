@@ -25,6 +25,7 @@ async function createDeskWithAnn(...calls: Parameters<typeof createDesk>) {
   await runOperatorKey(ann, 'ann', { request: undefined });
   await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
   await runOperatorAccept(ann, '/ann/ann.grant');
+  desk.asked.splice(0);
   return { ...desk, ann };
 }
 

@@ -1,15 +1,19 @@
 import { CodedError } from '../../internal/errors/index.ts';
-import { verifyRequest } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
+import { OPERATOR_ROLES } from '../../internal/records/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { kubernetesPlace, printable, readMember, type ClusterMember } from '../cluster/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
+import { signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
+/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+const RAW_KEY_BYTES = 32;
 const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
 const END = '-----END CERTIFICATE REQUEST-----';
 
@@ -58,9 +62,10 @@ export async function runOperatorAdd(
   const member = await readMember(context);
   const { clusterId, clusterCaPem } = member;
   const mutation = newMutation();
+  const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
   const { answer, curatorEndpoints } = await ask(context, async (curator, call, of) => {
     const made = await of(Admission).putOperator(
-      { name, role: options.role, certificateRequest, mutation },
+      { name, role: options.role, certificateRequest, documents, mutation },
       call,
     );
     const { directory } = await curator.getClusterInfo({}, call);
@@ -94,6 +99,20 @@ export async function runOperatorAdd(
   );
 }
 
+/** Who administers from now on, as the owner who adds signs it. */
+async function documentsFor(
+  context: CommandContext,
+  put: { readonly name: string; readonly role: string; readonly certificateRequest: Uint8Array },
+): Promise<Uint8Array[]> {
+  const role = OPERATOR_ROLES.find((each) => each === put.role);
+  if (role === undefined) return []; // the curator names the roles that there are
+  const pubKeyDer = await verifyRequest(put.certificateRequest);
+  const operator = { name: put.name, fingerprint: fingerprintOfKey(pubKeyDer), role };
+  const ownerKey =
+    role === 'owner' ? Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64') : undefined;
+  return signedOperators(context, { kind: 'put', operator, ownerKey });
+}
+
 /** What an owner needs beside: a way into Kubernetes, and that machines believe the new key that it is an owner's. */
 async function ownersPart(
   context: CommandContext,
@@ -111,7 +130,9 @@ async function ownersPart(
 /** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
 export async function runOperatorRemove(context: CommandContext, name: string): Promise<void> {
   const mutation = newMutation();
-  const remove = () => ask(context, (_, call, of) => of(Admission).deleteOperator({ name, mutation }, call));
+  const documents = await signedOperators(context, { kind: 'remove', name });
+  const remove = () =>
+    ask(context, (_, call, of) => of(Admission).deleteOperator({ name, documents, mutation }, call));
   let hasSigned = false;
   try {
     await remove();

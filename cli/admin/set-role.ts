@@ -1,6 +1,7 @@
 import { Curator, NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { keepKnownCurators, readMember } from '../cluster/index.ts';
+import { grantForNode } from '../sign/index.ts';
 import { ask, newMutation, nodeNamed } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
@@ -52,8 +53,9 @@ export async function runSetRole(
   }
   if (plan.needsDrain) await drainNode(context, node.name, { ...options.drain, cordonedBy: FOR_ROLES });
   const mutation = newMutation();
+  const documents = await grantForNode(context, node, wanted);
   await ask(context, (curator, call) =>
-    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], mutation }, call),
+    curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }, call),
   );
   await awaitFollowed(context, follow);
   await followWithPods(context, pods);

@@ -56,6 +56,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/operator.ts'),
   },
   {
+    name: 'sign',
+    summary: 'sign what is on record: the configuration, the operators, the control planes; owners only',
+    load: () => import('../commands/sign.ts'),
+  },
+  {
     name: 'keys',
     summary: 'the keys that all control planes share',
     load: () => import('../commands/keys.ts'),

@@ -57,7 +57,11 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
     verifyMachine(context, { session, ...met, known: knownMachine(state) }),
   );
   const bundle = await readBundle(context, config.kubernetesVersion, described.architecture);
-  const request = await chooseRequest(options, described, bundle.manifestBytes);
+  const request = await chooseRequest(options, described, {
+    manifestBytes: bundle.manifestBytes,
+    machine: verifiedMachine,
+    nowMs: ports.clock.nowMs(),
+  });
   const manifest = manifestOf(context, request, bundle);
   await host.step('init-upload', 'Giving the machine its components', async (progress) => {
     const { blobs, bytes } = await uploadMissing(
@@ -115,8 +119,9 @@ function refuseOtherTime(machineMs: number, ownMs: number, { endpoint }: Machine
 async function chooseRequest(
   options: CreateOptions,
   described: DescribeResponse,
-  manifestBytes: Uint8Array,
+  made: { readonly manifestBytes: Uint8Array; readonly machine: VerifiedMachine; readonly nowMs: number },
 ): Promise<InitRequest> {
+  const { manifestBytes } = made;
   const { workspace, config, masterSecret, ownerKey } = options;
   const init = workspace.state.value.init;
   const saved = init === undefined ? undefined : restoredRequest(init);
@@ -129,7 +134,7 @@ async function chooseRequest(
       `going on with init ${saved.initId}: cluster.yaml asks for something else than when it began`,
     );
   }
-  return createInitRequest({ config, masterSecret, ownerKey, manifestBytes });
+  return createInitRequest({ config, masterSecret, ownerKey, ...made });
 }
 
 /** The components that the request names: those of the bundle as it was when the init began. */

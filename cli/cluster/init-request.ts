@@ -6,6 +6,8 @@ import { deriveKey, type MasterSecret } from '../../internal/crypto/index.ts';
 import { createRequest, keyPemFromSeed } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { InitState, OwnerKey } from '../workspace/index.ts';
+import { firstDocuments } from './first-documents.ts';
+import type { VerifiedMachine } from './verify-machine.ts';
 
 const CLUSTER_ID_BYTES = 16;
 const UNLOCK_KEY_BYTES = 32;
@@ -59,23 +61,30 @@ export async function createInitRequest(options: {
   readonly masterSecret: MasterSecret;
   readonly ownerKey: OwnerKey;
   readonly manifestBytes: Uint8Array;
+  /** Whose place in the control plane the owner signs. */
+  readonly machine: VerifiedMachine;
+  readonly nowMs: number;
 }): Promise<InitRequest> {
-  const { config, masterSecret, ownerKey, manifestBytes } = options;
+  const { config, masterSecret, ownerKey, manifestBytes, machine, nowMs } = options;
   const adminKeyPem = adminKeyFrom(masterSecret);
+  const clusterId = clusterIdFrom(masterSecret);
+  const configuration = Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8');
+  const singleNode = config.firstNode.runsWorkloads;
   const spec = create(ClusterSpecSchema, {
     clusterName: config.name,
-    clusterId: clusterIdFrom(masterSecret),
+    clusterId,
     kubernetesVersion: config.kubernetesVersion,
     bundleManifest: manifestBytes,
     podSubnet: config.networking.podSubnet,
     serviceSubnet: config.networking.serviceSubnet,
     apiServerSans: config.apiServer.extraSans,
     nodeName: config.firstNode.name ?? '',
-    singleNode: config.firstNode.runsWorkloads,
+    singleNode,
     kubernetesAdminCsr: await createRequest(adminKeyPem, 'kubernetes-admin'),
     ownerCsr: await createRequest(ownerKey.keyPem, 'cluster-owner'),
     clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
-    configuration: Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8'),
+    configuration,
+    ownerDocuments: firstDocuments({ clusterId, ownerKey, configuration, machine, singleNode, nowMs }),
   });
   const initId = initIdFrom(masterSecret);
   return { initId, requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };

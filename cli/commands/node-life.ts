@@ -76,6 +76,20 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
         }),
       ),
     );
+  node
+    .command('readmit')
+    .description('let a machine that was removed ask to join again; owners only, with their signature')
+    .argument('<machine>', 'its name or id when it was a node, or its identity')
+    .addHelpText(
+      'after',
+      '\nA machine that was removed is refused under every policy, with whatever key it asks. `cluster node reset` readmits by itself.' +
+        '\n\nExamples:\n  cluster node ls --removed\n  cluster node readmit w2',
+    )
+    .action(
+      action<object>(async (context, _flags, which = '') =>
+        (await import('../admin/index.ts')).runReadmit(context, which),
+      ),
+    );
   registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
   withDrainFlags(
     verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
@@ -109,16 +123,22 @@ function registerRemove(remove: Command, action: ActionBinder): void {
       )
       .option('--keep-keys', 'nobody can read its disk: leave those keys as they are')
       .option('--no-wait', 'do not follow how keys are replaced: the cluster does it by itself'),
-  ).action(
-    action<RemoveFlags>(async (context, flags, name = '') =>
-      (await import('../admin/index.ts')).runRemove(context, name, {
-        dryRun: flags.dryRun === true,
-        isLost: flags.lost === true,
-        drain: drainFrom(flags),
-        keys: { keep: flags.keepKeys === true, wait: flags.wait },
-      }),
-    ),
-  );
+  )
+    .addHelpText(
+      'after',
+      '\nIts machine is refused from then on, under every policy and with every key, until an owner readmits it (`cluster node' +
+        '\nreadmit`). Entries of the inventory that name it are taken out; that needs an owner, whose key signs the configuration.',
+    )
+    .action(
+      action<RemoveFlags>(async (context, flags, name = '') =>
+        (await import('../admin/index.ts')).runRemove(context, name, {
+          dryRun: flags.dryRun === true,
+          isLost: flags.lost === true,
+          drain: drainFrom(flags),
+          keys: { keep: flags.keepKeys === true, wait: flags.wait },
+        }),
+      ),
+    );
 }
 
 function withDrainFlags(command: Command): Command {

@@ -7,6 +7,7 @@ import { wholeNumber } from './numbers.ts';
 interface ListFlags {
   readonly wide?: true;
   readonly joins?: true;
+  readonly removed?: true;
 }
 
 interface LogFlags {
@@ -27,6 +28,7 @@ export function register(program: Command, action: ActionBinder): void {
     .description('all nodes as the cluster records them')
     .option('--wide', 'more columns')
     .option('--joins', 'machines that have asked to join instead')
+    .option('--removed', 'machines that were removed instead')
     .addHelpText(
       'after',
       '\nExamples:\n  cluster node ls --wide\n  cluster node ls --joins     who waits to be let in',
@@ -34,6 +36,7 @@ export function register(program: Command, action: ActionBinder): void {
     .action(
       action<ListFlags>(async (context, flags) => {
         const options = { wide: flags.wide === true };
+        if (flags.removed === true) return (await import('../admin/index.ts')).runRemovedList(context);
         if (flags.joins === true) return (await import('../admin/index.ts')).runJoinList(context, options);
         return (await import('../cluster/index.ts')).runNodeList(context, options);
       }),

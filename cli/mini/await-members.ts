@@ -5,6 +5,7 @@ import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
 import { askCurator, lookAtWorkspace, printable, readAccess } from '../cluster/index.ts';
+import { grantForJoin } from '../sign/index.ts';
 import { MiniError } from './errors.ts';
 import type { MachineKind } from './machine-plan.ts';
 import {
@@ -131,8 +132,12 @@ async function look(context: CommandContext, kube: KubeClient): Promise<SeenClus
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
+  const documents = await grantForJoin(context, joinId, value.roles);
   await askCurator(context, {}, (_, call, of) =>
-    of(Admission).decideJoin({ join: joinId, decision: { case: 'approve', value }, mutation }, call),
+    of(Admission).decideJoin(
+      { join: joinId, decision: { case: 'approve', value }, documents, mutation },
+      call,
+    ),
   );
 }
 

@@ -17,6 +17,7 @@ export {
   type UnverifiedDocument,
 } from './document.ts';
 export { AuthorityError, authorityErrors, type AuthorityErrorCode } from './errors.ts';
+export { DOCUMENT_LIFETIMES_MS } from './lifetimes.ts';
 export { followOwners, type OwnerSet } from './owners.ts';
 export { recordKeyOf } from './record-key.ts';
 export {

@@ -10,7 +10,8 @@ import {
   type Entry,
   type KeySpace,
 } from '../../internal/etcd/index.ts';
-import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
+import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
+import { fingerprintOfKey, spkiOf, verifyRequest } from '../../internal/pki/index.ts';
 import {
   OPERATOR_ROLES,
   OPERATORS_PREFIX,
@@ -131,6 +132,12 @@ function verifyOperators(submission: Submission, after: readonly OperatorRecord[
       .join('\n');
   const signed = submission.find('operators')?.body.operators;
   if (signed === undefined || lines(signed) !== lines(after)) throw needsOwner(doing);
+  // A key that may sign stays one until a signed set is without it: who goes must go from there as well.
+  const owners = after.filter(({ role }) => role === 'owner').map(({ fingerprint }) => fingerprint);
+  const stray = (submission.signedOwners ?? [])
+    .map((key) => fingerprintOfKey(spkiOf(ownerPubKeyFromRaw(key))))
+    .find((fingerprint) => !owners.includes(fingerprint));
+  if (stray !== undefined) throw needsOwner(`${doing}: the signed set of owners still has ${stray}`);
 }
 
 /** The membership is the key, which is on record: nothing changes but the audit. */

@@ -13,7 +13,7 @@ import { records } from '../../internal/records/index.ts';
 import type { TrustNow } from './authority.ts';
 import { sha256Of, storedFloor } from './stored-documents.ts';
 
-const MAX_DOCUMENTS = 16;
+const MAX_DOCUMENTS = 64;
 
 /** Documents that came with one change: verified, and what stores them in the same transaction. */
 export class Submission {
@@ -31,6 +31,11 @@ export class Submission {
   /** Where a document belongs. @throws AuthorityError for what is none */
   static keyFor(bytes: Uint8Array): string {
     return recordKeyOf(parseDocument(bytes));
+  }
+
+  /** Raw keys of the owners as documents say it, after this submission; undefined while the provisioning alone does. */
+  get signedOwners(): readonly Uint8Array[] | undefined {
+    return this.#trust.ownersFloor === undefined ? undefined : this.#trust.owners;
   }
 
   /** For the audit. */

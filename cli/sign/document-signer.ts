@@ -1,0 +1,151 @@
+import {
+  AuthorityError,
+  DOCUMENT_LIFETIMES_MS,
+  followOwners,
+  parseDocument,
+  signDocument,
+  subjectOf,
+  verifyDocument,
+  type DocumentBodies,
+  type DocumentKind,
+  type OwnerSet,
+  type VerifiedDocument,
+} from '../../internal/authority/index.ts';
+import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import { RpcError } from '../../internal/rpc/index.ts';
+import {
+  Admission,
+  type ListDocumentsResponse,
+  type RemovedMachine,
+} from '../../joinservice/curatorproto/gen/admission_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { askCurator, readMember, type ClusterMember } from '../cluster/index.ts';
+
+/** Signs with the key of the owner who runs the command, in the place that comes next. */
+export interface DocumentSigner {
+  /** Raw Ed25519, base64. */
+  readonly ownKey: string;
+  /** The owners of now, base64. */
+  readonly owners: readonly string[];
+  readonly removed: readonly RemovedMachine[];
+  /** All that owners of now have signed, the newest of each kind and subject. */
+  readonly documents: readonly VerifiedDocument<DocumentKind>[];
+  /** `endsMs`: only for what is signed again, which must not last longer than before. */
+  sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array;
+  newest<K extends DocumentKind>(kind: K, subject?: string): VerifiedDocument<K> | undefined;
+}
+
+/**
+ * A signer for the owner who runs this command; undefined where nobody here is an owner, and where the curator is too old to
+ * know of documents. What is on record is verified before anything is made from it.
+ */
+export async function openSigner(context: CommandContext): Promise<DocumentSigner | undefined> {
+  const member = await readMember(context);
+  if (!member.isOwner) return undefined;
+  const known = await askForDocuments(context);
+  if (known === undefined) return undefined;
+  const signer = new OwnerSigner(member, known, context.ports.clock.nowMs());
+  return signer.owners.includes(signer.ownKey) ? signer : undefined;
+}
+
+async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
+  try {
+    return await askCurator(context, {}, (_, call, of) => of(Admission).listDocuments({}, call));
+  } catch (error) {
+    if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
+    throw error;
+  }
+}
+
+class OwnerSigner implements DocumentSigner {
+  readonly ownKey: string;
+  readonly owners: readonly string[];
+  readonly removed: readonly RemovedMachine[];
+  readonly documents: readonly VerifiedDocument<DocumentKind>[];
+  readonly #member: ClusterMember;
+  readonly #epoch: number;
+  readonly #nowMs: number;
+  /** The highest serial by kind and subject, whichever owner signed it, and when. */
+  readonly #serials = new Map<string, number>();
+
+  constructor(member: ClusterMember, known: ListDocumentsResponse, nowMs: number) {
+    const own = rawKeyOf(member);
+    this.ownKey = base64Of(own);
+    this.removed = known.removed;
+    this.#member = member;
+    this.#epoch = Math.max(1, Number(known.epoch));
+    this.#nowMs = nowMs;
+    const { set, ever } = this.#ownersIn(known.documents, member.vouchers[0]?.by ?? own);
+    this.owners = set.keys.map(base64Of);
+    for (const { kind, serial, body } of this.#verified(known.documents, ever))
+      this.#count(kind, body, serial);
+    this.documents = this.#verified(known.documents, set.keys);
+  }
+
+  sign<K extends DocumentKind>(kind: K, body: DocumentBodies[K], endsMs?: number): Uint8Array {
+    const issuedMs = this.#nowMs;
+    const serial = (this.#serials.get(placeOf(kind, body)) ?? 0) + 1;
+    this.#count(kind, body, serial);
+    const content = {
+      ...{ kind, clusterId: this.#member.clusterId, epoch: this.#epoch, serial, issuedMs, body },
+      endsMs: endsMs ?? issuedMs + DOCUMENT_LIFETIMES_MS[kind],
+    };
+    return signDocument(content, this.#member.keyPem);
+  }
+
+  newest<K extends DocumentKind>(kind: K, subject = ''): VerifiedDocument<K> | undefined {
+    return this.documents.findLast(
+      (each): each is VerifiedDocument<K> => each.kind === kind && subjectOf(each) === subject,
+    );
+  }
+
+  #count(kind: DocumentKind, body: DocumentBodies[DocumentKind], serial: number): void {
+    const place = placeOf(kind, body);
+    this.#serials.set(place, Math.max(serial, this.#serials.get(place) ?? 0));
+  }
+
+  /** From the first owner on, whom this member knows from elsewhere than the curator. */
+  #ownersIn(documents: readonly Uint8Array[], first: Uint8Array) {
+    const start: OwnerSet = { keys: [first], floor: undefined };
+    const chain = documents
+      .filter((bytes) => parseDocument(bytes).kind === 'owners')
+      .sort((a, b) => parseDocument(a).serial - parseDocument(b).serial);
+    const links = chain.map((_, index) => followOwners(start, chain.slice(0, index + 1), this.#trust()));
+    const ever = [start, ...links].flatMap(({ keys }) => keys);
+    return { set: links.at(-1) ?? start, ever };
+  }
+
+  #verified(
+    documents: readonly Uint8Array[],
+    owners: readonly Uint8Array[],
+  ): readonly VerifiedDocument<DocumentKind>[] {
+    return documents.flatMap((bytes) => {
+      try {
+        const { kind } = parseDocument(bytes);
+        const expected = { ...this.#trust(), owners, kind, epoch: 1, floor: undefined, mayHaveEnded: true };
+        return [verifyDocument(bytes, expected)];
+      } catch (error) {
+        if (error instanceof AuthorityError) return []; // nobody acts on it
+        throw error;
+      }
+    });
+  }
+
+  #trust() {
+    return { clusterId: this.#member.clusterId, epoch: this.#epoch, nowMs: this.#nowMs };
+  }
+}
+
+function placeOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string {
+  return `${kind}/${subjectOf({ body })}`;
+}
+
+function rawKeyOf({ keyPem }: ClusterMember): Uint8Array {
+  const raw = ed25519PubKeyFrom(keyPem);
+  if (raw === undefined) throw new TypeError('the key of a member is an Ed25519 key');
+  return raw;
+}
+
+function base64Of(raw: Uint8Array): string {
+  return Buffer.from(raw).toString('base64');
+}
