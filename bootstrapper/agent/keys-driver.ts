@@ -150,8 +150,9 @@ async function askAgain(
     endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
   }));
   const roles = [...(valueOf(values.localRoles) ?? [])];
+  const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };
   return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ clusterId: membership.clusterId, controlPlanes, relays: [], roles }, child),
+    joinClient.rejoin({ ...member, controlPlanes, relays: [], roles }, child),
   );
 }
 

@@ -350,6 +350,7 @@ describe('JoinClient', () => {
       controlPlanes: [],
       relays: [cluster.endpoint],
       roles: [],
+      nodeCertPem: '',
     };
     expect((await client.rejoin(through, life.signal)).nodeId).toBe(nodeId);
     cluster.behaviour.isControlPlane = false;
@@ -364,7 +365,7 @@ describe('JoinClient', () => {
   test('a member believes at a place whom its cluster has named there, or a control plane, and no other node', async () => {
     const { client, nodeId } = createMachine();
     const at = (named: string) => ({
-      ...{ clusterId: cluster.clusterId, relays: [], roles: [] },
+      ...{ clusterId: cluster.clusterId, relays: [], roles: [], nodeCertPem: '' },
       controlPlanes: [{ nodeId: named, endpoint: cluster.endpoint }],
     });
     expect((await client.rejoin(at('node-of-somebody-else'), life.signal)).nodeId).toBe(nodeId);
@@ -406,7 +407,13 @@ describe('JoinClient', () => {
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
     });
-    const member = { clusterId: cluster.clusterId, controlPlanes: [], relays: [], roles: [] };
+    const member = {
+      clusterId: cluster.clusterId,
+      controlPlanes: [],
+      relays: [],
+      roles: [],
+      nodeCertPem: '',
+    };
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 

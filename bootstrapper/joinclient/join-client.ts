@@ -139,16 +139,18 @@ export class JoinClient {
       readonly relays: readonly string[];
       /** As this member knows them. */
       readonly roles: readonly string[];
+      /** Its certificate, whatever its dates. */
+      readonly nodeCertPem: string;
     },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
-    const { clusterId, controlPlanes, relays, roles } = member;
+    const { clusterId, controlPlanes, relays, roles, nodeCertPem } = member;
     const known = controlPlanes.map(({ endpoint }) => endpoint);
     return this.#ask(
       { boundTo: clusterId, known, relays, servers: controlPlanes },
       async (session, roundSignal) => {
         using open = session;
-        return await this.#rejoinOver(open, roles, roundSignal);
+        return await this.#rejoinOver(open, { roles, nodeCertPem }, roundSignal);
       },
       signal,
     );
@@ -213,32 +215,33 @@ export class JoinClient {
   ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
     try {
-      const asked = await keys.ask(this.#question(session, roles), signal);
+      const asked = await keys.ask(this.#question(session, { roles, nodeCertPem: '' }), signal);
       const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
       return openTicket(ticket, this.#expected(session, keys, roles));
     } catch (error) {
       // It was minted long ago, and this machine never got it, or lost it.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
-        return this.#rejoinOver(session, roles, signal);
+        return this.#rejoinOver(session, { roles, nodeCertPem: '' }, signal);
       throw error;
     }
   }
 
   async #rejoinOver(
     session: JoinSession,
-    roles: readonly string[],
+    member: Pick<Question, 'roles' | 'nodeCertPem'>,
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
-    const asked = await keys.ask(this.#question(session, roles), signal);
+    const asked = await keys.ask(this.#question(session, member), signal);
     const ticket = await session.issueRejoinTicket(asked.address, asked, signal);
-    return openTicket(ticket, this.#expected(session, keys, roles));
+    return openTicket(ticket, this.#expected(session, keys, member.roles));
   }
 
-  #question({ cluster, session }: JoinSession, roles: readonly string[]): Question {
+  #question({ cluster, session }: JoinSession, member: Pick<Question, 'roles' | 'nodeCertPem'>): Question {
     // By the cluster's clock: which of the two is right is decided before anybody is admitted.
     const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
-    return { clusterId: cluster.clusterId, address: this.#options.ownAddress(), roles, session, timeMs };
+    const address = this.#options.ownAddress();
+    return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
   }
 
   #expected(session: JoinSession, keys: TicketKeyRing, roles: readonly string[]) {

@@ -15,7 +15,13 @@ export interface KubeletKeyFiles {
 }
 
 /** What is known only in the session in which a ticket is asked for. */
-export type Question = Pick<TicketStatement, 'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'>;
+export interface Question extends Pick<
+  TicketStatement,
+  'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'
+> {
+  /** Of a member, as it has it; empty while it joins. */
+  readonly nodeCertPem: string;
+}
 
 /** `TicketKeys` of the contract. */
 export interface AskedKeys {
@@ -27,6 +33,7 @@ export interface AskedKeys {
   readonly timeMs: bigint;
   readonly signature: Uint8Array;
   readonly evidence: TicketEvidence[];
+  readonly nodeCertificatePem: string;
 }
 
 /** The keys that a ticket is for: what is asked with, and what opens the answer. */
@@ -72,6 +79,7 @@ export async function ensureTicketKeys(
         address: question.address,
         roles: [...question.roles],
         timeMs: BigInt(question.timeMs),
+        nodeCertificatePem: question.nodeCertPem,
         signature: new Uint8Array(sign(undefined, statement, machineKey)),
         evidence: [...(await evidence.forTicket(statement, signal))],
       };

@@ -21,7 +21,7 @@ const WORTH_HAVING = /keys|credential|operator|administrator|secrets|bytes|answe
 const REFUSALS: Readonly<Record<string, RegExp>> = {
   'evidence for a statement of its own': /^evidence-socket-refused$/,
   'the secrets of Kubernetes in etcd': /^etcd-(permission-denied|denied)$/,
-  'a curator, called with the key of the services': /^(pki-untrusted|rpc-unreachable|rpc-.*)$/,
+  'a curator, called with the key of the services': /^rpc-/,
   'a control plane by a record of its own': /^signer-evidence-refused$/,
   'the same, and a configuration that takes its evidence': /^signer-grant-missing$/,
   'the same, and a grant that it signed itself': /^authority-owner-unknown$/,

@@ -130,10 +130,9 @@ async function lenient(): Promise<Write> {
   const entry = await space.get(CONFIGURATION_KEY, { signal: never });
   if (entry === undefined) throw new TypeError('no configuration');
   const record = records.configuration.decode(CONFIGURATION_KEY, entry.value);
-  const config = JSON.parse(Buffer.from(record.document, 'base64').toString('utf8')) as {
-    attestation: { variants: string[] };
-  };
-  config.attestation.variants = [...new Set([...config.attestation.variants, 'machine-key'])];
+  const text = Buffer.from(record.document, 'base64').toString('utf8');
+  const attestation = { variants: ['machine-key'], firstContact: 'fingerprint' };
+  const config = { ...(JSON.parse(text) as object), attestation };
   const document = Buffer.from(JSON.stringify(config), 'utf8').toString('base64');
   return put(CONFIGURATION_KEY, records.configuration.encode({ ...record, document }));
 }

@@ -27,6 +27,7 @@ import type { Sightings } from './sightings.ts';
 
 const MAX_CSR_BYTES = 8192;
 const MAX_SPKI_BYTES = 256;
+const MAX_PEM_BYTES = 16 * 1024;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
 /** The best kind that a machine has, and its key. */
@@ -114,9 +115,15 @@ export class Tickets {
     ]);
     const { nodeId, name, roles, labels } = node;
     // All but the session is the machine's word, which the signer verifies; the session is what this end has seen.
-    const { $typeName: _, timeMs, ...statement } = asked.keys;
+    const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = asked.keys;
     const signed = await signer.signMember(
-      { ...statement, nodeId, session: asked.session, timeMs: Number(BigInt.asIntN(53, timeMs)) },
+      {
+        ...statement,
+        nodeCertPem,
+        nodeId,
+        session: asked.session,
+        timeMs: Number(BigInt.asIntN(53, timeMs)),
+      },
       signal,
     );
     return {
@@ -224,6 +231,7 @@ function readKeys(keys: TicketKeys | undefined): TicketKeys {
     keys.signature.length === 64 &&
     keys.roles.length <= MAX_ROLES &&
     keys.roles.every(({ length }) => length <= MAX_ROLE) &&
+    keys.nodeCertificatePem.length <= MAX_PEM_BYTES &&
     keys.evidence.length > 0 &&
     keys.evidence.length <= MAX_EVIDENCE &&
     keys.evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);

@@ -1,6 +1,13 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { put, remove } from '../../internal/etcd/index.ts';
-import { createRequest, fingerprintOfKey, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  createRequest,
+  fingerprintOfKey,
+  generateKeyPem,
+  KeySigner,
+  nodeLeaf,
+  pubKeyOf,
+} from '../../internal/pki/index.ts';
 import { documentKey, records } from '../../internal/records/index.ts';
 import { configurationWrite, TestOwner } from '../../internal/testing/index.ts';
 import { CONFIGURATION, CONTROL_PLANE, FakeSigner, recipientKey, SignerMachine } from './fake-signer.ts';
@@ -257,6 +264,31 @@ describe('an owner’s grant', () => {
     await signer.clock.advance(120_000);
     signer.restart();
     expect(await signer.sign(await signer.request(machine))).toHaveProperty('controlPlaneKeys');
+  });
+
+  test('that has ended goes on for a node that the cluster CA has signed for as a control plane, and for no other', async () => {
+    const machine = new SignerMachine();
+    const record = machine.record('c2', roles);
+    signer.put(record);
+    signer.write(signer.owner.grant(record, {}, { endsMs: signer.clock.nowMs() - 1 }));
+    const { keyPem, caPem } = signer.cluster.authority;
+    const authority = new KeySigner({ keyPem, caPem, nowMs: () => 1 });
+    const certificate = (pubKeyDer: Uint8Array, isControlPlane: boolean): Promise<string> =>
+      authority.issue(nodeLeaf({ clusterId: 'c0ffee', pubKeyDer, addresses: [], isControlPlane }));
+    for (const pem of [
+      '',
+      'x',
+      await certificate(machine.pubKeyDer, false),
+      await certificate(new SignerMachine().pubKeyDer, true),
+    ]) {
+      const request = { ...(await signer.request(machine)), nodeCertPem: pem };
+      await expect(signer.sign(request)).rejects.toEqual(coded('authority-ended'));
+    }
+    const request = {
+      ...(await signer.request(machine)),
+      nodeCertPem: await certificate(machine.pubKeyDer, true),
+    };
+    expect(await signer.sign(request)).toHaveProperty('controlPlaneKeys');
   });
 
   test('is not taken back to an older one, also after a restart', async () => {

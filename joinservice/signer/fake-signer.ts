@@ -97,6 +97,7 @@ export class SignerMachine {
       nodeId: this.nodeId,
       signature: new Uint8Array(sign(undefined, statement, this.#privKey)),
       evidence: [{ variant: 'machine-key', document }],
+      nodeCertPem: '',
       ...lie,
     };
   }
@@ -150,7 +151,7 @@ export class FakeSigner {
       lifetimes: new Lifetimes(configuration),
       keys: new KeyRing({ files, folder: '/keys', nowMs }),
       documents: new OwnerDocuments({
-        ...{ etcd, memory, nowMs, clusterId, epoch, ownNodeId: this.own.nodeId },
+        ...{ etcd, memory, nowMs, clusterId, epoch },
         ownerKeys: [this.owner.pubKey],
       }),
       evidence: new EvidenceJudge({

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import { floorOf, type VerifiedDocument } from '../../internal/authority/index.ts';
 import { seal, type Sealed } from '../../internal/crypto/index.ts';
@@ -6,6 +7,7 @@ import {
   nodeIdOf,
   nodeLeaf,
   operatorLeaf,
+  verifyControlPlane,
   verifyRequest,
   type LeafSpec,
   type SubjectName,
@@ -22,6 +24,8 @@ import type { SignerMemory } from './memory.ts';
 import type { OwnerDocuments } from './owner-documents.ts';
 import { verifyStatement, type SignedStatement } from './statement.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
+
+const MAX_PEM_BYTES = 16 * 1024;
 
 /** What a signature is made from. */
 export interface SignerReads {
@@ -58,6 +62,8 @@ export interface MemberRequest {
   readonly timeMs: number;
   readonly signature: Uint8Array;
   readonly evidence: readonly StatementEvidence[];
+  /** The node's own certificate as it has it, whatever its dates; empty while it joins. */
+  readonly nodeCertPem: string;
 }
 
 export interface MemberCredentials {
@@ -91,7 +97,9 @@ export class MemberSigner {
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
     const made = { statement: statement.bytes, evidence: request.evidence };
     const shows = await this.#reads.evidence.judge(node, made, signal);
-    const grant = isControlPlane(node.roles) ? await this.#grant(node, shows, signal) : undefined;
+    const grant = isControlPlane(node.roles)
+      ? await this.#grant(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
+      : undefined;
     const credentials = await this.#credentials(node, { request, address }, signal);
     // Before anything is given away: a crash afterwards lets the same statement be asked again.
     await this.#remember(node, { statement, address, shows, grant });
@@ -135,11 +143,12 @@ export class MemberSigner {
   /** For this machine and no other: with another attestation key an owner has to sign again. */
   async #grant(
     node: NodeRecord,
-    shows: CommitEvidence,
+    { shows, nodeCertPem }: { readonly shows: CommitEvidence; readonly nodeCertPem: string },
     signal: AbortSignal,
   ): Promise<VerifiedDocument<'grant'>> {
     const { documents, configuration, memory } = this.#reads;
-    const grant = await documents.grant(node, signal);
+    const isRunning = await this.#wasControlPlane(node, nodeCertPem);
+    const grant = await documents.grant(node, { isRunning, signal });
     const known = (await memory.controlPlanes()).get(node.nodeId);
     const isSame = known === undefined || known.akName === shows.akName;
     if (!isSame && known.grant.serial >= grant.serial)
@@ -155,6 +164,23 @@ export class MemberSigner {
         `signing for ${node.nodeId} as a control plane: configuration ${sha256}, signed is ${signed ?? 'none'}`,
       );
     return grant;
+  }
+
+  /** Whether the cluster CA has signed for this very node as a control plane before. That alone gives nothing. */
+  async #wasControlPlane({ nodeId }: NodeRecord, nodeCertPem: string): Promise<boolean> {
+    const { cluster, keys } = this.#reads;
+    if (nodeId === cluster.own.nodeId) return true;
+    if (nodeCertPem === '' || nodeCertPem.length > MAX_PEM_BYTES) return false;
+    const { caPem } = await keys.authority('cluster-ca');
+    try {
+      const certificate = new X509Certificate(nodeCertPem);
+      const nowMs = (): number => Date.parse(certificate.validFrom);
+      return (
+        verifyControlPlane(certificate, { caPem, clusterId: cluster.clusterId, nowMs }).nodeId === nodeId
+      );
+    } catch {
+      return false; // then the grant itself has to be good now
+    }
   }
 
   async #remember(

@@ -32,8 +32,6 @@ export interface OwnerDocumentPorts {
   readonly clusterId: string;
   /** The lowest that documents for something new may have. */
   readonly epoch: number;
-  /** The node that this signer runs on: it is a control plane by its agent's word. */
-  readonly ownNodeId: string;
   /** Raw Ed25519: the first owners, from this program's configuration, which root writes. */
   readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
 }
@@ -53,18 +51,28 @@ export class OwnerDocuments {
 
   /**
    * The owner's grant for a place in the control plane: for this node key on this machine, with these roles. Neither its end
-   * date nor a recovery of the quorum ends the renewals of a control plane that this signer knows, its own node included.
+   * date nor a recovery of the quorum ends the renewals of what runs already.
    * @throws SignerError `signer-grant-missing`, `signer-grant-other`; AuthorityError
    */
-  async grant(node: NodeRecord, signal: AbortSignal): Promise<VerifiedDocument<'grant'>> {
-    const { etcd, memory, ownNodeId } = this.#ports;
+  async grant(
+    node: NodeRecord,
+    {
+      isRunning: wasRunning,
+      signal,
+    }: {
+      /** It was a control plane before, by its certificate. */
+      readonly isRunning: boolean;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<VerifiedDocument<'grant'>> {
+    const { etcd, memory } = this.#ports;
     const { nodeId } = node;
     const entry = await etcd.get(documentKey('grant', nodeId), { signal });
     if (entry === undefined)
       throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane`);
     const bytes = documentIn(entry);
     const floor = (await memory.controlPlanes()).get(nodeId)?.grant;
-    const isRunning = nodeId === ownNodeId || floor?.sha256 === parseDocument(bytes).sha256;
+    const isRunning = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
     const trust = await this.#trust(isRunning, signal);
     const grant = verifyDocument(bytes, { ...trust, kind: 'grant', floor, mayHaveEnded: isRunning });
     checkGrant(grant, node);

@@ -88,7 +88,7 @@ function createReads(
     lifetimes: new Lifetimes(configuration),
     keys: new KeyRing({ files, folder: keys, nowMs }),
     documents: new OwnerDocuments({
-      ...{ etcd, memory, nowMs, clusterId, epoch, ownNodeId: own.nodeId },
+      ...{ etcd, memory, nowMs, clusterId, epoch },
       ownerKeys: [first, ...others],
     }),
     evidence: new EvidenceJudge({
@@ -118,7 +118,8 @@ export function signerHandlers(
 ): Omit<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
   return {
     signMember: async (request, { signal }) => {
-      const asked = { ...request, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
+      const { nodeCertificatePem: nodeCertPem } = request;
+      const asked = { ...request, nodeCertPem, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
       const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
         log.warn('a request for a node was refused', { node: request.nodeId, error });
         throw error;

@@ -31,8 +31,9 @@ export class SignerClient implements Disposable {
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const { timeMs, roles, evidence } = request;
-    const asked = { ...request, timeMs: BigInt(timeMs), roles: [...roles], evidence: [...evidence] };
+    const { timeMs, roles, evidence, nodeCertPem: nodeCertificatePem, ...same } = request;
+    const lists = { roles: [...roles], evidence: [...evidence] };
+    const asked = { ...same, ...lists, nodeCertificatePem, timeMs: BigInt(timeMs) };
     const signed = await this.#client.signMember(asked, { signal, timeoutMs: SIGN_MS });
     return {
       nodeCertPem: signed.nodeCertificatePem,

@@ -532,6 +532,14 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
    * @generated from field: repeated cluster.join.v1.TicketEvidence evidence = 9;
    */
   evidence: TicketEvidence[];
+
+  /**
+   * Of a member, its certificate as it has it, whatever its dates; empty while it joins. For a control plane it shows that
+   * the owner's grant was used in time: neither its end nor a recovery of the quorum ends renewals.
+   *
+   * @generated from field: string node_certificate_pem = 10;
+   */
+  nodeCertificatePem: string;
 };
 
 /**

@@ -81,6 +81,13 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
    * @generated from field: repeated cluster.signer.v1.Evidence evidence = 10;
    */
   evidence: Evidence[];
+
+  /**
+   * The node's own, as it has it; empty while it joins.
+   *
+   * @generated from field: string node_certificate_pem = 11;
+   */
+  nodeCertificatePem: string;
 };
 
 /**
