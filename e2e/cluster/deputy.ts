@@ -29,7 +29,7 @@ import {
 import { createClient, localUpgrade, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { Signer } from '../../joinservice/signerproto/gen/signer_pb.js';
+import { createSignerClient } from '../../joinservice/testing/index.ts';
 import { OwnMachine } from './deputy-machine.ts';
 import type { Captured, DeputyOrders, DeputyResult } from './deputy-orders.ts';
 
@@ -69,7 +69,7 @@ using etcd = new EtcdClient({
 });
 const space = new Namespace(etcd, CLUSTER_PREFIX);
 using channel = new RpcChannel({ endpoint: SIGNER, upgrade: localUpgrade });
-const signer = createClient(Signer, channel);
+const signer = createSignerClient(channel);
 
 const write = (...then: readonly Write[]) => space.commit({ when: [], then }, { signal: never });
 const sign = (request: Captured) =>
