@@ -135,7 +135,10 @@ class Machine {
         keys: () =>
           ensureTicketKeys(this.disk, {
             ...{ at: KUBELET_FILES, nodeId, machineKeyPem: keyPem },
-            evidence: { forTicket: () => Promise.resolve([]) },
+            evidence: {
+              forTicket: () => Promise.resolve([]),
+              readEnrolment: () => Promise.resolve(undefined),
+            },
           }),
       },
       {

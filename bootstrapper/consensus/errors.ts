@@ -6,14 +6,14 @@ export const consensusErrors = defineErrors({
     exit: 'needsReset',
     retryable: false,
     meaning: "etcd's data is on this disk, but a file of etcd's own PKI is not. Nothing was touched.",
-    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'consensus-pki-damaged': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
     meaning: "A file of etcd's own PKI is there but can not be what it should be. Nothing was touched.",
-    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'consensus-data-missing': {
     fault: 'system',
@@ -21,7 +21,7 @@ export const consensusErrors = defineErrors({
     retryable: false,
     meaning:
       'This node has been a member of etcd, but its data is gone. It does not start an empty etcd in its place.',
-    fix: 'Restore the data folder from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
+    fix: 'Restore the data folder from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
   },
   'consensus-not-ready': {
     fault: 'system',

@@ -35,7 +35,7 @@ export const enrolmentErrors = defineErrors({
     retryable: false,
     meaning:
       'The record of this machine’s membership is damaged. Nothing was changed and no cluster is created in its place.',
-    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'enrolment-remains': {
     fault: 'system',
@@ -43,7 +43,7 @@ export const enrolmentErrors = defineErrors({
     retryable: false,
     meaning:
       'Data of a cluster lies on this machine, but not the membership that belongs to it. Nothing was changed.',
-    fix: 'Restore the missing files from a backup; the agent goes on by itself. If the data may go, take the node out where it is known (`cluster node remove NODE --lost`) and make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    fix: 'Restore the missing files from a backup; the agent goes on by itself. If the data may go, take the node out where it is known (`cluster node remove NODE --lost`, and as an owner `cluster node readmit NODE`) and make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'enrolment-keys-missing': {
     fault: 'system',
@@ -51,7 +51,7 @@ export const enrolmentErrors = defineErrors({
     retryable: false,
     meaning:
       'This machine belongs to a cluster, but a key or certificate is gone that this rests on. Nothing was changed: a new one would be another machine, or another cluster.',
-    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
+    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
 });
 

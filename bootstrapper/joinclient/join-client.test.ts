@@ -86,7 +86,10 @@ function createMachine(
           at: { clientKey: '/keys/client.key', servingKey: '/keys/serving.key' },
           nodeId: keys.nodeId,
           machineKeyPem: keys.keyPem,
-          evidence: { forTicket: () => Promise.resolve([]) },
+          evidence: {
+            forTicket: () => Promise.resolve([]),
+            readEnrolment: () => Promise.resolve(undefined),
+          },
         }),
     },
     {

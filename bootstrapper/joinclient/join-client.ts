@@ -1,3 +1,4 @@
+import type { Challenge } from '../../internal/attestation/enrol/index.ts';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
@@ -217,7 +218,7 @@ export class JoinClient {
     try {
       const asked = await keys.ask(this.#question(session, { roles, nodeCertPem: '' }), signal);
       const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
-      return openTicket(ticket, this.#expected(session, keys, roles));
+      return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
     } catch (error) {
       // It was minted long ago, and this machine never got it, or lost it.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
@@ -234,7 +235,7 @@ export class JoinClient {
     const keys = await this.#ports.keys();
     const asked = await keys.ask(this.#question(session, member), signal);
     const ticket = await session.issueRejoinTicket(asked.address, asked, signal);
-    return openTicket(ticket, this.#expected(session, keys, member.roles));
+    return openTicket(ticket, this.#expected(session, { keys, roles: member.roles, signal }));
   }
 
   #question({ cluster, session }: JoinSession, member: Pick<Question, 'roles' | 'nodeCertPem'>): Question {
@@ -244,12 +245,23 @@ export class JoinClient {
     return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
   }
 
-  #expected(session: JoinSession, keys: TicketKeyRing, roles: readonly string[]) {
+  #expected(
+    { cluster, session }: JoinSession,
+    asked: {
+      readonly keys: TicketKeyRing;
+      readonly roles: readonly string[];
+      readonly signal: AbortSignal;
+    },
+  ) {
     const { nodeId, pubKeyDer, keyNames, optionalKeyNames } = this.#options;
-    const nowMs = (): number => this.#ports.clock.nowMs();
-    const asksForKeys = isControlPlane(roles as readonly Role[]);
-    const names = { keyNames, optionalKeyNames };
-    return { cluster: session.cluster, nodeId, pubKeyDer, keys, asksForKeys, ...names, nowMs };
+    const { evidence, clock } = this.#ports;
+    const { keys, roles, signal } = asked;
+    return {
+      ...{ cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, session },
+      asksForKeys: isControlPlane(roles as readonly Role[]),
+      answer: (challenge: Challenge, of: Uint8Array) => evidence.answerChallenge(challenge, of, signal),
+      nowMs: (): number => clock.nowMs(),
+    };
   }
 
   /** Rounds until one succeeds. @throws FinalRefusal */

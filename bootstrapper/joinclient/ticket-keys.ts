@@ -1,7 +1,9 @@
 import { createPrivateKey, sign } from 'node:crypto';
+import { encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
 import { encodeTicketStatement, type TicketStatement } from '../../internal/crypto/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { MachineEvidence, TicketEvidence } from '../attest/index.ts';
 import { JoinClientError } from './errors.ts';
@@ -34,6 +36,7 @@ export interface AskedKeys {
   readonly signature: Uint8Array;
   readonly evidence: TicketEvidence[];
   readonly nodeCertificatePem: string;
+  readonly enrolment: Uint8Array;
 }
 
 /** The keys that a ticket is for: what is asked with, and what opens the answer. */
@@ -53,7 +56,7 @@ export async function ensureTicketKeys(
     readonly at: KubeletKeyFiles;
     readonly nodeId: string;
     readonly machineKeyPem: Secret<string>;
-    readonly evidence: Pick<MachineEvidence, 'forTicket'>;
+    readonly evidence: Pick<MachineEvidence, 'forTicket' | 'readEnrolment'>;
   },
 ): Promise<TicketKeyRing> {
   const { at, nodeId, machineKeyPem, evidence } = options;
@@ -73,6 +76,8 @@ export async function ensureTicketKeys(
     ask: async (question, signal) => {
       const nodePubKeyDer = pubKeyOf(machineKeyPem);
       const statement = encodeTicketStatement({ ...question, ...keys, nodePubKeyDer });
+      const wantsKeys = isControlPlane(question.roles as readonly Role[]);
+      const enrolment = wantsKeys ? await evidence.readEnrolment(signal) : undefined;
       const machineKey = createPrivateKey(machineKeyPem.reveal());
       return {
         ...keys,
@@ -80,6 +85,7 @@ export async function ensureTicketKeys(
         roles: [...question.roles],
         timeMs: BigInt(question.timeMs),
         nodeCertificatePem: question.nodeCertPem,
+        enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
         signature: new Uint8Array(sign(undefined, statement, machineKey)),
         evidence: [...(await evidence.forTicket(statement, signal))],
       };

@@ -1,3 +1,4 @@
+import { AuthorityError } from '../../internal/authority/index.ts';
 import {
   canonicalJson,
   parseClusterConfig,
@@ -72,6 +73,25 @@ export function entriesOf(node: Node, { text }: Pick<InForce, 'text'>): readonly
   }
 }
 
+/**
+ * Before anything is taken away: the entries that name the machine can only be taken out with an owner's signature. A machine
+ * that was lost is excluded all the same, and its records stay until an owner runs the same command.
+ */
+export async function refuseWithoutOwner(
+  context: CommandContext,
+  { name }: Node,
+  { entries, isLost }: { readonly entries: readonly InventoryMachine[]; readonly isLost: boolean },
+): Promise<void> {
+  if (entries.length === 0 || (await readMember(context)).isOwner) return;
+  const names = entries.map((entry) => `${printable(entry.name)} (${printable(entry.identity)})`).join(', ');
+  const text = `removing node ${name}: the inventory names its machine, ${names}`;
+  if (!isLost) throw new AuthorityError('authority-needs-owner', text);
+  context.host.warn(
+    'node-inventory-owner',
+    `${text}: the node is excluded now, and an owner has to run the same command to delete its records`,
+  );
+}
+
 /** By hardware and by node key. */
 export function identitiesOf({
   admission,
@@ -102,7 +122,7 @@ function withoutEntries(
 function without(document: Json | undefined, gone: readonly string[]): Json {
   const config = document as { readonly join?: { readonly inventory?: readonly InventoryMachine[] } };
   const inventory = (config.join?.inventory ?? []).filter(({ identity }) => !gone.includes(identity));
-  return { ...config, join: { ...config.join, inventory } } as unknown as Json;
+  return { ...config, join: { ...config.join, inventory } };
 }
 
 /** What the init left is what this workspace's file was made from: its next `config apply` has to know. */

@@ -6,18 +6,16 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { create } from '@bufbuild/protobuf';
-import { AuthorityError } from '../../internal/authority/index.ts';
-import type { InventoryMachine } from '../../internal/config/index.ts';
 import { CodedError, type ExitName } from '../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { currentAccess, printable, readMember } from '../cluster/index.ts';
+import { currentAccess } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { readInForce } from './configuration-in-force.ts';
 import { AdminError } from './errors.ts';
-import { entriesOf, forgetNode, type ForgetOptions } from './forget-node.ts';
+import { entriesOf, forgetNode, refuseWithoutOwner, type ForgetOptions } from './forget-node.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
 import { PROOF_MS, awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
@@ -82,25 +80,6 @@ export async function runRemove(
   const fate = await decideAboutKeys(context, node, choice);
   await strike(context, node, { isReset: false });
   return tellRemoval(context, node, { choice, fate });
-}
-
-/**
- * Before anything is taken away: the entries that name the machine can only be taken out with an owner's signature. A machine
- * that was lost is excluded all the same, and its records stay until an owner runs the same command.
- */
-async function refuseWithoutOwner(
-  context: CommandContext,
-  { name }: Node,
-  { entries, isLost }: { readonly entries: readonly InventoryMachine[]; readonly isLost: boolean },
-): Promise<void> {
-  if (entries.length === 0 || (await readMember(context)).isOwner) return;
-  const names = entries.map((entry) => `${printable(entry.name)} (${printable(entry.identity)})`).join(', ');
-  const text = `removing node ${name}: the inventory names its machine, ${names}`;
-  if (!isLost) throw new AuthorityError('authority-needs-owner', text);
-  context.host.warn(
-    'node-inventory-owner',
-    `${text}: the node is excluded now, and an owner has to run the same command to delete its records`,
-  );
 }
 
 /** A node that was struck off is known by its id only: whether it is gone can be asked again. Its roles are forgotten. */

@@ -17,7 +17,7 @@ import { layoutOf, readOwnerKey } from '../workspace/index.ts';
 import { runSign } from '../sign/index.ts';
 import { contextOf, createDesk, type FakeAdmissionCalls, type FakeCuratorCalls } from './fake-desk.ts';
 import { saidParts } from './fake-parts.ts';
-import { forgetNode } from './forget-node.ts';
+import { entriesOf, forgetNode, refuseWithoutOwner } from './forget-node.ts';
 import {
   runApprove,
   runConfigApply,
@@ -85,7 +85,7 @@ async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: Fak
       ...calls.curator,
     },
     {
-      listDocuments: async () => onRecord as never,
+      listDocuments: async () => onRecord,
       listJoins: async () => ({
         joins: [{ joinId: NODE.nodeId, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK }],
       }),
@@ -346,6 +346,11 @@ describe('an operator who is no owner', () => {
     const ann = await asOperator(desk);
     await runApprove(ann, NODE.nodeId, { name: undefined, roles: ['control-plane'], labels: {} });
     expect(desk.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
+    const entries = entriesOf(NODE as never, { text: canonicalJson(LISTED) });
+    const removing = (isLost: boolean) => refuseWithoutOwner(ann, NODE as never, { entries, isLost });
+    await expect(removing(false)).rejects.toMatchObject({ code: 'authority-needs-owner' });
+    await removing(true); // excluded all the same
+    expect(ann.host.codes).toContain('node-inventory-owner');
     for (const refused of [runReadmit(ann, 'w9'), runSign(ann, { yes: true })])
       await expect(refused).rejects.toMatchObject({ code: 'authority-needs-owner', exit: 'refused' });
   });

@@ -76,20 +76,7 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
         }),
       ),
     );
-  node
-    .command('readmit')
-    .description('let a machine that was removed ask to join again; owners only, with their signature')
-    .argument('<machine>', 'its name or id when it was a node, or its identity')
-    .addHelpText(
-      'after',
-      '\nA machine that was removed is refused under every policy, with whatever key it asks. `cluster node reset` readmits by itself.' +
-        '\n\nExamples:\n  cluster node ls --removed\n  cluster node readmit w2',
-    )
-    .action(
-      action<object>(async (context, _flags, which = '') =>
-        (await import('../admin/index.ts')).runReadmit(context, which),
-      ),
-    );
+  registerReadmit(node, action);
   registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
   withDrainFlags(
     verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
@@ -109,6 +96,23 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
           dryRun: flags.dryRun === true,
           drain: drainFrom(flags),
         }),
+      ),
+    );
+}
+
+function registerReadmit(node: Command, action: ActionBinder): void {
+  node
+    .command('readmit')
+    .description('let a machine that was removed ask to join again; owners only, with their signature')
+    .argument('<machine>', 'its name or id when it was a node, or its identity')
+    .addHelpText(
+      'after',
+      '\nA machine that was removed is refused under every policy, with whatever key it asks. `cluster node reset` readmits by itself.' +
+        '\n\nExamples:\n  cluster node ls --removed\n  cluster node readmit w2',
+    )
+    .action(
+      action<object>(async (context, _flags, which = '') =>
+        (await import('../admin/index.ts')).runReadmit(context, which),
       ),
     );
 }

@@ -226,6 +226,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
     await bench.must('--workspace', workspace, 'node', 'remove', 'n2', '--lost');
     await refusals.begin();
     await refuse(member.attack('certificates'), { code: 'join-not-member' });
+    await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
     await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');
     await eventually(
       'its own agent says it',

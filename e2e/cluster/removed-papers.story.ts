@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createBench } from '../machines/bench.ts';
 import { JoiningCluster } from './joining.ts';
+import { eventually, NodeShell } from './node-shell.ts';
 
 const NAME = 'papers';
 const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
@@ -32,6 +33,35 @@ await test('a control plane is lost: papers in its name are tried at every door 
     // It can be asked again, by the id that is left.
     const again = await must('node', 'remove', nodeId, '--lost');
     assert.match(again, /its papers at etcd's peer port of n1 +node refused/);
+  });
+
+  await story.test('its machine is refused with a fresh key until an owner readmits it', async (step) => {
+    const configuration = await must('config', 'show');
+    assert.doesNotMatch(configuration, /name: n3/, 'its entry of the inventory went with it');
+    assert.match(await must('node', 'ls', '--removed'), /tpm-ek:[0-9a-f]{64} +n3 +operator:owner +no/);
+    await cluster.start('n3');
+    const lost = new NodeShell(bench, NAME, 'n3');
+    await lost.run('sh', '-c', 'install -D /dev/null /var/lib/cluster/reset/order.json');
+    await lost.run('systemctl', 'restart', '--no-block', 'bootstrapper');
+    await eventually(
+      'the machine has ended',
+      120,
+      () => cluster.try('n3', 'true'),
+      ({ stderr }) => /it is off/.test(stderr),
+    );
+    await cluster.start('n3');
+    const asked = (code: RegExp) =>
+      eventually(
+        `${code.source} in the list of machines that asked`,
+        180,
+        () => must('node', 'ls', '--joins'),
+        (said) => code.test(said),
+      );
+    step.diagnostic(await asked(/join-decommissioned/));
+    await must('node', 'readmit', 'n3');
+    assert.match(await must('node', 'ls', '--removed'), /n3 +operator:owner +yes/);
+    // It may ask again; the inventory, which is this cluster's policy, does not name it any more.
+    await asked(/join-unknown-machine/);
   });
 
   await story.test('no paper and no key is in a log', async () => {

@@ -36,6 +36,7 @@ import {
   PutOperatorRequestSchema,
   type Admission,
   type OperatorSchema,
+  type PutOperatorRequest,
   type RenewOperatorRequest,
 } from '../curatorproto/gen/admission_pb.js';
 import { AdminError } from './errors.ts';
@@ -64,42 +65,12 @@ type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'dele
 export function operatorHandlers(
   parts: OperatorAdminParts,
 ): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
-  const { etcd, mutations, clock, signer, authority } = parts;
+  const { etcd, mutations, authority } = parts;
   return {
     listOperators: async (_request, { signal }) => ({
       operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
     }),
-    putOperator: async (request, { peer, signal }) => {
-      const { name, certificateRequest } = request;
-      const role = OPERATOR_ROLES.find((each) => each === request.role);
-      if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
-      if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
-      const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
-      const what = {
-        method: 'PutOperator',
-        subject: name,
-        request: toBinary(PutOperatorRequestSchema, request),
-      };
-      const mutation = mutationOf(what, request.mutation, { peer, signal });
-      const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
-      await mutations.run(mutation, async () => {
-        const all = await listOperators(etcd, signal);
-        const plan = planPut(all, record);
-        const stays = role === 'owner' ? fingerprint : undefined;
-        const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
-        const after = [
-          ...all.filter((found) => found.record.name !== name).map((found) => found.record),
-          record,
-        ];
-        verifyOperators(submission, after, `putting operator ${name} on record`);
-        return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
-      });
-      return {
-        operator: operatorToWire(record),
-        certificatePem: await certify(signer, certificateRequest, signal),
-        clusterCaPem: (await readCluster(etcd, signal)).caPem,
-      };
-    },
+    putOperator: (request, call) => putOperator(parts, request, call),
     renewOperator: (request, call) => renewOperator(parts, request, call),
     deleteOperator: async (request, { peer, signal }) => {
       const { name } = request;
@@ -120,6 +91,40 @@ export function operatorHandlers(
       });
       return {};
     },
+  };
+}
+
+/** On record first, then a certificate: the same call again gives the certificate that could not be made. */
+async function putOperator(
+  { etcd, mutations, clock, signer, authority }: OperatorAdminParts,
+  request: PutOperatorRequest,
+  { peer, signal }: Call<Caller>,
+) {
+  const { name, certificateRequest } = request;
+  const role = OPERATOR_ROLES.find((each) => each === request.role);
+  if (role === undefined) return refuse('role', OPERATOR_ROLES.join(', '));
+  if (!NAME.test(name)) refuse('name', 'lower-case letters, digits and .-_@, at most 64');
+  const fingerprint = fingerprintOfKey(await verifyRequest(certificateRequest));
+  const what = {
+    method: 'PutOperator',
+    subject: name,
+    request: toBinary(PutOperatorRequestSchema, request),
+  };
+  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
+  await mutations.run(mutation, async () => {
+    const all = await listOperators(etcd, signal);
+    const plan = planPut(all, record);
+    const stays = role === 'owner' ? fingerprint : undefined;
+    const submission = await authority.submission(request.documents, submittedBy({ peer, signal }));
+    const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
+    verifyOperators(submission, after, `putting operator ${name} on record`);
+    return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
+  });
+  return {
+    operator: operatorToWire(record),
+    certificatePem: await certify(signer, certificateRequest, signal),
+    clusterCaPem: (await readCluster(etcd, signal)).caPem,
   };
 }
 

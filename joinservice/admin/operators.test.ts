@@ -8,6 +8,7 @@ import {
   verifyRequest,
 } from '../../internal/pki/index.ts';
 import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
@@ -188,6 +189,22 @@ describe('operators', () => {
       coded('authority-needs-owner'),
     );
     expect(await desk.list()).toEqual(['owner owner']);
+  });
+
+  test('an owner is not removed while the signed set of owners still has the key', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const { etcd, signer } = desk.curators;
+    await desk.put('desk', 'owner', { keyPem: signer.keyPem });
+    const bob = generateEd25519Key();
+    await desk.put('bob', 'owner', { keyPem: bob });
+    const base64Of = (raw: Uint8Array = new Uint8Array()): string => Buffer.from(raw).toString('base64');
+    const [own, his] = [base64Of(signer.pubKey), base64Of(ed25519PubKeyFrom(bob))];
+    await signer.record(etcd, signer.sign('owners', { keys: [own, his] }));
+    await expect(desk.remove('bob')).rejects.toEqual(coded('authority-needs-owner'));
+    const without = signer.sign('owners', { keys: [own] });
+    await desk.remove('bob', 0, [without, await desk.signed('bob')]);
+    expect(await desk.list()).toEqual(['desk owner', 'owner owner']);
   });
 
   test('nobody is removed without a set of operators that an owner signed', async () => {

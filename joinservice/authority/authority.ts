@@ -4,7 +4,6 @@ import {
   followOwners,
   verifyDocument,
   type DocumentKind,
-  type DocumentTrust,
   type Floor,
   type VerifiedDocument,
 } from '../../internal/authority/index.ts';
@@ -19,6 +18,7 @@ import {
 } from '../../internal/records/index.ts';
 import { documentIn } from './stored-documents.ts';
 import { Submission } from './submission.ts';
+import type { TrustNow } from './trust.ts';
 
 export interface AuthorityPorts {
   /** The cluster's part of etcd: where documents are, never who the owners are. */
@@ -27,11 +27,6 @@ export interface AuthorityPorts {
   readonly clusterId: string;
   /** Raw Ed25519, from this program's own configuration. Empty: no document counts. */
   readonly ownerKeys: readonly Uint8Array[];
-}
-
-/** Who the owners are now, after which `owners` document, and in which epoch the cluster is. */
-export interface TrustNow extends DocumentTrust {
-  readonly ownersFloor: Floor | undefined;
 }
 
 /** Reads documents from etcd and verifies each of them with owners that etcd has no say in. */

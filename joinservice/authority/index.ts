@@ -8,7 +8,7 @@
  *                                 └─ submission(documents)      before something is stored
  * ```
  */
-export { Authority, type AuthorityPorts, type TrustNow } from './authority.ts';
+export { Authority, type AuthorityPorts } from './authority.ts';
 export { gainsControlPlane, isGranted, isListedAs, placeOf, rolesOfEntry, type Place } from './places.ts';
 export {
   keyIdentityOf,

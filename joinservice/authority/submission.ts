@@ -10,8 +10,8 @@ import {
 } from '../../internal/authority/index.ts';
 import { absent, put, unchanged, type Condition, type Entry, type Write } from '../../internal/etcd/index.ts';
 import { records } from '../../internal/records/index.ts';
-import type { TrustNow } from './authority.ts';
 import { sha256Of, storedFloor } from './stored-documents.ts';
+import type { TrustNow } from './trust.ts';
 
 const MAX_DOCUMENTS = 64;
 

@@ -80,11 +80,11 @@ export const joinErrors = defineErrors({
   ),
   'join-machine-copied': final(
     'The TPM of this machine went back in time, or counted more than went by: its state was restored from a copy, or a copy of it runs elsewhere.',
-    'Find out which machine is the real one. Then take the node out (`cluster node remove NODE --lost`), make the real machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew; a virtual TPM that was copied stays copied: give it a new one.',
+    'Find out which machine is the real one. Then take the node out (`cluster node remove NODE --lost`), have an owner readmit it (`cluster node readmit NODE`), make the real machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew; a virtual TPM that was copied stays copied: give it a new one.',
   ),
   'join-locked-again': final(
     'The machine was locked again since it joined: it was wiped and its disk put back, or it belonged to another cluster meanwhile.',
-    'Take the node out (`cluster node remove NODE --lost`), make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
+    'Take the node out (`cluster node remove NODE --lost`), have an owner readmit the machine (`cluster node readmit NODE`), make it fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
   ),
   'join-identity-unproved': passing(
     'The policy admits proved machines only, and nobody vouches for the hardware of this one: no manufacturer that is trusted, no inventory.',
@@ -96,7 +96,7 @@ export const joinErrors = defineErrors({
   ),
   'join-identity-taken': passing(
     'This machine is a member already, under another key. One machine has one membership.',
-    'See in the message which node the machine is, and take that out first: `cluster node remove NODE --lost`.',
+    'See in the message which node the machine is, and take that out first: `cluster node remove NODE --lost`. Then an owner readmits it: `cluster node readmit NODE`.',
   ),
   'join-decommissioned': passing(
     'This machine was removed from the cluster. It is refused under every policy and with every key until an owner readmits it.',

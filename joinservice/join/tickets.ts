@@ -28,6 +28,7 @@ import type { Sightings } from './sightings.ts';
 const MAX_CSR_BYTES = 8192;
 const MAX_SPKI_BYTES = 256;
 const MAX_PEM_BYTES = 16 * 1024;
+const MAX_ENROLMENT_BYTES = 16 * 1024;
 const MAX_ROLES = 8;
 const MAX_ROLE = 64;
 /** The best kind that a machine has, and its key. */
@@ -232,6 +233,7 @@ function readKeys(keys: TicketKeys | undefined): TicketKeys {
     keys.roles.length <= MAX_ROLES &&
     keys.roles.every(({ length }) => length <= MAX_ROLE) &&
     keys.nodeCertificatePem.length <= MAX_PEM_BYTES &&
+    keys.enrolment.length <= MAX_ENROLMENT_BYTES &&
     keys.evidence.length > 0 &&
     keys.evidence.length <= MAX_EVIDENCE &&
     keys.evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);

@@ -6,15 +6,22 @@ import { join } from 'node:path';
 import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { Namespace, put, type KeySpace, type Write } from '../../internal/etcd/index.ts';
+import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { createAuthorityPem, generateKeyPem, verifyNode } from '../../internal/pki/index.ts';
+import {
+  createAuthorityPem,
+  fingerprintOfKey,
+  generateKeyPem,
+  verifyNode,
+} from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
+  OPERATORS_PREFIX,
   records,
   type AuditRecord,
   type JoinRecord,
+  type OperatorRole,
 } from '../../internal/records/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
 import {
@@ -24,12 +31,12 @@ import {
   describeCluster,
   TestCluster,
   TestEtcd,
-  TestOwner,
   untilServing,
   type TestMember,
   tpmHardware,
 } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
+import { FakeOwner } from '../authority/fake-owner.ts';
 import { Admission } from '../curatorproto/gen/admission_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
@@ -68,15 +75,14 @@ export async function until<T>(look: () => Promise<T | undefined>): Promise<T> {
 export class TestService implements AsyncDisposable {
   readonly space: KeySpace;
   readonly cluster: TestCluster;
-  /** Whose signature the signer goes by. */
-  readonly signing: TestOwner;
+  /** Whose documents the programs believe. */
+  readonly signer: FakeOwner;
   /** Of the join service. */
   readonly endpoint: string;
   readonly curatorEndpoint: string;
   readonly admin: Client<typeof Admission>;
   readonly curator: Client<typeof Curator>;
   readonly #closing: (() => Promise<unknown>)[];
-  #policySerial = 0;
 
   private constructor(
     world: World,
@@ -85,7 +91,7 @@ export class TestService implements AsyncDisposable {
   ) {
     this.space = world.space;
     this.cluster = world.cluster;
-    this.signing = world.signing;
+    this.signer = world.signer;
     this.#closing = world.closing;
     this.endpoint = at.join;
     this.curatorEndpoint = at.curator;
@@ -105,8 +111,8 @@ export class TestService implements AsyncDisposable {
     const space = new Namespace(root, CLUSTER_PREFIX);
     const cluster = await TestCluster.create(space, () => clock.nowMs());
     await describeCluster(space, cluster, rules('approve'));
-    const signing = new TestOwner(cluster.clusterId, () => clock.nowMs());
-    const world: World = { folder, etcd, member, space, cluster, closing, signing };
+    const signer = new FakeOwner({ clock, clusterId: cluster.clusterId });
+    const world: World = { folder, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
@@ -129,18 +135,15 @@ export class TestService implements AsyncDisposable {
     registers: Readonly<Record<string, unknown>> = {},
   ): Promise<void> {
     const write = configurationWrite(rules(policy, inventory, registers));
-    const then = [write, this.signing.policyFor(write, { serial: ++this.#policySerial })];
-    await this.space.commit({ when: [], then }, { signal: never });
+    if (write.kind !== 'put') throw new TypeError('a configuration is put');
+    const { document } = records.configuration.decode(write.key, write.value);
+    await this.signer.record(this.space, this.signer.policy(Buffer.from(document, 'base64')));
+    await this.space.commit({ when: [], then: [write] }, { signal: never });
     await clock.sleep(100, never); // until it is in force: the join service follows etcd
   }
 
   async write(key: string, value: Uint8Array): Promise<void> {
     await this.space.commit({ when: [], then: [put(key, value)] }, { signal: never });
-  }
-
-  /** Documents that an owner has signed, as a curator would store them. */
-  async store(...documents: readonly Write[]): Promise<void> {
-    await this.space.commit({ when: [], then: documents }, { signal: never });
   }
 
   /** A software TPM that nobody else has. */
@@ -163,6 +166,23 @@ export class TestService implements AsyncDisposable {
   /** Resolves when this machine's request is on record. */
   async asked(nodeId: string): Promise<void> {
     await until(() => this.space.get(records.join.key(nodeId), { signal: never }));
+  }
+
+  /** Owner-signed: the operators as they are without `name`, or with `next` in that place. */
+  async operators(
+    name: string,
+    next?: { readonly role: OperatorRole; readonly pubKeyDer: Uint8Array },
+  ): Promise<Uint8Array[]> {
+    const { entries } = await this.space.list(OPERATORS_PREFIX, { signal: never });
+    const all = entries.map(({ key, value }) => records.operator.decode(key, value));
+    const others = all.filter((each) => each.name !== name);
+    const put = next && { name, role: next.role, fingerprint: fingerprintOfKey(next.pubKeyDer) };
+    const operators = [...others, ...(put === undefined ? [] : [put])].map((each) => ({
+      name: each.name,
+      fingerprint: each.fingerprint,
+      role: each.role,
+    }));
+    return [this.signer.sign('operators', { operators })];
   }
 
   async approve(join: string, name: string): Promise<void> {
@@ -216,8 +236,8 @@ interface World {
   readonly member: TestMember;
   readonly space: KeySpace;
   readonly cluster: TestCluster;
+  readonly signer: FakeOwner;
   readonly closing: (() => Promise<unknown>)[];
-  readonly signing: TestOwner;
 }
 
 function rules(
@@ -253,7 +273,7 @@ async function ownTpm(closing: World['closing']): Promise<Tpm> {
 
 /** Where the two services listen. */
 async function startPrograms(world: World): Promise<{ readonly join: string; readonly curator: string }> {
-  const { folder, etcd, member, cluster, closing } = world;
+  const { folder, etcd, member, cluster, signer: owner, closing } = world;
   const log = createMemoryLogger().log;
   const files = new DiskFiles();
   const at = (name: string): string => join(folder, name);
@@ -290,6 +310,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       version: 1,
       clusterId: cluster.clusterId,
       nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+      ownerKeys: [Buffer.from(owner.pubKey).toString('base64')],
       listen: { host: '127.0.0.1', port: 0 },
       clusterCaFile: at('ca.crt'),
       certFile: at('node.crt'),
@@ -316,7 +337,7 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       memory: at('memory'),
       cluster: {
         ...{ clusterId: cluster.clusterId, epoch: 1 },
-        ownerKeys: [Buffer.from(world.signing.pubKey).toString('base64')],
+        ownerKeys: [Buffer.from(world.signer.pubKey).toString('base64')],
         own: {
           nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
           name: 'first',

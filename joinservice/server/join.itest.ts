@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
+import { encodeChallenge, openBox, type Box } from '../../internal/attestation/enrol/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
-import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
 import { tpmHardware } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
@@ -46,19 +46,6 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       case: 'admitted',
       value: { joinId: a.nodeId, nodeName: 'a-1', roles: ['ConsensusMember', 'KubernetesController'] },
     });
-    // An inventory entry alone makes no control plane: an owner has to sign for it.
-    await expect(session.ticket()).rejects.toEqual(coded('signer-grant-missing'));
-    await service.store(
-      service.signing.document('grant', {
-        ...{
-          identity: waiting.machine.identity,
-          nodeId: a.nodeId,
-          fingerprint: fingerprintOfKey(a.pubKeyDer),
-        },
-        roles: ['ConsensusMember', 'KubernetesController'],
-        floors: { owners: 0, policy: 1, operators: 0 },
-      }),
-    );
     const ticket = await session.ticket();
     expect(ticket).toMatchObject({
       nodeId: a.nodeId,
@@ -77,9 +64,13 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       clusterId: service.cluster.clusterId,
       nodeId: a.nodeId,
     } as const;
-    const keys = JSON.parse(
-      Buffer.from(unseal(sealed, a.sealingKeyPem, context).reveal()).toString(),
-    ) as object;
+    // The inventory names a TPM: nothing but that TPM opens what is sealed to the agent's key.
+    const outer = unseal(sealed, a.sealingKeyPem, context).reveal();
+    const box = JSON.parse(Buffer.from(outer).toString()) as Box;
+    const openedBy = async (chip: Tpm) =>
+      openBox(box, a.askedIn, (challenge, of) => tpmHardware(chip).answer(encodeChallenge(challenge), of));
+    await expect(openedBy(await service.tpm())).rejects.toEqual(coded('tpm-credential-rejected'));
+    const keys = JSON.parse(Buffer.from((await openedBy(tpm)).reveal()).toString()) as object;
     expect(Object.keys(keys)).toEqual(CONTROL_PLANE_KEYS);
     // The answer was lost: the same membership again; and later, by rejoining.
     expect((await session.ticket()).nodeName).toBe('a-1');
@@ -161,7 +152,7 @@ describe('operators', () => {
     expect(await service.nodeNames()).not.toContain('machine');
   }, 60_000);
 
-  test('take a node out: its machine is refused, also after it was deleted; its name is free then', async () => {
+  test('take a node out: its machine is refused with any key until an owner readmits it; its name is free', async () => {
     const node = { nodeId: b.nodeId, ...mutation() };
     await service.curator.setNodeRoles({ ...node, roles: [] }, { signal: never });
     const out = { nodeId: b.nodeId, state: NodeState.DECOMMISSIONED, ...mutation() };
@@ -176,6 +167,11 @@ describe('operators', () => {
     await service.curator.deleteNode({ nodeId: b.nodeId, ...mutation() }, { signal: never });
     await expect(session.rejoin()).rejects.toEqual(coded('join-not-member'));
     await service.untilAudited('join-not-member');
+    await expect(again.admitted()).rejects.toEqual(coded('join-decommissioned'));
+    const { removed } = await service.admin.listDocuments({}, { signal: never });
+    const { identity } = removed.find((each) => each.identity.startsWith('tpm-ek:')) ?? { identity: '' };
+    const documents = [service.signer.sign('readmission', { identity, removal: 1 })];
+    await service.admin.putDocuments({ documents, ...mutation() }, { signal: never });
     const admitted = again.admitted();
     await until(async () => {
       const entry = await service.space.get(records.join.key(reset.nodeId), { signal: never });

@@ -13,6 +13,7 @@ import {
   CLUSTER_PREFIX,
   COLLATERAL_KEY,
   CONFIGURATION_KEY,
+  DOCUMENTS_PREFIX,
   IDENTITIES_PREFIX,
   JOINS_PREFIX,
   KEYS_KEY,
@@ -41,7 +42,7 @@ const MACHINES = 160;
 const LONGEST_MS = 600_000;
 /** What the join service reads and follows on nobody's behalf. Collateral once to judge by it, once to hand it on. */
 const FOLLOWS = [
-  ...[COLLATERAL_KEY, COLLATERAL_KEY, CONFIGURATION_KEY, IDENTITIES_PREFIX],
+  ...[COLLATERAL_KEY, COLLATERAL_KEY, CONFIGURATION_KEY, DOCUMENTS_PREFIX, IDENTITIES_PREFIX],
   ...[JOINS_PREFIX, KEYS_KEY, NODES_PREFIX, OPERATORS_PREFIX],
 ].map((key) => `${CLUSTER_PREFIX}${key}`);
 /** A machine that asks a join service which is there again gets its ticket at once, or the next time. */

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import {
-  ed25519PubKeyFrom,
   generateEd25519Key,
   kubeconfigStatement,
   selfSignedCertificate,
@@ -10,7 +9,6 @@ import {
 } from '../../internal/crypto/index.ts';
 import {
   createRequest,
-  fingerprintOfKey,
   generateKeyPem,
   pubKeyOf,
   verifyMember,
@@ -25,25 +23,16 @@ const never = new AbortController().signal;
 let service: TestService;
 serviceOfTheseTests((started) => (service = started));
 
-let serial = 0;
-
-/** An owner signs for this operator, and for nobody else from now on. */
-async function allow(operator: {
-  readonly name: string;
-  readonly fingerprint: string;
-  readonly role: 'owner' | 'viewer';
-}): Promise<void> {
-  const document = service.signing.document('operators', { operators: [operator] }, { serial: ++serial });
-  await service.store(document);
-}
-
 describe('operators, asked over the wire', () => {
   test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
     const keyPem = generateKeyPem();
     const certificateRequest = await createRequest(keyPem, 'anything');
+    const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
     const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
-    await allow({ name: 'eve', fingerprint: fingerprintOfKey(pubKeyOf(keyPem)), role: 'viewer' });
-    const added = await service.admin.putOperator(put, { signal: never });
+    await expect(service.admin.putOperator(put, { signal: never })).rejects.toEqual(
+      coded('authority-needs-owner'),
+    );
+    const added = await service.admin.putOperator({ ...put, ...mutation(), documents }, { signal: never });
     const identity = verifyMember(new X509Certificate(added.certificatePem), service.cluster.trust);
     expect(identity).toMatchObject({
       kind: 'operator',
@@ -54,7 +43,8 @@ describe('operators, asked over the wire', () => {
     expect(operators.map(({ name, role }) => `${name} ${role}`)).toEqual(
       expect.arrayContaining(['eve viewer', 'owner owner']),
     );
-    await service.admin.deleteOperator({ name: 'eve', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('eve') };
+    await service.admin.deleteOperator({ name: 'eve', ...without, ...mutation() }, { signal: never });
     await expect(
       service.admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never }),
     ).rejects.toEqual(coded('admin-last-owner'));
@@ -63,11 +53,8 @@ describe('operators, asked over the wire', () => {
   test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
     const csr = await createRequest(ownKey, 'anything');
-    const put = { name: 'second', role: 'owner', certificateRequest: csr, ...mutation() };
-    const raw = ed25519PubKeyFrom(ownKey) ?? new Uint8Array();
-    const keys = [service.signing.pubKey, raw].map((key) => Buffer.from(key).toString('base64'));
-    await service.store(service.signing.document('owners', { keys }));
-    await allow({ name: 'second', fingerprint: fingerprintOfKey(pubKeyOf(ownKey)), role: 'owner' });
+    const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyOf(ownKey) });
+    const put = { name: 'second', role: 'owner', certificateRequest: csr, documents, ...mutation() };
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
     const upgrade = tlsClientUpgrade({
       identity: { certPem, keyPem: ownKey },
@@ -97,16 +84,17 @@ describe('operators, asked over the wire', () => {
     await expect(
       own.issueKubeconfig({ ...asked, signature, ...mutation() }, { signal: never }),
     ).rejects.toEqual(coded('admin-signing'));
-    await service.admin.deleteOperator({ name: 'second', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('second') };
+    await service.admin.deleteOperator({ name: 'second', ...without, ...mutation() }, { signal: never });
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
   });
 
   test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
     const keyPem = generateEd25519Key();
     const certificateRequest = await createRequest(keyPem, 'anything');
-    await allow({ name: 'late', fingerprint: fingerprintOfKey(pubKeyOf(keyPem)), role: 'viewer' });
+    const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
     await service.admin.putOperator(
-      { name: 'late', role: 'viewer', certificateRequest, ...mutation() },
+      { name: 'late', role: 'viewer', certificateRequest, documents, ...mutation() },
       { signal: never },
     );
     const channelWith = (certPem: string) =>
@@ -129,7 +117,8 @@ describe('operators, asked over the wire', () => {
     await expect(createClient(Admission, bare).listOperators({}, { signal: never })).rejects.toEqual(
       coded('curator-denied'),
     );
-    await service.admin.deleteOperator({ name: 'late', ...mutation() }, { signal: never });
+    const without = { documents: await service.operators('late') };
+    await service.admin.deleteOperator({ name: 'late', ...without, ...mutation() }, { signal: never });
     for (const channel of [bare, renewed])
       await expect(
         createClient(Admission, channel).renewOperator({ certificateRequest }, { signal: never }),

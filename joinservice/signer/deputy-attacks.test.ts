@@ -10,6 +10,8 @@ import {
 } from '../../internal/pki/index.ts';
 import { documentKey, records } from '../../internal/records/index.ts';
 import { configurationWrite, TestOwner } from '../../internal/testing/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { closeFor } from './close-for.ts';
 import { CONFIGURATION, CONTROL_PLANE, FakeSigner, recipientKey, SignerMachine } from './fake-signer.ts';
 import { MemberSigner } from './member-signer.ts';
 
@@ -136,6 +138,45 @@ describe('who writes any record in etcd and speaks to the signer gets no key of 
     signer.write(configurationWrite({ ...CONFIGURATION, join: { policy: 'inventory', inventory: [] } }));
     const request = await signer.request(machine);
     await expect(signer.sign(request)).rejects.toEqual(coded('signer-policy-unsigned'));
+  });
+});
+
+describe('an inventory that names a control plane', () => {
+  const list = (identity: string) => ({
+    ...CONFIGURATION,
+    join: { policy: 'inventory', inventory: [{ identity, name: 'c9', roles: ['control-plane'] }] },
+  });
+
+  test('is as good as a grant where an owner has signed it and the machine is its key', async () => {
+    const machine = forged();
+    const write = configurationWrite(list(machine.machine.identity));
+    signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
+    const signed = await signer.sign(await signer.request(machine));
+    expect(signer.open(machine, signed)).toHaveProperty(['cluster-ca.key']);
+  });
+
+  test('is nothing where no owner has signed it', async () => {
+    const machine = forged();
+    signer.write(configurationWrite(list(machine.machine.identity)));
+    await expect(signer.sign(await signer.request(machine))).rejects.toEqual(coded('signer-policy-unsigned'));
+  });
+
+  test('names nobody else', async () => {
+    const write = configurationWrite(list(new SignerMachine().machine.identity));
+    signer.write(write, signer.owner.policyFor(write, { serial: 2 }));
+    const request = await signer.request(forged());
+    await expect(signer.sign(request)).rejects.toEqual(coded('signer-grant-missing'));
+  });
+
+  test.each([
+    { name: 'without the TPM’s enrolment', enrolment: new Uint8Array() },
+    { name: 'with an enrolment that is none', enrolment: new Uint8Array(40) },
+  ])('by a TPM gives no key $name', ({ enrolment }) => {
+    const record = { ...new SignerMachine().machine, identity: `tpm-ek:${'0'.repeat(64)}` };
+    const shows = { akName: 'ab'.repeat(34), machine: record };
+    const close = (): unknown =>
+      closeFor(new Secret(new Uint8Array(8)), shows, { enrolment, session: new Uint8Array(64) });
+    expect(close).toThrow(coded('signer-machine-other') as Error);
   });
 });
 
@@ -391,14 +432,6 @@ describe('who administers', () => {
     signer.restart();
     signer.write(older);
     await expect(ask()).rejects.toEqual(coded('authority-serial-old'));
-  });
-
-  test('whoever is listed as an owner without being in the set of owners gets none', async () => {
-    const operators = [
-      { name: 'eve', fingerprint: fingerprintOfKey(pubKeyOf(mine)), role: 'owner' as const },
-    ];
-    signer.write(signer.owner.document('operators', { operators }));
-    await expect(ask()).rejects.toEqual(coded('signer-not-on-record'));
   });
 
   test('an owner needs no list', async () => {

@@ -98,6 +98,7 @@ export class SignerMachine {
       signature: new Uint8Array(sign(undefined, statement, this.#privKey)),
       evidence: [{ variant: 'machine-key', document }],
       nodeCertPem: '',
+      enrolment: new Uint8Array(),
       ...lie,
     };
   }

@@ -14,9 +14,10 @@ import {
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
-import type { CommitEvidence } from '../evidence/index.ts';
+import { isListedAs } from '../authority/index.ts';
 import { checkAddress, type ReservedNetworks, type ReservedNode } from './addresses.ts';
 import { SignerError } from './errors.ts';
+import { closeFor } from './close-for.ts';
 import type { EvidenceJudge, StatementEvidence } from './evidence-judge.ts';
 import type { KeyRing } from './key-ring.ts';
 import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
@@ -64,6 +65,8 @@ export interface MemberRequest {
   readonly evidence: readonly StatementEvidence[];
   /** The node's own certificate as it has it, whatever its dates; empty while it joins. */
   readonly nodeCertPem: string;
+  /** Of its TPM; empty without one. */
+  readonly enrolment: Uint8Array;
 }
 
 export interface MemberCredentials {
@@ -97,12 +100,12 @@ export class MemberSigner {
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
     const made = { statement: statement.bytes, evidence: request.evidence };
     const shows = await this.#reads.evidence.judge(node, made, signal);
-    const grant = isControlPlane(node.roles)
-      ? await this.#grant(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
+    const place = isControlPlane(node.roles)
+      ? await this.#place(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
       : undefined;
-    const credentials = await this.#credentials(node, { request, address }, signal);
+    const credentials = await this.#credentials(node, { request, address, shows, place }, signal);
     // Before anything is given away: a crash afterwards lets the same statement be asked again.
-    await this.#remember(node, { statement, address, shows, grant });
+    await this.#remember(node, { statement, address, shows, place });
     return credentials;
   }
 
@@ -140,30 +143,39 @@ export class MemberSigner {
     );
   }
 
-  /** For this machine and no other: with another attestation key an owner has to sign again. */
-  async #grant(
+  /**
+   * What an owner has signed about this place: a grant for a node key on a machine, or an inventory that names the machine
+   * before it has a node key. For this machine and no other: with another attestation key an owner signs a newer grant.
+   */
+  async #place(
     node: NodeRecord,
-    { shows, nodeCertPem }: { readonly shows: CommitEvidence; readonly nodeCertPem: string },
+    { shows, nodeCertPem }: { readonly shows: Shown; readonly nodeCertPem: string },
     signal: AbortSignal,
-  ): Promise<VerifiedDocument<'grant'>> {
+  ): Promise<Place> {
     const { documents, configuration, memory } = this.#reads;
+    const { config, sha256 } = await configuration.now(signal);
+    const roles = node.roles.filter((role) => role !== 'KubernetesWorker');
+    const isListed = isListedAs(config.join.inventory, shows.machine.identity, roles);
     const isRunning = await this.#wasControlPlane(node, nodeCertPem);
-    const grant = await documents.grant(node, { isRunning, signal });
-    const known = (await memory.controlPlanes()).get(node.nodeId);
-    const isSame = known === undefined || known.akName === shows.akName;
-    if (!isSame && known.grant.serial >= grant.serial)
-      throw new SignerError(
-        'signer-machine-changed',
-        `signing for ${node.nodeId}: attestation key ${shows.akName ?? 'none'}, known is ${known.akName ?? 'none'}`,
-      );
-    const { sha256 } = await configuration.now(signal);
+    const grant = await documents.grant(node, { isRunning, signal }).catch((error: unknown) => {
+      if (isListed && isMissing(error)) return undefined;
+      throw error;
+    });
+    // After the grant, whose floors may say that this policy is an old one.
     const signed = await documents.configurationSha256(signal);
     if (signed !== sha256)
       throw new SignerError(
         'signer-policy-unsigned',
         `signing for ${node.nodeId} as a control plane: configuration ${sha256}, signed is ${signed ?? 'none'}`,
       );
-    return grant;
+    const known = (await memory.controlPlanes()).get(node.nodeId);
+    const isSame = known === undefined || known.akName === shows.akName;
+    if (!isSame && (known.grant?.serial ?? 0) >= (grant?.serial ?? 0))
+      throw new SignerError(
+        'signer-machine-changed',
+        `signing for ${node.nodeId}: attestation key ${shows.akName ?? 'none'}, known is ${known.akName ?? 'none'}`,
+      );
+    return { grant };
   }
 
   /** Whether the cluster CA has signed for this very node as a control plane before. That alone gives nothing. */
@@ -188,27 +200,33 @@ export class MemberSigner {
     at: {
       readonly statement: SignedStatement;
       readonly address: string;
-      readonly shows: Awaited<ReturnType<EvidenceJudge['judge']>>;
-      readonly grant: VerifiedDocument<'grant'> | undefined;
+      readonly shows: Shown;
+      readonly place: Place | undefined;
     },
   ): Promise<void> {
     const { memory } = this.#reads;
-    const { address, shows, grant } = at;
+    const { address, shows, place } = at;
     const statement = { id: at.statement.id, timeMs: at.statement.timeMs };
-    if (grant === undefined) return memory.keepWorker(nodeId, statement);
+    if (place === undefined) return memory.keepWorker(nodeId, statement);
     const { identity } = shows.machine;
     await memory.keepControlPlane({
       ...{ version: 1, nodeId, name, address, identity, statement },
       ...(shows.akName === undefined ? {} : { akName: shows.akName }),
-      grant: floorOf(grant),
+      ...(place.grant === undefined ? {} : { grant: floorOf(place.grant) }),
     });
   }
 
   async #credentials(
     node: NodeRecord,
-    { request, address }: { readonly request: MemberRequest; readonly address: string },
+    of: {
+      readonly request: MemberRequest;
+      readonly address: string;
+      readonly shows: Shown;
+      readonly place: Place | undefined;
+    },
     signal: AbortSignal,
   ): Promise<MemberCredentials> {
+    const { request, address } = of;
     const { keys, lifetimes, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
@@ -237,19 +255,22 @@ export class MemberSigner {
       kubernetesClientsCaPem: clients.believedPem ?? '',
       kubeletClientCertPem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
       kubeletServingCertPem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
-      controlPlaneKeys: await this.#sealedKeys(node, request),
+      controlPlaneKeys: await this.#sealedKeys(node, of),
     };
   }
 
   async #sealedKeys(
-    { nodeId, roles }: NodeRecord,
-    request: Pick<MemberRequest, 'roles' | 'sealingPublicKey'>,
+    { nodeId }: NodeRecord,
+    of: { readonly request: MemberRequest; readonly shows: Shown; readonly place: Place | undefined },
   ): Promise<Sealed | undefined> {
-    if (!isControlPlane(roles) || !isControlPlane(request.roles as readonly Role[])) return undefined;
+    const { request, shows, place } = of;
+    if (place === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
+    // A grant names the node key, which has signed. An inventory names a TPM, and that has to open what is for it.
+    const text = place.grant === undefined ? closeFor(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {
-      return seal(keys, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
+      return seal(text, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
     } catch (error) {
       if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
       throw error;
@@ -265,6 +286,17 @@ export class MemberSigner {
     if (!isOwnKey || !isMemberState(node.state)) throw notOnRecord(key);
     return node;
   }
+}
+
+type Shown = Awaited<ReturnType<EvidenceJudge['judge']>>;
+
+/** What an owner has signed about a place in the control plane; without a grant it is the inventory. */
+interface Place {
+  readonly grant: VerifiedDocument<'grant'> | undefined;
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof SignerError && error.code === 'signer-grant-missing';
 }
 
 /** Kubernetes' own names of a kubelet (Node authorization): the user of its certificates, client and serving. */

@@ -21,8 +21,8 @@ const controlPlaneShape = z.strictObject({
   akName: z.string().optional(),
   /** The newest statement of its agent. */
   statement: z.strictObject({ id: z.string(), timeMs: z.int() }),
-  /** The owner's grant that it was signed for. */
-  grant: floorShape,
+  /** The owner's grant that it was signed for; absent where the inventory names the machine. */
+  grant: floorShape.optional(),
 });
 
 /** A control plane that this signer has handed keys or certificates to. */

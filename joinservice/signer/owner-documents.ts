@@ -92,9 +92,7 @@ export class OwnerDocuments {
     );
     const document = await this.#once('operators', signal);
     const listed = document?.body.operators.find((each) => each.fingerprint === fingerprint);
-    if (isOwner) return { name: listed?.name ?? 'owner', role: 'owner' };
-    // An owner's key is in the set of owners: whoever is only listed as one is none.
-    return listed === undefined || listed.role === 'owner' ? undefined : listed;
+    return listed ?? (isOwner ? { name: 'owner', role: 'owner' } : undefined);
   }
 
   /** SHA-256 of the configuration that an owner signed for; undefined where none did. */

@@ -59,6 +59,8 @@ export class TestMachine {
   readonly sealingKeyPem = generateKeyPem();
   /** Where it says to be. */
   address = '192.0.2.1';
+  /** The session of its newest statement. */
+  askedIn = new Uint8Array();
   readonly #hardware: TestHardware;
 
   constructor(hardware: TestHardware, privKey = generateKeyPairSync('ed25519').privateKey) {
@@ -117,6 +119,7 @@ export class TestMachine {
       sealingPublicKey: pubKeyOf(this.sealingKeyPem),
     };
     const { address = this.address, roles = ROLES, timeMs = clock.nowMs() } = asked;
+    this.askedIn = new Uint8Array(asked.session);
     const said = { ...asked, ...keys, address, roles, timeMs, nodePubKeyDer: this.pubKeyDer };
     const statement = encodeTicketStatement({ ...said, ...over });
     const { issuer } = this.#hardware;
@@ -125,6 +128,7 @@ export class TestMachine {
       ...{ ...keys, address, roles: [...roles], timeMs: BigInt(timeMs) },
       signature: this.sign(statement),
       evidence: [{ variant: issuer.variant, document }],
+      enrolment: await this.#hardware.enrolment(),
     };
   }
 }

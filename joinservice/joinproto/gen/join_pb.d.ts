@@ -540,6 +540,14 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
    * @generated from field: string node_certificate_pem = 10;
    */
   nodeCertificatePem: string;
+
+  /**
+   * `encodeEnrolmentRequest` of internal/attestation/enrol, where a control plane is asked for and a TPM says which machine
+   * this is: the signer closes the keys for that TPM where an owner has named no node key.
+   *
+   * @generated from field: bytes enrolment = 11;
+   */
+  enrolment: Uint8Array;
 };
 
 /**

@@ -88,6 +88,13 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
    * @generated from field: string node_certificate_pem = 11;
    */
   nodeCertificatePem: string;
+
+  /**
+   * `encodeEnrolmentRequest`; empty without a TPM.
+   *
+   * @generated from field: bytes enrolment = 12;
+   */
+  enrolment: Uint8Array;
 };
 
 /**
