@@ -6,8 +6,10 @@ import { buildDebianPackage } from './build/debian.ts';
 import { buildExecutable } from './build/executable.ts';
 import { bundledPackages, licenseText } from './build/licenses.ts';
 import { ARCHITECTURES, type Architecture } from './build/node-binary.ts';
-import { agentPackage, cliPackage } from './build/packages.ts';
+import { agentPackage, cliPackage, type Formats } from './build/packages.ts';
 import { bundleProgram, programFile, PROGRAMS } from './build/programs.ts';
+import { buildRpmPackage } from './build/rpm.ts';
+import { buildTarball } from './build/tarball.ts';
 
 const HELP = `Builds what is shipped, into dist/:
 
@@ -17,9 +19,10 @@ const HELP = `Builds what is shipped, into dist/:
   cluster_VERSION_ARCH.deb                                 the operator's program and its Node
   cluster-linux-ARCH bootstrapper-linux-ARCH               single executables, with --sea
 
-Usage: npm run build -- [--arch ARCH] [--only-programs] [--sea]
+Usage: npm run build -- [--arch ARCH] [--formats deb,rpm,tar] [--only-programs] [--sea]
 
   --arch ARCH       ${Object.keys(ARCHITECTURES).join(' or ')}; this machine's unless said
+  --formats LIST    which packages: deb, rpm, tar, with commas; deb unless said
   --only-programs   the programs and no packages
   --sea             also the single executables (this machine's architecture only)
 
@@ -29,11 +32,19 @@ The same sources give the same bytes. SOURCE_DATE_EPOCH sets the time of every f
 /** Any constant will do, as long as it is one: 2026-01-01. */
 const EPOCH_SECONDS = 1_767_225_600;
 
+const BUILDERS = {
+  deb: (epochSeconds: number, { deb }: Formats) => buildDebianPackage(DIST, epochSeconds, deb),
+  rpm: (epochSeconds: number, { rpm }: Formats) => buildRpmPackage(DIST, epochSeconds, rpm),
+  tar: (epochSeconds: number, { tar }: Formats) => buildTarball(DIST, epochSeconds, tar),
+} as const;
+type Format = keyof typeof BUILDERS;
+
 const ROOT = resolve(import.meta.dirname, '..');
 const DIST = resolve(ROOT, 'dist');
 
 interface Options {
   readonly architecture: Architecture;
+  readonly formats: readonly Format[];
   readonly onlyPrograms: boolean;
   readonly sea: boolean;
 }
@@ -43,6 +54,7 @@ function parseOptions(args: readonly string[]): Options | 'help' {
     args: [...args],
     options: {
       arch: { type: 'string', default: nativeArchitecture() },
+      formats: { type: 'string', default: 'deb' },
       'only-programs': { type: 'boolean', default: false },
       sea: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -54,7 +66,9 @@ function parseOptions(args: readonly string[]): Options | 'help' {
   if (values.sea && architecture !== nativeArchitecture()) {
     throw new Error(`--sea --arch ${architecture}: the code cache can only be made on ${architecture}`);
   }
-  return { architecture, onlyPrograms: values['only-programs'], sea: values.sea };
+  const formats = values.formats.split(',');
+  if (!formats.every(isFormat)) throw new Error(`--formats ${values.formats}: of deb, rpm and tar`);
+  return { architecture, formats, onlyPrograms: values['only-programs'], sea: values.sea };
 }
 
 function nativeArchitecture(): string {
@@ -65,12 +79,17 @@ function isArchitecture(name: string): name is Architecture {
   return Object.hasOwn(ARCHITECTURES, name);
 }
 
-async function main({ architecture, onlyPrograms, sea }: Options): Promise<void> {
+function isFormat(name: string): name is Format {
+  return Object.hasOwn(BUILDERS, name);
+}
+
+async function main({ architecture, formats, onlyPrograms, sea }: Options): Promise<void> {
   mkdirSync(DIST, { recursive: true });
   const packages = new Set<string>();
   for (const program of PROGRAMS) {
-    const metafile = await step(resolve(DIST, programFile(program)), () =>
-      bundleProgram(ROOT, DIST, program),
+    const metafile = await step(
+      () => bundleProgram(ROOT, DIST, program),
+      () => resolve(DIST, programFile(program)),
     );
     bundledPackages(metafile).forEach((each) => packages.add(each));
   }
@@ -81,21 +100,27 @@ async function main({ architecture, onlyPrograms, sea }: Options): Promise<void>
   const licenses = licenseText(ROOT, [...packages].sort());
   for (const contents of [agentPackage, cliPackage]) {
     const content = contents({ root: ROOT, dist: DIST, version, architecture, licenses });
-    const target = resolve(DIST, `${content.name}_${version}_${architecture}.deb`);
-    await step(target, () => buildDebianPackage(DIST, epochSeconds, content));
+    for (const format of formats) {
+      await step(
+        () => BUILDERS[format](epochSeconds, content),
+        (target) => target,
+      );
+    }
   }
   if (!sea) return;
   for (const program of PROGRAMS.filter(({ name }) => name === 'cluster' || name === 'bootstrapper')) {
-    await step(resolve(DIST, `${program.name}-linux-${architecture}`), () =>
-      buildExecutable(ROOT, DIST, architecture, program),
+    await step(
+      () => buildExecutable(ROOT, DIST, architecture, program),
+      () => resolve(DIST, `${program.name}-linux-${architecture}`),
     );
   }
 }
 
 /** Runs one piece of work and says what came out, how large it is and how long it took. */
-async function step<T>(target: string, work: () => T | Promise<T>): Promise<T> {
+async function step<T>(work: () => T | Promise<T>, targetOf: (result: T) => string): Promise<T> {
   const startedMs = performance.now();
   const result = await work();
+  const target = targetOf(result);
   const size = existsSync(target) ? `${(statSync(target).size / 1e6).toFixed(2)} MB` : 'missing';
   const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
   say(`${relative(ROOT, target).padEnd(44)} ${size.padStart(9)} ${seconds.padStart(5)} s`);

@@ -11,6 +11,10 @@ import { runAgent } from './agent/index.ts';
 import { LogRing } from './attend/index.ts';
 
 /** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
+/** sysexits.h; the unit is not restarted after it (RestartPreventExitStatus). */
+const EX_CONFIG = 78;
+const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'agent-tpm-unusable']);
+const MAX_STATUS_CHARS = 1000;
 /** Gone with each boot. */
 const RUN_FOLDER = '/run/cluster';
 
@@ -47,16 +51,27 @@ function usage(): ProcessUsage {
   };
 }
 
-/** sd_notify(3): the unit counts as started from here on. Not under systemd there is nobody to tell. */
-async function tellSystemd(): Promise<void> {
+/** sd_notify(3): what the unit's status says, and whether it counts as started. Not under systemd there is nobody to tell. */
+async function tellSystemd(...flags: readonly string[]): Promise<void> {
   const socket = process.env['NOTIFY_SOCKET'];
   if (socket === undefined) return;
   await commands.run({
-    argv: ['systemd-notify', '--ready'],
+    argv: ['systemd-notify', ...flags],
     env: { NOTIFY_SOCKET: socket },
     timeoutMs: 5_000,
-    signal: stop.signal,
+    // Also while the agent is being stopped.
+    signal: new AbortController().signal,
   });
+}
+
+/** One line of at most so many characters: what does not fit stands in the journal. */
+function statusFlag(text: string): string {
+  return `--status=${text.replace(/\s+/g, ' ').slice(0, MAX_STATUS_CHARS)}`;
+}
+
+/** Not again and again: another start finds the same, until an operator has changed something. */
+function staysFailed(code: string | undefined): boolean {
+  return process.env['NOTIFY_SOCKET'] !== undefined && code !== undefined && FINAL_CODES.has(code);
 }
 
 try {
@@ -79,7 +94,12 @@ try {
       usage,
       environment: process.env,
     },
-    { provisioning, version: VERSION, onReady: tellSystemd, signal: stop.signal },
+    {
+      provisioning,
+      version: VERSION,
+      onReady: (status) => tellSystemd('--ready', statusFlag(status)),
+      signal: stop.signal,
+    },
   );
 } catch (error) {
   const coded = findCoded(error);
@@ -88,7 +108,14 @@ try {
     message: describeError(error),
     fix: coded?.fix,
   });
-  process.exitCode = EXIT_CODES[coded instanceof CodedError ? coded.exit : 'internal'].number;
+  const exit = EXIT_CODES[coded instanceof CodedError ? coded.exit : 'internal'].number;
+  process.exitCode = staysFailed(coded?.code) ? EX_CONFIG : exit;
+  if (!stop.signal.aborted) {
+    const fix = coded?.fix === undefined ? '' : ` Fix: ${coded.fix}`;
+    await tellSystemd(statusFlag(`${describeError(error)}.${fix}`)).catch((failed: unknown) =>
+      log.warn('systemd was not told why', { error: describeError(failed) }),
+    );
+  }
 }
 clearInterval(alive);
 // Sockets that a stopped tree left half closed must not keep a stopped agent alive.

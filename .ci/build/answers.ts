@@ -32,6 +32,7 @@ async function answerable(): Promise<readonly (readonly string[])[]> {
     loads: () => true,
     action: () => async () => undefined,
     write: () => undefined,
+    writeUnasked: () => undefined,
   });
   const paths = commandPaths(program, []);
   const shells = program.commands.find((command) => command.name() === 'completion')?.registeredArguments[0];
@@ -41,7 +42,7 @@ async function answerable(): Promise<readonly (readonly string[])[]> {
     ['help'],
     ['--help'],
     ['-h'],
-    ...COMMANDS.map(({ name }) => ['help', name]),
+    ...paths.map((path) => ['help', ...path]),
     ...paths.flatMap((path) => [
       [...path, '--help'],
       [...path, '-h'],
@@ -66,6 +67,7 @@ async function ask(args: readonly string[]): Promise<string> {
     home: '/',
     cwd: '/',
     streams: { in: new PassThrough(), out, err },
+    output: { closed: new AbortController().signal, flush: async () => undefined },
     clock: new SystemClock(),
     signal: new AbortController().signal,
     createPorts: () => Promise.resolve({} as never), // an answer that touches a port would not be ready

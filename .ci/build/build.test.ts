@@ -11,11 +11,15 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { REQUIRED_PROGRAMS } from '../../internal/checks/index.ts';
 import { collectAnswers } from './answers.ts';
 import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
 import { wrapBody } from './executable.ts';
 import { bundledPackages, licenseText } from './licenses.ts';
+import { agentPackage } from './packages.ts';
 import { bundleProgram, filesAtStart, inputsAtStart, PROGRAMS, type Program } from './programs.ts';
+import { buildRpmPackage, specText, type RpmPackage } from './rpm.ts';
+import { buildTarball } from './tarball.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -149,6 +153,13 @@ describe('the programs that are shipped', () => {
     }
   });
 
+  test('cluster tells that nobody took an answer that it has ready', async () => {
+    await bundle('cluster');
+    const script = `"$@" completion bash | true; echo "\${PIPESTATUS[0]}"; "$@" --help 2> /dev/null > /dev/full; echo $?`;
+    const command = [process.execPath, join(folder, 'cluster/main.mjs')];
+    expect(execFileSync('bash', ['-c', script, 'bash', ...command]).toString()).toBe('141\n20\n');
+  });
+
   test('the resident agent has no Kubernetes client and one language in it', async () => {
     const { inputs } = await bundle('bootstrapper');
     expect(Object.keys(inputs).filter(isKubernetesClient)).toEqual([]);
@@ -267,5 +278,122 @@ describe('Debian packages', () => {
     } finally {
       process.umask(umask);
     }
+  });
+});
+
+describe('RPM packages', () => {
+  const content = (from: string): RpmPackage => ({
+    name: 'tea',
+    version: '1.0.0-rc1',
+    architecture: 'amd64',
+    summary: 'tea',
+    description: 'Hot.',
+    requires: ['water', 'cup >= 2'],
+    recommends: ['milk'],
+    entries: [
+      { kind: 'folder', path: '/etc/tea', mode: 0o700 },
+      { kind: 'copy', path: '/usr/bin/tea', mode: 0o755, from },
+      { kind: 'text', path: '/usr/share/doc/tea/readme', mode: 0o644, text: 'drink' },
+    ],
+    scripts: { post: from },
+  });
+  const query = (target: string, ...flags: string[]): string =>
+    execFileSync('rpm', ['--query', '--package', ...flags, target], {
+      env: { PATH: process.env['PATH'], TZ: 'UTC', LC_ALL: 'C' },
+    }).toString();
+
+  test('specText() names every file with its mode, and looks for no dependency by itself', () => {
+    const text = specText(content('x'), { post: 'true\n' }, '/stage');
+    expect(text).toContain('%dir %attr(0700, root, root) /etc/tea\n%attr(0755, root, root) /usr/bin/tea\n');
+    expect(text).toContain('Version: 1.0.0~rc1\n');
+    expect(text).toContain('AutoReqProv: no\nRequires: water\nRequires: cup >= 2\nRecommends: milk\n');
+    expect(text).toContain('%post\ntrue\n%files\n');
+  });
+
+  test('carry payload, modes, dependencies and scriptlets as they were given', () => {
+    const target = buildRpmPackage(folder, 0, content(source('tea', 'echo brewed\n')));
+    expect(target).toBe(resolve(folder, 'tea-1.0.0~rc1-1.x86_64.rpm'));
+    const format = '[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEMTIMES} %{FILENAMES}\n]';
+    expect(query(target, '--queryformat', format).trim().split('\n')).toEqual([
+      'drwx------ root 0 /etc/tea',
+      '-rwxr-xr-x root 0 /usr/bin/tea',
+      '-rw-r--r-- root 0 /usr/share/doc/tea/readme',
+    ]);
+    expect(query(target, '--requires')).toMatch(/^cup >= 2\n(.*\n)*water\n/m);
+    expect(query(target, '--scripts')).toContain('echo brewed');
+    const archive = execFileSync('rpm2cpio', [target]);
+    expect(archive.includes('drink')).toBe(true);
+  });
+
+  test('of the same content are the same bytes', () => {
+    const from = source('tea', '#!/bin/sh\n');
+    const first = readFileSync(buildRpmPackage(folder, 1000, content(from)));
+    utimesSync(from, 1, 1);
+    expect(readFileSync(buildRpmPackage(folder, 1000, content(from)))).toEqual(first);
+  });
+});
+
+test('a tarball has the files below root/ and the notes beside them, the same bytes each time', () => {
+  const options = {
+    ...{ name: 'tea', version: '1.0.0', architecture: 'amd64', notes: 'Pour.\n' },
+    entries: [{ kind: 'text', path: '/etc/tea/pot', mode: 0o640, text: 'x' }],
+  } as const;
+  const target = buildTarball(folder, 0, options);
+  expect(target).toBe(resolve(folder, 'tea-1.0.0-linux-amd64.tar.gz'));
+  const listed = execFileSync('tar', ['--list', '--verbose', '--numeric-owner', '--file', target]).toString();
+  expect(listed).toMatch(/-rw-r--r-- 0\/0 .* tea-1\.0\.0\/INSTALL\n/);
+  expect(listed).toMatch(/-rw-r----- 0\/0 .* tea-1\.0\.0\/root\/etc\/tea\/pot\n/);
+  const first = readFileSync(target);
+  expect(readFileSync(buildTarball(folder, 0, options))).toEqual(first);
+});
+
+describe('the agent’s package', () => {
+  const root = resolve(import.meta.dirname, '../..');
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+  const { deb, rpm, tar } = agentPackage({
+    root,
+    dist: '/dist',
+    version: '1.0.0',
+    architecture,
+    licenses: '',
+  });
+
+  test('depends on every program that preflight refuses to go without', () => {
+    for (const { program, deb: debian, rpm: red } of REQUIRED_PROGRAMS) {
+      expect({ program, deb: deb.depends.includes(debian), rpm: rpm.requires.includes(red) }).toEqual({
+        program,
+        deb: true,
+        rpm: true,
+      });
+    }
+  });
+
+  test.each([deb, rpm, tar])(
+    'loads the modules and sets the parameters that preflight looks for',
+    ({ entries }) => {
+      const textOf = (path: string): string => {
+        const entry = entries.find((each) => each.path === path);
+        return entry?.kind === 'text' ? entry.text : '';
+      };
+      expect(textOf('/usr/lib/modules-load.d/cluster.conf')).toMatch(/^overlay\n(#.*\n)?br_netfilter\n/m);
+      const parameters = textOf('/usr/lib/sysctl.d/60-cluster.conf').split('\n');
+      expect(parameters).toEqual(
+        expect.arrayContaining([
+          '-net.ipv4.ip_forward = 1',
+          '-net.bridge.bridge-nf-call-iptables = 1',
+          '-net.bridge.bridge-nf-call-ip6tables = 1',
+        ]),
+      );
+    },
+  );
+
+  test('names units where each distribution keeps them', () => {
+    const unit = ({ entries }: { entries: readonly { path: string }[] }): string | undefined =>
+      entries.find(({ path }) => path.endsWith('/bootstrapper.service'))?.path;
+    expect([deb, rpm, tar].map(unit)).toEqual([
+      '/lib/systemd/system/bootstrapper.service',
+      '/usr/lib/systemd/system/bootstrapper.service',
+      '/usr/lib/systemd/system/bootstrapper.service',
+    ]);
   });
 });

@@ -1,24 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import {
-  chmodSync,
-  copyFileSync,
-  lutimesSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join, resolve } from 'node:path';
-
-/** One entry of a package: a folder, a copy of a file, or a file with this text. */
-export type Entry = { readonly path: string; readonly mode: number } & (
-  | { readonly kind: 'folder' }
-  | { readonly kind: 'copy'; readonly from: string }
-  | { readonly kind: 'text'; readonly text: string }
-);
+import { resolve } from 'node:path';
+import { place, sizeInKiB, withStage, type Entry } from './staging.ts';
 
 export interface DebianPackage {
   readonly name: string;
@@ -58,17 +40,15 @@ export function controlText(
  * is `epochSeconds`, everything belongs to root, modes are explicit.
  */
 export function buildDebianPackage(dist: string, epochSeconds: number, options: DebianPackage): string {
-  const stage = mkdtempSync(join(tmpdir(), 'cluster-deb-'));
-  try {
-    for (const entry of options.entries) place(stage, entry);
-    const installedKiB = Math.ceil(sizeOf(stage) / 1024);
-    const control = { path: '/DEBIAN/control', mode: 0o644, text: controlText(options, installedKiB) };
-    place(stage, { kind: 'text', ...control });
-    for (const [name, from] of Object.entries(options.scripts ?? {})) {
+  const { entries, scripts = {} } = options;
+  const more = (stage: string): void => {
+    const text = controlText(options, sizeInKiB(stage));
+    place(stage, { kind: 'text', path: '/DEBIAN/control', mode: 0o644, text });
+    for (const [name, from] of Object.entries(scripts)) {
       place(stage, { kind: 'copy', path: `/DEBIAN/${name}`, mode: 0o755, from });
     }
-    setModes(stage, options.entries);
-    setTimes(stage, epochSeconds);
+  };
+  return withStage({ entries, epochSeconds, more }, (stage) => {
     const target = resolve(dist, `${options.name}_${options.version}_${options.architecture}.deb`);
     const compression = ['-Zzstd', '-z3', '--uniform-compression'];
     execFileSync('dpkg-deb', ['--root-owner-group', ...compression, '--build', stage, target], {
@@ -76,38 +56,5 @@ export function buildDebianPackage(dist: string, epochSeconds: number, options: 
       stdio: ['ignore', 'ignore', 'inherit'],
     });
     return target;
-  } finally {
-    rmSync(stage, { recursive: true, force: true });
-  }
-}
-
-function place(stage: string, entry: Entry): void {
-  const target = join(stage, entry.path);
-  mkdirSync(entry.kind === 'folder' ? target : dirname(target), { recursive: true });
-  if (entry.kind === 'copy') copyFileSync(entry.from, target);
-  if (entry.kind === 'text') writeFileSync(target, entry.text);
-  chmodSync(target, entry.mode);
-}
-
-/** The umask has no say: folders are 0755 unless the package says otherwise. */
-function setModes(stage: string, entries: readonly Entry[]): void {
-  for (const path of walk(stage)) if (statSync(path).isDirectory()) chmodSync(path, 0o755);
-  for (const { path, mode } of entries) chmodSync(join(stage, path), mode);
-}
-
-function* walk(folder: string): Generator<string> {
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* walk(path);
-    yield path;
-  }
-  yield folder;
-}
-
-function sizeOf(folder: string): number {
-  return [...walk(folder)].map((path) => statSync(path)).reduce((sum, { size }) => sum + size, 0);
-}
-
-function setTimes(folder: string, epochSeconds: number): void {
-  for (const path of walk(folder)) lutimesSync(path, epochSeconds, epochSeconds);
+  });
 }

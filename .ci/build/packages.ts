@@ -1,13 +1,24 @@
 import { globSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import {
   buildContainerScopes,
   buildKeptSlice,
   CONTAINER_SCOPES_DROPIN,
   KEPT_SLICES,
 } from '../../bootstrapper/kubernetes/units.ts';
-import type { DebianPackage, Entry } from './debian.ts';
+import {
+  MODULES_FILE,
+  modulesFile,
+  REQUIRED_PROGRAMS,
+  SYSCTL_FILE,
+  sysctlFile,
+} from '../../internal/checks/index.ts';
+import type { DebianPackage } from './debian.ts';
+import { agentNotes, cliNotes } from './install-notes.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
+import type { RpmPackage } from './rpm.ts';
+import type { Entry } from './staging.ts';
+import type { Tarball } from './tarball.ts';
 
 export interface PackageOptions {
   readonly root: string;
@@ -18,58 +29,108 @@ export interface PackageOptions {
   readonly licenses: string;
 }
 
+/** One package in each of its formats. */
+export interface Formats {
+  readonly deb: DebianPackage;
+  readonly rpm: RpmPackage;
+  readonly tar: Tarball;
+}
+
 /** What Node's own binary links. */
 const NODE_DEPENDS = ['libc6 (>= 2.28)', 'libgcc-s1', 'libstdc++6'];
+const NODE_REQUIRES = ['glibc >= 2.28', 'libgcc', 'libstdc++'];
+/** Where units lie on Debian 12; elsewhere /lib is a link to /usr/lib, which RPMs name. */
+const DEBIAN_UNITS = '/lib/systemd/system';
+const UNITS = '/usr/lib/systemd/system';
 
 /** The agent: what a machine needs to become a node. Kubernetes itself comes with the bundle. */
-export function agentPackage(options: PackageOptions): DebianPackage {
-  const { root, dist, version, architecture } = options;
+export function agentPackage(options: PackageOptions): Formats {
+  const { root, version, architecture } = options;
   const file = (name: string): string => resolve(root, '.ci/package', name);
-  return {
+  const base = {
     name: 'cluster-agent',
     version,
     architecture,
     summary: 'agent of an attested Kubernetes cluster',
     description: 'Enrols this machine once, then keeps running what its roles in the cluster ask for.',
-    depends: [...NODE_DEPENDS, 'systemd (>= 247)'],
-    // Used by kubelet, kube-proxy and the container runtime.
-    recommends: ['conntrack', 'ethtool', 'iproute2', 'iptables', 'kmod', 'nftables', 'socat'],
-    entries: [
-      { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
-      copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
-      ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
-        copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
-      ),
-      copy(file('bootstrapper.service'), '/lib/systemd/system/bootstrapper.service'),
-      // What the agent would write on a machine without the package, and have systemd read all units again for.
-      unitFile(CONTAINER_SCOPES_DROPIN, buildContainerScopes()),
-      ...KEPT_SLICES.map((name) => unitFile(name, buildKeptSlice())),
-      ...documents('cluster-agent', options),
-    ],
-    scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
+  } as const;
+  const programs = (format: 'deb' | 'rpm'): readonly string[] => [
+    ...new Set(REQUIRED_PROGRAMS.map((each) => each[format])),
+  ];
+  return {
+    deb: {
+      ...base,
+      // All that preflight refuses to go without, and the bus that the kubelet and runc speak to systemd over.
+      depends: [...NODE_DEPENDS, 'systemd (>= 247)', 'dbus', ...programs('deb')],
+      // For images of pods from registries with TLS, and for those who look after the machine.
+      recommends: ['ca-certificates', 'procps', 'socat'],
+      entries: agentEntries(options, DEBIAN_UNITS),
+      scripts: { postinst: file('postinst'), prerm: file('prerm'), postrm: file('postrm') },
+    },
+    rpm: {
+      ...base,
+      requires: [...NODE_REQUIRES, 'systemd >= 247', 'dbus', ...programs('rpm')],
+      recommends: ['ca-certificates', 'procps-ng', 'socat'],
+      entries: agentEntries(options, UNITS),
+      scripts: { post: file('rpm-post'), preun: file('rpm-preun'), postun: file('rpm-postun') },
+    },
+    tar: { ...base, entries: agentEntries(options, UNITS), notes: agentNotes(base) },
   };
 }
 
+function agentEntries(options: PackageOptions, units: string): readonly Entry[] {
+  const { root, dist, architecture } = options;
+  const text = (path: string, content: string): Entry => ({ kind: 'text', path, mode: 0o644, text: content });
+  return [
+    { kind: 'folder', path: '/etc/cluster', mode: 0o700 },
+    folder('/usr/lib/cluster'),
+    folder(`${units}/${dirname(CONTAINER_SCOPES_DROPIN)}`),
+    copy(nodeBinary(root, architecture), '/usr/lib/cluster/node', 0o755),
+    ...['bootstrapper', 'joinservice', 'signer', 'apilb'].map((name) =>
+      copy(resolve(dist, `${name}.mjs`), `/usr/lib/cluster/${name}.mjs`),
+    ),
+    ...['bootstrapper.service', 'cluster-fingerprint.service'].map((name) =>
+      copy(resolve(root, '.ci/package', name), `${units}/${name}`),
+    ),
+    // What the agent would write on a machine without the package, and have systemd read all units again for.
+    text(`${units}/${CONTAINER_SCOPES_DROPIN}`, buildContainerScopes()),
+    ...KEPT_SLICES.map((name) => text(`${units}/${name}`, buildKeptSlice())),
+    text(MODULES_FILE, modulesFile()),
+    text(SYSCTL_FILE, sysctlFile()),
+    ...documents('cluster-agent', options),
+  ];
+}
+
 /** The operator's program. Brings a Node of its own, so that it can be installed beside an agent or without. */
-export function cliPackage(options: PackageOptions): DebianPackage {
-  const { root, dist, version, architecture } = options;
-  return {
+export function cliPackage(options: PackageOptions): Formats {
+  const { version, architecture } = options;
+  const base = {
     name: 'cluster',
     version,
     architecture,
     summary: 'makes Linux machines an attested Kubernetes cluster',
     description: "The operator's command line: configuration, init, join, charts, status and local clusters.",
-    depends: NODE_DEPENDS,
-    entries: [
-      copy(nodeBinary(root, architecture), '/usr/lib/cluster-cli/node', 0o755),
-      ...globSync('cluster/*.mjs', { cwd: dist })
-        .sort()
-        .map((path) => copy(resolve(dist, path), `/usr/lib/cluster-cli/${basename(path)}`)),
-      copy(resolve(root, '.ci/package/cluster'), '/usr/bin/cluster', 0o755),
-      ...bundleSources(root),
-      ...documents('cluster', options),
-    ],
+    entries: cliEntries(options),
+  } as const;
+  return {
+    deb: { ...base, depends: NODE_DEPENDS },
+    rpm: { ...base, requires: NODE_REQUIRES },
+    tar: { ...base, notes: cliNotes(base) },
   };
+}
+
+function cliEntries(options: PackageOptions): readonly Entry[] {
+  const { root, dist, architecture } = options;
+  return [
+    folder('/usr/lib/cluster-cli'),
+    copy(nodeBinary(root, architecture), '/usr/lib/cluster-cli/node', 0o755),
+    ...globSync('cluster/*.mjs', { cwd: dist })
+      .sort()
+      .map((path) => copy(resolve(dist, path), `/usr/lib/cluster-cli/${basename(path)}`)),
+    copy(resolve(root, '.ci/package/cluster'), '/usr/bin/cluster', 0o755),
+    ...bundleSources(root),
+    ...documents('cluster', options),
+  ];
 }
 
 /** Charts and programs of ours that `cluster bundle build` makes components of: beside the program. */
@@ -84,14 +145,16 @@ function copy(from: string, path: string, mode = 0o644): Entry {
   return { kind: 'copy', path, mode, from };
 }
 
-function unitFile(name: string, text: string): Entry {
-  return { kind: 'text', path: `/lib/systemd/system/${name}`, mode: 0o644, text };
+/** One of the package's own: an RPM leaves a folder behind that it does not name. */
+function folder(path: string): Entry {
+  return { kind: 'folder', path, mode: 0o755 };
 }
 
 function documents(name: string, { root, licenses }: PackageOptions): readonly Entry[] {
-  const folder = `/usr/share/doc/${name}`;
+  const documents = `/usr/share/doc/${name}`;
   return [
-    copy(resolve(root, 'LICENSE'), `${folder}/copyright`),
-    { kind: 'text', path: `${folder}/third-party-licenses`, mode: 0o644, text: licenses },
+    folder(documents),
+    copy(resolve(root, 'LICENSE'), `${documents}/copyright`),
+    { kind: 'text', path: `${documents}/third-party-licenses`, mode: 0o644, text: licenses },
   ];
 }

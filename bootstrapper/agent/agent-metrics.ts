@@ -1,17 +1,20 @@
 import { processMetrics, type MetricFamily, type ProcessUsage } from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
+import type { BalancedServer } from '../kubernetes/index.ts';
 
 export interface AgentMetricsInput {
   readonly version: string;
   readonly usage: ProcessUsage;
   readonly tree: TreeSnapshot;
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+  /** The API servers as this node's balancer finds them; empty where none runs. */
+  readonly servers: readonly BalancedServer[];
   readonly nowMs: number;
 }
 
 /** What the agent counts: itself, everything it runs, and how long each certificate on this node lives. */
 export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] {
-  const { version, usage, tree, certificates, nowMs } = input;
+  const { version, usage, tree, certificates, servers, nowMs } = input;
   return [
     ...processMetrics({ program: 'agent', version }, usage),
     {
@@ -34,6 +37,24 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
         labels: { certificate: name },
         value: Math.round((notAfterMs - nowMs) / 1000),
       })),
+    },
+    ...balancerMetrics(servers),
+  ];
+}
+
+function balancerMetrics(servers: readonly BalancedServer[]): readonly MetricFamily[] {
+  return [
+    {
+      name: 'cluster_balancer_upstream_verdict',
+      help: 'How the balancer of this node finds each API server: 1 for healthy, unready, silent or unknown.',
+      kind: 'gauge',
+      samples: servers.map(({ server, verdict }) => ({ labels: { server, verdict }, value: 1 })),
+    },
+    {
+      name: 'cluster_balancer_upstream_connections',
+      help: 'Connections that the balancer of this node passes on to each API server.',
+      kind: 'gauge',
+      samples: servers.map(({ server, connections }) => ({ labels: { server }, value: connections })),
     },
   ];
 }

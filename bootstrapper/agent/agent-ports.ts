@@ -29,7 +29,7 @@ export interface AgentPorts {
 export interface AgentOptions {
   readonly provisioning: Provisioning;
   readonly version: string;
-  /** The tree is up: whoever waits for the agent may go on. */
-  readonly onReady: () => Promise<void>;
+  /** The tree is up: whoever waits for the agent may go on. Told in one line for `systemctl status`. */
+  readonly onReady: (status: string) => Promise<void>;
   readonly signal: AbortSignal;
 }

@@ -2,10 +2,12 @@ import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import { findCoded, type CodedError } from '../../internal/errors/index.ts';
 import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
 import type { Enrolment, Membership } from '../enrolment/index.ts';
+import { refuseSingleEtcd } from '../consensus/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { untilMended } from './mended.ts';
 import { openNode } from './open-node.ts';
 import { carryOutWaitingRecovery, recoveryRunnable } from './recovery.ts';
+import { PLACES } from './places.ts';
 import { carryOutWaitingReset, resetRunnable } from './reset.ts';
 import { createRunnables } from './runnables.ts';
 
@@ -20,6 +22,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   using life = childSignal(options.signal);
   const outcome = await carryOutWaitingReset(ports, options.provisioning, life.signal);
   if (outcome === 'restarting') return await untilAborted(life.signal);
+  await refuseSingleEtcd(ports.files, PLACES.state);
   await carryOutWaitingRecovery(ports, life.signal);
   const node = await openNode(ports, options, life.signal);
   const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
@@ -42,7 +45,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     const all = { enrolment, reset, recovery, ...runnables };
     for (const [name, runnable] of Object.entries(all)) scope.run(name, runnable);
     scope.healthy();
-    await options.onReady();
+    await options.onReady(`fingerprint ${node.identity.fingerprint}`);
     await untilAborted(scope.signal);
   };
   const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { consensusLayout, ETCD_USERS } from '../consensus/index.ts';
+import { consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import { CLIENTS, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { KeptReadings } from './kept-readings.ts';
 import { PLACES } from './places.ts';
@@ -10,13 +10,15 @@ const MAX_BYTES = 256 * 1024;
 const KUBECONFIGS = ['admin.conf'];
 /** How long a listing holds: dates of certificates are no news. */
 const FRESH_MS = 60_000;
-const consensus = consensusLayout(PLACES.state);
 const FOLDERS = [
   PLACES.credentials,
   folderOf(KUBELET_FILES.ca),
-  `${PLACES.state}/etcd/pki`,
-  ...[consensus.clientsCa.certFile, consensus.peersCa.certFile].map(folderOf),
-  ...ETCD_USERS.map((name) => consensus.user(name).folder),
+  ...Object.values(ETCD_INSTANCES).flatMap(({ name, clients }) => {
+    const layout = consensusLayout(PLACES.state, name);
+    const { server, clientsCa, peersCa } = layout;
+    const folders = [server, clientsCa, peersCa].map(({ certFile }) => folderOf(certFile));
+    return [...folders, ...clients.map((client) => layout.user(client).folder)];
+  }),
   PLACES.ca,
   PATHS.pki,
   ...Object.values(CLIENTS).map(({ folder }) => folder),

@@ -98,7 +98,7 @@ async function fetchOrSay(
       throw new KubernetesError('kubernetes-component-damaged', `taking ${name} from the store`, {
         cause: damaged,
       });
-    throw new KubernetesError('kubernetes-component-missing', `looking for ${name}, blob ${sha256}`, {
+    throw new KubernetesError('kubernetes-component-missing', `component ${name} not found: blob ${sha256}`, {
       cause,
     });
   }

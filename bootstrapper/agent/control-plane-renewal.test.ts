@@ -30,7 +30,7 @@ async function createNode() {
   const signer = new KeySigner({ caPem, keyPem, nowMs });
   const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 90 } as const;
   const certPem = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
-  const layout = consensusLayout(PLACES.state);
+  const layout = consensusLayout(PLACES.state, 'state');
   const certificates = [layout.server, layout.peer, layout.user('root')].map(({ certFile }) => certFile);
   for (const path of [...certificates, `${PATHS.pki}/apiserver.crt`]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));

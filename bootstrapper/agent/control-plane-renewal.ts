@@ -3,7 +3,7 @@ import { valueOf } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
-import { certificateFiles, consensusLayout } from '../consensus/index.ts';
+import { certificateFiles, consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import {
   ownCertificateTimes,
   renewOwnCertificates,
@@ -87,10 +87,16 @@ function here(work: (signal: AbortSignal) => Promise<unknown>): Renewal['prepare
 
 async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
   const found = await Promise.all(
-    certificateFiles(consensusLayout(PLACES.state)).map(async (path) => {
+    etcdCertificates().map(async (path) => {
       const bytes = await files.read(path, MAX_PEM_BYTES);
       return bytes === undefined ? [] : [certificateTimesOf(Buffer.from(bytes).toString('utf8'))];
     }),
   );
   return found.flat();
+}
+
+function etcdCertificates(): readonly string[] {
+  return Object.values(ETCD_INSTANCES).flatMap((etcd) =>
+    certificateFiles(consensusLayout(PLACES.state, etcd.name), etcd),
+  );
 }

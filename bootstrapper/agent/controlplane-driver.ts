@@ -6,16 +6,16 @@ import type { Logger } from '../../internal/logging/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import {
-  Consensus,
   ConsensusError,
-  DEFAULT_QUOTA_BYTES,
+  EtcdPair,
   ETCD_PORTS,
   saveInitResult,
   readOwnership,
   saveOwnership,
-  type ConsensusConfig,
+  type EtcdName,
+  type EtcdPairConfig,
   type NamedKey,
-  type RunningConsensus,
+  type RunningEtcd,
 } from '../consensus/index.ts';
 import { AUTHORIZE_PORT, CURATOR_PORT, CuratorUnit, JOIN_PORT } from '../curatorunit/index.ts';
 import { ETCD_PIPE, SIGNER_SOCKET } from '../signerunit/index.ts';
@@ -76,11 +76,14 @@ export interface DriverOptions {
   readonly stores: readonly [string, ...string[]];
 }
 
+/** The members of both etcd clusters on this node. */
+export type EtcdMembers = Readonly<Record<EtcdName, EtcdClient>>;
+
 /** etcd, the first records and the curator on a real machine. */
 export class MachineControlPlane implements ControlPlaneDriver {
   readonly #ports: DriverPorts;
   readonly #options: DriverOptions;
-  readonly #running = new Held<RunningConsensus>();
+  readonly #running = new Held<RunningEtcd>();
   readonly #repairs = new Renewable();
 
   constructor(ports: DriverPorts, options: DriverOptions) {
@@ -88,9 +91,15 @@ export class MachineControlPlane implements ControlPlaneDriver {
     this.#options = options;
   }
 
-  /** The local member as its root, while it runs; disposed with it. */
+  /** The local member of the state etcd as its root, while it runs; disposed with it. */
   get etcd(): EtcdClient | undefined {
-    return this.#running.value?.admin;
+    return this.#running.value?.state.admin;
+  }
+
+  /** Both local members as their root, while they run. */
+  etcdMembers(): EtcdMembers | undefined {
+    const { value } = this.#running;
+    return value && { state: value.state.admin, kubernetes: value.kubernetes.admin };
   }
 
   async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
@@ -100,21 +109,21 @@ export class MachineControlPlane implements ControlPlaneDriver {
         ? { clusterId: start.data.spec.clusterId, address: ownAddress() }
         : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
     refuseOtherAddress(own.address, addresses());
-    const peers = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
+    const peerHosts = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
     this.#running.drop();
     const config = {
-      ...this.#configOf(own, peers),
+      ...this.#configOf(own, peerHosts),
       creates: start.kind === 'bootstrap',
       keepsRunning: await this.#options.isBetweenKeys(),
     };
-    this.#running.hold(await this.#consensusPort(say).start(config, signal));
+    this.#running.hold(await this.#etcdPair(say).start(config, signal));
   }
 
   async createCluster(
     data: BootstrapData,
     signal: AbortSignal,
   ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }> {
-    const { admin } = this.#consensus();
+    const { admin } = this.#etcd().state;
     const { files, clock, state } = this.#ports;
     const { machine, evidence, ownAddress, owners } = this.#options;
     const nowMs = (): number => clock.nowMs();
@@ -134,7 +143,9 @@ export class MachineControlPlane implements ControlPlaneDriver {
   }
 
   async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
-    const { endpoint, metricsUrl, curator, apiServer } = this.#consensus();
+    const { state, kubernetes } = this.#etcd();
+    const { endpoint, metricsUrl } = state;
+    const [curator, apiServer] = [state.client('curator'), kubernetes.client('apiserver')];
     const [store] = this.#options.stores;
     await this.#ports.files.makeDirectory(`${store}/blobs/sha256`, 0o755);
     const { files, clock } = this.#ports;
@@ -166,6 +177,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
         etcdCaFile: curator.caFile,
         etcdCertFile: curator.certFile,
         etcdKeyFile: curator.keyFile,
+        apiServerCaFile: apiServer.caFile,
       },
       node: { certFile: nodeCertFile, keyFile: PLACES.machineKey },
     } as const;
@@ -189,7 +201,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     const [config, membership] = [this.#memberConfig(), this.#options.membership()];
     const before = this.#running.value;
     if (config === undefined || membership === undefined || before === undefined) return;
-    const renewed = await this.#consensusPort().renew(config);
+    const renewed = await this.#etcdPair().renew(config, signal);
     // The role may have gone meanwhile: nobody starts a curator on a node that has just been made a worker.
     if (!this.#running.exchange(before, renewed)) return;
     this.#repairs.renewed();
@@ -211,19 +223,19 @@ export class MachineControlPlane implements ControlPlaneDriver {
       await this.renewConsensus(turn);
       await work(turn);
     };
-    await this.#consensusPort((what) => say(what)).rekey(config, inTurn, signal);
+    await this.#etcdPair((what) => say(what)).rekey(config, inTurn, signal);
   }
 
   async repairMembers(signal: AbortSignal): Promise<void> {
     const { nodeId } = this.#options.machine;
-    const peers = (): readonly string[] => {
+    const peerHosts = (): readonly string[] => {
       const membership = this.#options.membership();
       return membership === undefined ? [] : this.#peersOf(membership);
     };
     for (;;) {
       try {
-        const config = { nodeId, ports: ETCD_PORTS, stateDir: PLACES.state, peers };
-        return await this.#repairs.run((turn) => this.#consensusPort().repair(config, turn), signal);
+        const config = { nodeId, stateDir: PLACES.state, ports: ETCD_PORTS, peerHosts };
+        return await this.#repairs.run((turn) => this.#etcdPair().repair(config, turn), signal);
       } catch (error) {
         const membership = this.#options.membership();
         const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
@@ -236,7 +248,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   async checkStop(signal: AbortSignal): Promise<void> {
     const config = this.#memberConfig();
-    if (config !== undefined) await this.#consensusPort().checkLeave(config, signal);
+    if (config !== undefined) await this.#etcdPair().checkLeave(config, signal);
   }
 
   /** Out of the balancers, then the API server and its controllers, the curator, etcd; the shared keys last. */
@@ -251,26 +263,26 @@ export class MachineControlPlane implements ControlPlaneDriver {
     await new CuratorUnit(this.#ports).stop(signal);
     await removeCuratorCredentials(files);
     this.#running.drop();
-    await this.#consensusPort().leave(config, signal);
+    await this.#etcdPair().leave(config, signal);
     await files.remove(PLACES.ca);
   }
 
   /** Whose cluster this is, where every join service can show it. */
   async keepOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
-    await saveOwnership(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), ownership, signal);
+    await saveOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), ownership, signal);
   }
 
   /** The owner's signature that is on record, base64. */
   knownOwnership(signal: AbortSignal): Promise<string | undefined> {
-    return readOwnership(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), signal);
+    return readOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), signal);
   }
 
   /** The result of the init, where every curator can answer it to the owner. */
   async keepInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
-    await saveInitResult(new Namespace(this.#consensus().admin, CLUSTER_PREFIX), { initId, result }, signal);
+    await saveInitResult(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), { initId, result }, signal);
   }
 
-  #memberConfig(): ConsensusConfig | undefined {
+  #memberConfig(): EtcdPairConfig | undefined {
     const membership = this.#options.membership();
     if (membership === undefined) return undefined;
     const { clusterId, nodeAddress: address } = membership;
@@ -279,35 +291,34 @@ export class MachineControlPlane implements ControlPlaneDriver {
 
   #configOf(
     own: { readonly clusterId: string; readonly address: string },
-    peers: readonly string[],
-  ): Omit<ConsensusConfig, 'creates'> {
+    peerHosts: readonly string[],
+  ): Omit<EtcdPairConfig, 'creates'> {
     return {
       ...own,
       nodeId: this.#options.machine.nodeId,
       ports: ETCD_PORTS,
-      quotaBytes: DEFAULT_QUOTA_BYTES,
-      peers,
+      peerHosts,
       etcdBinary: this.#options.etcdBinary,
       stateDir: PLACES.state,
       validDays: this.#options.certificateMinutes() / MINUTES_PER_DAY,
     };
   }
 
-  /** The client endpoints of the other control planes, as far as the directory knows them. */
+  /** The other control planes, as far as the directory knows them. */
   #peersOf(membership: Membership): readonly string[] {
     const known = this.#options.directory() ?? membership.directory;
     const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
-    return others.map(({ host }) => `${host.includes(':') ? `[${host}]` : host}:${ETCD_PORTS.client}`);
+    return others.map(({ host }) => (host.includes(':') ? `[${host}]` : host));
   }
 
-  #consensusPort(say?: Say): Consensus {
-    return new Consensus({
+  #etcdPair(say?: Say): EtcdPair {
+    return new EtcdPair({
       ...this.#ports,
       onWait: (what, lastError) => say?.(`waiting for ${what}`, lastError),
     });
   }
 
-  #consensus(): RunningConsensus {
+  #etcd(): RunningEtcd {
     const { value } = this.#running;
     if (value === undefined) throw new TypeError('the control plane needs a running etcd');
     return value;

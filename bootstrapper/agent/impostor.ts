@@ -3,12 +3,13 @@ import {
   ProbeReportSchema,
   Trial_Outcome as WireOutcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { Namespace, type EtcdClient } from '../../internal/etcd/index.ts';
+import { Namespace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { TaskPorts } from '../attend/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
+import type { EtcdMembers } from './controlplane-driver.ts';
 import { ImpostorError, tryPapers, type ImpostorFiles, type Trials } from '../impostor/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { PLACES } from './places.ts';
@@ -17,8 +18,8 @@ export interface ImpostorDeskPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
-  /** etcd as its root, while this node is a member that serves. */
-  readonly etcd: () => EtcdClient | undefined;
+  /** The local members as their root, while this node is a member that serves. */
+  readonly etcd: () => EtcdMembers | undefined;
   readonly nodeName: string;
   readonly clusterId: string;
 }
@@ -33,8 +34,11 @@ export function impostorDesk(ports: ImpostorDeskPorts): TaskPorts['probe'] {
     isTrying = true;
     try {
       const reads = {
-        etcd: new Namespace(etcd, CLUSTER_PREFIX),
-        listMembers: (listing: AbortSignal) => etcd.members.list({ signal: listing }),
+        etcd: new Namespace(etcd.state, CLUSTER_PREFIX),
+        listMembers: async (listing: AbortSignal) => ({
+          state: await etcd.state.members.list({ signal: listing }),
+          kubernetes: await etcd.kubernetes.members.list({ signal: listing }),
+        }),
       };
       return reportOf(await tryPapers({ ...ports, ...reads }, filesOf(ports.nodeName), wish, signal));
     } finally {
@@ -66,12 +70,13 @@ function reportOf({ trials, away }: Trials): Uint8Array {
 /** Where a control plane has the keys that all of them share, and what each of its doors knows. */
 function filesOf(nodeName: string): ImpostorFiles {
   const authority = (
-    name: 'cluster-ca' | 'etcd-clients-ca' | 'etcd-peers-ca' | 'kubernetes-ca' | 'front-proxy-ca',
+    name: `${'cluster' | 'etcd-clients' | 'etcd-peers' | 'state-clients' | 'state-peers' | 'kubernetes' | 'front-proxy'}-ca`,
   ) => ({
     certFile: CONTROL_PLANE_KEY_FILES[`${name}.crt`],
     keyFile: CONTROL_PLANE_KEY_FILES[`${name}.key`],
   });
-  const layout = consensusLayout(PLACES.state);
+  const kubernetes = consensusLayout(PLACES.state, 'kubernetes');
+  const state = consensusLayout(PLACES.state, 'state');
   const { clientCert, clientKey } = KUBELET_FILES;
   const toKubelets = `${PATHS.pki}/apiserver-kubelet-client`;
   const node = { certFile: `${PLACES.credentials}/node.crt`, keyFile: PLACES.machineKey };
@@ -80,6 +85,8 @@ function filesOf(nodeName: string): ImpostorFiles {
       'cluster-ca': authority('cluster-ca'),
       'etcd-clients-ca': authority('etcd-clients-ca'),
       'etcd-peers-ca': authority('etcd-peers-ca'),
+      'state-clients-ca': authority('state-clients-ca'),
+      'state-peers-ca': authority('state-peers-ca'),
       'kubernetes-ca': authority('kubernetes-ca'),
       // One and the same before the first rotation, and afterwards in its file.
       'kubernetes-clients-ca': authority('kubernetes-ca'),
@@ -88,8 +95,10 @@ function filesOf(nodeName: string): ImpostorFiles {
     serviceAccountKey: CONTROL_PLANE_KEY_FILES['service-account.key'],
     rotation: PLACES.rotation,
     genuine: {
-      'etcd-client': { ...layout.user('root'), path: '/version' },
-      'etcd-peer': { ...layout.peer, path: '/version' },
+      'etcd-client': { ...kubernetes.user('root'), path: '/version' },
+      'etcd-peer': { ...kubernetes.peer, path: '/version' },
+      'state-etcd-client': { ...state.user('root'), path: '/version' },
+      'state-etcd-peer': { ...state.peer, path: '/version' },
       'api-server': { certFile: clientCert, keyFile: clientKey, path: `/api/v1/nodes/${nodeName}` },
       kubelet: { certFile: `${toKubelets}.crt`, keyFile: `${toKubelets}.key`, path: '/pods' },
       curator: { ...node, path: '/' },

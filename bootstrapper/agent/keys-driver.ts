@@ -130,6 +130,8 @@ type KeyFile = keyof typeof CONTROL_PLANE_KEY_FILES;
 const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = {
   'etcd-clients-ca': ['etcd-clients-ca.crt', 'etcd-clients-ca.key'],
   'etcd-peers-ca': ['etcd-peers-ca.crt', 'etcd-peers-ca.key'],
+  'state-clients-ca': ['state-clients-ca.crt', 'state-clients-ca.key'],
+  'state-peers-ca': ['state-peers-ca.crt', 'state-peers-ca.key'],
   'kubernetes-clients-ca': ['kubernetes-ca.crt', 'kubernetes-ca.key'],
   'front-proxy-ca': ['front-proxy-ca.crt', 'front-proxy-ca.key'],
   'service-account': ['service-account.pub', 'service-account.key'],

@@ -1,7 +1,13 @@
 import { parseManifest } from '../../internal/bundle/index.ts';
+import type { CheckResult } from '../../internal/checks/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { InitSpec } from '../initserver/index.ts';
-import { runPreflight, type PreflightPorts } from '../preflight/index.ts';
+import type { InitSpec, PreflightAsk } from '../initserver/index.ts';
+import {
+  checkMachine,
+  runPreflight,
+  type PreflightOptions,
+  type PreflightPorts,
+} from '../preflight/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { PLACES } from './places.ts';
 
@@ -14,33 +20,65 @@ export interface MachineChecks {
   forInit(spec: InitSpec): Promise<void>;
   /** Before this machine asks to be let in; what it will need of the bundle nobody has said yet. @throws PreflightError */
   forJoin(): Promise<void>;
+  /** What each check says, before an owner uploads anything. Changes nothing. */
+  report(ask: PreflightAsk): Promise<readonly CheckResult[]>;
 }
+
+interface ChecksOptions {
+  readonly provisioning: Pick<Provisioning, 'address' | 'kubelet' | 'platform'>;
+  readonly signal: AbortSignal;
+  readonly run?: typeof runPreflight;
+  readonly check?: typeof checkMachine;
+}
+
+type Needed = PreflightOptions['needed'];
 
 /** One at a time: each binds the ports that it looks at, and two would find each other's. */
 export function createMachineChecks(
-  { files, machine, streams }: Pick<AgentPorts, 'files' | 'machine' | 'streams'>,
-  provisioning: Pick<Provisioning, 'address'>,
-  run: typeof runPreflight = runPreflight,
+  {
+    files,
+    machine,
+    streams,
+    clock,
+    commands,
+  }: Omit<PreflightPorts, 'freeBytes'> & Pick<AgentPorts, 'machine' | 'streams' | 'commands'>,
+  { provisioning, signal, run = runPreflight, check = checkMachine }: ChecksOptions,
 ): MachineChecks {
-  const probe: PreflightPorts = { files, machine, freeBytes: (folder) => streams.freeBytes(folder) };
+  const probe: PreflightPorts = { files, machine, clock, freeBytes: (folder) => streams.freeBytes(folder) };
   let before: Promise<unknown> = Promise.resolve();
-  const check = (nodeName: string, needed: Readonly<Record<string, number>>): Promise<void> => {
-    const mine = before.then(() => run(probe, { nodeName, wantedAddress: provisioning.address, needed }));
+  const inTurn = <T>(work: () => Promise<T>): Promise<T> => {
+    const mine = before.then(work);
     before = mine.catch(() => undefined); // whoever asked is told
     return mine;
   };
+  const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
+    ...{ nodeName, needed, askerMs, signal },
+    wantedAddress: provisioning.address,
+    acceptsCgroupV1: provisioning.kubelet.failCgroupV1 === false,
+  });
   return {
-    forInit: ({ nodeName, bundleManifest }) => {
-      const { components } = parseManifest(Buffer.from(bundleManifest, 'utf8'));
-      const bytesOf = (of: readonly { readonly sizeBytes: number }[]): number =>
-        of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-      return check(nodeName, {
-        [PLACES.state]: bytesOf(components) + HEADROOM_BYTES,
-        // Images are kept there packed and unpacked, and unpacked they are four times as large.
-        [PLACES.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
-      });
+    forInit: ({ nodeName, bundleManifest }) =>
+      inTurn(() => run(probe, optionsFor(nodeName, neededFor(bundleManifest)))),
+    forJoin: () => inTurn(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
+    report: ({ nodeName, bundleManifest, missingBytes, askerMs }) => {
+      const needed = neededFor(bundleManifest, missingBytes);
+      const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
+      // The clock of a local machine is its host's: a time service of its own would say nothing.
+      const asked = provisioning.platform === 'local' ? probe : { ...probe, commands };
+      return inTurn(() => check(asked, options));
     },
-    forJoin: () =>
-      check(machine.hostname(), { [PLACES.state]: HEADROOM_BYTES, [PLACES.images]: HEADROOM_BYTES }),
+  };
+}
+
+/** @param missingBytes of the components that are still to be uploaded */
+function neededFor(bundleManifest: string, missingBytes = 0): Needed {
+  if (bundleManifest === '') return { [PLACES.state]: HEADROOM_BYTES, [PLACES.images]: HEADROOM_BYTES };
+  const { components } = parseManifest(Buffer.from(bundleManifest, 'utf8'));
+  const bytesOf = (of: readonly { readonly sizeBytes: number }[]): number =>
+    of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  return {
+    [PLACES.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
+    // Images are kept there packed and unpacked, and unpacked they are four times as large.
+    [PLACES.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
   };
 }

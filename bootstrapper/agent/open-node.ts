@@ -25,13 +25,14 @@ import { createCurators } from './curators.ts';
 import { DirectedEndpoints } from './directed-endpoints.ts';
 import { lifetimesOf } from './control-plane-renewal.ts';
 import { createJoinClient } from './join-client.ts';
-import { createMachineChecks } from './machine-checks.ts';
+import { createMachineChecks, type MachineChecks } from './machine-checks.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
 import { KEY_PLACES, PLACES } from './places.ts';
 import { RecoveryDesk } from './recovery.ts';
 import { withValidCertificates } from './renewal.ts';
+import { requireUsableTpm } from './usable-tpm.ts';
 import { refuseLostMachineKey } from './way-on.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
@@ -65,6 +66,8 @@ export interface OpenNode {
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
   readonly stores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
+  /** What each check of this machine says. */
+  readonly report: MachineChecks['report'];
   readonly sources: Pick<ComponentPorts, 'install' | 'blob' | 'bring'>;
   /** What AMD and Intel say, as this machine has it. */
   readonly collateral: CollateralShelf;
@@ -92,8 +95,10 @@ export async function openNode(
   const events = new FileEventStore(files, PLACES.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
+  const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
+  await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
   const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
-  const checks = createMachineChecks(ports, provisioning);
+  const checks = createMachineChecks(ports, { provisioning, signal });
   const preflight = (spec: InitSpec): Promise<void> => checks.forInit(spec);
   const job = new InitJob({ files, lock, phases, preflight, ownAddress: addressNow }, PLACES.init);
   const ownAddress = (): string => {
@@ -169,6 +174,7 @@ export async function openNode(
     job,
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
     stores,
+    report: (ask) => checks.report(ask),
     uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
     collateral,
     curators,

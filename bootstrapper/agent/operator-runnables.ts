@@ -1,9 +1,10 @@
-import type { EtcdClient } from '../../internal/etcd/index.ts';
-import { readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
+import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { attendWorker, type TaskPorts } from '../attend/index.ts';
-import { ETCD_PORTS } from '../consensus/index.ts';
+import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
+import type { EtcdMembers } from './controlplane-driver.ts';
 import { agentMetrics } from './agent-metrics.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { listCertificates } from './certificates.ts';
@@ -11,38 +12,47 @@ import { impostorDesk } from './impostor.ts';
 import type { OpenNode } from './open-node.ts';
 
 /** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
-export const METRICS_PORTS = { agent: 9095, joinservice: 9096, etcd: ETCD_PORTS.metrics } as const;
+export const METRICS_PORTS = { agent: 9095, joinservice: 9096 } as const;
 
 export interface OperatorRunnablesOptions {
   readonly ports: AgentPorts;
   readonly node: Pick<OpenNode, 'values' | 'curators' | 'evidence' | 'resetOrders'>;
   readonly version: string;
   readonly tree: () => TreeSnapshot;
-  /** The local member as etcd's root, while there is one. */
-  readonly etcd: () => EtcdClient | undefined;
+  /** The local members of etcd as their root, while there are any. */
+  readonly etcd: () => EtcdMembers | undefined;
 }
 
 /** What operators see of this node, beside its status. */
 export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<Record<string, Runnable>> {
   const { ports, node, version, tree } = options;
   const { clock, files } = ports;
-  const render = async (): Promise<string> =>
-    renderMetrics(
+  const never = new AbortController().signal;
+  const render = async (): Promise<string> => {
+    const [certificates, servers] = await Promise.all([
+      listCertificates(files),
+      readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal: never }).catch(() => []), // none runs, or it hangs
+    ]);
+    return renderMetrics(
       agentMetrics({
-        version,
+        ...{ version, certificates, servers },
         usage: ports.usage(),
         tree: tree(),
-        certificates: await listCertificates(files),
         nowMs: clock.nowMs(),
       }),
     );
+  };
   const metrics = async (signal: AbortSignal): Promise<string> => {
-    const others = await Promise.all(
-      [METRICS_PORTS.joinservice, METRICS_PORTS.etcd].map((port) =>
-        readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal }),
-      ),
+    const read = (port: number): Promise<string | undefined> =>
+      readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal });
+    const joinservice = await read(METRICS_PORTS.joinservice);
+    const etcd = await Promise.all(
+      ETCD_NAMES.map(async (name) => ({
+        labels: { etcd: name },
+        page: await read(ETCD_PORTS[name].metrics),
+      })),
     );
-    return [await render(), ...others.filter((text) => text !== undefined)].join('');
+    return [await render(), joinservice ?? '', mergeMetrics(etcd)].join('');
   };
   return {
     attend: attendWorker({

@@ -9,7 +9,7 @@ import { readFirstKeys } from './keys-driver.ts';
 import { placeControlPlaneKeys } from './place-ticket.ts';
 import { KEY_PLACES, PLACES } from './places.ts';
 
-const layout = consensusLayout(PLACES.state);
+const layout = consensusLayout(PLACES.state, 'kubernetes');
 const textAt = async (files: MemoryFiles, path: string): Promise<string> =>
   Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
 

@@ -37,7 +37,7 @@ export const PLACES = {
   rotation: `${STATE}/keys/rotation.json`,
   /** What this node has finished of replacing them. */
   keysStage: `${STATE}/keys/stage.json`,
-  etcdData: `${STATE}/etcd/data/member`,
+  etcdData: `${STATE}/etcd-state/data/member`,
   store: `${STATE}/store`,
   /** containerd's. */
   images: '/var/lib/containerd',

@@ -13,7 +13,7 @@ import { PLACES } from './places.ts';
 import { carryOutWaitingRecovery, RecoveryDesk } from './recovery.ts';
 
 const never = new AbortController().signal;
-const layout = consensusLayout(PLACES.state);
+const layout = consensusLayout(PLACES.state, 'state');
 const membership: Membership = {
   ...{ clusterId: 'c0ffee', clusterName: 'blue', clusterCaPem: 'CA', epoch: 1, nodeId: 'node-1' },
   ...{ nodeName: 'cp1', nodeAddress: '192.0.2.1', nodeCertPem: 'CERT', directory: [] },

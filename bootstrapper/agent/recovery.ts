@@ -4,12 +4,18 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import {
   consensusLayout,
   ConsensusError,
-  DEFAULT_QUOTA_BYTES,
+  endpointsAt,
+  ETCD_INSTANCES,
+  ETCD_NAMES,
   ETCD_PORTS,
-  judgeRecovery,
-  recoverAlone,
+  judgeRecoveries,
+  QUOTA_BYTES,
+  recoverMember,
+  surveyDeeply,
   surveyMembers,
+  type EtcdName,
   type RecoverConfig,
+  type Surveys,
 } from '../consensus/index.ts';
 import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
@@ -18,27 +24,35 @@ import type { QuorumRecovery } from '../machineservice/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { NodeState } from './node-state.ts';
 import { PLACES } from './places.ts';
+import { encodeOrder, readOrder, saveOrder, type RecoveryOrder } from './recovery-order.ts';
 
 const MAX_BYTES = 64 * 1024;
 /** For the answer to reach who has ordered: the socket closes with the agent. */
 const ANSWER_MS = 500;
 /** Of the copy that is looked into; the loopback only. */
-const RECOVERY_PORTS = { client: 2382, peer: 2383, metrics: 2384 };
+const RECOVERY_PORTS = { client: 2385, peer: 2386, metrics: 2387 };
 
 type RecoveryPorts = Pick<AgentPorts, 'files' | 'commands' | 'units' | 'clock' | 'log'>;
 
-/** What this member of etcd is and where the others are, as the disk has it. */
-function configOf(membership: Membership, directory: ClusterDirectory | undefined): RecoverConfig {
+/** What this member of an etcd cluster is and where the others are, as the disk has it. */
+function configOf(
+  name: EtcdName,
+  membership: Membership,
+  directory: ClusterDirectory | undefined,
+): RecoverConfig {
   const { nodeId, nodeAddress, clusterId } = membership;
   const others = (directory ?? directoryOf(membership)).filter((each) => each.nodeId !== nodeId);
-  const program = (name: string): string => `${PATHS.bin}/${name}`;
+  const program = (file: string): string => `${PATHS.bin}/${file}`;
   return {
-    ...{ nodeId, clusterId, address: nodeAddress, ports: ETCD_PORTS, recoveryPorts: RECOVERY_PORTS },
-    peers: others.map(({ host }) => `${host.includes(':') ? `[${host}]` : host}:${ETCD_PORTS.client}`),
-    quotaBytes: DEFAULT_QUOTA_BYTES,
+    ...{ etcd: ETCD_INSTANCES[name], nodeId, clusterId, address: nodeAddress },
+    ...{ ports: ETCD_PORTS[name], recoveryPorts: RECOVERY_PORTS, quotaBytes: QUOTA_BYTES[name] },
+    peers: endpointsAt(
+      others.map(({ host }) => (host.includes(':') ? `[${host}]` : host)),
+      ETCD_PORTS[name],
+    ),
     ...{ etcdBinary: program('etcd'), etcdctlBinary: program('etcdctl'), etcdutlBinary: program('etcdutl') },
     stateDir: PLACES.state,
-    layout: consensusLayout(PLACES.state),
+    layout: consensusLayout(PLACES.state, name),
   };
 }
 
@@ -69,11 +83,14 @@ export class RecoveryDesk implements QuorumRecovery {
   async survey(signal: AbortSignal): ReturnType<QuorumRecovery['survey']> {
     const { files } = this.#ports;
     const membership = await this.#member();
-    const survey = await surveyMembers(this.#ports, configOf(membership, this.#directory()), signal);
+    const survey = (name: EtcdName) =>
+      surveyMembers(this.#ports, configOf(name, membership, this.#directory()), signal);
+    const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
+    const { refusals, losses } = judgeRecoveries(surveys);
     const failure = await files.read(PLACES.recoveryFailure, MAX_BYTES);
     const { clusterName, nodeName } = membership;
     return {
-      ...{ clusterName, nodeName, ...survey, ...judgeRecovery(survey) },
+      ...{ clusterName, nodeName, surveys, refusals, losses },
       lastFailure: Buffer.from(failure ?? []).toString('utf8'),
       isOrdered: (await files.stat(PLACES.recoveryOrder)) !== undefined,
     };
@@ -89,45 +106,91 @@ export class RecoveryDesk implements QuorumRecovery {
       );
     await files.makeDirectory(folderOf(PLACES.recoveryOrder));
     await files.remove(PLACES.recoveryFailure);
-    await files.createExclusive(PLACES.recoveryOrder, `${JSON.stringify({ version: 1, clusterName })}\n`);
+    await files.createExclusive(
+      PLACES.recoveryOrder,
+      encodeOrder({ clusterName, decided: undefined, done: [] }),
+    );
     this.#ordered.set(true);
   }
 
   async #member(): Promise<Membership> {
     const membership = this.#membership();
-    const hasData = await this.#ports.files.stat(consensusLayout(PLACES.state).memberData);
+    const hasData = await this.#ports.files.stat(consensusLayout(PLACES.state, 'state').memberData);
     if (membership === undefined || hasData === undefined)
-      throw new ConsensusError(
-        'consensus-not-recoverable',
-        'looking for data of etcd: this machine has none',
-      );
+      throw new ConsensusError('consensus-not-recoverable', 'no data of etcd found on this machine');
     return membership;
   }
 }
 
 /**
  * An order that waits on this machine's disk: carried out before anything of the agent is opened, so that nothing else
- * starts etcd meanwhile. One that is refused, or fails before the data was exchanged, is given up and says why.
+ * starts etcd meanwhile. One that is refused, or fails before any data was exchanged, is given up and says why. Which of
+ * the two etcd clusters are recovered is decided once and kept in the order: the first one that is recovered changes
+ * what a second look would find.
  */
 export async function carryOutWaitingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
   const { files } = ports;
   const log = ports.log.child('recovery');
-  if ((await files.stat(PLACES.recoveryOrder)) === undefined) return;
+  const order = await readOrder(files);
+  if (order === undefined) return;
   const state = new NodeState(files);
   const membership = await state.membership.load();
   if (membership === undefined) return;
-  const config = configOf(membership, await state.directory.load());
-  log.warn('the quorum of the cluster is recovered from this machine alone, as was ordered', {});
+  const directory = await state.directory.load();
+  const work: RecoveryWork = {
+    ports: { ...ports, log },
+    configOf: (name) => configOf(name, membership, directory),
+  };
+  log.warn('recovering the quorum of the cluster from this machine alone, as ordered', {});
   try {
-    await recoverAlone({ ...ports, log }, config, signal);
+    await recoverDecided(work, order, signal);
   } catch (error) {
     signal.throwIfAborted();
-    // Half way the order has to stay: the next start completes it.
-    if ((await files.stat(config.layout.recoveryMark)) !== undefined) throw error;
+    // Once one of them has new data the order has to stay: the next start completes it.
+    if (await isHalfDone(files)) throw error;
     log.error('the quorum was not recovered', { error });
     await files.writeAtomic(PLACES.recoveryFailure, describeError(error));
   }
   await files.remove(PLACES.recoveryOrder);
+}
+
+async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: AbortSignal): Promise<void> {
+  const { files } = work.ports;
+  const decided = order.decided ?? (await decide(work, signal));
+  let now: RecoveryOrder = { ...order, decided };
+  await saveOrder(files, now);
+  for (const name of decided) {
+    if (now.done.includes(name)) continue;
+    await recoverMember(work.ports, work.configOf(name), signal);
+    now = { ...now, done: [...now.done, name] };
+    await saveOrder(files, now);
+  }
+}
+
+async function isHalfDone(files: RecoveryPorts['files']): Promise<boolean> {
+  const marks = ETCD_NAMES.map((name) => consensusLayout(PLACES.state, name).recoveryMark);
+  const stats = await Promise.all(marks.map((path) => files.stat(path)));
+  return stats.some((stat) => stat !== undefined) || ((await readOrder(files))?.done.length ?? 0) > 0;
+}
+
+interface RecoveryWork {
+  readonly ports: RecoveryPorts;
+  readonly configOf: (name: EtcdName) => RecoverConfig;
+}
+
+/** Both are asked once more, at the last moment: the other members may have come back. */
+async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): Promise<readonly EtcdName[]> {
+  const surveys: Surveys = {
+    state: await surveyDeeply(ports, configOf('state'), signal),
+    kubernetes: await surveyDeeply(ports, configOf('kubernetes'), signal),
+  };
+  const { lost, refusals } = judgeRecoveries(surveys);
+  if (refusals.length > 0)
+    throw new ConsensusError(
+      'consensus-not-recoverable',
+      `recovering from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
+    );
+  return lost;
 }
 
 /** Ends the agent when a recovery was ordered: systemd starts it again, and it begins with that. */

@@ -1,9 +1,9 @@
 import { when } from '../../internal/event/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import { ETCD_UNIT } from '../consensus/index.ts';
+import { ETCD_INSTANCES } from '../consensus/index.ts';
 import { JOINSERVICE_UNIT } from '../curatorunit/index.ts';
-import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from '../kubernetes/index.ts';
+import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT } from '../kubernetes/index.ts';
 import { RELAY_UNIT } from '../relayunit/index.ts';
 import { carryOutReset, ResetError, type ResetOrders } from '../reset/index.ts';
 import { SIGNER_MEMORY, SIGNER_UNIT } from '../signerunit/index.ts';
@@ -29,6 +29,8 @@ const FOLDERS = [
   '/var/log/pods',
   '/var/log/containers',
 ];
+/** The last is that of releases before 0.2, which had one etcd. */
+const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
 const LINKS = ['cni0', 'flannel.1'];
 
 /** An order that waits on this machine's disk; what comes of it, see bootstrapper/reset. */
@@ -42,7 +44,10 @@ export async function carryOutWaitingReset(
     { files, commands, units, log: log.child('reset') },
     {
       places: PLACES,
-      unitsToStop: [KUBELET_UNIT, APILB_UNIT, RELAY_UNIT, JOINSERVICE_UNIT, SIGNER_UNIT, ETCD_UNIT],
+      unitsToStop: [
+        ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT],
+        ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
+      ],
       runtimeUnit: CONTAINERD_UNIT,
       foldersToRemove: FOLDERS,
       linksToRemove: LINKS,

@@ -12,6 +12,7 @@ import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
+  APILB_HEALTH_SOCKET,
   ControlPlaneHealth,
   type ControlPlaneQuestion,
   createHealthProbe,
@@ -21,6 +22,7 @@ import {
   PATHS,
   probeNode,
   probeReadyz,
+  readBalancerHealth,
   type RetirePorts,
 } from '../kubernetes/index.ts';
 import {
@@ -38,9 +40,11 @@ import {
   statusPushWorker,
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
+import { consoleRunnable } from './console.ts';
 import { createCertificateLister } from './certificates.ts';
 import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
 import { MachineControlPlane } from './controlplane-driver.ts';
+import { KubernetesEtcdHealth } from './kubernetes-etcd.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
 import { operatorRunnables } from './operator-runnables.ts';
@@ -62,6 +66,12 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
   const { identity, state, values, job, enrolment, ownerKeys, curators } = options.node;
   const { version, tree } = options;
   const reads = values;
+  const driver = createDriver(options);
+  const kubernetesEtcd = new KubernetesEtcdHealth({
+    etcd: () => driver.etcdMembers()?.kubernetes,
+    controlPlanes: () => (valueOf(values.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
+    clock,
+  });
   const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
   const facts = {
     agentVersion: version,
@@ -70,8 +80,8 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     certificates: createCertificateLister(files, clock),
     holdsKeys: () => options.node.keys.holdsKeys(),
     controlPlane: (question: ControlPlaneQuestion, signal: AbortSignal) => health.look(question, signal),
+    kubernetesEtcd: (signal: AbortSignal) => kubernetesEtcd.look(signal),
   };
-  const driver = createDriver(options);
   return {
     initserver: initServerRunnable({
       job,
@@ -127,7 +137,12 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
         }),
       },
     }),
-    ...operatorRunnables({ ...options, etcd: () => driver.etcd }),
+    console: consoleRunnable({
+      ...{ files, commands: options.ports.commands, enrolment },
+      fingerprint: identity.fingerprint,
+      isMember: options.node.isSpokenFor,
+    }),
+    ...operatorRunnables({ ...options, etcd: () => driver.etcdMembers() }),
     address: ownAddress(options),
     ownership: ownershipRunnable({
       job,
@@ -212,8 +227,8 @@ function workloads(
   const { values, phases, host, ownAddress, sources } = node;
   const reads = values;
   const apiServerEtcd = {
-    endpoint: `https://127.0.0.1:${ETCD_PORTS.client}`,
-    ...consensusLayout(PLACES.state).user('apiserver'),
+    endpoint: `https://127.0.0.1:${ETCD_PORTS.kubernetes.client}`,
+    ...consensusLayout(PLACES.state, 'kubernetes').user('apiserver'),
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
@@ -228,7 +243,10 @@ function workloads(
       host,
       ports: { ...sources, commands, files, units },
     }),
-    balancer: balancerWorker({ reads, ports: { files, units } }),
+    balancer: balancerWorker({
+      reads,
+      ports: { files, units, clock: ports.clock, balancerHealth: balancerHealth(ports) },
+    }),
     relay: relayWorker({ reads, ports: { files, units, clock: ports.clock } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
     marks: marksWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
@@ -248,6 +266,10 @@ function workloads(
   };
 }
 
+function balancerHealth({ clock }: AgentPorts) {
+  return (signal: AbortSignal) => readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal });
+}
+
 function initService({ ports, node, version, hurry }: RunnablesOptions): InitServicePorts {
   const { clock, machine } = ports;
   const { job, phases, uploads, identity, enrolment } = node;
@@ -260,6 +282,7 @@ function initService({ ports, node, version, hurry }: RunnablesOptions): InitSer
     evidence: node.evidence,
     agentVersion: version,
     fingerprint: identity.fingerprint,
+    report: node.report,
     hurry,
     enrolmentState: () => {
       const status = enrolment.status.peek();

@@ -20,7 +20,7 @@ export function signerDriver(
   ports: SignerUnitPorts & { readonly cluster: () => SignerCluster },
 ): SignerDriver {
   const unit = new SignerUnit(ports);
-  const { caFile, certFile, keyFile } = consensusLayout(PLACES.state).user('signer');
+  const { caFile, certFile, keyFile } = consensusLayout(PLACES.state, 'state').user('signer');
   const config = {
     command: SIGNER_COMMAND,
     configFile: '/etc/cluster/signer.json',

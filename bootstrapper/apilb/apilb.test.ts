@@ -5,7 +5,7 @@ import { SystemClock, type Clock } from '../../internal/clock/index.ts';
 import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
 import { Balancer } from './balancer.ts';
 import { parsePassages, type Endpoint, type Limits } from './config.ts';
-import { UpstreamPool } from './upstreams.ts';
+import { UpstreamPool, type Verdict } from './upstreams.ts';
 
 const limits: Limits = {
   connections: 3,
@@ -42,6 +42,10 @@ describe('parsePassages()', () => {
     { name: 'a limit that is none', text: limited({ ...limits, connections: 0 }) },
     { name: 'a limit that it does not know', text: limited({ ...limits, perPort: 1 }) },
     { name: 'limits that are none', text: limited('none') },
+    ...[{}, { caPem: 5 }, { caPem: 'none' }, null].map((health) => ({
+      name: `health settings ${JSON.stringify(health)}`,
+      text: JSON.stringify({ listen: endpoint, upstreams: [endpoint], health }),
+    })),
   ];
   test.each(refused)('refuses $name', ({ text }) => {
     expect(() => parsePassages(text)).toThrow(SyntaxError);
@@ -52,6 +56,13 @@ describe('parsePassages()', () => {
     expect(parsePassages(JSON.stringify(passage))).toEqual([passage]);
     const bounded = { ...passage, limits };
     expect(parsePassages(JSON.stringify({ passages: [passage, bounded] }))).toEqual([passage, bounded]);
+  });
+
+  test('takes limits without an age, and the authority of servers that are asked for their health', () => {
+    const { lifeMs: _, ...ageless } = limits;
+    const health = { caPem: '-----BEGIN CERTIFICATE-----' };
+    const passage = { listen: endpoint, upstreams: [endpoint], limits: ageless, health };
+    expect(parsePassages(JSON.stringify(passage))).toEqual([passage]);
   });
 });
 
@@ -69,6 +80,17 @@ describe('UpstreamPool', () => {
     expect(pool.inOrder(1001)).toEqual([c, b, a]);
     expect(pool.inOrder(5600)).toEqual([b, c, a]);
     expect(pool.inOrder(7000)).toEqual([a, b, c]);
+  });
+
+  test('prefers healthy upstreams to those that are not ready, and those to silent ones; leaves none out', () => {
+    const verdicts: Record<string, Verdict> = { a: 'silent', b: 'unready', c: 'healthy' };
+    const pool = new UpstreamPool([a, b, c], ({ host }) => verdicts[host] ?? 'unknown');
+    expect(pool.inOrder(0)).toEqual([c, b, a]);
+    pool.failed(c, 0);
+    expect(pool.inOrder(1)).toEqual([c, b, a]);
+    verdicts['c'] = 'silent';
+    verdicts['a'] = 'unknown';
+    expect(pool.inOrder(1)).toEqual([a, b, c]);
   });
 
   test('forgets failures of upstreams that have left', () => {
@@ -175,6 +197,54 @@ describe('Balancer', () => {
     const guest = dial('127.0.0.1');
     guest.socket.end();
     await guest.closed;
+  });
+
+  test('lets stay whoever is busy where no age is set', async () => {
+    const clock = new FakeClock();
+    const { lifeMs: _, ...ageless } = limits;
+    const { log } = createMemoryLogger();
+    const balancer = new Balancer({
+      passage: { upstreams: [await echoServer('echo')], limits: ageless },
+      ...{ clock, log },
+    });
+    open.push(balancer);
+    const guest = new Guest(connect(await balancer.listen({ host: '127.0.0.1', port: 0 }), '127.0.0.1'));
+    expect(await guest.asked()).toBe('echo:hi');
+    await clock.advance(30 * 86_400_000);
+    expect(await guest.asked()).toBe('echo:hi');
+    expect(clock.sleeping).toBe(0);
+  });
+
+  test('moves its clients from an upstream that hangs to one that answers', async () => {
+    const clock = new FakeClock();
+    const { log } = createMemoryLogger();
+    const [first, second] = [await echoServer('first'), await echoServer('second')];
+    const hung = new Set<number>();
+    const balancer = new Balancer({ passage: { upstreams: [first, second] }, clock, log });
+    open.push(balancer);
+    let forget = (): void => undefined;
+    const probe = {
+      ask: ({ port }: Endpoint) =>
+        hung.has(port)
+          ? new Promise<undefined>((_, reject) => (forget = () => reject(new Error('forgotten'))))
+          : Promise.resolve(undefined),
+      forget: () => forget(),
+    };
+    balancer.checkHealth({ probe, random: () => 0.5 });
+    const port = await balancer.listen({ host: '127.0.0.1', port: 0 });
+    const guest = new Guest(connect(port, '127.0.0.1'));
+    expect(await guest.asked()).toBe('first:hi');
+    expect(balancer.states().map(({ verdict, connections }) => [verdict, connections])).toEqual([
+      ['healthy', 1],
+      ['healthy', 0],
+    ]);
+    hung.add(first.port);
+    await clock.advance(4_600);
+    await guest.closed;
+    expect(await ask(port)).toBe('second:hi'); // although the first one still takes connections
+    hung.add(second.port);
+    await clock.advance(20_000);
+    expect(await ask(port)).toBe('first:hi'); // all hang: whoever accepts is as good as any
   });
 
   test('cuts who is old, however busy', async () => {

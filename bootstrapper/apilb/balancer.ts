@@ -4,7 +4,8 @@ import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint, Passage } from './config.ts';
 import { Guests } from './guests.ts';
-import { UpstreamPool } from './upstreams.ts';
+import { HealthChecks, type UpstreamHealth, type UpstreamProbe } from './health-checks.ts';
+import { keyOf, UpstreamPool } from './upstreams.ts';
 
 const CONNECT_MS = 3_000;
 /** Who can connect must not be able to fill the journal. */
@@ -14,8 +15,12 @@ const COMPLAINT_MS = 10_000;
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
   readonly #guests: Guests | undefined;
+  #health: HealthChecks | undefined;
+  #upstreams: Passage['upstreams'];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  /** The connections to each upstream that has any. */
+  readonly #passed = new Map<string, Set<Socket>>();
   readonly #clock: Clock;
   readonly #log: Logger;
   #complainedMs = -Infinity;
@@ -25,11 +30,13 @@ export class Balancer implements AsyncDisposable {
     readonly clock: Clock;
     readonly log: Logger;
   }) {
-    const { upstreams, limits } = options.passage;
-    this.#pool = new UpstreamPool(upstreams);
-    this.#guests = limits === undefined ? undefined : new Guests(limits, options.clock);
-    this.#clock = options.clock;
-    this.#log = options.log;
+    const { passage, clock, log } = options;
+    const { upstreams, limits } = passage;
+    this.#guests = limits === undefined ? undefined : new Guests(limits, clock);
+    this.#clock = clock;
+    this.#log = log;
+    this.#upstreams = upstreams;
+    this.#pool = new UpstreamPool(upstreams, (upstream) => this.#health?.verdictOf(upstream) ?? 'unknown');
     this.#server = createServer(
       { pauseOnConnect: true, noDelay: true, allowHalfOpen: true },
       (socket) => void this.#pass(socket),
@@ -44,10 +51,34 @@ export class Balancer implements AsyncDisposable {
 
   /** New connections use the new list; those under way stay where they are. */
   replace(upstreams: Passage['upstreams']): void {
+    this.#upstreams = upstreams;
     this.#pool.replace(upstreams);
+    this.#health?.replace(upstreams);
+  }
+
+  /** From now on asks the upstreams for their health; until then the connections themselves are the only probes. */
+  checkHealth(asking: { readonly probe: UpstreamProbe; readonly random: () => number }): void {
+    this.#health?.[Symbol.dispose]();
+    this.#health = new HealthChecks({
+      ...{ ...asking, clock: this.#clock, log: this.#log },
+      isUsed: (upstream) => this.#passed.has(keyOf(upstream)),
+      cut: (upstream) => {
+        for (const socket of this.#passed.get(keyOf(upstream)) ?? []) socket.destroy();
+      },
+    });
+    this.#health.replace(this.#upstreams);
+  }
+
+  /** What the health checks say; empty where there are none. */
+  states(): readonly (UpstreamHealth & { readonly connections: number })[] {
+    return (this.#health?.states() ?? []).map((state) => ({
+      ...state,
+      connections: this.#passed.get(keyOf(state.upstream))?.size ?? 0,
+    }));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#health?.[Symbol.dispose]();
     const closed = once(this.#server, 'close');
     this.#server.close();
     for (const socket of this.#sockets) socket.destroy();
@@ -65,6 +96,7 @@ export class Balancer implements AsyncDisposable {
       const server = await this.#dial(upstream);
       if (server === undefined) continue;
       this.#track(server);
+      this.#count(upstream, server);
       this.#guests?.watch(client, server);
       return join(client, server);
     }
@@ -93,6 +125,17 @@ export class Balancer implements AsyncDisposable {
     if (this.#guests !== undefined && nowMs - this.#complainedMs < COMPLAINT_MS) return;
     this.#complainedMs = nowMs;
     this.#log[level](what, fields);
+  }
+
+  #count(upstream: Endpoint, server: Socket): void {
+    const key = keyOf(upstream);
+    const sockets = this.#passed.get(key) ?? new Set();
+    this.#passed.set(key, sockets.add(server));
+    if (sockets.size === 1) this.#health?.used(upstream);
+    server.once('close', () => {
+      sockets.delete(server);
+      if (sockets.size === 0 && this.#passed.get(key) === sockets) this.#passed.delete(key);
+    });
   }
 
   #track(socket: Socket): void {

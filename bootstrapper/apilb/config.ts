@@ -3,8 +3,15 @@ export interface Passage {
   readonly listen: Endpoint;
   /** Where they are passed on to, the one to prefer first. */
   readonly upstreams: readonly Endpoint[];
-  /** For what strangers reach; nothing is counted or cut without. */
+  /** Nothing is counted or cut without. */
   readonly limits?: Limits;
+  /** The upstreams are API servers, which are asked for their health (./health-checks.ts). */
+  readonly health?: HealthSettings;
+}
+
+interface HealthSettings {
+  /** Who signed the API servers' certificates. */
+  readonly caPem: string;
 }
 
 export interface Endpoint {
@@ -12,15 +19,16 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** What strangers may take of a passage. */
+/** What clients may take of a passage. */
 export interface Limits {
   readonly connections: number;
   readonly perSource: number;
   /** A connection that carries nothing for so long, either way, is cut. */
   readonly idleMs: number;
-  /** As is one whose one end has ended so long ago, and any one that is so old: who belongs elsewhere goes there. */
+  /** As is one whose one end has ended so long ago. */
   readonly halfOpenMs: number;
-  readonly lifeMs: number;
+  /** As is one that is so old, whatever it carries: who belongs elsewhere goes there. Absent: it may stay. */
+  readonly lifeMs?: number;
 }
 
 const LIMITS = ['connections', 'perSource', 'idleMs', 'halfOpenMs', 'lifeMs'] as const;
@@ -41,14 +49,25 @@ export function parsePassages(text: string): readonly Passage[] {
 
 function passageFrom(value: unknown): Passage {
   if (typeof value !== 'object' || value === null) throw new SyntaxError('an object is expected');
-  const { listen, upstreams, limits } = value as Partial<Record<keyof Passage, unknown>>;
+  const { listen, upstreams, limits, health } = value as Partial<Record<keyof Passage, unknown>>;
   if (!isEndpoint(listen)) throw new SyntaxError('listen: host and port are expected');
   if (!Array.isArray(upstreams) || upstreams.length === 0 || !upstreams.every(isEndpoint))
     throw new SyntaxError('upstreams: at least one host and port are expected');
-  return { listen, upstreams, ...(limits === undefined ? {} : { limits: limitsFrom(limits) }) };
+  return {
+    ...{ listen, upstreams },
+    ...(limits === undefined ? {} : { limits: limitsFrom(limits) }),
+    ...(health === undefined ? {} : { health: healthFrom(health) }),
+  };
 }
 
-/** All of them: one that is missing would be none. */
+function healthFrom(value: unknown): HealthSettings {
+  const { caPem } = (value ?? {}) as Partial<HealthSettings>;
+  if (typeof caPem !== 'string' || !caPem.includes('BEGIN CERTIFICATE'))
+    throw new SyntaxError('health: caPem is expected, a certificate');
+  return { caPem };
+}
+
+/** All of them but the age: one that is missing would be none. */
 function limitsFrom(value: unknown): Limits {
   const limits = (value ?? {}) as Partial<Record<string, unknown>>;
   const isNamed = Object.keys(limits).every((name) => LIMITS.some((each) => each === name));
@@ -64,7 +83,7 @@ function limitsFrom(value: unknown): Limits {
     perSource: read('perSource'),
     idleMs: read('idleMs'),
     halfOpenMs: read('halfOpenMs'),
-    lifeMs: read('lifeMs'),
+    ...(limits['lifeMs'] === undefined ? {} : { lifeMs: read('lifeMs') }),
   };
 }
 

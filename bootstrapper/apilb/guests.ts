@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Limits } from './config.ts';
 
-/** Who is let through a passage that strangers reach: so many, so many from one address, and none for ever. */
+/** Who is let through a passage: so many, so many from one address, and where an age is set none for ever. */
 export class Guests {
   readonly #limits: Limits;
   readonly #clock: Clock;
@@ -30,10 +30,11 @@ export class Guests {
       if (left === 0) this.#bySource.delete(source);
       else this.#bySource.set(source, left);
     });
-    this.#clock.sleep(lifeMs, closed.signal).then(
-      () => client.destroy(),
-      () => undefined,
-    );
+    if (lifeMs !== undefined)
+      this.#clock.sleep(lifeMs, closed.signal).then(
+        () => client.destroy(),
+        () => undefined,
+      );
     return true;
   }
 

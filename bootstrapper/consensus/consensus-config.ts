@@ -4,11 +4,14 @@ import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { urlOf, type EtcdSettings } from './etcd-unit.ts';
+import type { EtcdClientName, EtcdInstance } from './instances.ts';
 import type { ConsensusLayout, EtcdClientFiles } from './layout.ts';
 import type { Self } from './membership.ts';
 import type { ConsensusUnits } from './run-etcd.ts';
 
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Which of the two. */
+  readonly etcd: EtcdInstance;
   /** Whether this node creates the cluster: the first member, which makes the authorities too. */
   readonly creates: boolean;
   /** Client endpoints of the other members, "host:port"; none where this is the only one. */
@@ -38,20 +41,22 @@ export interface ConsensusPorts {
 }
 
 /** What keeps etcd's members right for as long as this one serves. */
-export interface RepairConfig extends Pick<ConsensusConfig, 'nodeId' | 'ports' | 'stateDir'> {
+export interface RepairConfig extends Pick<ConsensusConfig, 'etcd' | 'nodeId' | 'ports' | 'stateDir'> {
+  /** Client port of the local member that has the records of the nodes. */
+  readonly recordsPort: number;
   /** Client endpoints of the other members as they are known now, "host:port". */
   readonly peers: () => readonly string[];
 }
 
-/** A member that serves, with its access control in force. */
+/** A member that serves, with its access control switched on. */
 export interface RunningConsensus extends Disposable {
   /** The local member as etcd's root; disposed with this. */
   readonly admin: EtcdClient;
   /** "127.0.0.1:2379" */
   readonly endpoint: string;
   readonly metricsUrl: string;
-  readonly apiServer: EtcdClientFiles;
-  readonly curator: EtcdClientFiles;
+  /** What a client of the local member needs. */
+  client(name: EtcdClientName): EtcdClientFiles;
 }
 
 export function runningFrom(
@@ -63,8 +68,7 @@ export function runningFrom(
     admin,
     endpoint: endpointOf(config),
     metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
-    apiServer: clientFiles(config, layout, 'apiserver'),
-    curator: clientFiles(config, layout, 'curator'),
+    client: (name) => clientFiles(config, layout, name),
     [Symbol.dispose]: () => admin[Symbol.dispose](),
   };
 }
@@ -81,7 +85,7 @@ export function selfOf({ nodeId, address, ports }: ConsensusConfig): Self {
 function clientFiles(
   config: ConsensusConfig,
   layout: ConsensusLayout,
-  name: 'apiserver' | 'curator',
+  name: EtcdClientName,
 ): EtcdClientFiles {
   const { caFile, certFile, keyFile } = layout.user(name);
   return { endpoint: `https://${endpointOf(config)}`, caFile, certFile, keyFile };

@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { EtcdClient, Namespace, put, remove, type WatchEvent } from '../../internal/etcd/index.ts';
+import { EtcdClient, Namespace, put } from '../../internal/etcd/index.ts';
 import type { Command } from '../../internal/exec/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
 import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
@@ -18,7 +18,7 @@ import {
 import { bootstrapCluster, saveInitResult, type ClusterBirth } from './bootstrap-cluster.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
+import { STATE_ETCD } from './instances.ts';
 import { consensusLayout, type EtcdClientFiles } from './layout.ts';
 
 const signal = new AbortController().signal;
@@ -41,6 +41,7 @@ async function createNode() {
     },
   };
   const config: ConsensusConfig = {
+    etcd: STATE_ETCD,
     nodeId: 'node-1',
     address: '127.0.0.1',
     clusterId: 'c0ffee',
@@ -59,7 +60,7 @@ async function createNode() {
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
   };
-  return { config, layout: consensusLayout(stateDir), units, ran, start, consensus };
+  return { config, layout: consensusLayout(stateDir, 'state'), units, ran, start, consensus };
 }
 
 async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
@@ -77,97 +78,40 @@ async function connect(files: EtcdClientFiles): Promise<EtcdClient> {
 const denied: unknown = expect.objectContaining({ code: 'etcd-denied' });
 
 describe('start()', () => {
-  test('makes a member whose API server and curator are kept out of each other’s keys', async () => {
+  test('makes a member of the state etcd in which the curator reaches the records alone and the signer only reads', async () => {
     const { start } = await createNode();
     const running = await start();
-    const [apiServer, curator] = [await connect(running.apiServer), await connect(running.curator)];
+    const curator = await connect(running.client('curator'));
     const write = (key: string) => ({ when: [], then: [put(key, bytes('x'))] });
-
-    for (const key of ['/registry/pods/a', 'compact_rev_key']) {
-      await apiServer.commit(write(key), { signal });
-      expect((await apiServer.get(key, { signal }))?.key).toBe(key);
+    await curator.commit(write('/cluster/nodes/a'), { signal });
+    for (const key of ['/registry/pods/a', '/cluster0', '/', 'a']) {
       await expect(curator.get(key, { signal })).rejects.toEqual(denied);
       await expect(curator.commit(write(key), { signal })).rejects.toEqual(denied);
     }
-    await curator.commit(write('/cluster/nodes/a'), { signal });
-    for (const key of ['/cluster/nodes/a', '/cluster/', '/registry', '/registry0', '/', 'a']) {
-      await expect(apiServer.get(key, { signal })).rejects.toEqual(denied);
-      await expect(apiServer.commit(write(key), { signal })).rejects.toEqual(denied);
-      await expect(apiServer.commit({ when: [], then: [remove(key)] }, { signal })).rejects.toEqual(denied);
-    }
-    await expect(apiServer.list('/cluster/', { signal })).rejects.toEqual(denied);
-    await expect(apiServer.list('', { signal })).rejects.toEqual(denied);
-    const watched = apiServer.watch('/cluster/', { signal, afterRevision: 1n })[Symbol.asyncIterator]();
-    await expect(watched.next()).rejects.toEqual(denied);
-    for (const client of [apiServer, curator]) {
+    await expect(curator.list('', { signal })).rejects.toEqual(denied);
+    const signer = await connect(running.client('signer'));
+    expect((await signer.get('/cluster/nodes/a', { signal }))?.key).toBe('/cluster/nodes/a');
+    await expect(signer.commit(write('/cluster/nodes/a'), { signal })).rejects.toEqual(denied);
+    for (const client of [curator, signer]) {
       await expect(client.members.addLearner('https://127.0.0.1:1', { signal })).rejects.toEqual(denied);
       await expect(client.access.ensureUser({ name: 'eve', grants: [] }, { signal })).rejects.toEqual(denied);
       await expect(client.maintenance.snapshot(signal).next()).rejects.toEqual(denied);
     }
   }, 20_000);
 
-  test('lets the API server compact: the revision advances and its own reads go on', async () => {
-    const { start } = await createNode();
-    const running = await start();
-    const apiServer = await connect(running.apiServer);
-    await apiServer.commit({ when: [], then: [put('/registry/a', bytes('1'))] }, { signal });
-    const { revision } = await apiServer.list('/registry/', { signal });
-    for (const value of ['2', '3']) {
-      await apiServer.commit({ when: [], then: [put('/registry/a', bytes(value))] }, { signal });
-    }
-    await apiServer.commit({ when: [], then: [put('compact_rev_key', bytes('0'))] }, { signal });
-    const now = await apiServer.list('/registry/', { signal });
-    await apiServer.compact(now.revision, { signal });
-    const from = { afterRevision: revision, withProgress: true } as const;
-    const events = apiServer.watch('/registry/', { signal, ...from })[Symbol.asyncIterator]();
-    expect((await events.next()).value).toMatchObject({ kind: 'relist' });
-    await events.return?.();
-  }, 20_000);
-
-  test('tells an idle watch of the API server how far it is, unasked, within seconds', async () => {
-    const { start } = await createNode();
-    const running = await start();
-    const apiServer = await connect(running.apiServer);
-    const { revision } = await apiServer.list('/registry/', { signal });
-    await running.admin.commit({ when: [], then: [put('/cluster/elsewhere', bytes('x'))] }, { signal });
-    const from = { afterRevision: revision, withProgress: true } as const;
-    const events = apiServer.watch('/registry/', { signal, ...from })[Symbol.asyncIterator]();
-    const { value }: { value?: WatchEvent } = (await events.next()) as { value?: WatchEvent };
-    expect(value).toMatchObject({ kind: 'progress', revision: revision + 1n });
-    await events.return?.();
-  }, 20_000);
-
-  test('lets both keep leases of their own, and neither revoke what lives on the other’s', async () => {
-    const { start } = await createNode();
-    const running = await start();
-    const [apiServer, curator] = [await connect(running.apiServer), await connect(running.curator)];
-    for (const [own, other, key] of [
-      [apiServer, curator, '/registry/events/a'],
-      [curator, apiServer, '/cluster/nodes/a/heartbeat'],
-    ] as const) {
-      const lease = await own.grantLease(60, { signal });
-      await own.commit({ when: [], then: [put(key, bytes('x'), lease)] }, { signal });
-      expect(await own.keepLeaseAlive(lease, { signal })).toBe(60);
-      await expect(other.revokeLease(lease, { signal })).rejects.toEqual(denied);
-      await own.revokeLease(lease, { signal });
-      expect(await own.get(key, { signal })).toBeUndefined();
-    }
-    expect(await curator.members.list({ signal })).toHaveLength(1);
-  }, 20_000);
-
   test('changes nothing the second time, and heals after a power cut with all data', async () => {
     const { start, units, ran, config } = await createNode();
     const first = await start();
     await first.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
-    const { mainPid } = await units.status(ETCD_UNIT);
+    const { mainPid } = await units.status(STATE_ETCD.unit);
     await start();
-    expect((await units.status(ETCD_UNIT)).mainPid).toBe(mainPid);
-    await units.kill(ETCD_UNIT);
+    expect((await units.status(STATE_ETCD.unit)).mainPid).toBe(mainPid);
+    await units.kill(STATE_ETCD.unit);
     const third = await start();
     expect((await third.admin.get('kept', { signal }))?.key).toBe('kept');
-    expect(units.moves).toEqual([`start ${ETCD_UNIT}`, `start ${ETCD_UNIT}`]);
+    expect(units.moves).toEqual([`start ${STATE_ETCD.unit}`, `start ${STATE_ETCD.unit}`]);
     expect(ran.filter(([program]) => program === 'chown')).toContainEqual(
-      expect.arrayContaining([`${config.stateDir}/etcd`]),
+      expect.arrayContaining([`${config.stateDir}/etcd-state`]),
     );
   }, 30_000);
 
@@ -177,7 +121,7 @@ describe('start()', () => {
     const moved = await start(undefined, { address: '127.0.0.2' });
     const [member] = await moved.admin.members.list({ signal });
     expect(member?.peerUrls).toEqual([`https://127.0.0.2:${config.ports.peer}`]);
-    expect(units.moves.at(-1)).toBe(`restart ${ETCD_UNIT}`);
+    expect(units.moves.at(-1)).toBe(`restart ${STATE_ETCD.unit}`);
   }, 30_000);
 
   test('goes on from a crash between any two writes (row 29)', async () => {
@@ -192,12 +136,12 @@ describe('start()', () => {
       } catch (error) {
         expect(error).toBeInstanceOf(PowerCut);
         crashes++;
-        await units.kill(ETCD_UNIT);
+        await units.kill(STATE_ETCD.unit);
       }
     }
     expect(crashes).toBeGreaterThan(10);
     const running = await start();
-    await connect(running.curator).then((curator) => curator.list(CLUSTER_PREFIX, { signal }));
+    await connect(running.client('curator')).then((curator) => curator.list(CLUSTER_PREFIX, { signal }));
   }, 60_000);
 
   test.each([
@@ -209,13 +153,13 @@ describe('start()', () => {
     async ({ file, part }) => {
       const { start, layout, units } = await createNode();
       (await start())[Symbol.dispose]();
-      await units.kill(ETCD_UNIT);
+      await units.kill(STATE_ETCD.unit);
       const path = layout[file][part];
       await rm(path);
       const files = new CrashingFiles(0); // any write would fail the test with another error
       await expect(start(files)).rejects.toMatchObject({ code: 'consensus-pki-missing', details: { path } });
       await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
-      expect(units.moves).toEqual([`start ${ETCD_UNIT}`]);
+      expect(units.moves).toEqual([`start ${STATE_ETCD.unit}`]);
     },
     20_000,
   );
@@ -236,7 +180,7 @@ describe('start()', () => {
   test('refuses to start an empty etcd in the place of lost data (row 74)', async () => {
     const { start, layout, units } = await createNode();
     (await start())[Symbol.dispose]();
-    await units.kill(ETCD_UNIT);
+    await units.kill(STATE_ETCD.unit);
     await rm(layout.data, { recursive: true });
     await expect(start(new CrashingFiles(0))).rejects.toMatchObject({ code: 'consensus-data-missing' });
   }, 20_000);

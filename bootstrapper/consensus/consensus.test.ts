@@ -2,18 +2,18 @@ import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { FakeClock } from '../../internal/testing/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { ACCESS } from './access.ts';
 import { mayCreateAuthorities, type DiskFacts } from './disk-state.ts';
 import { ensureAuthority, ensureLeaf } from './etcd-pki.ts';
-import { buildEtcdConfig, buildEtcdUnit, ETCD_PORTS, urlOf, type EtcdSettings } from './etcd-unit.ts';
+import { buildEtcdConfig, buildEtcdUnit, urlOf, type EtcdSettings } from './etcd-unit.ts';
+import { ETCD_INSTANCES, ETCD_PORTS, KUBERNETES_ETCD, STATE_ETCD } from './instances.ts';
 import { consensusLayout } from './layout.ts';
 
-const layout = consensusLayout('/var/lib/cluster');
+const layout = consensusLayout('/var/lib/cluster', 'kubernetes');
 const settings: EtcdSettings = {
   nodeId: 'node-1',
   address: '192.0.2.1',
   clusterId: 'c0ffee',
-  ports: ETCD_PORTS,
+  ports: ETCD_PORTS.kubernetes,
   quotaBytes: 1024,
   origin: { kind: 'first' },
 };
@@ -111,28 +111,55 @@ describe('buildEtcdConfig()', () => {
 });
 
 test('the unit has no root, no capability, and sees of the state only its own folder', () => {
-  const unit = buildEtcdUnit({ etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout });
+  const unit = buildEtcdUnit({
+    ...{ etcd: KUBERNETES_ETCD, etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout },
+  });
   const value = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1];
-  expect(value('User')).toBe('cluster-etcd');
+  expect(value('User')).toBe('cluster-etcd-kubernetes');
   expect([value('Restart'), value('StartLimitIntervalSec')]).toEqual(['always', '0']); // however often it ends
   expect(value('CapabilityBoundingSet')).toBe('');
   expect(value('NoNewPrivileges')).toBe('yes');
   expect(value('TemporaryFileSystem')).toBe('/var/lib/cluster:ro');
-  expect(value('BindPaths')).toBe('/var/lib/cluster/etcd');
-  expect(value('ReadWritePaths')).toBe('/var/lib/cluster/etcd/data');
+  expect(value('BindPaths')).toBe('/var/lib/cluster/etcd-kubernetes');
+  expect(value('ReadWritePaths')).toBe('/var/lib/cluster/etcd-kubernetes/data');
   for (const secret of [layout.clientsCa.keyFile, layout.peersCa.keyFile, layout.user('root').keyFile])
     expect(secret.startsWith(`${layout.etcdHome}/`)).toBe(false);
 });
 
-test('each user may touch its own keys; nobody but root has more than named', () => {
-  expect(Object.fromEntries(ACCESS.map(({ name, grants }) => [name, grants]))).toEqual({
-    root: [],
-    curator: [{ kind: 'prefix', prefix: '/cluster/' }],
-    signer: [{ kind: 'prefix', prefix: '/cluster/', access: 'read' }],
-    apiserver: [
-      { kind: 'prefix', prefix: '/registry/' },
-      { kind: 'key', key: 'compact_rev_key' },
-    ],
+describe('the two etcd clusters', () => {
+  test('the state etcd lets curators change and the signer read the records; Kubernetes is no client of it', () => {
+    const { access = [], clients } = STATE_ETCD;
+    expect(Object.fromEntries(access.map(({ name, grants }) => [name, grants]))).toEqual({
+      root: [],
+      curator: [{ kind: 'prefix', prefix: '/cluster/' }],
+      signer: [{ kind: 'prefix', prefix: '/cluster/', access: 'read' }],
+    });
+    expect(clients).toEqual(['root', 'curator', 'signer']);
+  });
+
+  test('the Kubernetes etcd has no access control, as with kubeadm; neither curator nor signer is a client of it', () => {
+    expect(KUBERNETES_ETCD.access).toBeUndefined();
+    expect(KUBERNETES_ETCD.clients).toEqual(['root', 'apiserver']);
+  });
+
+  test('share no unit, user, port, directory or authority', () => {
+    const all = Object.values(ETCD_INSTANCES).map((etcd) => {
+      const { root, etcdHome } = consensusLayout('/state', etcd.name);
+      const { unit, systemUser, authorities } = etcd;
+      const { client, peer, metrics } = ETCD_PORTS[etcd.name];
+      return [
+        root,
+        etcdHome,
+        unit,
+        systemUser,
+        authorities.clients,
+        authorities.peers,
+        client,
+        peer,
+        metrics,
+      ];
+    });
+    expect(new Set(all.flat()).size).toBe(all.flat().length);
   });
 });
 

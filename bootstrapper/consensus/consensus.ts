@@ -11,9 +11,10 @@ import {
 } from './consensus-config.ts';
 import { inspectDisk } from './disk-state.ts';
 import { correctPeerUrl, join, serve } from './enter.ts';
-import { askEpoch, readEpoch, writeEpoch } from './epoch.ts';
+import { askEpoch, ensureEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
 import type { PkiPorts } from './etcd-pki.ts';
+import { STATE_ETCD } from './instances.ts';
 import { consensusLayout, type ConsensusLayout } from './layout.ts';
 import { checkLeave, leave } from './leave.ts';
 import { PeerEpochs } from './peer-epochs.ts';
@@ -29,7 +30,7 @@ const KEYS_POLL_MS = 500;
 const EPOCH_MS = 10_000;
 
 /**
- * etcd on this node: its PKI, unit and access control. `start` may be repeated at any time, after any crash: it makes
+ * One etcd on this node: its PKI, unit and access control. `start` may be repeated at any time, after any crash: it makes
  * what is missing and leaves what is right. A running etcd is not restarted unless its configuration changed.
  */
 export class Consensus {
@@ -46,12 +47,12 @@ export class Consensus {
     signal: AbortSignal,
   ): Promise<RunningConsensus> {
     const ports = this.#ports;
-    const layout = consensusLayout(config.stateDir);
+    const layout = consensusLayout(config.stateDir, config.etcd.name);
     if (!config.creates) await this.#waitForKeys(layout, signal);
     await preparePki(this.#pki, config, layout);
     const admin = await connectAsRoot(ports, layout, [endpointOf(config)]);
     try {
-      const newest = await newestOf(ports, config.creates ? [] : config.peers, layout, signal);
+      const newest = await newestOf(ports, config.creates ? [] : config.peers, { config, layout, signal });
       // Members that missed a recovery would take this one into what is not the cluster any more.
       const now = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
       const entering = { config: now, layout, admin, signal };
@@ -63,9 +64,10 @@ export class Consensus {
         await serve(ports, entering);
       }
       await ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
-      await ensureAccessControl(admin, signal);
+      await ensureAccessControl(admin, config.etcd, signal);
       await correctPeerUrl(ports, entering);
-      const epoch = await askEpoch(admin, signal);
+      await ensureEpoch(admin, config.etcd.name, signal);
+      const epoch = await askEpoch(admin, config.etcd.name, signal);
       if (epoch !== undefined) await writeEpoch(ports.files, layout, epoch);
     } catch (error) {
       admin[Symbol.dispose]();
@@ -79,7 +81,7 @@ export class Consensus {
    * connection and go on; this process and the curator have to be given the new ones, so the answer has a new client.
    */
   async renew(config: ConsensusConfig): Promise<RunningConsensus> {
-    const layout = consensusLayout(config.stateDir);
+    const layout = consensusLayout(config.stateDir, config.etcd.name);
     await preparePki(this.#pki, config, layout);
     return runningFrom(await connectAsRoot(this.#ports, layout, [endpointOf(config)]), config, layout);
   }
@@ -96,12 +98,15 @@ export class Consensus {
   /** Takes members of lost nodes out, once they are struck off the records; until the signal fires. With a client of its own. */
   async repair(config: RepairConfig, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
-    const layout = consensusLayout(config.stateDir);
+    const layout = consensusLayout(config.stateDir, config.etcd.name);
     using admin = await connectAsRoot(this.#ports, layout, [endpointOf(config)]);
+    using recorded = await connectAsRoot(this.#ports, consensusLayout(config.stateDir, STATE_ETCD.name), [
+      `127.0.0.1:${config.recordsPort}`,
+    ]);
     using life = childSignal(signal);
     // Both end with the first of them: one has nothing to do for a member of an older epoch.
     await Promise.race([
-      repairMembers({ admin, clock, log }, config.nodeId, life.signal),
+      repairMembers({ admin, recorded, clock, log }, config.nodeId, life.signal),
       this.#untilOutdated(config, layout, life.signal),
     ]).finally(() => life.abort(new Error('one of them has ended')));
   }
@@ -134,7 +139,9 @@ export class Consensus {
   /** Rejects with `consensus-outdated` once another control plane serves a newer epoch. */
   async #untilOutdated(config: RepairConfig, layout: ConsensusLayout, signal: AbortSignal): Promise<never> {
     const { clock, files } = this.#ports;
-    using peers = new PeerEpochs((endpoint) => connectAsRoot(this.#ports, layout, [endpoint]));
+    using peers = new PeerEpochs(config.etcd.name, (endpoint) =>
+      connectAsRoot(this.#ports, layout, [endpoint]),
+    );
     for (;;) {
       await clock.sleep(EPOCH_MS, signal);
       const newest = await peers.newest(config.peers(), signal);

@@ -59,7 +59,7 @@ export async function correctPeerUrl(
 export async function waitUntilServing(
   { clock, onWait }: Pick<ConsensusPorts, 'clock' | 'onWait'>,
   admin: EtcdClient,
-  { readyMs = READY_MS }: ConsensusConfig,
+  { etcd, readyMs = READY_MS }: ConsensusConfig,
   signal: AbortSignal,
 ): Promise<void> {
   const endMs = clock.monotonicMs() + readyMs;
@@ -69,9 +69,11 @@ export async function waitUntilServing(
       return;
     } catch (error) {
       if (isAbort(error, signal) || !(error instanceof EtcdError && error.retryable)) throw error;
-      onWait?.('etcd to serve', error);
+      onWait?.(`${etcd.title} to serve`, error);
       if (clock.monotonicMs() > endMs)
-        throw new ConsensusError('consensus-not-ready', 'waiting for etcd to serve', { cause: error });
+        throw new ConsensusError('consensus-not-ready', `waiting for ${etcd.title} to serve`, {
+          cause: error,
+        });
       await clock.sleep(POLL_MS, signal);
     }
   }

@@ -1,10 +1,23 @@
-import type { EtcdClient } from '../../internal/etcd/index.ts';
+import {
+  absent,
+  Namespace,
+  put,
+  unchanged,
+  type EtcdClient,
+  type KeySpace,
+} from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
+import type { EtcdName } from './instances.ts';
 import type { ConsensusLayout } from './layout.ts';
 
 const MAX_BYTES = 64;
 const PROBE_MS = 2_000;
+/** The state etcd has its epoch in the record of the cluster; the Kubernetes etcd has no other record of ours. */
+const EPOCH_KEYS: Readonly<Record<EtcdName, string>> = {
+  state: CLUSTER_KEY,
+  kubernetes: records.etcdEpoch.key('epoch'),
+};
 
 /** The epoch of the data on this disk. It grows when etcd is restored: two epochs are two clusters with one history. */
 export async function readEpoch(files: FilePort, layout: ConsensusLayout): Promise<number> {
@@ -20,13 +33,60 @@ export async function writeEpoch(files: FilePort, layout: ConsensusLayout, epoch
   await files.writeAtomic(layout.epochFile, `${epoch}\n`);
 }
 
-/** As a member that has a quorum says; undefined before the cluster's first record. */
+/** As a member that has a quorum says; undefined before the first record. */
 export async function askEpoch(
   etcd: Pick<EtcdClient, 'get'>,
+  name: EtcdName,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const entry = await etcd.get(CLUSTER_PREFIX + CLUSTER_KEY, { signal, timeoutMs: PROBE_MS });
-  return entry === undefined ? undefined : records.cluster.decode(entry.key, entry.value).epoch;
+  const entry = await etcd.get(CLUSTER_PREFIX + EPOCH_KEYS[name], { signal, timeoutMs: PROBE_MS });
+  if (entry === undefined) return undefined;
+  const { key, value } = entry;
+  return name === 'state'
+    ? records.cluster.decode(key, value).epoch
+    : records.etcdEpoch.decode(key, value).epoch;
+}
+
+/** Where nobody has written an epoch yet and no other record does so: the first one. */
+export async function ensureEpoch(etcd: KeySpace, name: EtcdName, signal: AbortSignal): Promise<void> {
+  if (name === 'state') return; // comes with the record of the cluster
+  const key = EPOCH_KEYS.kubernetes;
+  const value = records.etcdEpoch.encode({ version: 1, epoch: 1 });
+  await new Namespace(etcd, CLUSTER_PREFIX).commit(
+    { when: [absent(key)], then: [put(key, value)] },
+    { signal },
+  );
+}
+
+/**
+ * The next epoch, written where `askEpoch` reads it; it is above `before`, too.
+ * @returns undefined where etcd holds no cluster
+ */
+export async function raiseEpoch(
+  etcd: KeySpace,
+  { name, before }: { readonly name: EtcdName; readonly before: number },
+  options: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<number | undefined> {
+  const cluster = new Namespace(etcd, CLUSTER_PREFIX);
+  const entry = await cluster.get(EPOCH_KEYS[name], options);
+  if (entry === undefined) return undefined;
+  const { key, value } = entry;
+  const [epoch, raised] =
+    name === 'state'
+      ? next(records.cluster.decode(key, value), before, (record) => records.cluster.encode(record))
+      : next(records.etcdEpoch.decode(key, value), before, (record) => records.etcdEpoch.encode(record));
+  const { signal } = options;
+  await cluster.commit({ when: [unchanged(entry)], then: [put(key, raised)] }, { signal });
+  return epoch;
+}
+
+function next<T extends { readonly epoch: number }>(
+  record: T,
+  before: number,
+  encode: (record: T) => Uint8Array,
+): readonly [number, Uint8Array] {
+  const epoch = Math.max(record.epoch, before) + 1;
+  return [epoch, encode({ ...record, epoch })];
 }
 
 /** What of several members is the cluster now. */

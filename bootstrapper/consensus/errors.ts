@@ -42,7 +42,7 @@ export const consensusErrors = defineErrors({
     exit: 'unreachable',
     retryable: true,
     meaning: 'This node is to join etcd, but knows of no other control-plane node.',
-    fix: 'See that a control-plane node runs and that this node reaches it on ports 9091 and 2379.',
+    fix: 'See that a control-plane node runs and that this node reaches it on ports 9091, 2379 and 2382.',
   },
   'consensus-slot-lost': {
     fault: 'system',
@@ -112,6 +112,14 @@ export const consensusErrors = defineErrors({
     meaning:
       'This node is to leave etcd, but so many other members do not answer that the rest could decide nothing.',
     fix: 'Bring the other control-plane nodes back, or remove those that are gone for good; this one leaves by itself then.',
+  },
+  'consensus-single-etcd': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'This control plane was made by a release in which Kubernetes and the cluster shared one etcd. This release keeps them apart and does not convert the data. Nothing was touched; etcd and Kubernetes continue to run as they are.',
+    fix: 'Install the agent package of the earlier release again to continue with this cluster. To move on, make a new cluster with this release, move the workloads to it, then reset the old machines.',
   },
   'consensus-other-cluster': {
     fault: 'operator',

@@ -1,23 +1,9 @@
 import { SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import type { EtcdInstance, ListenPorts } from './instances.ts';
 import type { ConsensusLayout } from './layout.ts';
-
-export const ETCD_UNIT = 'cluster-etcd.service';
-export const ETCD_USER = 'cluster-etcd';
-
-/** 8 GiB is the largest quota etcd recommends; 4 leaves room to raise it in an emergency. */
-export const DEFAULT_QUOTA_BYTES = 4 * 1024 ** 3;
 
 /** As kubeadm's own etcd has it (cmd/kubeadm/app/phases/etcd/local.go); etcd's configuration file takes nanoseconds. */
 const PROGRESS_INTERVAL_NS = 5_000_000_000;
-
-export interface ListenPorts {
-  readonly client: number;
-  readonly peer: number;
-  /** Loopback only, without TLS: sizes and counters, no keys. */
-  readonly metrics: number;
-}
-
-export const ETCD_PORTS: ListenPorts = { client: 2379, peer: 2380, metrics: 2381 };
 
 /** How this member came to be; etcd reads it only while its data folder is empty. */
 export type Origin =
@@ -75,10 +61,9 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
     'initial-cluster-state': origin.kind === 'first' ? 'new' : 'existing',
     'initial-cluster-token': settings.clusterId,
     'quota-backend-bytes': settings.quotaBytes,
-    // The API server compacts its own history every five minutes; this covers a cluster that has none yet.
+    // The API server compacts its own history every five minutes; nobody else compacts the cluster's records.
     'auto-compaction-mode': 'periodic',
     'auto-compaction-retention': '1h',
-    // The API server may not ask etcd what it is able to do, and so never asks a watch how far it is: it has to be told.
     'watch-progress-notify-interval': PROGRESS_INTERVAL_NS,
     'strict-reconfig-check': true,
     // The gateway would speak with the server's certificate and so as whoever its common name says.
@@ -108,22 +93,23 @@ export function buildEtcdConfig(settings: EtcdSettings, layout: ConsensusLayout)
  * it has looked at the disk and renewed what ran out.
  */
 export function buildEtcdUnit(options: {
+  readonly etcd: Pick<EtcdInstance, 'name' | 'systemUser'>;
   readonly etcdBinary: string;
   readonly stateDir: string;
   readonly layout: ConsensusLayout;
   /** Of whom it believes, where that was ever changed: it reads it at its start, so another one is another unit. */
   readonly trustsSha256?: string | undefined;
 }): string {
-  const { trustsSha256 } = options;
+  const { trustsSha256, etcd } = options;
   return `${trustsSha256 === undefined ? '' : `# Trusts: ${trustsSha256}\n`}[Unit]
-Description=etcd (cluster)
+Description=etcd of ${etcd.name === 'state' ? 'the cluster state' : 'Kubernetes'} (cluster)
 After=network.target local-fs.target
 StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-User=${ETCD_USER}
-Group=${ETCD_USER}
+User=${etcd.systemUser}
+Group=${etcd.systemUser}
 ExecStart=${options.etcdBinary} --config-file ${options.layout.configFile}
 Restart=always
 RestartSec=1

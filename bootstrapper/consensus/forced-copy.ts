@@ -1,5 +1,5 @@
 import type { EtcdClient } from '../../internal/etcd/index.ts';
-import { buildEtcdConfig, buildEtcdUnit, ETCD_UNIT, ETCD_USER } from './etcd-unit.ts';
+import { buildEtcdConfig, buildEtcdUnit } from './etcd-unit.ts';
 import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
 import { connectAsRoot } from './run-etcd.ts';
 
@@ -19,9 +19,9 @@ export async function withForcedCopy<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const { files, commands, units } = ports;
-  const { layout, etcdBinary, stateDir, recoveryPorts } = config;
+  const { etcd, layout, etcdBinary, stateDir, recoveryPorts } = config;
   await units.stop(UNIT, signal);
-  await units.stop(ETCD_UNIT, signal);
+  await units.stop(etcd.unit, signal);
   await files.remove(layout.copiedData);
   const run = (...argv: [string, ...string[]]) => commands.run({ argv, timeoutMs: COPY_MS, signal });
   await run('cp', '--archive', '--reflink=auto', layout.data, layout.copiedData);
@@ -34,8 +34,14 @@ export async function withForcedCopy<T>(
   } as const;
   const written = JSON.parse(buildEtcdConfig(settings, at)) as Record<string, unknown>;
   await files.writeAtomic(at.configFile, `${JSON.stringify({ ...written, 'force-new-cluster': true })}\n`);
-  await run('chown', '--recursive', '--no-dereference', `${ETCD_USER}:${ETCD_USER}`, layout.etcdHome);
-  await units.install(UNIT, buildEtcdUnit({ etcdBinary, stateDir, layout: at }), signal);
+  await run(
+    'chown',
+    '--recursive',
+    '--no-dereference',
+    `${etcd.systemUser}:${etcd.systemUser}`,
+    layout.etcdHome,
+  );
+  await units.install(UNIT, buildEtcdUnit({ etcd, etcdBinary, stateDir, layout: at }), signal);
   await units.start(UNIT, signal);
   try {
     using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);

@@ -1,6 +1,4 @@
-/** etcd's users, as client certificates name them. */
-export const ETCD_USERS = ['root', 'curator', 'apiserver', 'signer'] as const;
-export type EtcdUserName = (typeof ETCD_USERS)[number];
+import type { EtcdClientName, EtcdName } from './instances.ts';
 
 /** A key and its certificate. */
 export interface KeyPairFiles {
@@ -16,17 +14,17 @@ export interface EtcdClientFiles extends KeyPairFiles {
 }
 
 /**
- * Where consensus keeps its files.
+ * Where a member keeps its files; NAME is that of its etcd.
  *
  * ```
- * STATE/consensus/         root only
+ * STATE/consensus/NAME/    root only
  *   clients/ca.{key,crt}   signs etcd's client and server certificates; beside it believed.crt, once keys were replaced
  *   peers/ca.{key,crt}     signs peer certificates and nothing else: a client must never pass for a peer
- *   users/NAME/            ca.crt, client.{key,crt}
+ *   users/CLIENT/          ca.crt, client.{key,crt}
  *   formed                 this node has been a member with data
  *   epoch                  of that data; absent: 1
  *   recovery/              what etcd had before each recovery
- * STATE/etcd/              all that etcd sees of STATE; owned by its user
+ * STATE/etcd-NAME/         all that etcd sees of STATE; owned by its user
  *   data/                  etcd's own
  *   pki/                   server.*, peer.*, clients-ca.crt, peers-ca.crt
  *   etcd.json              configuration
@@ -59,12 +57,12 @@ export interface ConsensusLayout {
   readonly trustedClientsCa: string;
   readonly trustedPeersCa: string;
   readonly configFile: string;
-  user(name: EtcdUserName): KeyPairFiles & { readonly caFile: string; readonly folder: string };
+  user(name: EtcdClientName): KeyPairFiles & { readonly caFile: string; readonly folder: string };
 }
 
-export function consensusLayout(stateDir: string): ConsensusLayout {
-  const root = `${stateDir}/consensus`;
-  const etcdHome = `${stateDir}/etcd`;
+export function consensusLayout(stateDir: string, etcd: EtcdName): ConsensusLayout {
+  const root = `${stateDir}/consensus/${etcd}`;
+  const etcdHome = `${stateDir}/etcd-${etcd}`;
   const pair = (base: string): KeyPairFiles => ({ certFile: `${base}.crt`, keyFile: `${base}.key` });
   return {
     root,

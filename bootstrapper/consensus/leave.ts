@@ -1,6 +1,5 @@
 import { consensusLayout, type ConsensusLayout } from './layout.ts';
 import { selfOf, type ConsensusConfig, type ConsensusPorts } from './consensus-config.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
 import { guardQuorum, removeSelf } from './membership.ts';
 import { countAnswering, inTurn, withPeers } from './peers.ts';
 
@@ -12,7 +11,7 @@ export async function checkLeave(
   config: ConsensusConfig,
   signal: AbortSignal,
 ): Promise<void> {
-  const layout = consensusLayout(config.stateDir);
+  const layout = consensusLayout(config.stateDir, config.etcd.name);
   if (!(await isCountedOn(ports, layout))) return;
   if (config.peers.length === 0) return guardQuorum({ others: [], answering: 0 });
   await withPeers(ports, { config, layout }, async ({ members }) => {
@@ -31,7 +30,7 @@ export async function leave(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { files, units, log } = ports;
-  const layout = consensusLayout(config.stateDir);
+  const layout = consensusLayout(config.stateDir, config.etcd.name);
   const isHere = (await files.stat(layout.root)) ?? (await files.stat(layout.etcdHome));
   if (isHere === undefined) return false;
   if (await isCountedOn(ports, layout))
@@ -42,9 +41,9 @@ export async function leave(
         ),
       ),
     );
-  await units.stop(ETCD_UNIT, signal);
+  await units.stop(config.etcd.unit, signal);
   await wipe(ports, layout);
-  log.info('this node is no member of etcd any more', {});
+  log.info('this node left etcd', { etcd: config.etcd.name });
   return true;
 }
 

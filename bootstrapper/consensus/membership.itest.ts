@@ -14,7 +14,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
+import { STATE_ETCD } from './instances.ts';
 import { consensusLayout } from './layout.ts';
 import { struckMembers } from './repair.ts';
 import { holdSlot } from './slot.ts';
@@ -45,6 +45,7 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
     const said: string[] = [];
     open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
     const config: ConsensusConfig = {
+      etcd: STATE_ETCD,
       nodeId: `node-${index + 1}`,
       address: '127.0.0.1',
       clusterId: 'c0ffee',
@@ -79,8 +80,8 @@ async function createNodes(count: number): Promise<readonly [TestNode, ...TestNo
 
 /** What the ticket brings to a later control plane. */
 async function shareKeys(from: TestNode, to: TestNode): Promise<void> {
-  for (const ca of ['clients', 'peers']) {
-    await mkdir(join(to.config.stateDir, 'consensus'), { recursive: true });
+  for (const ca of ['state/clients', 'state/peers']) {
+    await mkdir(join(to.config.stateDir, 'consensus', 'state'), { recursive: true });
     await cp(join(from.config.stateDir, 'consensus', ca), join(to.config.stateDir, 'consensus', ca), {
       recursive: true,
     });
@@ -119,7 +120,7 @@ describe('later control-plane nodes', () => {
     // Nothing of the slot is left.
     const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
     expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
-    for (const node of [first, second, third]) await node.units.kill(ETCD_UNIT);
+    for (const node of [first, second, third]) await node.units.kill(STATE_ETCD.unit);
     const again = await Promise.all([third, first, second].map((node) => node.start()));
     for (const running of again) await running.admin.get('/registry/after', { signal });
     const moves = second.units.moves.filter((move) => move.startsWith('restart'));
@@ -154,7 +155,7 @@ describe('later control-plane nodes', () => {
       );
       if (ended !== undefined) break;
       kills++;
-      await second.units.kill(ETCD_UNIT);
+      await second.units.kill(STATE_ETCD.unit);
       expect((await one.admin.members.list({ signal })).length).toBeLessThanOrEqual(2);
     }
     expect(kills).toBeGreaterThan(4);
@@ -182,8 +183,8 @@ describe('later control-plane nodes', () => {
     const one = await first.start();
     await shareKeys(first, second);
     await second.start();
-    await second.units.kill(ETCD_UNIT);
-    await second.units.start(ETCD_UNIT);
+    await second.units.kill(STATE_ETCD.unit);
+    await second.units.start(STATE_ETCD.unit);
     await second.start();
     const own = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
     // For five seconds after a member has started, etcd calls itself unhealthy.
@@ -194,7 +195,7 @@ describe('later control-plane nodes', () => {
       );
       await clock.sleep(200, signal);
     }
-    await second.units.kill(ETCD_UNIT);
+    await second.units.kill(STATE_ETCD.unit);
     await second.start();
     const anew = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
     expect(anew?.id).not.toBe(own?.id);
@@ -216,9 +217,14 @@ describe('a control plane that is lost', () => {
     for (const { config } of nodes) await putNode(space, config.nodeId, 'UP');
     const life = new AbortController();
     const repairs = [first, second].map((node) =>
-      node.consensus().repair({ ...node.config, peers: () => node.config.peers }, life.signal),
+      node
+        .consensus()
+        .repair(
+          { ...node.config, recordsPort: node.config.ports.client, peers: () => node.config.peers },
+          life.signal,
+        ),
     );
-    await third.units.kill(ETCD_UNIT);
+    await third.units.kill(STATE_ETCD.unit);
     // Whatever is said of others, or of a node that is only switched off, takes nobody out.
     await putNode(space, 'node-4', 'UP');
     await space.commit({ when: [], then: [remove(recordKey('node-4'))] }, { signal });
@@ -267,10 +273,10 @@ describe('leaving', () => {
       await second.consensus().checkLeave({ ...second.config, creates: false }, signal);
       expect(await second.consensus().leave({ ...second.config, creates: false }, signal)).toBe(true);
       expect(await votersOf(one.admin)).toEqual(['node-1']);
-      const { root, etcdHome } = consensusLayout(second.config.stateDir);
+      const { root, etcdHome } = consensusLayout(second.config.stateDir, 'state');
       await expect(stat(root)).rejects.toThrow('ENOENT');
       await expect(stat(etcdHome)).rejects.toThrow('ENOENT');
-      expect((await second.units.status(ETCD_UNIT)).active).toBe('inactive');
+      expect((await second.units.status(STATE_ETCD.unit)).active).toBe('inactive');
       expect(await second.consensus().leave({ ...second.config, creates: false }, signal)).toBe(false);
       await shareKeys(first, second);
     }
@@ -288,13 +294,13 @@ describe('leaving', () => {
     await second.start();
     await shareKeys(first, third);
     await third.start();
-    await third.units.kill(ETCD_UNIT);
+    await third.units.kill(STATE_ETCD.unit);
     const leaving = { ...second.config, creates: false };
     for (const ask of ['checkLeave', 'leave'] as const)
       await expect(second.consensus()[ask](leaving, signal)).rejects.toEqual(
         expect.objectContaining({ code: 'consensus-quorum', details: { answering: 1, needed: 2 } }),
       );
-    expect((await second.units.status(ETCD_UNIT)).active).toBe('active');
+    expect((await second.units.status(STATE_ETCD.unit)).active).toBe('active');
     await write(one.admin, '/registry/still');
   }, 60_000);
 });

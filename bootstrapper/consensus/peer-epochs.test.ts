@@ -30,7 +30,7 @@ class StubMembers {
 function create() {
   const members = new StubMembers();
   members.epochs.set('a:2379', 1).set('b:2379', 2);
-  return { members, peers: new PeerEpochs(members.connect) };
+  return { members, peers: new PeerEpochs('state', members.connect) };
 }
 
 test('asks again over the connections of before, and closes them in the end', async () => {

@@ -1,5 +1,6 @@
 import type { EtcdClient } from '../../internal/etcd/index.ts';
 import { askEpoch, newestFrom, type Newest } from './epoch.ts';
+import type { EtcdName } from './instances.ts';
 
 /**
  * Asks members for their epoch, the same ones again and again, over connections that last from one question to the next: to
@@ -7,9 +8,11 @@ import { askEpoch, newestFrom, type Newest } from './epoch.ts';
  */
 export class PeerEpochs implements Disposable {
   readonly #connect: (endpoint: string) => Promise<Peer>;
+  readonly #name: EtcdName;
   readonly #open = new Map<string, Peer>();
 
-  constructor(connect: (endpoint: string) => Promise<Peer>) {
+  constructor(name: EtcdName, connect: (endpoint: string) => Promise<Peer>) {
+    this.#name = name;
     this.#connect = connect;
   }
 
@@ -35,7 +38,7 @@ export class PeerEpochs implements Disposable {
     try {
       const etcd = this.#open.get(endpoint) ?? (await this.#connect(endpoint));
       this.#open.set(endpoint, etcd);
-      return (await askEpoch(etcd, signal)) ?? 0;
+      return (await askEpoch(etcd, this.#name, signal)) ?? 0;
     } catch {
       this.#close(endpoint);
       // The connection may have ended long before the question.

@@ -26,7 +26,10 @@ export async function withPeers<T>(
 ): Promise<T> {
   const [first, ...more] = config.peers;
   if (first === undefined)
-    throw new ConsensusError('consensus-no-peers', `changing the members of etcd as ${config.nodeId}`);
+    throw new ConsensusError(
+      'consensus-no-peers',
+      `changing the members of ${config.etcd.title} as ${config.nodeId}`,
+    );
   using peers = await connectAsRoot(ports, layout, [first, ...more]);
   const done = await work(peers);
   return done;
@@ -48,20 +51,20 @@ export async function withServingPeers<T>(
 export async function inTurn<T>(
   { clock, log, onWait }: ConsensusPorts,
   peers: EtcdClient,
-  { config: { nodeId }, signal }: PeersOf,
+  { config: { nodeId, etcd }, signal }: PeersOf,
   work: (membership: MembershipPorts, slot: Slot) => Promise<T>,
 ): Promise<T> {
   const onPlace = (place: number, estimateMs: number): void =>
     onWait?.(
-      `the turn of this node to change etcd: place ${place}, about ${Math.ceil(estimateMs / 1000)} s`,
+      `the turn of this node to change ${etcd.title}: place ${place}, about ${Math.ceil(estimateMs / 1000)} s`,
       undefined,
     );
   const membership: MembershipPorts = {
     ...{ members: peers.members, clock, log },
     say: (what, lastError) => onWait?.(what, lastError),
   };
-  const etcd = new Namespace(peers, CLUSTER_PREFIX);
-  return holdSlot({ etcd, clock, log }, { nodeId, onPlace, signal }, (slot) => work(membership, slot));
+  const slots = new Namespace(peers, CLUSTER_PREFIX);
+  return holdSlot({ etcd: slots, clock, log }, { nodeId, onPlace, signal }, (slot) => work(membership, slot));
 }
 
 /** How many of these members answer by themselves. */
@@ -91,9 +94,8 @@ export async function countAnswering(
 export async function newestOf(
   ports: ConsensusPorts,
   endpoints: readonly string[],
-  layout: ConsensusLayout,
-  signal: AbortSignal,
+  { config, layout, signal }: PeersOf,
 ): Promise<Newest> {
-  using peers = new PeerEpochs((endpoint) => connectAsRoot(ports, layout, [endpoint]));
+  using peers = new PeerEpochs(config.etcd.name, (endpoint) => connectAsRoot(ports, layout, [endpoint]));
   return await peers.newest(endpoints, signal);
 }

@@ -1,11 +1,14 @@
+import { AUTHORITY_NAMES } from '../../internal/keyset/index.ts';
 import { inspectDisk, mayCreateAuthorities } from './disk-state.ts';
 import { ensureAuthority, ensureLeaf, type PkiPorts } from './etcd-pki.ts';
-import { ETCD_USERS, type ConsensusLayout } from './layout.ts';
+import type { EtcdInstance } from './instances.ts';
+import type { ConsensusLayout } from './layout.ts';
 import { readBelieved } from './shared-keys.ts';
 
 const YEAR_DAYS = 365;
 
 export interface PkiConfig {
+  readonly etcd: Pick<EtcdInstance, 'clients' | 'authorities'>;
   readonly nodeId: string;
   readonly address: string;
   readonly creates: boolean;
@@ -17,7 +20,7 @@ export interface PkiConfig {
 /** Every key and certificate that etcd and its users here need: what is missing, or has little time left, is made. */
 export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
   const { files } = ports;
-  const { validDays = YEAR_DAYS } = config;
+  const { validDays = YEAR_DAYS, etcd } = config;
   const mayCreate = mayCreateAuthorities(await inspectDisk(files, layout), {
     layout,
     creates: config.creates,
@@ -26,10 +29,13 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
   for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);
   for (const folder of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${folder}`);
   const clients = await ensureAuthority(ports, layout.clientsCa, {
-    commonName: 'etcd clients',
+    commonName: AUTHORITY_NAMES[etcd.authorities.clients],
     mayCreate,
   });
-  const peers = await ensureAuthority(ports, layout.peersCa, { commonName: 'etcd peers', mayCreate });
+  const peers = await ensureAuthority(ports, layout.peersCa, {
+    commonName: AUTHORITY_NAMES[etcd.authorities.peers],
+    mayCreate,
+  });
   const names = [
     { type: 'ip', value: config.address },
     { type: 'ip', value: '127.0.0.1' },
@@ -46,7 +52,7 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
   const believed = await readBelieved(files, layout);
   await files.writeAtomic(layout.trustedClientsCa, believed.clients, { mode: 0o644 });
   await files.writeAtomic(layout.trustedPeersCa, believed.peers, { mode: 0o644 });
-  for (const name of ETCD_USERS) {
+  for (const name of etcd.clients) {
     const user = layout.user(name);
     await files.makeDirectory(user.folder);
     await files.writeAtomic(user.caFile, believed.clients, { mode: 0o644 });
@@ -56,7 +62,10 @@ export async function preparePki(ports: PkiPorts, config: PkiConfig, layout: Con
 }
 
 /** The certificates that `preparePki` looks after. */
-export function certificateFiles(layout: ConsensusLayout): readonly string[] {
-  const users = ETCD_USERS.map((name) => layout.user(name).certFile);
+export function certificateFiles(
+  layout: ConsensusLayout,
+  { clients }: Pick<EtcdInstance, 'clients'>,
+): readonly string[] {
+  const users = clients.map((name) => layout.user(name).certFile);
   return [layout.server.certFile, layout.peer.certFile, ...users];
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import type { EtcdSettings, ListenPorts } from './etcd-unit.ts';
+import type { EtcdSettings } from './etcd-unit.ts';
+import type { EtcdInstance, ListenPorts } from './instances.ts';
 import type { ConsensusLayout } from './layout.ts';
 import type { RunEtcdPorts } from './run-etcd.ts';
 
@@ -8,6 +9,8 @@ export interface RecoverPorts extends RunEtcdPorts {
 }
 
 export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Which of the two. */
+  readonly etcd: EtcdInstance;
   /** Client endpoints of the other members, "host:port". */
   readonly peers: readonly string[];
   readonly etcdBinary: string;

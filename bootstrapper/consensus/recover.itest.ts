@@ -15,7 +15,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
+import { STATE_ETCD } from './instances.ts';
 import { consensusLayout } from './layout.ts';
 import type { RecoverConfig } from './recover-config.ts';
 import { judgeRecovery, recoverAlone, surveyMembers } from './recover.ts';
@@ -41,7 +41,7 @@ class TestControlPlane {
     more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'recoveryPorts'>,
   ) {
     this.config = config;
-    this.recovering = { ...config, ...more, layout: consensusLayout(config.stateDir) };
+    this.recovering = { ...config, ...more, layout: consensusLayout(config.stateDir, 'state') };
   }
 
   get ports() {
@@ -70,7 +70,7 @@ class TestControlPlane {
         // The first swap has happened when the second one is tried.
         if (step === 'rename' && !this.#hasDied) await ports.files.rename(path, ...rest);
         this.#hasDied = true;
-        await this.units.kill(ETCD_UNIT);
+        await this.units.kill(STATE_ETCD.unit);
         throw new Error('the power went');
       },
     });
@@ -85,12 +85,15 @@ class TestControlPlane {
 
   repair(): Promise<unknown> {
     return new Consensus(this.ports)
-      .repair({ ...this.config, peers: () => this.config.peers }, signal)
+      .repair(
+        { ...this.config, recordsPort: this.config.ports.client, peers: () => this.config.peers },
+        signal,
+      )
       .catch((error: unknown) => error);
   }
 
   kill(): Promise<void> {
-    return this.units.kill(ETCD_UNIT);
+    return this.units.kill(STATE_ETCD.unit);
   }
 }
 
@@ -109,6 +112,7 @@ async function createThree(): Promise<readonly [TestControlPlane, TestControlPla
     const client = ports[index] ?? 0;
     const node = new TestControlPlane(
       {
+        etcd: STATE_ETCD,
         nodeId: `node-${index + 1}`,
         address: '127.0.0.1',
         clusterId: 'c0ffee',

@@ -75,7 +75,7 @@ test('newestFrom() names those that serve the newest epoch, and nobody where non
 });
 
 describe('the epoch of the data', () => {
-  const layout = consensusLayout('/var/lib/cluster');
+  const layout = consensusLayout('/var/lib/cluster', 'state');
 
   test('is the first where nobody has said, and stays as it was written', async () => {
     const files = new MemoryFiles();

@@ -1,10 +1,10 @@
 import { isAbort } from '../../internal/errors/index.ts';
-import { Namespace, put, unchanged, type EtcdClient } from '../../internal/etcd/index.ts';
-import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
-import { readEpoch, writeEpoch } from './epoch.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
+import { raiseEpoch, readEpoch, writeEpoch } from './epoch.ts';
 import { ConsensusError } from './errors.ts';
-import { ETCD_UNIT, urlOf } from './etcd-unit.ts';
+import { urlOf } from './etcd-unit.ts';
 import { saveSnapshot, withForcedCopy } from './forced-copy.ts';
+import type { EtcdName } from './instances.ts';
 import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
 import { connectAsRoot, runEtcd } from './run-etcd.ts';
 
@@ -53,16 +53,20 @@ export async function surveyMembers(
 }
 
 /** Beside that, looks into a copy of the data of this member where it serves nobody; its etcd does not run afterwards. */
-async function surveyDeeply(
+export async function surveyDeeply(
   ports: RecoverPorts,
   config: RecoverConfig,
   signal: AbortSignal,
 ): Promise<Survey> {
   const survey = await surveyMembers(ports, config, signal);
-  const isLed = survey.others.some(({ hasLeader }) => hasLeader);
-  if (survey.own.raftIndex !== undefined || isLed) return survey;
+  if (survey.own.raftIndex !== undefined || hasLeader(survey)) return survey;
   const raftIndex = await withForcedCopy(ports, config, (copy) => indexOfCopy(ports, copy, signal), signal);
   return { ...survey, own: { ...survey.own, raftIndex } };
+}
+
+/** Whether any member that answers knows a leader: then the quorum is not lost. */
+export function hasLeader({ own, others }: Survey): boolean {
+  return [own, ...others].some((member) => member.hasLeader);
 }
 
 /** Why not to recover from this member, and what would be lost by it. Pure. */
@@ -73,7 +77,7 @@ export function judgeRecovery({ own, others }: Survey): {
   const index = own.raftIndex;
   const ahead = others.filter((other) => (other.raftIndex ?? 0n) > (index ?? 0n));
   const silent = others.filter(({ raftIndex }) => raftIndex === undefined);
-  const led = [own, ...others].filter(({ hasLeader }) => hasLeader);
+  const led = [own, ...others].filter((member) => member.hasLeader);
   return {
     refusals: [
       ...(led.length > 0
@@ -97,13 +101,24 @@ export function judgeRecovery({ own, others }: Survey): {
   };
 }
 
+/** `recoverMember`, unless it would lose more than it must. */
+export async function recoverAlone(
+  ports: RecoverPorts,
+  config: RecoverConfig,
+  signal: AbortSignal,
+): Promise<number> {
+  if ((await ports.files.stat(config.layout.recoveryMark)) === undefined)
+    await refuseLoss(ports, config, signal);
+  return recoverMember(ports, config, signal);
+}
+
 /**
  * Makes this member the only one of a new etcd with the data of the old: new identity, revisions far ahead and all before
  * them compacted, so that whoever watched reads anew. The members that did not come along are of an older epoch. What
  * was there is kept aside. May be repeated after a crash anywhere.
  * @returns the new epoch
  */
-export async function recoverAlone(
+export async function recoverMember(
   ports: RecoverPorts,
   config: RecoverConfig,
   signal: AbortSignal,
@@ -112,7 +127,6 @@ export async function recoverAlone(
   const { layout, nodeId } = config;
   const before = await readEpoch(files, layout);
   if ((await files.stat(layout.recoveryMark)) === undefined) {
-    await refuseLoss(ports, config, signal);
     const snapshot = await withForcedCopy(
       ports,
       config,
@@ -139,10 +153,10 @@ export async function recoverAlone(
   const settings = { ...config, origin: { kind: 'first' } } as const;
   await runEtcd(ports, { ...config, settings }, signal);
   using admin = await connectAsRoot(ports, layout, [`127.0.0.1:${config.ports.client}`]);
-  const epoch = await raiseEpoch(ports, { admin, before }, signal);
+  const epoch = await raiseWhenServing(ports, { admin, before, name: config.etcd.name }, signal);
   await writeEpoch(files, layout, epoch);
   await files.remove(layout.recoveryMark);
-  log.warn('etcd goes on with this member alone, in a new epoch', { epoch });
+  log.warn('etcd continues with this member alone, in a new epoch', { etcd: config.etcd.name, epoch });
   return epoch;
 }
 
@@ -158,11 +172,11 @@ async function refuseLoss(ports: RecoverPorts, config: RecoverConfig, signal: Ab
 
 async function restore(
   { files, commands, units }: RecoverPorts,
-  { layout, nodeId, address, ports, clusterId, etcdutlBinary }: RecoverConfig,
+  { etcd, layout, nodeId, address, ports, clusterId, etcdutlBinary }: RecoverConfig,
   from: { readonly snapshot: string; readonly epoch: number; readonly signal: AbortSignal },
 ): Promise<void> {
   const peerUrl = urlOf(address, ports.peer);
-  await units.stop(ETCD_UNIT, from.signal);
+  await units.stop(etcd.unit, from.signal);
   await files.remove(layout.restoredData);
   await commands.run({
     argv: [
@@ -178,20 +192,15 @@ async function restore(
   });
 }
 
-async function raiseEpoch(
+async function raiseWhenServing(
   ports: RecoverPorts,
-  { admin, before }: { readonly admin: EtcdClient; readonly before: number },
+  { admin, ...of }: { readonly admin: EtcdClient; readonly before: number; readonly name: EtcdName },
   signal: AbortSignal,
 ): Promise<number> {
-  const etcd = new Namespace(admin, CLUSTER_PREFIX);
   return untilAnswered(ports, signal, async () => {
-    const entry = await etcd.get(CLUSTER_KEY, { signal, timeoutMs: ANSWER_MS });
-    if (entry === undefined)
+    const epoch = await raiseEpoch(admin, of, { signal, timeoutMs: ANSWER_MS });
+    if (epoch === undefined)
       throw new ConsensusError('consensus-not-recoverable', 'recovering: etcd holds no cluster');
-    const record = records.cluster.decode(entry.key, entry.value);
-    const epoch = Math.max(record.epoch, before) + 1;
-    const value = records.cluster.encode({ ...record, epoch });
-    await etcd.commit({ when: [unchanged(entry)], then: [put(CLUSTER_KEY, value)] }, { signal });
     return epoch;
   });
 }

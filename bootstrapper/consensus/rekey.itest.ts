@@ -24,7 +24,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
+import { STATE_ETCD } from './instances.ts';
 import { consensusLayout } from './layout.ts';
 import { settleEtcd } from './shared-keys.ts';
 import { holdSlot } from './slot.ts';
@@ -58,6 +58,7 @@ async function createNode(
   open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
   const client = at.clientPorts[index] ?? 0;
   const config: ConsensusConfig = {
+    etcd: STATE_ETCD,
     nodeId: `node-${index + 1}`,
     address: '127.0.0.1',
     clusterId: 'c0ffee',
@@ -84,7 +85,7 @@ async function createNode(
 
 /** The authorities as the first node has made them. */
 async function readPrevious({ config }: TestNode): Promise<RotatingPairs> {
-  const layout = consensusLayout(config.stateDir);
+  const layout = consensusLayout(config.stateDir, 'state');
   const text = async (path: string): Promise<string> =>
     Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
   const pairAt = async ({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) => ({
@@ -93,8 +94,8 @@ async function readPrevious({ config }: TestNode): Promise<RotatingPairs> {
   });
   return {
     ...next,
-    'etcd-clients-ca': await pairAt(layout.clientsCa),
-    'etcd-peers-ca': await pairAt(layout.peersCa),
+    'state-clients-ca': await pairAt(layout.clientsCa),
+    'state-peers-ca': await pairAt(layout.peersCa),
   };
 }
 
@@ -119,7 +120,7 @@ const write = (etcd: EtcdClient, key: string) =>
 /** What a door says to a client that shows a certificate of this authority. */
 async function knock(
   port: number,
-  pair: RotatingPairs['etcd-peers-ca'],
+  pair: RotatingPairs['state-peers-ca'],
   commonName: string,
 ): Promise<string> {
   const key = generateKeyPem();
@@ -144,8 +145,8 @@ async function knock(
 const doorsOf = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promise<readonly string[]> =>
   Promise.all(
     nodes.flatMap(({ config }) => [
-      knock(config.ports.client, pairs['etcd-clients-ca'], 'root'),
-      knock(config.ports.peer, pairs['etcd-peers-ca'], 'node-1'),
+      knock(config.ports.client, pairs['state-clients-ca'], 'root'),
+      knock(config.ports.peer, pairs['state-peers-ca'], 'node-1'),
     ]),
   );
 
@@ -207,7 +208,7 @@ test('who waits for a member that is lost holds nobody up who takes it out', asy
   const { nodes, at } = await createCluster(3);
   const [one, two, three] = nodes;
   if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
-  await three.units.kill(ETCD_UNIT);
+  await three.units.kill(STATE_ETCD.unit);
   await one.settle(at('believe'));
   let isDone = false;
   const waiting = one.consensus
@@ -222,7 +223,7 @@ test('who waits for a member that is lost holds nobody up who takes it out', asy
     await admin.members.remove(lost?.id ?? 0n, { signal });
   });
   await waiting;
-  expect(one.units.moves).toContain(`restart ${ETCD_UNIT}`);
+  expect(one.units.moves).toContain(`restart ${STATE_ETCD.unit}`);
 }, 60_000);
 
 /** As root, with what is on the node's disk now. */
@@ -244,7 +245,7 @@ test.each(KEY_PHASES.slice(1))(
         await node.consensus.rekey(node.config, () => Promise.resolve(), signal);
       }
     await two.settle(at(phase));
-    await two.units.kill(ETCD_UNIT);
+    await two.units.kill(STATE_ETCD.unit);
     const again = await two.start();
     await write(again.admin, '/registry/after');
     // The other one still speaks with it, and can follow.

@@ -25,7 +25,7 @@ export async function rekey(
   signal: AbortSignal,
 ): Promise<void> {
   const { clock, log, files, onWait } = ports;
-  const layout = consensusLayout(config.stateDir);
+  const layout = consensusLayout(config.stateDir, config.etcd.name);
   const pki: PkiPorts = { files, nowMs: () => clock.nowMs() };
   await preparePki(pki, config, layout);
   using admin = await connectAsRoot(ports, layout, [endpointOf(config)]);

@@ -17,8 +17,10 @@ const RETRY_MS = 3_000;
 const LIST_MS = 5_000;
 
 export interface RepairPorts {
-  /** The local member as etcd's root. */
+  /** The local member, as its root. */
   readonly admin: Pick<EtcdClient, 'members'> & KeySpace;
+  /** The etcd with the records of the nodes, of which only those are read; `admin` where it is the same. */
+  readonly recorded: KeySpace;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -28,8 +30,8 @@ export interface RepairPorts {
  * plane looks at every change of a record; the slot sees to it that one of them acts. Until the signal fires.
  */
 export async function repairMembers(ports: RepairPorts, nodeId: string, signal: AbortSignal): Promise<void> {
-  const etcd = new Namespace(ports.admin, CLUSTER_PREFIX);
-  for await (const event of etcd.watch(NODES_PREFIX, { signal })) {
+  const cluster = new Namespace(ports.recorded, CLUSTER_PREFIX);
+  for await (const event of cluster.watch(NODES_PREFIX, { signal })) {
     const keys =
       event.kind === 'relist'
         ? event.entries.map(({ key }) => key)
@@ -57,7 +59,7 @@ async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSi
       if ((await findStruck(ports, signal)).length === 0) return;
       await holdSlot({ etcd, clock, log }, { nodeId, onPlace: () => undefined, signal }, async (slot) => {
         for (const member of await findStruck(ports, slot.signal)) {
-          log.warn('removing the etcd member of a node that was struck off', { node: member.name });
+          log.warn('removing the etcd member of a removed node', { node: member.name });
           await admin.members.remove(member.id, { signal: slot.signal });
         }
       });
@@ -71,9 +73,9 @@ async function untilRepaired(ports: RepairPorts, nodeId: string, signal: AbortSi
 }
 
 /** The records are read after the members: who is on record by then had a reason to be one. */
-async function findStruck({ admin }: RepairPorts, signal: AbortSignal): Promise<readonly Member[]> {
+async function findStruck({ admin, recorded }: RepairPorts, signal: AbortSignal): Promise<readonly Member[]> {
   const listed = await admin.members.list({ signal, timeoutMs: LIST_MS });
-  const { entries } = await new Namespace(admin, CLUSTER_PREFIX).list(NODES_PREFIX, { signal });
+  const { entries } = await new Namespace(recorded, CLUSTER_PREFIX).list(NODES_PREFIX, { signal });
   const nodes = entries
     .filter(({ key }) => parseNodeKey(key)?.part === 'record')
     .map(({ key, value }) => records.node.decode(key, value));

@@ -8,24 +8,24 @@ import {
   createMemoryLogger,
   SimulatedCrash,
 } from '../../internal/testing/index.ts';
-import { ETCD_PORTS } from './etcd-unit.ts';
+import { ETCD_PORTS, STATE_ETCD } from './instances.ts';
 import { consensusLayout } from './layout.ts';
 import { runEtcd } from './run-etcd.ts';
 
 const signal = new AbortController().signal;
 const stateDir = '/var/lib/cluster';
-const layout = consensusLayout(stateDir);
+const layout = consensusLayout(stateDir, 'state');
 const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
 
 function run(files: FilePort, quotaBytes: number, keepsRunning = false): Promise<void> {
   const settings = {
     ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
-    ...{ ports: ETCD_PORTS, quotaBytes, origin: { kind: 'first' } as const },
+    ...{ ports: ETCD_PORTS.state, quotaBytes, origin: { kind: 'first' } as const },
   };
   const units = new SystemdUnits({ files, commands });
   return runEtcd(
     { files, commands, units, log: createMemoryLogger().log },
-    { settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepsRunning },
+    { etcd: STATE_ETCD, settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepsRunning },
     signal,
   );
 }

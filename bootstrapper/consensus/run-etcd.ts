@@ -8,12 +8,11 @@ import { readText } from './etcd-pki.ts';
 import {
   buildEtcdConfig,
   buildEtcdUnit,
-  ETCD_UNIT,
-  ETCD_USER,
   originFromConfig,
   type EtcdSettings,
   type Origin,
 } from './etcd-unit.ts';
+import type { EtcdInstance } from './instances.ts';
 import type { ConsensusLayout } from './layout.ts';
 import { trustDigest } from './shared-keys.ts';
 
@@ -33,6 +32,7 @@ export interface RunEtcdPorts {
 export async function runEtcd(
   { files, commands, units, log }: RunEtcdPorts,
   run: {
+    readonly etcd: EtcdInstance;
     readonly settings: EtcdSettings;
     readonly etcdBinary: string;
     readonly stateDir: string;
@@ -41,32 +41,33 @@ export async function runEtcd(
   },
   signal: AbortSignal,
 ): Promise<void> {
-  if (run.keepsRunning === true && (await units.status(ETCD_UNIT, signal)).active === 'active') return;
-  const { layout, etcdBinary, stateDir } = run;
+  const { etcd, layout, etcdBinary, stateDir } = run;
+  const { unit, systemUser } = etcd;
+  if (run.keepsRunning === true && (await units.status(unit, signal)).active === 'active') return;
   const written = buildEtcdConfig(run.settings, layout);
   const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
   if (found === undefined || Buffer.from(found).toString('utf8') !== written) {
-    await units.outdate(ETCD_UNIT); // also for the next life, should this one end before the restart
+    await units.outdate(unit); // also for the next start of the agent, should it end before the restart
     await files.writeAtomic(layout.configFile, written);
   }
   await commands.run({
-    argv: ['systemd-sysusers', '--inline', `u ${ETCD_USER} - "etcd (cluster)" /nonexistent`],
+    argv: ['systemd-sysusers', '--inline', `u ${systemUser} - "${etcd.title} (cluster)" /nonexistent`],
     timeoutMs: 20_000,
     signal,
   });
   await commands.run({
-    argv: ['chown', '--recursive', '--no-dereference', `${ETCD_USER}:${ETCD_USER}`, layout.etcdHome],
+    argv: ['chown', '--recursive', '--no-dereference', `${systemUser}:${systemUser}`, layout.etcdHome],
     timeoutMs: 60_000,
     signal,
   });
   const trustsSha256 = await trustDigest(files, layout);
-  const unit = buildEtcdUnit({ etcdBinary, stateDir, layout, trustsSha256 });
-  const changed = await units.install(ETCD_UNIT, unit, signal);
-  const { active } = await units.status(ETCD_UNIT, signal);
+  const content = buildEtcdUnit({ etcd, etcdBinary, stateDir, layout, trustsSha256 });
+  const changed = await units.install(unit, content, signal);
+  const { active } = await units.status(unit, signal);
   if (active === 'active' && changed) {
-    log.info('restarting etcd with a new configuration');
-    await units.restart(ETCD_UNIT, signal);
-  } else if (active !== 'active') await units.start(ETCD_UNIT, signal);
+    log.info('restarting etcd with a new configuration', { etcd: etcd.name });
+    await units.restart(unit, signal);
+  } else if (active !== 'active') await units.start(unit, signal);
 }
 
 /** What etcd was first started with; a running one must not be restarted for it. */

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { FilePort } from '../../internal/file/index.ts';
 import { believed, issuing, type KeySet } from '../../internal/keyset/index.ts';
 import { readText } from './etcd-pki.ts';
+import { ETCD_INSTANCES } from './instances.ts';
 import { consensusLayout, type ConsensusLayout } from './layout.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -11,11 +12,13 @@ const MAX_BYTES = 64 * 1024;
  * as it was made. What is there already stays, and a crash in between is healed by the next call: it comes before any use.
  */
 export async function settleEtcd(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
-  const layout = consensusLayout(stateDir);
-  const kinds = [
-    ['etcd-clients-ca', layout.clientsCa, layout.clientsBelieved],
-    ['etcd-peers-ca', layout.peersCa, layout.peersBelieved],
-  ] as const;
+  const kinds = Object.values(ETCD_INSTANCES).flatMap(({ name, authorities }) => {
+    const layout = consensusLayout(stateDir, name);
+    return [
+      [authorities.clients, layout.clientsCa, layout.clientsBelieved],
+      [authorities.peers, layout.peersCa, layout.peersBelieved],
+    ] as const;
+  });
   for (const [name, pair, believedFile] of kinds) {
     const [trusted, signs] = [believed(set, name), issuing(set, name)];
     await files.makeDirectory(believedFile.slice(0, believedFile.lastIndexOf('/')));

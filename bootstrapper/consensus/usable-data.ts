@@ -1,8 +1,6 @@
 import { isAbort } from '../../internal/errors/index.ts';
 import { selfOf, type ConsensusPorts } from './consensus-config.ts';
 import { readEpoch, type Newest } from './epoch.ts';
-import { ETCD_UNIT } from './etcd-unit.ts';
-import type { ConsensusLayout } from './layout.ts';
 import { findSelf } from './membership.ts';
 import { withPeers, type PeersOf } from './peers.ts';
 
@@ -19,19 +17,19 @@ export interface Found extends PeersOf {
  * are not asked: they may have removed whoever went on without them.
  */
 export async function hasUsableData(ports: ConsensusPorts, found: Found): Promise<boolean> {
-  const { config, newest, layout, signal } = found;
+  const { config, newest, layout } = found;
   const { files, log } = ports;
   if ((await files.stat(layout.memberData)) === undefined) return false;
   const own = await readEpoch(files, layout);
   if (newest.epoch > own) {
     log.warn('the cluster was recovered without this node: its old data goes, and it joins anew', {});
-    await giveUpData(ports, layout, signal);
+    await giveUpData(ports, found);
     return false;
   }
   if (config.peers.length === 0 || (newest.epoch > 0 && newest.epoch < own)) return true;
   if ((await isStillMember(ports, found)) !== false) return true;
   log.warn('this node was removed from etcd: its old data goes, and it joins anew', {});
-  await giveUpData(ports, layout, signal);
+  await giveUpData(ports, found);
   return false;
 }
 
@@ -52,10 +50,9 @@ async function isStillMember(ports: ConsensusPorts, found: Found): Promise<boole
 
 async function giveUpData(
   { files, units }: ConsensusPorts,
-  layout: ConsensusLayout,
-  signal: AbortSignal,
+  { config, layout, signal }: PeersOf,
 ): Promise<void> {
-  await units.stop(ETCD_UNIT, signal);
+  await units.stop(config.etcd.unit, signal);
   for (const path of [layout.memberData, layout.data, layout.formedMark, layout.epochFile])
     await files.remove(path);
   await files.makeDirectory(layout.data);

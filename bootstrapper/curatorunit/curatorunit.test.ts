@@ -10,8 +10,8 @@ const settings: JoinserviceSettings = {
   nodeId: 'node-1',
   ownerKeys: ['b3duZXI='],
   listen: { host: '0.0.0.0', port: 9091 },
-  etcdEndpoints: ['127.0.0.1:2379'],
-  metricsUrl: 'http://127.0.0.1:2381/metrics',
+  etcdEndpoints: ['127.0.0.1:2382'],
+  metricsUrl: 'http://127.0.0.1:2384/metrics',
   stores: ['/var/lib/cluster/store', '/seed'],
   join: {
     listen: { host: '0.0.0.0', port: 9090 },
@@ -30,6 +30,7 @@ const files = {
   etcdCaFile: '/s/etcd-ca.crt',
   etcdCertFile: '/s/etcd.crt',
   etcdKeyFile: '/s/etcd.key',
+  apiServerCaFile: '/s/apiserver-ca.crt',
 };
 const unitOf = (credentialsSha256: string): string =>
   buildJoinserviceUnit({
@@ -47,7 +48,7 @@ test('every file that the configuration names is a credential that the unit load
     ([, name]) => name,
   );
   const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):(.+)$/gm)];
-  expect(named).toHaveLength(6);
+  expect(named).toHaveLength(7);
   expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
   expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
 });

@@ -15,7 +15,7 @@ export interface JoinserviceSettings {
   /** Raw Ed25519 keys of the owners that this machine was provisioned with, base64. */
   readonly ownerKeys: readonly string[];
   readonly listen: { readonly host: string; readonly port: number };
-  /** etcd members, "host:port", the local one first. */
+  /** Members of the state etcd, "host:port", the local one first. */
   readonly etcdEndpoints: readonly [string, ...string[]];
   readonly metricsUrl: string;
   /** Stores of the bundle's blobs, which the service may read. */
@@ -41,6 +41,8 @@ export interface JoinserviceFiles {
   readonly etcdCaFile: string;
   readonly etcdCertFile: string;
   readonly etcdKeyFile: string;
+  /** Who signed the certificate with which the API server of this node asks. */
+  readonly apiServerCaFile: string;
 }
 
 /** The configuration, with each file where the unit sees it. */
@@ -57,7 +59,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     keyFile: at('curator.key'),
     stores: settings.stores,
     join: settings.join,
-    authorize: { port: AUTHORIZE_PORT },
+    authorize: { port: AUTHORIZE_PORT, callersCaFile: at('apiserver-ca.crt') },
     etcd: {
       endpoints: settings.etcdEndpoints,
       caFile: at('etcd-ca.crt'),
@@ -91,11 +93,12 @@ export function buildJoinserviceUnit(options: {
     ['etcd-ca.crt', files.etcdCaFile],
     ['etcd.crt', files.etcdCertFile],
     ['etcd.key', files.etcdKeyFile],
+    ['apiserver-ca.crt', files.apiServerCaFile],
   ];
   return `# Credentials: ${options.credentialsSha256}
 [Unit]
 Description=Join service and curator (cluster)
-After=network.target cluster-etcd.service
+After=network.target cluster-etcd-state.service
 StartLimitIntervalSec=0
 
 [Service]

@@ -1,7 +1,16 @@
 import type { Answer } from './knock.ts';
 import type { Authority, PaperName } from './papers.ts';
 
-export const DOOR_KINDS = ['etcd-client', 'etcd-peer', 'api-server', 'kubelet', 'curator'] as const;
+/** `etcd-*` are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd. */
+export const DOOR_KINDS = [
+  'etcd-client',
+  'etcd-peer',
+  'state-etcd-client',
+  'state-etcd-peer',
+  'api-server',
+  'kubelet',
+  'curator',
+] as const;
 export type DoorKind = (typeof DOOR_KINDS)[number];
 
 /** Where papers are shown. */
@@ -42,7 +51,7 @@ export const MANNERS: Readonly<Record<DoorKind, Manner>> = {
     path: () => '/version',
     server: 'etcd-clients-ca',
     own: ['node', 'kubelet'],
-    strange: [],
+    strange: ['state-etcd-client'],
     shared: ['etcd-client'],
     handshake: true,
   },
@@ -50,8 +59,24 @@ export const MANNERS: Readonly<Record<DoorKind, Manner>> = {
     path: () => '/version',
     server: 'etcd-peers-ca',
     own: ['node', 'kubelet'],
-    strange: ['etcd-client'],
+    strange: ['etcd-client', 'state-etcd-peer'],
     shared: ['etcd-peer'],
+    handshake: true,
+  },
+  'state-etcd-client': {
+    path: () => '/version',
+    server: 'state-clients-ca',
+    own: ['node', 'kubelet'],
+    strange: ['etcd-client'],
+    shared: ['state-etcd-client'],
+    handshake: true,
+  },
+  'state-etcd-peer': {
+    path: () => '/version',
+    server: 'state-peers-ca',
+    own: ['node', 'kubelet'],
+    strange: ['state-etcd-client', 'etcd-peer'],
+    shared: ['state-etcd-peer'],
     handshake: true,
   },
   // A member's kubelet may read its own Node.

@@ -3,7 +3,7 @@ import type { Entry, Member } from '../../internal/etcd/index.ts';
 import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { Door } from './doors.ts';
+import type { Door, DoorKind } from './doors.ts';
 
 const API_PORT = 6443;
 const KUBELET_PORT = 10250;
@@ -16,16 +16,16 @@ const CURATOR_PORT = 9091;
  */
 export function findDoors(
   entries: readonly Pick<Entry, 'key' | 'value'>[],
-  members: readonly Member[],
+  members: MembersOfEtcd,
 ): { readonly doors: readonly Door[]; readonly away: readonly string[] } {
   const nodes = membersOf(entries);
   const doors = nodes.flatMap(({ record, address, isBeating }): readonly Door[] => {
     if (!isBeating || address === undefined) return [];
     const { name: node, roles } = record;
-    const member = members.find(({ name }) => name === record.nodeId);
+    const memberOf = (all: readonly Member[]) => all.find(({ name }) => name === record.nodeId);
     return [
-      ...(member?.clientUrls ?? []).flatMap((url) => doorAt('etcd-client', node, url)),
-      ...(member?.peerUrls ?? []).flatMap((url) => doorAt('etcd-peer', node, url)),
+      ...doorsOf(memberOf(members.kubernetes), { client: 'etcd-client', peer: 'etcd-peer' }, node),
+      ...doorsOf(memberOf(members.state), { client: 'state-etcd-client', peer: 'state-etcd-peer' }, node),
       ...(roles.includes('KubernetesController')
         ? [{ kind: 'api-server', node, host: address, port: API_PORT } as const]
         : []),
@@ -64,7 +64,23 @@ function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): strin
   return address === '' ? undefined : address;
 }
 
-function doorAt(kind: 'etcd-client' | 'etcd-peer', node: string, url: string): readonly Door[] {
-  const { hostname, port } = new URL(url);
-  return [{ kind, node, host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) }];
+function doorsOf(
+  member: Member | undefined,
+  kinds: { readonly client: DoorKind; readonly peer: DoorKind },
+  node: string,
+): readonly Door[] {
+  const at = (kind: DoorKind, urls: readonly string[]): readonly Door[] =>
+    urls.map((url) => {
+      const { hostname, port } = new URL(url);
+      return { kind, node, host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) };
+    });
+  return member === undefined
+    ? []
+    : [...at(kinds.client, member.clientUrls), ...at(kinds.peer, member.peerUrls)];
+}
+
+/** The members of each etcd cluster. */
+export interface MembersOfEtcd {
+  readonly state: readonly Member[];
+  readonly kubernetes: readonly Member[];
 }

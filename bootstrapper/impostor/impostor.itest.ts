@@ -19,7 +19,7 @@ import {
   ProcessUnits,
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { Consensus, consensusLayout, type RunningConsensus } from '../consensus/index.ts';
+import { Consensus, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
 import { judge } from './doors.ts';
 import { knock } from './knock.ts';
 import { makePaper } from './papers.ts';
@@ -47,6 +47,7 @@ beforeAll(async () => {
   const consensus = new Consensus({ files, commands, units, clock, log: createMemoryLogger().log });
   running = await consensus.start(
     {
+      etcd: KUBERNETES_ETCD,
       nodeId: HERE,
       address: '127.0.0.1',
       clusterId: 'c0ffee',
@@ -59,13 +60,15 @@ beforeAll(async () => {
     },
     signal,
   );
-  const layout = consensusLayout(stateDir);
+  const layout = consensusLayout(stateDir, 'kubernetes');
   const genuine = { certFile: layout.peer.certFile, keyFile: layout.peer.keyFile, path: '/version' };
   genuineFiles = {
     authorities: {
       'cluster-ca': await authority('cluster'),
       'etcd-clients-ca': layout.clientsCa,
       'etcd-peers-ca': layout.peersCa,
+      'state-clients-ca': await authority('state clients'),
+      'state-peers-ca': await authority('state peers'),
       'kubernetes-ca': await authority('kubernetes'),
       'kubernetes-clients-ca': await authority('kubernetes clients'),
       'front-proxy-ca': await authority('front-proxy-ca'),
@@ -75,6 +78,8 @@ beforeAll(async () => {
     genuine: {
       'etcd-client': { ...layout.user('root'), path: '/version' },
       'etcd-peer': genuine,
+      'state-etcd-client': genuine,
+      'state-etcd-peer': genuine,
       'api-server': genuine,
       kubelet: genuine,
       curator: genuine,
@@ -120,7 +125,7 @@ async function authority(name: string) {
 
 async function tryAt(over: Partial<ImpostorFiles['authorities']>, heldKeys = true, generation = 0) {
   const authorities = { ...genuineFiles.authorities, ...over };
-  const members = await running.admin.members.list({ signal });
+  const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
   const { log } = createMemoryLogger();
   const { trials } = await tryPapers(
     { etcd, listMembers: async () => members, files, nowMs: () => Date.now(), log, clusterId: 'c0ffee' },
@@ -138,10 +143,12 @@ test("a real etcd refuses a removed node's papers, and lets in what its authorit
   expect(await tryAt({})).toEqual([
     'etcd-client node refused',
     'etcd-client kubelet refused',
+    'etcd-client state-etcd-client refused',
     'etcd-client etcd-client let-in',
     'etcd-peer node refused',
     'etcd-peer kubelet refused',
     'etcd-peer etcd-client refused',
+    'etcd-peer state-etcd-peer refused',
     'etcd-peer etcd-peer let-in',
   ]);
   expect((await readdir(folder, { recursive: true })).length).toBe(before.length);
@@ -252,12 +259,13 @@ test('a server that can not show the certificate of its authority proves nothing
   expect(said.filter((line) => line.startsWith('etcd-client '))).toEqual([
     'etcd-client node unproved',
     'etcd-client kubelet unproved',
+    'etcd-client state-etcd-client unproved',
     'etcd-client etcd-client unproved',
   ]);
 });
 
 test('a door that lets nobody in proves nothing', async () => {
-  await units.stop('cluster-etcd.service');
+  await units.stop(KUBERNETES_ETCD.unit);
   expect(new Set((await tryAtStopped()).map((line) => line.split(' ')[2]))).toEqual(new Set(['unproved']));
 });
 
@@ -267,7 +275,14 @@ async function tryAtStopped() {
   const url = [`https://127.0.0.1:${port}`];
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
   const { trials } = await tryPapers(
-    { etcd, listMembers: async () => [member], files, nowMs: () => Date.now(), log, clusterId: 'c0ffee' },
+    {
+      etcd,
+      listMembers: async () => ({ kubernetes: [member], state: [] }),
+      files,
+      nowMs: () => Date.now(),
+      log,
+      clusterId: 'c0ffee',
+    },
     genuineFiles,
     { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,

@@ -173,10 +173,13 @@ describe('findDoors()', () => {
     enter(etcd, record('silent'), { address: '' });
     enter(etcd, record('gone', { state: 'DECOMMISSIONED' }));
     const { entries } = await etcd.list('nodes/', { signal });
-    const { doors, away } = findDoors(entries, [member('cp'), member('gone'), member('stranger')]);
+    const members = [member('cp'), member('gone'), member('stranger')];
+    const { doors, away } = findDoors(entries, { kubernetes: members, state: members });
     expect(doors.map(({ kind, node, host, port }) => `${kind} ${node} ${host} ${port}`)).toEqual([
       'etcd-client name-of-cp 2001:db8::7 2379',
       'etcd-peer name-of-cp 192.0.2.7 2380',
+      'state-etcd-client name-of-cp 2001:db8::7 2379',
+      'state-etcd-peer name-of-cp 192.0.2.7 2380',
       'api-server name-of-cp 192.0.2.1 6443',
       'kubelet name-of-cp 192.0.2.1 10250',
       'curator name-of-cp 192.0.2.1 9091',
@@ -194,6 +197,8 @@ describe('tryPapers()', () => {
       'cluster-ca': pair,
       'etcd-clients-ca': pair,
       'etcd-peers-ca': pair,
+      'state-clients-ca': pair,
+      'state-peers-ca': pair,
       'kubernetes-ca': pair,
       'kubernetes-clients-ca': pair,
       'front-proxy-ca': pair,
@@ -203,6 +208,8 @@ describe('tryPapers()', () => {
     genuine: {
       'etcd-client': genuine,
       'etcd-peer': genuine,
+      'state-etcd-client': genuine,
+      'state-etcd-peer': genuine,
       'api-server': genuine,
       kubelet: genuine,
       curator: genuine,
@@ -212,7 +219,12 @@ describe('tryPapers()', () => {
     const { log } = createMemoryLogger();
     const ports = { etcd, files: new MemoryFiles(), nowMs: () => nowMs, log, clusterId: 'c0ffee' };
     const wish = { nodeId, heldKeys: true, generation: 0 };
-    return tryPapers({ ...ports, listMembers: async () => [] }, files, wish, signal);
+    return tryPapers(
+      { ...ports, listMembers: async () => ({ kubernetes: [], state: [] }) },
+      files,
+      wish,
+      signal,
+    );
   };
 
   test("never borrows a member's name: nothing is read or made", async () => {

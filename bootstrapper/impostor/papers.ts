@@ -13,6 +13,8 @@ export const AUTHORITIES = [
   'cluster-ca',
   'etcd-clients-ca',
   'etcd-peers-ca',
+  'state-clients-ca',
+  'state-peers-ca',
   'kubernetes-ca',
   'kubernetes-clients-ca',
   'front-proxy-ca',
@@ -30,6 +32,8 @@ export const CERTIFICATES = [
   'kubelet',
   'etcd-client',
   'etcd-peer',
+  'state-etcd-client',
+  'state-etcd-peer',
   'kubernetes-user',
   'kubernetes-server',
   'front-proxy',
@@ -65,6 +69,8 @@ export const AUTHORITY_OF: Readonly<Record<CertificateName, Authority>> = {
   kubelet: 'kubernetes-clients-ca',
   'etcd-client': 'etcd-clients-ca',
   'etcd-peer': 'etcd-peers-ca',
+  'state-etcd-client': 'state-clients-ca',
+  'state-etcd-peer': 'state-peers-ca',
   'kubernetes-user': 'kubernetes-clients-ca',
   'kubernetes-server': 'kubernetes-ca',
   'front-proxy': 'front-proxy-ca',
@@ -108,10 +114,9 @@ const LEAVES: Readonly<Record<CertificateName, (removed: Removed, pubKeyDer: Uin
     names: [],
   }),
   'etcd-client': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
-  'etcd-peer': ({ nodeId }, pubKeyDer) => ({
-    ...client(nobody(nodeId), pubKeyDer),
-    usages: ['server', 'client'],
-  }),
+  'etcd-peer': ({ nodeId }, pubKeyDer) => peer(nodeId, pubKeyDer),
+  'state-etcd-client': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
+  'state-etcd-peer': ({ nodeId }, pubKeyDer) => peer(nodeId, pubKeyDer),
   'kubernetes-user': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
   'kubernetes-server': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
   // API servers take this name only (kubeadm's --requestheader-allowed-names); whom it speaks for has no rights.
@@ -121,6 +126,10 @@ const LEAVES: Readonly<Record<CertificateName, (removed: Removed, pubKeyDer: Uin
   operator: ({ clusterId, nodeId }, pubKeyDer) =>
     operatorLeaf({ clusterId, pubKeyDer, name: nobody(nodeId) }),
 };
+
+function peer(nodeId: string, pubKeyDer: Uint8Array): Leaf {
+  return { ...client(nobody(nodeId), pubKeyDer), usages: ['server', 'client'] };
+}
 
 function client(commonName: string, pubKeyDer: Uint8Array): Leaf {
   return { commonName, pubKeyDer, usages: ['client'], names: [] };

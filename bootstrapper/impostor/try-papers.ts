@@ -1,11 +1,11 @@
-import type { KeySpace, Member } from '../../internal/etcd/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { judge, MANNERS, type Door, type DoorKind, type Verdict } from './doors.ts';
 import { ImpostorError } from './errors.ts';
-import { findDoors } from './find-doors.ts';
+import { findDoors, type MembersOfEtcd } from './find-doors.ts';
 import { readKeys, readPair, type KeyFiles, type KeyRing, type Keys, type PairFiles } from './keys.ts';
 import { knock, type Answer } from './knock.ts';
 import { knockAtCurator } from './knock-curator.ts';
@@ -19,7 +19,7 @@ const AT_ONCE = 8;
 export interface ImpostorPorts {
   /** The cluster's records: linearizable reads. */
   readonly etcd: KeySpace;
-  readonly listMembers: (signal: AbortSignal) => Promise<readonly Member[]>;
+  readonly listMembers: (signal: AbortSignal) => Promise<MembersOfEtcd>;
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
@@ -128,12 +128,20 @@ async function paperOf(
 }
 
 /** What was tried before there were generations: who asks for none knows no others. */
-const FIRST: readonly PaperName[] = ['etcd-client', 'etcd-peer', 'kubernetes-user'];
+const FIRST: readonly PaperName[] = [
+  'etcd-client',
+  'etcd-peer',
+  'state-etcd-client',
+  'state-etcd-peer',
+  'kubernetes-user',
+];
 
 /** What must be let in where a paper is refused for its key alone. The others' keys are the same in all generations. */
 const CONTROLS: Readonly<Partial<Record<PaperName, PaperName>>> = {
   'etcd-client': 'etcd-client',
   'etcd-peer': 'etcd-peer',
+  'state-etcd-client': 'state-etcd-client',
+  'state-etcd-peer': 'state-etcd-peer',
   'kubernetes-user': 'kubernetes-user',
   'kubernetes-server': 'kubernetes-user',
   'front-proxy': 'front-proxy',

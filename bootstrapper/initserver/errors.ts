@@ -43,6 +43,14 @@ export const initErrors = defineErrors({
     meaning: 'There is no init with this id on the machine, or it has not finished.',
     fix: 'Run `cluster init` to its end first.',
   },
+  'init-under-way': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'An init was accepted by this machine, so that its own services hold the ports a preflight would look at. Nothing was changed.',
+    fix: 'Run `cluster init` again: it goes on where it stopped.',
+  },
   'init-journal-damaged': {
     fault: 'system',
     exit: 'needsReset',

@@ -19,5 +19,6 @@ export {
   type BlobUploads,
   type InitServicePorts,
   type OwnerPeer,
+  type PreflightAsk,
 } from './init-service.ts';
 export { type InitSpec } from './spec.ts';

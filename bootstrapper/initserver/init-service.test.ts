@@ -1,13 +1,20 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
+import { encodeManifest } from '../../internal/bundle/index.ts';
+import type { CheckResult } from '../../internal/checks/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/memory-files.ts';
-import { AcknowledgeRequestSchema } from '../../initproto/gen/init_pb.js';
+import { AcknowledgeRequestSchema, PreflightRequestSchema } from '../../initproto/gen/init_pb.js';
 import { NodeLock } from '../nodelock/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
-import { createInitHandlers, type InitServicePorts, type OwnerPeer } from './init-service.ts';
+import {
+  createInitHandlers,
+  type InitServicePorts,
+  type OwnerPeer,
+  type PreflightAsk,
+} from './init-service.ts';
 
 const never = new AbortController().signal;
 const request = { initId: 'one', spec: { clusterId: 'a'.repeat(32), configuration: '' } } as InitRecord;
@@ -79,5 +86,57 @@ describe('acknowledge', () => {
     await acknowledge('one', signature);
     const kept = job.acknowledged.peek();
     expect(kept.set && kept.value.ownershipSignatureBase64).toBe(Buffer.from(signature).toString('base64'));
+  });
+});
+
+describe('preflight', () => {
+  const BLOB = { version: '1', source: 'here', kind: 'binary', sizeBytes: 10 } as const;
+  const MANIFEST = encodeManifest({
+    version: 1,
+    name: 'kubernetes-v1.35.4-linux-amd64',
+    kubernetesVersion: 'v1.35.4',
+    architecture: 'amd64',
+    components: [
+      { ...BLOB, name: 'kubelet', sha256: 'a'.repeat(64), scope: 'node' },
+      { ...BLOB, name: 'etcd', sha256: 'b'.repeat(64), scope: 'controlplane' },
+      { ...BLOB, name: 'helm', sha256: 'c'.repeat(64), scope: 'workstation' },
+    ],
+  });
+  const check: CheckResult = {
+    ...{ code: 'preflight-sysctl', subject: 'x', status: 'failed', figure: '0', threshold: '1' },
+    ...{ cause: 'x is 0', fix: 'set it', repair: { kind: 'set-sysctl', key: 'x', value: '1' } },
+  };
+
+  function ask(accepted: boolean) {
+    const asked: PreflightAsk[] = [];
+    const ports = {
+      job: { accepted: { peek: () => (accepted ? { set: true } : { set: false }) } },
+      evidence: {},
+      blobs: {
+        state: async (hash: string) => ({ complete: hash.startsWith('a'), partialBytes: 0 }),
+      },
+      report: async (each: PreflightAsk) => {
+        asked.push(each);
+        return [check];
+      },
+    } as unknown as InitServicePorts;
+    const message = create(PreflightRequestSchema, { nodeName: 'n1', bundleManifest: MANIFEST, nowMs: 7n });
+    const call = { signal: never } as Parameters<ReturnType<typeof createInitHandlers>['preflight']>[1];
+    return { asked, answer: Promise.resolve(createInitHandlers(ports).preflight(message, call)) };
+  }
+
+  test('tells each check, and counts the components that the machine does not have', async () => {
+    const { asked, answer } = ask(false);
+    const { repair: _repair, ...told } = check;
+    await expect(answer).resolves.toEqual({ checks: [told] });
+    expect(asked).toEqual([
+      { nodeName: 'n1', bundleManifest: Buffer.from(MANIFEST).toString(), missingBytes: 10, askerMs: 7 },
+    ]);
+  });
+
+  test('is refused once an init was accepted', async () => {
+    const { asked, answer } = ask(true);
+    await expect(answer).rejects.toMatchObject({ code: 'init-under-way' });
+    expect(asked).toEqual([]);
   });
 });

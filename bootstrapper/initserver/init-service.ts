@@ -2,10 +2,12 @@ import { verify, type KeyObject } from 'node:crypto';
 import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
+import { parseManifest } from '../../internal/bundle/index.ts';
+import type { CheckResult } from '../../internal/checks/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
-import type { InitApi } from '../../initproto/gen/init_pb.js';
+import type { InitApi, PreflightRequest } from '../../initproto/gen/init_pb.js';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
 import { InitError } from './errors.ts';
@@ -37,11 +39,25 @@ export interface InitServicePorts {
   readonly agentVersion: string;
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
+  /** What each check of this machine says; changes nothing. */
+  report(ask: PreflightAsk): Promise<readonly CheckResult[]>;
   /** Whatever waits out a pause after a failure begins again now. */
   hurry(): void;
   enrolmentState(): string;
   /** Why this machine can't be enrolled, once that is final. */
   enrolmentFailure(): CodedError | undefined;
+}
+
+/** What a preflight is asked for. */
+export interface PreflightAsk {
+  /** Empty: the machine's hostname. */
+  readonly nodeName: string;
+  /** Empty: nothing is known of the components. */
+  readonly bundleManifest: string;
+  /** Of the components of the manifest that the machine does not have. */
+  readonly missingBytes: number;
+  /** The clock of who asks. */
+  readonly askerMs: number;
 }
 
 /** The handlers of the Init contract. Only owners get here. */
@@ -65,6 +81,12 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       });
     },
     ...enrolmentHandlers(evidence),
+    preflight: async (request) => {
+      // Its own services would be taken for the programs of others.
+      if (job.accepted.peek().set) throw new InitError('init-under-way', 'checking the machine');
+      const checks = await ports.report(await preflightAsk(request, blobs));
+      return { checks: checks.map(wireCheck) };
+    },
     statBlobs: async ({ sha256 }) => {
       if (sha256.length > MAX_BLOBS) throw invalid('sha256', `${sha256.length} hashes, at most ${MAX_BLOBS}`);
       const found = await Promise.all(
@@ -119,6 +141,26 @@ function enrolmentHandlers(
       return { answer: await evidence.answerChallenge(decodeChallenge(challenge), peer.session, signal) };
     },
   };
+}
+
+async function preflightAsk(request: PreflightRequest, blobs: BlobUploads): Promise<PreflightAsk> {
+  const { nodeName, bundleManifest, nowMs } = request;
+  const all = bundleManifest.length === 0 ? [] : parseManifest(bundleManifest).components;
+  const components = all.filter(({ scope }) => scope === 'node' || scope === 'controlplane');
+  if (components.length > MAX_BLOBS) throw invalid('bundle_manifest', `${components.length} components`);
+  const missing = await Promise.all(
+    components.map(async ({ sha256, sizeBytes }) => ((await blobs.state(sha256)).complete ? 0 : sizeBytes)),
+  );
+  return {
+    nodeName,
+    bundleManifest: Buffer.from(bundleManifest).toString('utf8'),
+    missingBytes: missing.reduce((sum, bytes) => sum + bytes, 0),
+    askerMs: Number(nowMs),
+  };
+}
+
+function wireCheck({ code, subject, status, figure, threshold, cause, fix }: CheckResult) {
+  return { code, subject, status, figure, threshold, cause, fix };
 }
 
 type UploadRequests = Parameters<Handlers<typeof InitApi, OwnerPeer>['uploadBlob']>[0];

@@ -3,6 +3,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { SystemdUnits } from '../../internal/platform/index.ts';
 import { everyFault, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import { serveBalancer } from './balancer.ts';
+import { KUBELET_FILES } from './material.ts';
 import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from './units.ts';
 
 const never = new AbortController().signal;
@@ -37,7 +38,9 @@ describe('serveBalancer()', () => {
         upstreams: await followed(disk),
         modes: [(await disk.stat('/etc/cluster-apilb'))?.mode, (await disk.stat(APILB_CONFIG))?.mode],
         unit: Buffer.from(unit ?? []).toString('utf8'),
-        started: commands.runs.some((argv) => argv.includes('start') && argv.includes(APILB_UNIT)),
+        started: commands.runs.some(
+          (argv) => /^(re)?start$/.test(argv[1] ?? '') && argv.includes(APILB_UNIT),
+        ),
       }).toEqual({
         name,
         upstreams: [other, one],
@@ -57,5 +60,30 @@ describe('serveBalancer()', () => {
     units.active.clear(); // a reboot
     await serveBalancer({ files, units }, [], never);
     expect([units.active.has(APILB_UNIT), await followed(files)]).toEqual([true, [one]]);
+  });
+
+  test('tells the balancer who signs for API servers as soon as this node knows it', async () => {
+    const files = new MemoryFiles();
+    const units = new FakeUnits();
+    const health = async (): Promise<unknown> => {
+      await serveBalancer({ files, units }, [one], never);
+      const bytes = await files.read(APILB_CONFIG, 65_536);
+      return (JSON.parse(Buffer.from(bytes ?? []).toString('utf8')) as { health?: unknown }).health;
+    };
+    expect(await health()).toBeUndefined();
+    await files.makeDirectory(KUBELET_FILES.ca.slice(0, KUBELET_FILES.ca.lastIndexOf('/')));
+    await files.writeAtomic(KUBELET_FILES.ca, 'CA');
+    expect(await health()).toEqual({ caPem: 'CA' });
+    expect(units.moves).toEqual([`start ${APILB_UNIT}`]); // it follows its file
+  });
+
+  test('restarts a balancer that runs as an earlier version wrote it, once', async () => {
+    const files = new MemoryFiles();
+    const units = new FakeUnits();
+    units.installed.set(APILB_UNIT, 'of before');
+    units.active.add(APILB_UNIT);
+    await serveBalancer({ files, units }, [one], never);
+    await serveBalancer({ files, units }, [other], never);
+    expect(units.moves).toEqual([`restart ${APILB_UNIT}`]);
   });
 });

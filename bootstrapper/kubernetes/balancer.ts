@@ -2,10 +2,23 @@ import { createHash } from 'node:crypto';
 import { LOCAL_API } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
+import { KUBELET_FILES } from './material.ts';
 import { API_PORT } from './settings.ts';
 import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from './units.ts';
 
 const MAX_BYTES = 64 * 1024;
+
+/**
+ * What the programs of this node may take of its balancer. A node has a dozen clients; one connection more costs 40 kB. Go's
+ * clients send a ping on a connection that was idle for 30 seconds, so what says nothing for half an hour is abandoned.
+ * There are no shares and no age: all clients have the same address, and a watch may live as long as its API server.
+ */
+const APILB_LIMITS = {
+  connections: 1024,
+  perSource: 1024,
+  idleMs: 30 * 60_000,
+  halfOpenMs: 60_000,
+} as const;
 
 /** Where an API server is to be found; no port: all listen on the same. */
 export interface ApiServerHost {
@@ -38,7 +51,8 @@ export async function serveBalancer(
   signal: AbortSignal,
 ): Promise<void> {
   const { files, units } = ports;
-  const written = `${JSON.stringify({ listen: LOCAL_API, upstreams })}\n`;
+  const health = await healthOf(files);
+  const written = `${JSON.stringify({ listen: LOCAL_API, upstreams, limits: APILB_LIMITS, ...health })}\n`;
   const found = await files.read(APILB_CONFIG, MAX_BYTES);
   const isKnown = found !== undefined && Buffer.from(found).toString('utf8') === written;
   if (upstreams.length === 0 && found === undefined) return;
@@ -47,6 +61,13 @@ export async function serveBalancer(
     await files.makeDirectory(APILB_CONFIG.slice(0, APILB_CONFIG.lastIndexOf('/')), 0o755);
     await files.writeAtomic(APILB_CONFIG, written, { mode: 0o644 });
   }
-  await units.install(APILB_UNIT, buildApilbUnit(), signal);
-  await units.start(APILB_UNIT, signal);
+  // One that runs as an earlier version wrote it is restarted once: its clients connect again at once.
+  if (await units.install(APILB_UNIT, buildApilbUnit(), signal)) await units.restart(APILB_UNIT, signal);
+  else await units.start(APILB_UNIT, signal);
+}
+
+/** The balancer asks API servers for their health once this node knows who signed their certificates. */
+async function healthOf(files: FilePort): Promise<{ readonly health?: { readonly caPem: string } }> {
+  const ca = await files.read(KUBELET_FILES.ca, MAX_BYTES);
+  return ca === undefined ? {} : { health: { caPem: Buffer.from(ca).toString('utf8') } };
 }

@@ -198,6 +198,20 @@ describe('ControlPlane', () => {
     });
   });
 
+  test('places what the API server reads about admission before it writes the static pods', async () => {
+    const bed = createControlPlane();
+    await placeAuthority(bed.files);
+    let isThere: boolean | undefined;
+    const run = bed.commands.run.bind(bed.commands);
+    bed.commands.run = async (command) => {
+      if (command.argv.includes('control-plane'))
+        isThere = (await bed.files.stat(PATHS.admission)) !== undefined;
+      return run(command);
+    };
+    await runAll(bed.create());
+    expect(isThere).toBe(true);
+  });
+
   test('names the kubelet when it does not even start', async () => {
     const bed = createControlPlane();
     await bed.files.makeDirectory('/var/lib/cluster/kubernetes');

@@ -2,6 +2,7 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 import type { PhaseProgress } from '../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
 import { makeAdminKubeconfigs, whyAdminIsRefused } from './admin-kubeconfigs.ts';
+import { placeAdmission } from './admission.ts';
 import { makeApiServerCredentials } from './api-server-credentials.ts';
 import { placeClientCredentials } from './client-credentials.ts';
 import { makeFirstKeys } from './first-keys.ts';
@@ -147,6 +148,7 @@ export class ControlPlane {
     prepare: () => Promise<unknown>,
   ): Promise<void> {
     const { files, kubeadm, marks } = this.#ports;
+    await placeAdmission(files, this.#options.settings.podSecurity);
     const keys = await readSharedKeys(files, this.#options.etcd);
     // They may have come after the certificates were made, and what is shown is to be of those in force.
     if (keys.digests !== undefined) await this.#renewLeaves(progress);

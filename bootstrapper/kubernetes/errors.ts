@@ -45,6 +45,14 @@ export const kubernetesErrors = defineErrors({
     meaning: 'The kubelet does not stay up; its last words are in the message.',
     fix: 'Mend what the kubelet names (`journalctl -u kubelet` on the machine shows more), then run the same `cluster init` again: it goes on with this phase.',
   },
+  'kubernetes-metadata-unguarded': {
+    fault: 'system',
+    exit: 'kubelet',
+    retryable: true,
+    meaning:
+      'The rules that keep pods away from the metadata service of the cloud could not be loaded; the last words of nft are in the message. The kubelet was not started.',
+    fix: 'See that nftables is installed on the machine and that its kernel has it (`nft list tables`), then run the same `cluster init` again. A cluster may also be made with `podSecurity.allowCloudMetadata: true`.',
+  },
   'kubernetes-credentials-missing': {
     fault: 'system',
     exit: 'partial',

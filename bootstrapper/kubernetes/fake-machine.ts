@@ -33,6 +33,7 @@ export const settings: KubernetesSettings = {
   runsWorkloads: true,
   apiEndpoint: undefined,
   certificates: DEFAULT_CERTIFICATES,
+  podSecurity: undefined,
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 export const etcd: EtcdClientFiles = {
@@ -99,7 +100,8 @@ export function createControlPlane(
   };
   const create = (changes: Partial<KubernetesSettings> = {}, creates = true): ControlPlane =>
     new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, creates });
-  const kubelet = (): Kubelet => new Kubelet(ports, settings, etcd);
+  const kubelet = (changes: Partial<KubernetesSettings> = {}): Kubelet =>
+    new Kubelet(ports, { ...settings, ...changes }, etcd);
   const phasesRun = (): string[] =>
     commands.runs
       .filter(([program]) => program?.endsWith('/kubeadm'))

@@ -6,7 +6,14 @@
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
 export { placeAuthorization } from './authorization.ts';
+export { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
+export {
+  APILB_HEALTH_SOCKET,
+  describeUnhealthy,
+  readBalancerHealth,
+  type BalancedServer,
+} from './balancer-health.ts';
 export {
   createHealthProbe,
   isListening,

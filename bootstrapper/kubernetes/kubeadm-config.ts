@@ -94,6 +94,8 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
         { name: 'encryption-provider-config-automatic-reload', value: 'true' },
         // Removed nodes are refused before Kubernetes' own authorizers (./authorization.ts).
         { name: 'authorization-config', value: PATHS.authorization },
+        // What pods may ask of the machines (./admission.ts).
+        { name: 'admission-control-config-file', value: PATHS.admission },
         // Without it nothing proves that a kubelet is the one that was asked for (logs, exec, metrics).
         { name: 'kubelet-certificate-authority', value: `${PATHS.pki}/ca.crt` },
         // One token would be enough for a certificate of any node's name: there are none, and none would be taken.
@@ -105,6 +107,7 @@ function clusterConfiguration(settings: KubernetesSettings, etcd: EtcdClientFile
       extraVolumes: [
         volume('encryption', folderOf(PATHS.encryption)),
         volume('authorization', folderOf(PATHS.authorization)),
+        volume('admission', folderOf(PATHS.admission)),
       ],
     },
     controllerManager: controllerManager(life),

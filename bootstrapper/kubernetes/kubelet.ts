@@ -9,6 +9,7 @@ import { kubeletFiles } from './kubelet-config.ts';
 import { placeKubeletCredentials } from './kubelet-credentials.ts';
 import { markKubeletServing } from './kubelet-serving.ts';
 import type { Marks } from './marks.ts';
+import { placeMetadataGuard } from './metadata-guard.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 import { readSharedKeys, type SharedKeys } from './shared-keys.ts';
 import { readTenure } from './tenure.ts';
@@ -62,6 +63,7 @@ export class Kubelet {
     const { files, marks, units } = this.#ports;
     const keys = await readSharedKeys(files, this.#etcd);
     const inputs = this.#inputs(keys);
+    await this.#guardMetadata(signal);
     await units.install(KUBELET_UNIT, buildKubeletUnit(), signal);
     // Also where it goes on as it runs: what an earlier agent has left there counts no more when it starts the next time.
     await this.#writeConfiguration(keys);
@@ -92,6 +94,19 @@ export class Kubelet {
     await waitFor(this.#ports, { what, limitMs: REGISTERED_MS, progress, signal }, () =>
       findOwnNode(this.#ports, this.#settings, signal),
     );
+  }
+
+  /** Before there are pods: a machine that cannot keep them away from its credentials runs none. */
+  async #guardMetadata(signal: AbortSignal): Promise<void> {
+    const { podSecurity } = this.#settings;
+    // In a cluster that was made before there was this, workloads may count on what they reach.
+    const isWanted = podSecurity?.allowCloudMetadata === false;
+    try {
+      await placeMetadataGuard(this.#ports, isWanted, signal);
+    } catch (error) {
+      if (!(error instanceof PlatformError)) throw error;
+      throw new KubernetesError('kubernetes-metadata-unguarded', error.message, { cause: error });
+    }
   }
 
   async #writeConfiguration(keys: SharedKeys): Promise<void> {

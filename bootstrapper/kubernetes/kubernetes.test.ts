@@ -23,6 +23,7 @@ const settings: KubernetesSettings = {
   runsWorkloads: true,
   apiEndpoint: undefined,
   certificates: DEFAULT_CERTIFICATES,
+  podSecurity: { enforce: 'baseline', exemptNamespaces: [], allowCloudMetadata: false },
   host: { restrictOomScoreAdj: true, failCgroupV1: false },
 };
 const etcd: EtcdClientFiles = {

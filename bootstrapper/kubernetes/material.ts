@@ -55,10 +55,14 @@ function client(name: string, user: string) {
  * text: PEM, and JSON for `encryption.json`.
  */
 export const CONTROL_PLANE_KEY_FILES = {
-  'etcd-clients-ca.crt': '/var/lib/cluster/consensus/clients/ca.crt',
-  'etcd-clients-ca.key': '/var/lib/cluster/consensus/clients/ca.key',
-  'etcd-peers-ca.crt': '/var/lib/cluster/consensus/peers/ca.crt',
-  'etcd-peers-ca.key': '/var/lib/cluster/consensus/peers/ca.key',
+  'etcd-clients-ca.crt': '/var/lib/cluster/consensus/kubernetes/clients/ca.crt',
+  'etcd-clients-ca.key': '/var/lib/cluster/consensus/kubernetes/clients/ca.key',
+  'etcd-peers-ca.crt': '/var/lib/cluster/consensus/kubernetes/peers/ca.crt',
+  'etcd-peers-ca.key': '/var/lib/cluster/consensus/kubernetes/peers/ca.key',
+  'state-clients-ca.crt': '/var/lib/cluster/consensus/state/clients/ca.crt',
+  'state-clients-ca.key': '/var/lib/cluster/consensus/state/clients/ca.key',
+  'state-peers-ca.crt': '/var/lib/cluster/consensus/state/peers/ca.crt',
+  'state-peers-ca.key': '/var/lib/cluster/consensus/state/peers/ca.key',
   'kubernetes-ca.crt': `${PATHS.pki}/ca.crt`,
   'kubernetes-ca.key': `${PATHS.pki}/ca.key`,
   'front-proxy-ca.crt': `${PATHS.pki}/front-proxy-ca.crt`,

@@ -1,4 +1,4 @@
-import { LOCAL_API, type CertificatesConfig } from '../../internal/config/index.ts';
+import { LOCAL_API, type CertificatesConfig, type PodSecurityConfig } from '../../internal/config/index.ts';
 
 /** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
 export interface KubernetesSettings {
@@ -17,6 +17,8 @@ export interface KubernetesSettings {
   /** "host:port" of the operator's own balancer of the API servers; undefined: the node-local one. */
   readonly apiEndpoint: string | undefined;
   readonly certificates: CertificatesConfig;
+  /** undefined: the cluster was made before there was this. */
+  readonly podSecurity: PodSecurityConfig | undefined;
   readonly host: HostSettings;
 }
 
@@ -44,6 +46,7 @@ export const PATHS = {
   superAdminConf: '/etc/kubernetes/super-admin.conf',
   encryption: '/etc/kubernetes/encryption/config.json',
   authorization: '/etc/kubernetes/authorization/config.json',
+  admission: '/etc/kubernetes/admission/config.json',
   manifests: '/etc/kubernetes/manifests',
 } as const;
 
@@ -59,7 +62,7 @@ export function hostOf(endpoint: string): string {
   return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }
 
-/** What the API server uses of etcd: its local member, as the user that may only touch the registry. */
+/** What the API server uses of its etcd: the local member, as a client that may do everything there. */
 export interface EtcdClientFiles {
   readonly endpoint: string;
   readonly caFile: string;

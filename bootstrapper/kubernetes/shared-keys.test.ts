@@ -157,6 +157,7 @@ describe('the configuration', () => {
     },
     ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
     certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
+    podSecurity: undefined,
     host: { restrictOomScoreAdj: true, failCgroupV1: false },
   };
   const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };

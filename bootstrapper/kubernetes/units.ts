@@ -1,4 +1,5 @@
 import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
+import { METADATA_GUARD_UNIT } from './metadata-guard.ts';
 import { PATHS, type HostSettings } from './settings.ts';
 
 export const CONTAINERD_UNIT = 'cluster-containerd.service';
@@ -15,7 +16,7 @@ export const CONTAINER_SCOPES_DROPIN = 'cri-containerd-.scope.d/50-cluster.conf'
  */
 export function buildContainerScopes(): string {
   return `[Unit]
-After=cluster-etcd.service ${CONTAINERD_UNIT}
+After=cluster-etcd-kubernetes.service ${CONTAINERD_UNIT}
 
 [Scope]
 TimeoutStopSec=15s
@@ -93,12 +94,16 @@ OOMScoreAdjust=-999
 `;
 }
 
-/** Its files are those of ./kubelet-config.ts. */
+/**
+ * Its files are those of ./kubelet-config.ts. It tells systemd that it works (pkg/kubelet/watchdog): one that hangs is killed
+ * and started again before its node's lease of 40 seconds has run out. A process that was stopped takes no other signal.
+ */
 export function buildKubeletUnit(): string {
+  const before = `network-online.target ${METADATA_GUARD_UNIT} ${KEPT_SLICES.join(' ')}`;
   return `[Unit]
 Description=kubelet (cluster)
-After=network-online.target ${CONTAINERD_UNIT} ${KEPT_SLICES.join(' ')}
-Wants=network-online.target ${KEPT_SLICES.join(' ')}
+After=${before} ${CONTAINERD_UNIT}
+Wants=${before}
 Requires=${CONTAINERD_UNIT}
 StartLimitIntervalSec=0
 
@@ -109,6 +114,9 @@ ExecStart=${PATHS.bin}/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf --confi
 KillMode=process
 Restart=always
 RestartSec=2
+WatchdogSec=30s
+WatchdogSignal=SIGKILL
+LimitCORE=0
 `;
 }
 
@@ -122,6 +130,7 @@ StartLimitIntervalSec=0
 [Service]
 ExecStart=/usr/lib/cluster/node --optimize-for-size --no-maglev --max-semi-space-size=1 --max-old-space-size=64 /usr/lib/cluster/apilb.mjs ${APILB_CONFIG}
 DynamicUser=yes
+RuntimeDirectory=cluster-apilb
 ${SERVICE_SANDBOX}
 ${NODE_MEMORY}
 Restart=always

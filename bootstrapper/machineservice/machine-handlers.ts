@@ -20,14 +20,19 @@ interface SurveyedMember {
   readonly hasLeader: boolean;
 }
 
+/** One etcd cluster in a survey. */
+interface SurveyedEtcd {
+  readonly epoch: number;
+  readonly own: SurveyedMember;
+  readonly others: readonly SurveyedMember[];
+}
+
 /** The way out of a lost quorum. */
 export interface QuorumRecovery {
   survey(signal: AbortSignal): Promise<{
     readonly clusterName: string;
     readonly nodeName: string;
-    readonly epoch: number;
-    readonly own: SurveyedMember;
-    readonly others: readonly SurveyedMember[];
+    readonly surveys: Readonly<Record<string, SurveyedEtcd>>;
     readonly refusals: readonly string[];
     readonly losses: readonly string[];
     readonly lastFailure: string;
@@ -75,12 +80,13 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       return { endpoints: [...directed.list], fingerprint, nodeId };
     },
     surveyQuorum: async (_, { signal }) => {
-      const { epoch, own, others, refusals, losses, ...facts } = await recovery.survey(signal);
+      const { surveys, refusals, losses, ...facts } = await recovery.survey(signal);
       return {
         ...facts,
-        epoch: BigInt(epoch),
-        own: memberToWire(own),
-        others: others.map(memberToWire),
+        etcd: Object.entries(surveys).map(([name, { epoch, own, others }]) => ({
+          ...{ name, epoch: BigInt(epoch), own: memberToWire(own) },
+          others: others.map(memberToWire),
+        })),
         refusals: [...refusals],
         losses: [...losses],
       };

@@ -75,8 +75,13 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   const member = { endpoint: 'a:2379', raftIndex: 7n, hasLeader: false };
   const recovery: QuorumRecovery = {
     survey: async () => ({
-      ...{ clusterName: 'blue', nodeName: 'cp1', epoch: 1, own: member, refusals: [], losses: ['much'] },
-      others: [{ endpoint: 'b:2379', raftIndex: undefined, hasLeader: false }],
+      ...{ clusterName: 'blue', nodeName: 'cp1', refusals: [], losses: ['much'] },
+      surveys: {
+        state: {
+          ...{ epoch: 1, own: member },
+          others: [{ endpoint: 'b:2379', raftIndex: undefined, hasLeader: false }],
+        },
+      },
       lastFailure: '',
       isOrdered: false,
     }),
@@ -124,8 +129,9 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   await expect(machine.direct({ endpoints: ['10.0.0.9'] }, call)).rejects.toMatchObject({
     code: 'machine-is-member',
   });
-  const { own, others, losses } = await machine.surveyQuorum({}, call);
-  expect([own?.raftIndex, others[0]?.raftIndex, losses]).toEqual([7n, undefined, ['much']]);
+  const { etcd, losses } = await machine.surveyQuorum({}, call);
+  expect(etcd).toMatchObject([{ name: 'state', epoch: 1n, own: { raftIndex: 7n }, others: [{}] }]);
+  expect([etcd[0]?.others[0]?.raftIndex, losses]).toEqual([undefined, ['much']]);
   await machine.recoverQuorum({ clusterName: 'blue' }, call);
   expect(ordered).toEqual(['blue']);
   life.abort();

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { ExecError } from '../../internal/exec/index.ts';
 import { FileError } from '../../internal/file/index.ts';
 import { KubernetesError } from '../kubernetes/index.ts';
-import { PreflightError } from '../preflight/index.ts';
+import { PreflightError } from '../../internal/checks/index.ts';
 import { failedEvent } from './first-cause.ts';
 
 const said = (outputTail: string): KubernetesError =>

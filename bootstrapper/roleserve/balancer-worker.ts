@@ -1,10 +1,18 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
 import { combine, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { APILB_UNIT, serveBalancer, upstreamsOf } from '../kubernetes/index.ts';
+import {
+  APILB_UNIT,
+  describeUnhealthy,
+  serveBalancer,
+  upstreamsOf,
+  type BalancedServer,
+} from '../kubernetes/index.ts';
 import { serveDirectory } from './serve-directory.ts';
 import type { ClusterSettings } from './values.ts';
 
@@ -14,8 +22,17 @@ export interface BalancerOptions {
     readonly clusterDirectory: Readable<ClusterDirectory | undefined>;
     readonly clusterSettings: Readable<ClusterSettings | undefined>;
   };
-  readonly ports: { readonly files: FilePort; readonly units: UnitPort };
+  readonly ports: {
+    readonly files: FilePort;
+    readonly units: UnitPort;
+    readonly clock: Clock;
+    /** What the balancer says of the API servers. */
+    readonly balancerHealth: (signal: AbortSignal) => Promise<readonly BalancedServer[]>;
+  };
 }
+
+/** How often the agent asks its balancer: what it says is for people, the balancer acts by itself. */
+const LOOK_MS = 10_000;
 
 /** An operator's own balancer needs none beside it. */
 export function planBalancer({
@@ -38,11 +55,29 @@ export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
     input: combine({ membership: reads.clusterMembership, settings: reads.clusterSettings }),
     plan: planBalancer,
     retire: ({ signal }) => ports.units.stop(APILB_UNIT, signal),
-    start: (scope, membership) =>
-      serveDirectory(scope, {
+    start: async (scope, membership) => {
+      await serveDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
         serve: (known, signal) => serveBalancer(ports, upstreamsOf(known, membership.nodeId), signal),
-      }),
+      });
+      scope.run('upstreams', showUpstreams(ports));
+    },
   });
+}
+
+/** Shows in this node's status which API servers its balancer finds unhealthy, or that the balancer itself says nothing. */
+function showUpstreams({ clock, balancerHealth }: BalancerOptions['ports']): Runnable {
+  return async ({ healthy, waiting, signal }) => {
+    healthy();
+    for (;;) {
+      await clock.sleep(LOOK_MS, signal);
+      try {
+        waiting(describeUnhealthy(await balancerHealth(signal)));
+      } catch (error) {
+        signal.throwIfAborted();
+        waiting(`the balancer of the API servers does not answer: ${describeError(error)}`);
+      }
+    }
+  };
 }

@@ -176,6 +176,7 @@ describe('the statuspush worker', () => {
       isApiReady: true,
       looks: 0,
       isLeft: false,
+      kubernetesEtcd: () => Promise.resolve(undefined),
       controlPlane: ({ isWanted }: ControlPlaneQuestion) => {
         if (!isWanted && !facts.isLeft) return Promise.resolve([]);
         facts.looks++;

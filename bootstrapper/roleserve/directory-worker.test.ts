@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
-import { FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
 import {
   WatchDirectoryResponseSchema,
   type ControlPlane,
@@ -9,6 +9,7 @@ import {
 } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { ClusterDirectory, CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
+import type { BalancedServer } from '../kubernetes/index.ts';
 import { balancerWorker } from './balancer-worker.ts';
 import { directoryFromWire, directoryWorker } from './directory-worker.ts';
 import { RoleValues } from './values.ts';
@@ -211,13 +212,43 @@ const settings = {
   ...{ apiServerSans: [], bundleManifest: '' },
 };
 
+const balancerHealth = async (): Promise<readonly BalancedServer[]> => [];
+
 describe('the balancer worker', () => {
+  test('shows in the status which API servers are unhealthy, and that the balancer does not answer', async () => {
+    const values = new RoleValues();
+    const files = new MemoryFiles();
+    await files.makeDirectory('/etc');
+    const clock = new FakeClock();
+    let answer: () => Promise<readonly BalancedServer[]> = () => Promise.reject(new Error('connect ENOENT'));
+    const ports = { files, units: new FakeUnits(), clock, balancerHealth: () => answer() };
+    await using tree = superviseForTest(balancerWorker({ reads: values, ports }));
+    values.clusterSettings.set(settings);
+    values.clusterMembership.set(membership);
+    await settle();
+    const note = async (): Promise<string | undefined> => {
+      await clock.advance(10_000);
+      return tree.at('root.upstreams').note;
+    };
+    expect(await note()).toBe('the balancer of the API servers does not answer: connect ENOENT');
+    const server = (host: string, verdict: BalancedServer['verdict'], why = '') => ({
+      ...{ server: `${host}:6443`, verdict, why },
+      ...{ sinceMs: 0, connections: 0 },
+    });
+    answer = async () => [server('a', 'healthy'), server('b', 'silent', 'no answer within 1200 ms')];
+    expect(await note()).toBe('1 of 2 API servers unhealthy: b:6443 (no answer within 1200 ms)');
+    answer = async () => [server('a', 'healthy'), server('b', 'unknown')];
+    expect(await note()).toBeUndefined();
+  });
+
   test('runs none where the API servers are behind an operator’s own, and stops one that runs', async () => {
     const values = new RoleValues();
     const files = new MemoryFiles();
     const units = new FakeUnits();
     units.active.add('cluster-apilb.service');
-    await using tree = superviseForTest(balancerWorker({ reads: values, ports: { files, units } }));
+    await using tree = superviseForTest(
+      balancerWorker({ reads: values, ports: { files, units, clock: new FakeClock(), balancerHealth } }),
+    );
     values.clusterSettings.set({ ...settings, apiEndpoint: 'api.example.test:6443' });
     values.clusterMembership.set(membership);
     await settle();
@@ -235,7 +266,9 @@ describe('the balancer worker', () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const units = new FakeUnits();
-    await using _tree = superviseForTest(balancerWorker({ reads: values, ports: { files, units } }));
+    await using _tree = superviseForTest(
+      balancerWorker({ reads: values, ports: { files, units, clock: new FakeClock(), balancerHealth } }),
+    );
     await settle();
     expect(await files.read('/etc/cluster-apilb/config.json', 4096)).toBeUndefined();
     values.clusterSettings.set(settings);
@@ -244,6 +277,7 @@ describe('the balancer worker', () => {
     expect(await config(files)).toEqual({
       listen: { host: '127.0.0.1', port: 6445 },
       upstreams: [{ host: '198.51.100.1', port: 6443 }],
+      limits: { connections: 1024, perSource: 1024, idleMs: 1_800_000, halfOpenMs: 60_000 },
     });
     const node = (nodeId: string, apiServer = true) => ({
       nodeId,

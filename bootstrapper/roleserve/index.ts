@@ -36,4 +36,9 @@ export { relayWorker, type RelayOptions } from './relay-worker.ts';
 export { renewalWorker, type PutInForce, type Renewal, type RenewalOptions } from './renewal-worker.ts';
 export { planRoleFetch, roleFetchWorker, type RoleFetchOptions } from './rolefetch-worker.ts';
 export { planSigner, signerWorker, type SignerDriver, type SignerOptions } from './signer-worker.ts';
-export { statusPushWorker, type StatusFacts, type StatusPushOptions } from './statuspush-worker.ts';
+export {
+  statusPushWorker,
+  type EtcdFacts,
+  type StatusFacts,
+  type StatusPushOptions,
+} from './statuspush-worker.ts';

@@ -96,6 +96,7 @@ export function planKubernetes(
     apiServerSans: settings.apiServerSans,
     apiEndpoint: settings.apiEndpoint,
     certificates: settings.certificates ?? DEFAULT_CERTIFICATES,
+    podSecurity: settings.podSecurity,
     runsWorkloads: roles.has('KubernetesWorker'),
     host,
   };

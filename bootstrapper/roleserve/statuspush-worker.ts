@@ -45,6 +45,20 @@ export interface StatusFacts {
   holdsKeys(): Promise<boolean>;
   /** The parts of Kubernetes' control plane as they are now; none where none is to run and nothing of it is left. */
   controlPlane(question: ControlPlaneQuestion, signal: AbortSignal): Promise<readonly PartHealth[]>;
+  /** The Kubernetes etcd as this node sees it; undefined where none runs here. */
+  kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
+}
+
+/** One etcd cluster as a member of it sees it. */
+export interface EtcdFacts {
+  readonly dbSizeBytes: number;
+  readonly quotaBytes: number;
+  readonly hasLeader: boolean;
+  readonly members: readonly {
+    readonly name: string;
+    readonly isLearner: boolean;
+    readonly isStarted: boolean;
+  }[];
 }
 
 /**
@@ -84,7 +98,8 @@ async function serve(options: StatusPushOptions, membership: Membership, at: Ser
   const push = async (): Promise<void> => {
     const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
     const parts = await controlPlaneOf(options, membership, signal);
-    const status = { ...(await statusOf(options, membership, parts)), curatorEndpoint };
+    const etcd = await options.facts.kubernetesEtcd(signal);
+    const status = { ...(await statusOf(options, membership, { parts, etcd })), curatorEndpoint };
     isSettled.set(parts.every(({ isReady }) => isReady));
     const text = JSON.stringify(status, (_, value: unknown) =>
       typeof value === 'bigint' ? value.toString() : value,
@@ -179,6 +194,13 @@ function partToWire({ name, isReady, sinceMs, why }: PartHealth) {
   return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
 }
 
+function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, members }: EtcdFacts) {
+  return {
+    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader },
+    members: members.map(({ name, isLearner, isStarted }) => ({ name, isLearner, started: isStarted })),
+  };
+}
+
 function keysToWire({ generation, phase }: KeyStage) {
   return { generation: BigInt(generation), phase };
 }
@@ -191,10 +213,15 @@ const STATES = {
   canceled: Runnable_State.CANCELED,
 } as const;
 
+interface ControlPlaneFacts {
+  readonly parts: readonly PartHealth[];
+  readonly etcd: EtcdFacts | undefined;
+}
+
 async function statusOf(
   { reads, facts }: StatusPushOptions,
   membership: Membership,
-  parts: readonly PartHealth[],
+  { parts, etcd }: ControlPlaneFacts,
 ): Promise<Status> {
   const keys = valueOf(reads.localKeys);
   const tree = facts.tree();
@@ -209,6 +236,7 @@ async function statusOf(
     holdsKeys: await facts.holdsKeys(),
     controlPlane: parts.map(partToWire),
     ...(keys === undefined ? {} : { keys: keysToWire(keys) }),
+    ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
     runnables: tree.map((each) => ({
       path: each.path,
       state: STATES[each.state],

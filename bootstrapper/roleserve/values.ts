@@ -1,4 +1,4 @@
-import type { CertificatesConfig } from '../../internal/config/index.ts';
+import type { CertificatesConfig, PodSecurityConfig } from '../../internal/config/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -48,6 +48,8 @@ export interface ClusterSettings {
   readonly apiEndpoint?: string | undefined;
   /** Lifetimes of certificates; their defaults unless there. */
   readonly certificates?: CertificatesConfig | undefined;
+  /** What pods may ask of machines; absent in a cluster that was made before this was decided. */
+  readonly podSecurity?: PodSecurityConfig | undefined;
 }
 
 /**

@@ -52,7 +52,10 @@ type Context = Awaited<ReturnType<typeof createDeaf>>['owner'];
 
 describe('what is asked of a second curator because the first one did not answer', () => {
   const commands: readonly { name: string; run: (context: Context) => Promise<unknown> }[] = [
-    { name: 'operator remove', run: (context) => runOperatorRemove(context, 'ann') },
+    {
+      name: 'operator remove',
+      run: (context) => runOperatorRemove(context, 'ann', { dryRun: false, yes: true }),
+    },
     {
       name: 'operator add',
       run: (context) =>
@@ -66,7 +69,7 @@ describe('what is asked of a second curator because the first one did not answer
     { name: 'node label', run: (context) => runLabel(context, 'n2', ['a=b']) },
     {
       name: 'node set-role',
-      run: (context) => runSetRole(context, 'n2', { roles: ['worker'], dryRun: false, drain }),
+      run: (context) => runSetRole(context, 'n2', { roles: ['worker'], dryRun: false, yes: true, drain }),
     },
   ];
   test.each(commands)('is the same request: $name', async ({ run }) => {

@@ -2,6 +2,8 @@ import { describe, expect, test } from '@jest/globals';
 import { EMPTY_CHAIN, extendChain, type ChainHead } from '../../internal/audit/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
+import { contextOf } from './fake-desk.ts';
+import { runAuditVerify } from './audit.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ShownEntry } from './audit-log.ts';
 
 function chain(count: number, what = 'DecideJoin') {
@@ -90,6 +92,17 @@ describe('checkpoints', () => {
 });
 
 describe('an export', () => {
+  test('is verified where there is no workspace, and that is said', async () => {
+    const files = new MemoryFiles();
+    await files.makeDirectory('/nowhere');
+    await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown));
+    const context = contextOf(files, '/nowhere');
+    await runAuditVerify(context, '/nowhere/export');
+    expect(context.host.answered).toMatchObject({ entries: 3, isCompared: false });
+    await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown.toSpliced(1, 1)));
+    await expect(runAuditVerify(context, '/nowhere/export')).rejects.toEqual(broken('audit-chain-broken'));
+  });
+
   test('goes there and back to the byte', () => {
     const { shown, head } = chain(3);
     expect(verifyChain(parseExport(renderExport(shown)), [], head).head).toEqual(head);

@@ -1,14 +1,18 @@
 import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import type { Checkpoint } from '../../internal/audit/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
 import type { AuditRecord } from '../../internal/records/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable, readMember } from '../cluster/index.ts';
+import { readMember } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 import { Checkpoints, parseExport, renderExport, verifyChain, type ShownEntry } from './audit-log.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
 
 const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
+const NO_WORKSPACE: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
 
 export interface AuditFilter {
   /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
@@ -56,11 +60,13 @@ export async function runAuditExport(context: CommandContext, path: string): Pro
 export async function runAuditVerify(context: CommandContext, path: string | undefined): Promise<void> {
   const checked = path === undefined ? await readVerified(context) : await verifyFile(context, path);
   const { head, entries, confirmed } = checked;
-  const data = { entries: entries.length, head, checkpoints: confirmed, file: path ?? null };
+  const isCompared = !('isCompared' in checked) || checked.isCompared;
+  const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file: path ?? null };
   context.host.result(data, () =>
     [
       `The audit is whole: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} on the way.`,
       `  last entry  ${head.hash}`,
+      ...(isCompared ? [] : ['There is no workspace here: it was not compared with what was seen before.']),
     ].join('\n'),
   );
 }
@@ -72,10 +78,21 @@ async function verifyFile(context: CommandContext, path: string) {
     throw new AdminError('manage-flag-invalid', `reading the export ${path}: there is no such file`);
   const shown = parseExport(Buffer.from(bytes).toString('utf8'));
   const last = shown.at(-1)?.seq ?? 0;
-  const { checkpoints } = await openCheckpoints(context);
+  const known = await checkpointsIfAny(context);
   // An export is of its day: what came after it is none of its business.
-  const until = (await checkpoints.list()).filter(({ seq }) => seq <= last);
-  return { shown, ...verifyChain(shown, until, undefined) };
+  const until = (known ?? []).filter(({ seq }) => seq <= last);
+  return { shown, isCompared: known !== undefined, ...verifyChain(shown, until, undefined) };
+}
+
+/** An export can be verified where there is no workspace; then nothing says what was seen before. */
+async function checkpointsIfAny(context: CommandContext): Promise<readonly Checkpoint[] | undefined> {
+  try {
+    const { checkpoints } = await openCheckpoints(context);
+    return await checkpoints.list();
+  } catch (error) {
+    if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(String(error.code))) throw error;
+    return undefined;
+  }
 }
 
 /** All there is, proved to go on from everything that was seen before; then a new checkpoint. */

@@ -56,7 +56,13 @@ async function createOffice(handedOn: string, attestation: object | 'as generate
     await desk.files.writeAtomic(path, stringify({ ...config, attestation }));
   }
   const print = async (endpoints: readonly string[] = []) => {
-    const options = { endpoints, package: undefined, tpm: true, format: 'cloud-init' } as const;
+    const options = {
+      endpoints,
+      package: undefined,
+      packageSha256: undefined,
+      tpm: true,
+      format: 'cloud-init',
+    } as const;
     await runCloudInit(desk.owner, options);
     const answer = desk.owner.host.answered as { cloudConfig: string; collateral?: string };
     const { write_files: files } = parse(answer.cloudConfig) as {

@@ -6,6 +6,7 @@ import { certificateSha256 } from '../../internal/crypto/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { readMember } from '../cluster/index.ts';
 import { collateralFor } from './cloud-init-collateral.ts';
+import { installCommand, parseAgentPackage, type AgentPackage } from './cloud-init-package.ts';
 import { workingConfiguration } from './configuration-in-force.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
@@ -24,8 +25,9 @@ const TPM_DEVICE = '/dev/tpmrm0';
 export interface CloudInitOptions {
   /** "host:port" of control planes; those of the cluster unless said. */
   readonly endpoints: readonly string[];
-  /** Path or address of the agent's package, for machines whose image lacks it. */
+  /** Where machines get the agent's package whose image lacks it, and its hash. */
   readonly package: string | undefined;
+  readonly packageSha256?: string | undefined;
   readonly tpm: boolean;
   readonly format: 'cloud-init' | 'provisioning';
 }
@@ -37,6 +39,7 @@ export interface CloudInitOptions {
  * same for every machine.
  */
 export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
+  const agentPackage = parseAgentPackage(options.package, options.packageSha256);
   const config = await workingConfiguration(context);
   const { clusterId, clusterCaPem } = await readMember(context);
   const joinEndpoints =
@@ -54,7 +57,12 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
   const collateral = hasProcessors(config.attestation.variants)
     ? await collateralFor(context, { asksCluster: options.endpoints.length === 0 })
     : undefined;
-  const userData = userDataOf(context, { json, collateral, agentPackage: options.package });
+  const userData = userDataOf(context, { json, collateral, agentPackage });
+  if (agentPackage !== undefined && agentPackage.sha256 === undefined)
+    context.host.warn(
+      'cloud-init-package-unverified',
+      'The machine takes whatever package it finds there. Say what it must be with --package-sha256.',
+    );
   context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
     options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
   );
@@ -63,7 +71,7 @@ export async function runCloudInit(context: CommandContext, options: CloudInitOp
 interface UserData {
   readonly json: string;
   readonly collateral: string | undefined;
-  readonly agentPackage: string | undefined;
+  readonly agentPackage: AgentPackage | undefined;
 }
 
 /** Without the collateral where it would be too much for a cloud. */
@@ -83,15 +91,6 @@ function hasProcessors(variants: readonly string[]): boolean {
 
 /** User data for cloud-init: the files, then the package that reads them. */
 function cloudConfig({ json, collateral, agentPackage }: UserData): string {
-  const install =
-    agentPackage === undefined
-      ? []
-      : /^https?:/.test(agentPackage)
-        ? [
-            ['curl', '-fsSLo', '/var/tmp/cluster-agent.deb', agentPackage],
-            ['dpkg', '-i', '/var/tmp/cluster-agent.deb'],
-          ]
-        : [['dpkg', '-i', agentPackage]];
   const config = {
     write_files: [
       {
@@ -102,7 +101,7 @@ function cloudConfig({ json, collateral, agentPackage }: UserData): string {
       },
       ...(collateral === undefined ? [] : [packed(collateral)]),
     ],
-    runcmd: [...install, ['systemctl', 'restart', 'bootstrapper.service']],
+    runcmd: [installCommand(agentPackage)],
   };
   return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
 }

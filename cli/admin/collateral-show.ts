@@ -3,7 +3,7 @@ import type { ExitName } from '../../internal/errors/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { collateralTable } from '../attest/index.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { ask } from './desk.ts';
 
 /** `cluster attest collateral show`: what the cluster judges with, how old it is, and who handed it on. */

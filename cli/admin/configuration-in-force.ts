@@ -8,7 +8,7 @@ import {
   type Json,
 } from '../../internal/config/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable, printableLines } from '../../internal/printable/index.ts';
 import { layoutOf, readConfig } from '../workspace/index.ts';
 import { ask } from './desk.ts';
 
@@ -74,7 +74,7 @@ function judged(text: string): Pick<InForce, 'document' | 'problem'> {
 
 /** As it is stored, but for what a terminal would obey; the one line that the curator makes of a document as many. */
 function linesOf(text: string): string {
-  const raw = printable(text, { maxChars: MAX_CONFIG_BYTES });
+  const raw = printableLines(text, { maxChars: MAX_CONFIG_BYTES });
   try {
     return stringify(JSON.parse(raw), { lineWidth: 0 }).trimEnd();
   } catch {

@@ -3,6 +3,7 @@ import { parse, stringify } from 'yaml';
 import { clusterPartOf, parseClusterConfig, type Json } from '../../internal/config/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { contextOf, createDesk } from './fake-desk.ts';
+import { RecordingHost } from '../host/index.ts';
 import { runConfigApply, runConfigEdit, runConfigShow, runOperatorKey } from './index.ts';
 
 const stale = {
@@ -44,6 +45,8 @@ async function createShared() {
   return {
     now,
     owner,
+    /** Who edits and answers the questions of this program. */
+    atTerminal: (answer = true) => ({ ...owner, host: new RecordingHost({ answer: () => answer }) }),
     files,
     [Symbol.asyncDispose]: () => desk[Symbol.asyncDispose](),
     document: () => JSON.parse(now.text) as Document,
@@ -67,8 +70,8 @@ async function createShared() {
         work();
       };
     },
-    apply: (options: { readonly onto?: bigint; readonly dryRun?: boolean } = {}) =>
-      runConfigApply(owner, { file: undefined, dryRun: false, onto: undefined, ...options }),
+    apply: (options: { readonly onto?: bigint; readonly dryRun?: boolean; readonly yes?: boolean } = {}) =>
+      runConfigApply(owner, { file: undefined, dryRun: false, yes: true, onto: undefined, ...options }),
   };
 }
 
@@ -168,7 +171,7 @@ describe('cluster config edit', () => {
       shared.others((document) => document.join.inventory.push(machine('b', 'theirs')));
       return text.replace('policy: approve', 'policy: inventory');
     });
-    await runConfigEdit(shared.owner, runs);
+    await runConfigEdit(shared.atTerminal(), runs);
     expect(shared.document().join).toMatchObject({ policy: 'inventory', inventory: [{ name: 'theirs' }] });
     expect((await shared.files.list('/owner')).filter((name) => name.startsWith('.configuration'))).toEqual(
       [],
@@ -178,10 +181,56 @@ describe('cluster config edit', () => {
   test('a slip costs no work: what was written stays, and the next edit goes on with it', async () => {
     await using shared = await createShared();
     const slip = editor(shared, (text) => text.replace('policy: approve', 'policy: everybody'));
-    await expect(runConfigEdit(shared.owner, slip)).rejects.toMatchObject({ code: 'config-invalid' });
+    await expect(runConfigEdit(shared.atTerminal(), slip)).rejects.toMatchObject({ code: 'config-invalid' });
     const mend = editor(shared, (text) => text.replace('policy: everybody', 'policy: auto'));
-    await runConfigEdit(shared.owner, mend);
+    await runConfigEdit(shared.atTerminal(), mend);
     expect(shared.document().join.policy).toBe('auto');
+  });
+});
+
+test('cluster config edit is refused where nobody can edit, before anything is read', async () => {
+  await using shared = await createShared();
+  const runs = editor(shared, (text) => text);
+  await expect(runConfigEdit(shared.owner, runs)).rejects.toMatchObject({
+    code: 'manage-flag-invalid',
+    message: expect.stringContaining('no terminal'),
+  });
+});
+
+describe('a configuration that drops something', () => {
+  const listing = async () => {
+    const shared = await createShared();
+    await shared.edit((document) => {
+      document.join.inventory = [machine('a', 'mine')];
+    });
+    await shared.apply();
+    await shared.edit((document) => {
+      document.join.inventory = [];
+    });
+    return shared;
+  };
+  const place = `join.inventory[machine-key:${'a'.repeat(64)}]`;
+
+  test('is not applied unless the operator agrees, and the loss is named', async () => {
+    await using shared = await listing();
+    await expect(shared.apply({ yes: false })).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+      details: { losses: [place] },
+    });
+    expect(shared.document().join.inventory).toHaveLength(1);
+    await shared.apply({ yes: false, dryRun: true });
+    expect(shared.owner.host.records.at(-1)).toMatchObject({ data: { losses: [place] } });
+    await shared.apply();
+    expect(shared.document().join.inventory).toEqual([]);
+  });
+
+  test('is asked about in the editor too', async () => {
+    await using shared = await listing();
+    const drop = editor(shared, (text) => text.replace(/ {2}inventory:\n(?: {4}.*\n)+/, '  inventory: []\n'));
+    await expect(runConfigEdit(shared.atTerminal(false), drop)).rejects.toMatchObject({
+      code: 'loss-declined',
+    });
+    expect(shared.document().join.inventory).toHaveLength(1);
   });
 });
 
@@ -233,7 +282,7 @@ describe('a configuration that this version can not read', () => {
   test('is mended in an editor', async () => {
     await using shared = await createBroken();
     await runConfigEdit(
-      shared.owner,
+      shared.atTerminal(),
       editor(shared, (text) => text.replace(/^jion:\n.*\n/m, '')),
     );
     expect(shared.document()).not.toHaveProperty('jion');
@@ -248,7 +297,9 @@ describe('a configuration that this version can not read', () => {
       });
       return text.replace(/^jion:\n.*\n/m, '');
     });
-    await expect(runConfigEdit(shared.owner, late)).rejects.toMatchObject({ code: 'manage-config-base' });
+    await expect(runConfigEdit(shared.atTerminal(), late)).rejects.toMatchObject({
+      code: 'manage-config-base',
+    });
     expect(shared.document().join.policy).toBe('auto');
   });
 });

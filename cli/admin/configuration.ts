@@ -15,10 +15,13 @@ import {
 import { CodedError } from '../../internal/errors/index.ts';
 import type { ProcessPort } from '../../internal/exec/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable, readMember } from '../cluster/index.ts';
+import { readMember } from '../cluster/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { openSigner, policyFor } from '../sign/index.ts';
 import { layoutOf } from '../workspace/index.ts';
 import { readApplied, saveApplied } from './applied.ts';
+import { droppedBy } from './configuration-drops.ts';
 import { readInForce, renderInForce, type InForce } from './configuration-in-force.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
@@ -38,6 +41,8 @@ export interface ApplyOptions {
   /** cluster.yaml of the workspace unless said. */
   readonly file: string | undefined;
   readonly dryRun: boolean;
+  /** The operator agrees to the loss of what is dropped without being asked. */
+  readonly yes: boolean;
   /** The revision that the file was made from, where this workspace has applied nothing yet. */
   readonly onto: bigint | undefined;
 }
@@ -49,6 +54,7 @@ export async function runConfigApply(context: CommandContext, options: ApplyOpti
   const applied = await readApplied(context.ports.files, member);
   const done = await applyMerged(context, mine, {
     dryRun: options.dryRun,
+    yes: options.yes,
     replaces: options.onto,
     baseFor: (current) => {
       if (options.onto === current.revision) return current.document;
@@ -67,6 +73,10 @@ export async function runConfigEdit(
   processes: Pick<ProcessPort, 'runAttached'>,
 ): Promise<void> {
   const { ports, env, signal, paths } = context;
+  if (!context.host.interactive)
+    throw new AdminError('manage-flag-invalid', 'editing the configuration: there is no terminal', {
+      fix: 'Run `cluster config edit` at a terminal, or change cluster.yaml and run `cluster config apply`.',
+    });
   const start = await readInForce(context);
   const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
   await ports.files.createExclusive(path, renderInForce(start), { mode: 0o600 }); // or an earlier edit goes on
@@ -82,6 +92,7 @@ export async function runConfigEdit(
   const mine = await readMine(context, path);
   const done = await applyMerged(context, mine, {
     dryRun: false,
+    yes: false,
     replaces: start.document === undefined ? start.revision : undefined,
     baseFor: (current) => {
       if (start.document === undefined) throw unknownBase(mine, current); // somebody else has mended it meanwhile
@@ -95,10 +106,12 @@ export async function runConfigEdit(
 interface Applied {
   readonly revision: bigint;
   readonly changes: readonly JsonPath[];
+  readonly losses: readonly string[];
 }
 
 interface Merging {
   readonly dryRun: boolean;
+  readonly yes: boolean;
   /** The revision that may be replaced as a whole should this program not be able to read it: somebody has seen it. */
   readonly replaces: bigint | undefined;
   readonly baseFor: (current: Readable) => Json;
@@ -112,13 +125,15 @@ async function applyMerged(context: CommandContext, mine: Mine, options: Merging
     const current = await readInForce(context);
     if (isReadable(current)) base ??= options.baseFor(current); // what others do from now on is theirs
     const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
-    if (options.dryRun || changes.length === 0) return { revision: current.revision, changes };
+    const losses = lossesOf(current, merged);
+    if (options.dryRun || changes.length === 0) return { revision: current.revision, changes, losses };
+    await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
     try {
       const document = Buffer.from(canonicalJson(merged), 'utf8');
       const documents = policyFor(await openSigner(context), document);
       const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
       const { revision } = await ask(context, (curator, call) => curator.updateConfiguration(request, call));
-      return { revision, changes };
+      return { revision, changes, losses };
     } catch (error) {
       const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';
       if (!isStale || tries === TRIES) throw error;
@@ -141,6 +156,12 @@ function merging(
   throw new AdminError('manage-config-unreadable', `applying ${mine.path} to revision ${current.revision}`, {
     cause: current.problem,
   });
+}
+
+/** What the cluster would not have any more. */
+function lossesOf(current: InForce, merged: Json): readonly string[] {
+  if (!isReadable(current)) return ['the whole configuration, which this version can not read'];
+  return droppedBy(current.document, merged).map((each) => printable(each));
 }
 
 function isReadable(current: InForce): current is Readable {
@@ -201,11 +222,12 @@ async function readMine(context: CommandContext, path: string): Promise<Mine> {
   return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
 }
 
-function report(context: CommandContext, { revision, changes }: Applied, dryRun: boolean): void {
+function report(context: CommandContext, { revision, changes, losses }: Applied, dryRun: boolean): void {
   const names = changes.map(nameOf);
-  context.host.result({ revision, changes: names, dryRun }, () => {
+  context.host.result({ revision, changes: names, losses, dryRun }, () => {
     if (names.length === 0) return `Nothing to change: revision ${revision} says the same.`;
     const head = dryRun ? 'Would change:' : `Revision ${revision} is in force. Changed:`;
-    return [head, ...names.map((name) => `  ${name}`)].join('\n');
+    const taken = losses.length === 0 ? [] : ['This takes away:', renderLosses(losses)];
+    return [head, ...names.map((name) => `  ${name}`), ...(dryRun ? taken : [])].join('\n');
   });
 }

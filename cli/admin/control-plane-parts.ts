@@ -1,5 +1,5 @@
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 
 const API_SERVER = 'kube-apiserver';
 const NAMES = [API_SERVER, 'kube-controller-manager', 'kube-scheduler'] as const;

@@ -6,7 +6,7 @@ import {
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { fixOfCode } from '../app/explain.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge } from '../host/index.ts';
 import { ask } from './desk.ts';
 import { joinViewFrom, type JoinView } from './joins.ts';

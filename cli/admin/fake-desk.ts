@@ -46,6 +46,8 @@ interface FakeCalls {
   readonly curator: FakeCuratorCalls;
   readonly admission: FakeAdmissionCalls;
   readonly streams: FakeStreamCalls;
+  /** Where the curator answers. */
+  readonly address: string;
 }
 
 /** A context at a workstation whose disk is in memory. */
@@ -122,7 +124,7 @@ async function serve(
   calls: FakeCalls,
 ) {
   const keyPem = generateKeyPem();
-  const addresses = ['127.0.0.1'];
+  const addresses = [calls.address];
   const certPem = await signer.issue(
     nodeLeaf({
       clusterId: CLUSTER_ID,
@@ -185,7 +187,7 @@ async function serve(
     disclose: 'chain',
     log: createMemoryLogger().log,
   });
-  endpoint = `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+  endpoint = `${calls.address}:${await server.listen(calls.address, 0)}`;
   return { server, endpoint };
 }
 
@@ -212,9 +214,10 @@ export async function createDesk(
   curator: FakeCuratorCalls = {},
   admission: FakeAdmissionCalls = {},
   streams: FakeStreamCalls = {},
+  address = '127.0.0.1',
 ) {
   const files = new MemoryFiles();
   for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
     await files.makeDirectory(folder);
-  return { files, ...(await createCluster(files, { curator, admission, streams })) };
+  return { files, ...(await createCluster(files, { curator, admission, streams, address })) };
 }

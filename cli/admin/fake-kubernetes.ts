@@ -15,18 +15,40 @@ export interface FakeNodeObject {
 
 export const CONTROL_PLANE_TAINT = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
 
+export interface FakeKubernetesOptions {
+  readonly address: string;
+  readonly port: number;
+  /** Answers what the one node does not; undefined leaves it to that node. */
+  readonly answer: (request: FakeRequest) => unknown;
+}
+
+export interface FakeRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly body: unknown;
+}
+
 /**
  * A Kubernetes API with one node and no pods, that knows merge patches and nothing else; its kubeconfig lies at `path`. To be
  * disposed.
  */
-export async function createKubernetes(files: FilePort, path: string, node: FakeNodeObject) {
+export async function createKubernetes(
+  files: FilePort,
+  path: string,
+  node: FakeNodeObject,
+  { address, port, answer }: FakeKubernetesOptions = {
+    address: '127.0.0.1',
+    port: 0,
+    answer: () => undefined,
+  },
+) {
   const nowMs = Date.now();
   const caKey = generateKeyPem();
   const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs });
   const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => nowMs });
   const issue = async (usage: 'server' | 'client') => {
     const keyPem = generateKeyPem();
-    const names = usage === 'server' ? [{ type: 'ip', value: '127.0.0.1' } as const] : [];
+    const names = usage === 'server' ? [{ type: 'ip', value: address } as const] : [];
     const leaf = { pubKeyDer: pubKeyOf(keyPem), usages: [usage] as const, names, validDays: 1 };
     return { keyPem, certPem: await signer.issue({ commonName: usage, ...leaf }) };
   };
@@ -38,8 +60,14 @@ export async function createKubernetes(files: FilePort, path: string, node: Fake
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
       request.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        const { method = '', url: asked = '' } = request;
+        const body: unknown = text === '' ? undefined : JSON.parse(text);
+        const own = answer({ method, url: asked, body });
+        if (own instanceof Error) return response.destroy();
+        if (own !== undefined) return response.end(JSON.stringify(own));
         if (request.method === 'PATCH') {
-          state.node = patched(state.node, JSON.parse(Buffer.concat(chunks).toString()) as FakeNodeObject);
+          state.node = patched(state.node, body as FakeNodeObject);
           state.patches++;
         }
         const { url = '' } = request;
@@ -50,10 +78,10 @@ export async function createKubernetes(files: FilePort, path: string, node: Fake
       });
     },
   );
-  server.listen(0, '127.0.0.1');
+  server.listen(port, address);
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const access = { server: `https://127.0.0.1:${port}`, caPem, ...(await issue('client')) };
+  const listening = (server.address() as AddressInfo).port;
+  const access = { server: `https://${address}:${listening}`, caPem, ...(await issue('client')) };
   await files.writeAtomic(path, renderKubeconfig('prod', access));
   return {
     state,

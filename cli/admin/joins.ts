@@ -1,6 +1,6 @@
 import { Admission, JoinState, type Join } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
 import { grantForJoin } from '../sign/index.ts';
 import { ask, newMutation } from './desk.ts';

@@ -1,13 +1,7 @@
 import { CodedError, describeError } from '../../internal/errors/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
-import {
-  askForKeys,
-  describePhase,
-  printable,
-  readMember,
-  renewKubeconfig,
-  type KeysView,
-} from '../cluster/index.ts';
+import { askForKeys, describePhase, readMember, renewKubeconfig, type KeysView } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { ask } from './desk.ts';
 
 const POLL_MS = 2_000;

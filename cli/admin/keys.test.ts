@@ -22,6 +22,8 @@ import { runKeysRotate, runKeysShow, runOperatorAccept, runOperatorAdd, runOpera
 import { decideAboutKeys, followFate, heldBy } from './removal-keys.ts';
 import { SHARED_KEYS } from './shared-keys.ts';
 
+const agreed = { dryRun: false, yes: true } as const;
+
 type Answer = MessageInitShape<typeof GetKeysResponseSchema>;
 
 const at = (generation: number, phase: string, more: Pick<Answer, 'awaited'> = {}): Answer => ({
@@ -123,7 +125,12 @@ describe('cluster keys show', () => {
 describe('cluster keys rotate', () => {
   test('that is not to be followed only asks', async () => {
     await using desk = await createRotating([at(2, 'asked')]);
-    await runKeysRotate(desk.owner, { reason: 'a backup was read', wait: false, replace: undefined });
+    await runKeysRotate(desk.owner, {
+      reason: 'a backup was read',
+      wait: false,
+      replace: undefined,
+      ...agreed,
+    });
     expect([desk.reasons, desk.replaced, desk.asked()]).toEqual([['a backup was read'], [0], 0]);
     expect(desk.owner.host.answered).toEqual({ generation: 2, isDone: false });
   });
@@ -145,7 +152,7 @@ describe('cluster keys rotate', () => {
       );
     });
     const operator = await asOperator(desk);
-    await runKeysRotate(operator, { reason: '', wait: true, replace: undefined });
+    await runKeysRotate(operator, { reason: '', wait: true, replace: undefined, ...agreed });
     expect(asked.map(({ heldKeys, generation }) => [heldKeys, generation])).toEqual([
       [true, 1n],
       [true, 1n],
@@ -160,7 +167,7 @@ describe('cluster keys rotate', () => {
     );
     const operator = await asOperator(desk);
     await expect(
-      runKeysRotate(operator, { reason: '', wait: true, replace: undefined }),
+      runKeysRotate(operator, { reason: '', wait: true, replace: undefined, ...agreed }),
     ).rejects.toMatchObject({
       code: 'manage-still-accepted',
       message: expect.stringMatching(/what the old service account key makes: service-account is let in/),
@@ -171,7 +178,7 @@ describe('cluster keys rotate', () => {
     const awaited = [{ nodeId: 'node-2', name: 'n2', why: 'it is off' }];
     await using desk = await createRotating([at(2, 'believe', { awaited })]);
     await expect(
-      runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined }),
+      runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined, ...agreed }),
     ).rejects.toMatchObject({
       code: 'manage-keys-wait',
       retryable: true,
@@ -181,7 +188,7 @@ describe('cluster keys rotate', () => {
 
   test('says which generation is meant, and tells one that is replaced already from one that it has begun', async () => {
     await using desk = await createRotating([at(3, 'done')], async () => ({ generation: 3n, isDone: true }));
-    await runKeysRotate(desk.owner, { reason: '', wait: false, replace: 2 });
+    await runKeysRotate(desk.owner, { reason: '', wait: false, replace: 2, ...agreed });
     expect(desk.replaced).toEqual([2]);
     expect(desk.owner.host.answered).toEqual({ generation: 3, isDone: true });
     expect(textOf(desk.owner)).toMatch(/had been replaced before; .* generation 3 .* nothing was begun/);
@@ -194,14 +201,14 @@ describe('cluster keys rotate', () => {
       () => trialsOf(() => Outcome.REFUSED),
     );
     const operator = await asOperator(desk);
-    await runKeysRotate(operator, { reason: '', wait: true, replace: 2 });
+    await runKeysRotate(operator, { reason: '', wait: true, replace: 2, ...agreed });
     expect(operator.host.answered).toMatchObject({ generation: 3, isDone: true });
     expect(textOf(operator)).toMatch(/^The keys that were meant had been replaced before/m);
   });
 
   test('can not mean keys that are only being made', async () => {
     await using desk = await createRotating([at(3, 'issue')], async () => ({ generation: 3n }));
-    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: 3 });
+    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: 3, ...agreed });
     await expect(asking).rejects.toMatchObject({ code: 'manage-flag-invalid' });
   });
 
@@ -209,7 +216,7 @@ describe('cluster keys rotate', () => {
     await using desk = await createRotating([at(1, 'done')], () =>
       Promise.reject(new Refusal('curator-denied')),
     );
-    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined });
+    const asking = runKeysRotate(desk.owner, { reason: '', wait: true, replace: undefined, ...agreed });
     await expect(asking).rejects.toMatchObject({ code: 'curator-denied' });
   });
 });

@@ -3,11 +3,15 @@ import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { askForKeys, describePhase, type KeysView } from '../cluster/index.ts';
 import { formatDuration, formatTable } from '../host/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
 import { followKeys } from './keys-follow.ts';
+import { LOSSES_OF_ROTATION } from './losses.ts';
 import { awaitTrials } from './removal-trials.ts';
 import { describeReplaced } from './shared-keys.ts';
+
+const FIRST_GENERATION = 1;
 
 /** `cluster keys show`: which keys control planes share now, and how far they are replaced by others. */
 export async function runKeysShow(context: CommandContext): Promise<void> {
@@ -20,6 +24,9 @@ export interface RotateOptions {
   readonly reason: string;
   /** Whether to follow it to its end. */
   readonly wait: boolean;
+  readonly dryRun: boolean;
+  /** The operator agrees to the loss without being asked. */
+  readonly yes: boolean;
   /** The generation to be replaced; undefined for the one that the cluster was made with. */
   readonly replace: number | undefined;
 }
@@ -27,6 +34,7 @@ export interface RotateOptions {
 /** `cluster keys rotate`: all of them by new ones, with nothing interrupted, and the proof that the old ones open nothing. */
 export async function runKeysRotate(context: CommandContext, options: RotateOptions): Promise<void> {
   const { reason, wait, replace } = options;
+  if (await isOnlyAsked(context, options)) return;
   const { generation, isDone } = await askForNewKeys(context, { reason, replaces: replace ?? 0 });
   if (replace !== undefined && generation <= replace)
     throw new AdminError(
@@ -60,6 +68,28 @@ export async function runKeysRotate(context: CommandContext, options: RotateOpti
       'Kubeconfigs of before are refused; whoever has a workspace of an owner gets another: cluster kubeconfig --renew',
     ].join('\n'),
   );
+}
+
+/** Whether nothing is to be done; else the operator has agreed to what is lost, where anything is. */
+async function isOnlyAsked(context: CommandContext, options: RotateOptions): Promise<boolean> {
+  if (options.yes && !options.dryRun) return false;
+  const { generation, isDone } = await keysNow(context);
+  const isBegun = !isDone || generation > (options.replace ?? FIRST_GENERATION);
+  const losses = isBegun ? [] : LOSSES_OF_ROTATION;
+  if (!options.dryRun) {
+    const doing = `replacing the keys of generation ${generation}`;
+    await confirmLoss(context, { doing, losses, yes: options.yes });
+    return false;
+  }
+  context.host.result({ generation, isDone, losses, dryRun: true }, () =>
+    isBegun
+      ? `Nothing would be begun: generation ${generation} is ${isDone ? 'in force' : 'being made'}.`
+      : [
+          `The keys of generation ${generation} would be replaced; nothing was done. This takes away:`,
+          renderLosses(losses),
+        ].join('\n'),
+  );
+  return true;
 }
 
 function alreadyReplaced(generation: number): string {

@@ -1,7 +1,8 @@
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
-import { ask } from './desk.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { ask, nodeNamed } from './desk.ts';
+import { AdminError } from './errors.ts';
 
 export interface LogOptions {
   /** Of a runnable; empty: the whole agent. Not with `units`. */
@@ -19,6 +20,7 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     units.length > 0
       ? { case: 'units' as const, value: { names: units.map(unitName) } }
       : { case: 'path' as const, value: path };
+  if (path !== '' && units.length === 0) await requireRunnable(context, name, path);
   await ask(context, async (_, { signal }, of) => {
     const stream = of(NodeStreams).streamLogs(
       { node: name, logs: { source, backlog, follow, exact } },
@@ -34,6 +36,18 @@ export async function runNodeLogs(context: CommandContext, name: string, options
     }
     if (rest !== '') say(context, rest);
   });
+}
+
+/** Nothing would ever come of a path that no runnable has. A node that has not said what it runs is believed. */
+async function requireRunnable(context: CommandContext, name: string, path: string): Promise<void> {
+  const { status } = await nodeNamed(context, name);
+  const paths = (status?.runnables ?? []).map((runnable) => runnable.path);
+  if (paths.length === 0 || paths.some((each) => each === path || each.startsWith(`${path}.`))) return;
+  throw new AdminError(
+    'manage-flag-invalid',
+    `no runnable ${JSON.stringify(path)} found on node ${JSON.stringify(name)}`,
+    { fix: `See the paths with \`cluster node show ${name}\`.` },
+  );
 }
 
 /** "kubelet" and "kubelet.service" are the same unit. */

@@ -1,21 +1,17 @@
-import {
-  NodeHealth,
-  NodeRole,
-  NodeSchema,
-  NodeState,
-  type Node,
-} from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { create } from '@bufbuild/protobuf';
-import { CodedError, type ExitName } from '../../internal/errors/index.ts';
+import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { ExitName } from '../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { currentAccess } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
-import { ask, newMutation, nodeNamed, withKubernetes } from './desk.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { ask, newMutation, withKubernetes } from './desk.ts';
 import { drainNode, type DrainOptions } from './drain.ts';
 import { readInForce } from './configuration-in-force.ts';
 import { AdminError } from './errors.ts';
 import { entriesOf, forgetNode, refuseWithoutOwner, type ForgetOptions } from './forget-node.ts';
+import { closeLeaving, isRecordGone, keepLeaving, leavingNode } from './leaving.ts';
+import { lossesOfLeaving } from './losses.ts';
 import { decideAboutKeys, followFate, heldBy, type KeysChoice, type KeysFate } from './removal-keys.ts';
 import { lookForTraces, type RemovalProof } from './removal-traces.ts';
 import { PROOF_MS, awaitTrials, tryPapers, type HeldKeys, type TriedPapers } from './removal-trials.ts';
@@ -25,13 +21,13 @@ import { planNow } from './set-role.ts';
 import { describeSharedKeys } from './shared-keys.ts';
 
 const POLL_MS = 1_000;
-/** `nodeIdOf` (internal/pki). */
-const NODE_ID = /^node-[0-9a-f]{32}$/;
 
 export interface RemoveOptions {
   readonly dryRun: boolean;
   /** The machine is gone: nothing of it can be asked to go in order. */
   readonly isLost: boolean;
+  /** The operator agrees to the loss without being asked. */
+  readonly yes: boolean;
   readonly drain: DrainOptions;
   /** What becomes of the keys that all control planes share, where it held them. */
   readonly keys: Pick<KeysChoice, 'keep' | 'wait'>;
@@ -47,10 +43,13 @@ export async function runRemove(
   options: RemoveOptions,
 ): Promise<ExitName> {
   await currentAccess(context); // before anything is taken away: the end of it needs Kubernetes
-  const node = await nodeOrTraces(context, name);
+  const { node } = await leavingNode(context, name);
   const choice = { isLost: options.isLost, ...options.keys };
-  if (node.state === NodeState.UNSPECIFIED)
-    return tellRemoval(context, node, { choice, fate: await decideAboutKeys(context, node, choice) });
+  if (isRecordGone(node)) {
+    const known = await decideAboutKeys(context, node, choice);
+    await strike(context, node, { isReset: false });
+    return tellRemoval(context, node, { choice, fate: known });
+  }
   const plan = await planNow(context, node, []);
   const refusals = plan.refusals.filter(() => node.state === NodeState.UP);
   if (node.health !== NodeHealth.HEALTHY && node.state === NodeState.UP && !options.isLost)
@@ -59,6 +58,8 @@ export async function runRemove(
   await refuseWithoutOwner(context, node, { entries, isLost: options.isLost });
   if (refusals.length > 0)
     throw new AdminError('manage-guard', `removing node ${node.name}: ${refusals.join('; ')}`);
+  const loss = { kind: 'remove', isLost: options.isLost, replacesKeys: replacesKeys(node, choice) } as const;
+  const losses = lossesOfLeaving(node, loss);
   if (options.dryRun) {
     const steps = [
       ...plan.steps,
@@ -67,30 +68,23 @@ export async function runRemove(
       ...entries.map(({ name: entry, identity }) => `take ${entry} (${identity}) out of the inventory`),
       ...(replacesKeys(node, choice) ? ['have the keys replaced that it shared with control planes'] : []),
     ];
-    context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
+    context.host.result({ node: node.name, dryRun: true, steps, losses, plan }, () =>
       [
         `Node ${node.name} would be removed; nothing was done.`,
         ...steps.map((step, index) => `  ${index + 1}. ${step}`),
         `  quorum  ${describeQuorum(plan)}`,
+        'This takes away:',
+        renderLosses(losses),
       ].join('\n'),
     );
     return 'ok';
   }
+  await confirmLoss(context, { doing: `removing node ${node.name}`, losses, yes: options.yes });
   if (node.state === NodeState.UP) await takeOut(context, node, plan.voters.after, options);
   const fate = await decideAboutKeys(context, node, choice);
+  await keepLeaving(context, { nodeId: node.nodeId, name: node.name, order: 'none' });
   await strike(context, node, { isReset: false });
   return tellRemoval(context, node, { choice, fate });
-}
-
-/** A node that was struck off is known by its id only: whether it is gone can be asked again. Its roles are forgotten. */
-async function nodeOrTraces(context: CommandContext, name: string): Promise<Node> {
-  try {
-    return await nodeNamed(context, name);
-  } catch (error) {
-    const isUnknown = error instanceof CodedError && error.code === 'curator-node-unknown';
-    if (!isUnknown || !NODE_ID.test(name)) throw error;
-    return create(NodeSchema, { nodeId: name, name });
-  }
 }
 
 async function tellRemoval(
@@ -100,6 +94,7 @@ async function tellRemoval(
 ): Promise<ExitName> {
   const { traces, tried: first } = await awaitProofs(context, node, before.held);
   const { outcome, held } = await followFate(context, node, { fate: before, wait: choice.wait });
+  await closeLeaving(context, node);
   const isNews = held?.isReplaced === true && before.held?.isReplaced !== true;
   const tried = isNews ? await awaitTrials(context, node, held) : first;
   const proofs = [...traces, ...tried.proofs];
@@ -132,7 +127,8 @@ export async function takeOut(
   if (!options.isLost) await drainNode(context, name, options.drain);
   const mutation = newMutation();
   await ask(context, (curator, call) => curator.setNodeRoles({ nodeId, roles: [], mutation }, call));
-  if (roles.includes(NodeRole.CONSENSUS_MEMBER) && !options.isLost)
+  // Without any roles it may have been one when an earlier run was interrupted.
+  if ((roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER)) && !options.isLost)
     await awaitFollowed(context, { name, voters: votersAfter });
 }
 
@@ -140,9 +136,9 @@ export async function strike(context: CommandContext, node: Node, options: Forge
   const { name, nodeId, state } = node;
   await context.host.step('node-strike', `Striking ${name} off the records`, async () => {
     const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
-    if (state !== NodeState.DECOMMISSIONED)
+    if (state === NodeState.NEW || state === NodeState.STANDBY || state === NodeState.UP)
       await ask(context, (curator, call) => curator.setNodeState(gone, call));
-    await forgetNode(context, node, options);
+    if (!isRecordGone({ state })) await forgetNode(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });
 }

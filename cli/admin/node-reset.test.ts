@@ -23,12 +23,14 @@ test('a node is not emptied for an order that nobody here can sign, nor taken ou
   await runOperatorAdd(owner, 'ann', { role: 'operator', request: '/ann/ann.csr', out: '/ann/ann.grant' });
   await runOperatorAccept(ann, '/ann/ann.grant');
   const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
-  await expect(runReset(ann, 'n2', { dryRun: false, drain })).rejects.toMatchObject({
+  await expect(runReset(ann, 'n2', { dryRun: false, yes: true, drain })).rejects.toMatchObject({
     code: 'manage-guard',
   });
   const keys = { keep: true, wait: false };
   for (const isLost of [false, true])
-    await expect(runRemove(ann, 'n2', { dryRun: false, isLost, drain, keys })).rejects.toMatchObject({
+    await expect(
+      runRemove(ann, 'n2', { dryRun: false, yes: true, isLost, drain, keys }),
+    ).rejects.toMatchObject({
       code: 'cluster-no-kubeconfig',
     });
   expect(asked).toEqual([]);

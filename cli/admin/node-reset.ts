@@ -4,20 +4,25 @@ import { resetStatement, signEd25519, type OwnerVoucher } from '../../internal/c
 import type { CommandContext } from '../app/command.ts';
 import { currentAccess, readMember } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
-import { ask, nodeNamed } from './desk.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { ask } from './desk.ts';
 import type { DrainOptions } from './drain.ts';
 import { AdminError } from './errors.ts';
+import { closeLeaving, isRecordGone, keepLeaving, leavingNode, type LeavingNode } from './leaving.ts';
+import { lossesOfLeaving } from './losses.ts';
 import { awaitProofs, strike, takeOut } from './node-remove.ts';
 import { ownerAsking } from './ownership.ts';
 import { decideAboutKeys } from './removal-keys.ts';
 import { describeSharedKeys } from './shared-keys.ts';
-import { describeQuorum } from './role-plan.ts';
+import { describeQuorum, type RolePlan } from './role-plan.ts';
 import { planNow } from './set-role.ts';
 
 const ORDER_MS = 30_000;
 
 export interface ResetOptions {
   readonly dryRun: boolean;
+  /** The operator agrees to the loss without being asked. */
+  readonly yes: boolean;
   readonly drain: DrainOptions;
 }
 
@@ -28,49 +33,89 @@ export interface ResetOptions {
 export async function runReset(context: CommandContext, name: string, options: ResetOptions): Promise<void> {
   const sign = await ownersHand(context); // before the node is emptied for an order that nobody can give
   await currentAccess(context); // nor for one that can't be drained from here
-  const node = await nodeNamed(context, name);
+  const leaving = await leavingNode(context, name);
+  const { node } = leaving;
+  const hasOrder = mayHaveOrder(leaving);
+  const plan = hasOrder ? undefined : await guarded(context, node);
+  const losses = lossesOfLeaving(node, { kind: 'reset', isLost: false, replacesKeys: false });
+  if (options.dryRun) return tellPlan(context, node, { losses, plan });
+  if (plan !== undefined) {
+    await confirmLoss(context, { doing: `resetting node ${node.name}`, losses, yes: options.yes });
+    await takeOut(context, node, plan.voters.after, { ...options, isLost: false });
+    await order(context, node, sign(node));
+  }
+  const left = { isLost: false, keep: true, wait: false };
+  const { held, outcome } = await decideAboutKeys(context, node, left);
+  await strike(context, node, { isReset: true });
+  const { traces, tried } = await awaitProofs(context, node, held);
+  await closeLeaving(context, node);
+  const isCertain = leaving.before?.order !== 'sent' || !hasOrder;
+  const { sharedKeys } = tried;
+  const proofs = [...traces, ...tried.proofs];
+  context.host.result(
+    { node: node.name, nodeId: node.nodeId, proofs, sharedKeys, isOrdered: isCertain },
+    () =>
+      [
+        isCertain
+          ? `Node ${node.name} is out of the cluster; its machine makes itself fresh and may join again as a new node.`
+          : `Node ${node.name} is out of the cluster. An earlier run was interrupted while it handed over the order to reset: if the machine does not make itself fresh, see \`cluster node reset --help\`.`,
+        formatTable(
+          ['CHECKED', 'RESULT'],
+          proofs.map(({ what, actual }) => [what, actual]),
+        ),
+        ...describeSharedKeys(sharedKeys, { isLost: false, outcome, generation: held?.generation }),
+      ].join('\n'),
+  );
+}
+
+/**
+ * Whether the machine has the order of an earlier run that was interrupted. Then it makes itself fresh, can take no other, and
+ * only its records are left. One that still answers is given the order again unless it said that it had it.
+ */
+function mayHaveOrder({ node, before }: LeavingNode): boolean {
+  if (before === undefined) return false;
+  if (before.order === 'taken' || isRecordGone(node)) return true;
+  return before.order === 'sent' && node.health !== NodeHealth.HEALTHY;
+}
+
+/** The plan of a node that may be reset. @throws AdminError `manage-guard` */
+async function guarded(context: CommandContext, node: Node): Promise<RolePlan> {
   const plan = await planNow(context, node, []);
   const refusals = [
     ...(node.state === NodeState.UP ? plan.refusals : [`${node.name} is no member that is UP`]),
     ...(node.health === NodeHealth.HEALTHY
       ? []
       : [
-          'it is not healthy and could take no order; a machine that is gone is taken out by `cluster node remove --lost`',
+          'it is not healthy and could take no order; a machine that is gone, or that was reset from another workspace, is taken out by `cluster node remove --lost --keep-keys`',
         ]),
   ];
-  if (refusals.length > 0)
-    throw new AdminError('manage-guard', `resetting node ${node.name}: ${[...new Set(refusals)].join('; ')}`);
-  if (options.dryRun) {
-    const steps = [
-      ...plan.steps,
-      "hand it the owner's order: it stops everything and deletes its state, key and lock",
-      'strike it off: every curator and API server refuses what it was; its machine is readmitted with your signature',
-    ];
-    context.host.result({ node: node.name, dryRun: true, steps, plan }, () =>
-      [
-        `Node ${node.name} would be reset; nothing was done.`,
-        ...steps.map((step, index) => `  ${index + 1}. ${step}`),
-        `  quorum  ${describeQuorum(plan)}`,
-      ].join('\n'),
-    );
-    return;
-  }
-  await takeOut(context, node, plan.voters.after, { ...options, isLost: false });
-  await order(context, node, sign(node));
-  const left = { isLost: false, keep: true, wait: false };
-  const { held, outcome } = await decideAboutKeys(context, node, left);
-  await strike(context, node, { isReset: true });
-  const { traces, tried } = await awaitProofs(context, node, held);
-  const { sharedKeys } = tried;
-  const proofs = [...traces, ...tried.proofs];
-  context.host.result({ node: node.name, nodeId: node.nodeId, proofs, sharedKeys }, () =>
+  if (refusals.length === 0) return plan;
+  throw new AdminError('manage-guard', `resetting node ${node.name}: ${[...new Set(refusals)].join('; ')}`);
+}
+
+/** `--dry-run`. Without a plan the machine has the order already. */
+function tellPlan(
+  { host }: CommandContext,
+  node: Node,
+  { losses, plan }: { readonly losses: readonly string[]; readonly plan: RolePlan | undefined },
+): void {
+  const steps = [
+    ...(plan === undefined
+      ? []
+      : [
+          ...plan.steps,
+          "hand it the owner's order: it stops everything and deletes its state, key and lock",
+        ]),
+    'strike it off: every curator and API server refuses what it was; its machine is readmitted with your signature',
+  ];
+  host.result({ node: node.name, dryRun: true, steps, losses, plan }, () =>
     [
-      `Node ${node.name} is out of the cluster; its machine makes itself fresh and may join again as a new node.`,
-      formatTable(
-        ['CHECKED', 'RESULT'],
-        proofs.map(({ what, actual }) => [what, actual]),
-      ),
-      ...describeSharedKeys(sharedKeys, { isLost: false, outcome, generation: held?.generation }),
+      `Node ${node.name} would be reset; nothing was done.`,
+      ...(plan === undefined ? ['An earlier run, which was interrupted, has ordered it already.'] : []),
+      ...steps.map((step, index) => `  ${index + 1}. ${step}`),
+      ...(plan === undefined ? [] : [`  quorum  ${describeQuorum(plan)}`]),
+      'This takes away:',
+      renderLosses(losses),
     ].join('\n'),
   );
 }
@@ -93,13 +138,16 @@ async function ownersHand(context: CommandContext): Promise<(node: Node) => Rese
   });
 }
 
+/** Written down before and after: an interrupted run can not ask the machine later what it has. */
 async function order(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
-  await context.host.step('node-order', `Ordering ${name} to be fresh`, () =>
-    ask(context, (_, { signal }, of) =>
+  await context.host.step('node-order', `Ordering ${name} to be fresh`, async () => {
+    await keepLeaving(context, { nodeId, name, order: 'sent' });
+    await ask(context, (_, { signal }, of) =>
       of(NodeStreams).resetNode(
         { node: nodeId, order: { ...signed, vouchers: [...signed.vouchers] } },
         { signal, timeoutMs: ORDER_MS },
       ),
-    ),
-  );
+    );
+    await keepLeaving(context, { nodeId, name, order: 'taken' });
+  });
 }

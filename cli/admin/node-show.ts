@@ -1,6 +1,7 @@
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { nodeViewFrom, printable } from '../cluster/index.ts';
+import { nodeViewFrom } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge, formatDuration } from '../host/index.ts';
 import { controlPlaneParts, type ControlPlanePartView } from './control-plane-parts.ts';
 import { nodeNamed } from './desk.ts';

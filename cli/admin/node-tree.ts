@@ -1,5 +1,5 @@
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge } from '../host/index.ts';
 
 /** Without a reason, what has not come up for so long is not on its way any more. */

@@ -2,7 +2,8 @@ import { X509Certificate } from 'node:crypto';
 import { join } from 'node:path';
 import { createRequest, fingerprintOfKey, pubKeyOf, verifyMember } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { identityPathOf, printable } from '../cluster/index.ts';
+import { identityPathOf } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import {
   createIdentity,
   layoutOf,

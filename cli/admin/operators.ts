@@ -3,12 +3,14 @@ import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { kubernetesPlace, printable, readMember, type ClusterMember } from '../cluster/index.ts';
+import { kubernetesPlace, readMember, type ClusterMember } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
 import { signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { ask, newMutation } from './desk.ts';
 import { AdminError } from './errors.ts';
+import { isRemovalOnlyAsked } from './operator-loss.ts';
 import { signOwnership, vouchersFor } from './ownership.ts';
 
 const MAX_REQUEST_BYTES = 64 * 1024;
@@ -128,7 +130,12 @@ async function ownersPart(
 }
 
 /** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
-export async function runOperatorRemove(context: CommandContext, name: string): Promise<void> {
+export async function runOperatorRemove(
+  context: CommandContext,
+  name: string,
+  options: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<void> {
+  if (await isRemovalOnlyAsked(context, name, options)) return;
   const mutation = newMutation();
   const documents = await signedOperators(context, { kind: 'remove', name });
   const remove = () =>

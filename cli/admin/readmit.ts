@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { AuthorityError } from '../../internal/authority/index.ts';
 import { Admission, type RemovedMachine } from '../../joinservice/curatorproto/gen/admission_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatAge, formatTable } from '../host/index.ts';
 import { openSigner } from '../sign/index.ts';
 import { ask } from './desk.ts';

@@ -2,13 +2,15 @@ import {
   Curator,
   NodeHealth,
   type DirectoryEntry,
+  type EtcdStatus,
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { CodedError, describeError } from '../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { kubernetesEtcdOf } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { apiServerAt } from './api-servers.ts';
 import { ask, withKubernetes } from './desk.ts';
 
@@ -35,12 +37,13 @@ export async function lookForTraces(context: CommandContext, node: Node): Promis
       const isThere = directory.some((entry) => entry.nodeId === nodeId);
       return isThere ? [false, 'names it'] : [true, 'does not name it'];
     }),
-    proof(context, 'etcd', async () => {
+    proof(context, 'the state etcd', async () => {
       const { etcd } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
-      const members = (etcd?.members ?? []).map((member) => member.name);
-      if (members.length === 0) return [false, 'no member is known'];
-      const isThere = members.includes(name) || members.includes(nodeId);
-      return isThere ? [false, 'has it as a member'] : [true, `${members.length} members, none is it`];
+      return isNoMember(nodeId, etcd);
+    }),
+    proof(context, 'the Kubernetes etcd', async () => {
+      const { nodes } = await ask(context, (curator, call) => curator.listNodes({}, call));
+      return isNoMember(nodeId, kubernetesEtcdOf(nodes));
     }),
     proof(context, 'Kubernetes', () =>
       withKubernetes(context, async (client): Promise<readonly [boolean, string]> => {
@@ -97,6 +100,14 @@ function proofsAt(context: CommandContext, node: Node, curator: string): readonl
       ),
     ),
   ];
+}
+
+function isNoMember(nodeId: string, etcd: EtcdStatus | undefined): readonly [boolean, string] {
+  const members = (etcd?.members ?? []).map(({ name }) => name);
+  if (members.length === 0) return [false, 'no member is known'];
+  return members.includes(nodeId)
+    ? [false, 'has it as a member']
+    : [true, `${members.length} members, none is it`];
 }
 
 /** Each of them must refuse by itself. */

@@ -32,7 +32,7 @@ describe('triedFrom()', () => {
     );
     expect(proofs).toEqual([
       {
-        what: "its papers at etcd's peer port of n1",
+        what: 'its papers at the peer port of the Kubernetes etcd of n1',
         ok: true,
         actual: 'node refused (so), kubelet refused (so)',
       },
@@ -91,7 +91,7 @@ describe('triedFrom()', () => {
     const tried = Object.fromEntries(sharedKeys.map((each) => [each.key, each.tried]));
     expect(tried).toMatchObject({
       'etcd clients CA':
-        "let in at etcd's client port of n1; refused at etcd's client port of n2; not proved at 1 of 3",
+        'let in at the client port of the Kubernetes etcd of n1; refused at the client port of the Kubernetes etcd of n2; not proved at 1 of 3',
       'Kubernetes clients CA': 'let in at the kubelet of n1, n2',
     });
     expect(tried['service account key']).toBeUndefined();
@@ -100,7 +100,7 @@ describe('triedFrom()', () => {
   describe('when the keys it held were replaced', () => {
     const replaced = { generation: 1, isReplaced: true };
     const papers = SHARED_KEYS.flatMap((key) => key.papers.map((paper) => [key, paper] as const));
-    const doorOf = (paper: string) => (paper.startsWith('etcd-') ? paper : 'api-server');
+    const doorOf = (paper: string) => (/^(state-)?etcd-/.test(paper) ? paper : 'api-server');
     const allRefused = Object.fromEntries(
       ['n1', 'n2'].flatMap((node) =>
         papers.map(([, paper]) => [`${node} ${doorOf(paper)} ${paper}`, REFUSED]),
@@ -113,7 +113,7 @@ describe('triedFrom()', () => {
       expect(proofs).toContainEqual({
         what: 'what the old etcd peers CA makes',
         ok: true,
-        actual: "refused at etcd's peer port of n1, n2",
+        actual: 'refused at the peer port of the Kubernetes etcd of n1, n2',
       });
     });
 

@@ -7,7 +7,7 @@ import {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { ask } from './desk.ts';
 import { AdminError } from './errors.ts';
 import type { RemovalProof } from './removal-traces.ts';
@@ -20,8 +20,10 @@ export const PROOF_MS = 3 * 60_000;
 const TRIAL_MS = 130_000;
 
 const DOORS: Readonly<Record<string, string>> = {
-  'etcd-client': "etcd's client port",
-  'etcd-peer': "etcd's peer port",
+  'etcd-client': 'the client port of the Kubernetes etcd',
+  'etcd-peer': 'the peer port of the Kubernetes etcd',
+  'state-etcd-client': 'the client port of the state etcd',
+  'state-etcd-peer': 'the peer port of the state etcd',
   'api-server': 'the API server',
   kubelet: 'the kubelet',
   curator: 'the curator',

@@ -4,7 +4,7 @@ import {
   type Node,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatDuration } from '../host/index.ts';
 import { controlPlaneParts } from './control-plane-parts.ts';
 import { ask } from './desk.ts';

@@ -187,7 +187,25 @@ describe('words of operators', () => {
     });
   });
 
-  test.each([['a'], ['=b'], ['a b=c'], ['a=b c'], ['-'], ['a=1', 'a-']])('%j changes nothing', (...words) => {
+  test('a label of Kubernetes may be removed, and one of a similar name is no label of Kubernetes', () => {
+    expect(parseLabelChanges(['kubernetes.io/os-', 'mykubernetes.io/a=b', 'a=1', 'a=1'])).toEqual({
+      set: { 'mykubernetes.io/a': 'b', a: '1' },
+      remove: ['kubernetes.io/os'],
+    });
+  });
+
+  test.each([
+    ['a'],
+    ['=b'],
+    ['a b=c'],
+    ['a=b c'],
+    ['-'],
+    ['a=1', 'a-'],
+    ['a=1', 'a=2'],
+    ['kubernetes.io/os=bsd'],
+    ['topology.kubernetes.io/zone=a'],
+    ['k8s.io/a=b'],
+  ])('%j changes nothing', (...words) => {
     expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'manage-flag-invalid' }));
   });
 });

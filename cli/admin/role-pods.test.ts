@@ -65,7 +65,7 @@ async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeOb
     owner,
     state,
     setRole: (...words: readonly RoleWord[]) =>
-      runSetRole(owner, 'n2', { roles: words, dryRun: false, drain }),
+      runSetRole(owner, 'n2', { roles: words, dryRun: false, yes: true, drain }),
     [Symbol.asyncDispose]: async () => {
       await kubernetes[Symbol.asyncDispose]();
       await desk[Symbol.asyncDispose]();

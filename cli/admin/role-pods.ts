@@ -1,6 +1,7 @@
 import { KubeError, readScheduling, setSchedulable } from '../../internal/kube/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { ClusterError, printable } from '../cluster/index.ts';
+import { ClusterError } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { withKubernetes } from './desk.ts';
 import { AdminError } from './errors.ts';
 import type { RoleWord } from './roles.ts';

@@ -51,11 +51,31 @@ export function parseLabelChanges(words: readonly string[]): {
         'manage-flag-invalid',
         `reading the label ${JSON.stringify(word)}: KEY=VALUE to set it, KEY- to remove it`,
       );
+    if (!isRemoval && isReserved(key))
+      throw new AdminError(
+        'manage-flag-invalid',
+        `reading the label ${JSON.stringify(word)}: labels of kubernetes.io and k8s.io are set by Kubernetes itself`,
+        { fix: 'Use a prefix of your own, such as example.org/zone, or none.' },
+      );
+    if (!isRemoval && Object.hasOwn(set, key) && set[key] !== value)
+      throw new AdminError(
+        'manage-flag-invalid',
+        `reading labels: ${key} is to be both ${JSON.stringify(set[key])} and ${JSON.stringify(value)}`,
+        { fix: 'Name each label once.' },
+      );
     if (isRemoval) remove.push(key);
     else set[key] = value ?? '';
   }
   const both = remove.find((key) => key in set);
   if (both !== undefined)
-    throw new AdminError('manage-flag-invalid', `reading labels: ${both} is to be set and removed`);
+    throw new AdminError('manage-flag-invalid', `reading labels: ${both} is to be set and removed`, {
+      fix: 'Name each label once.',
+    });
   return { set, remove };
+}
+
+/** Whether a label belongs to Kubernetes; a removal may take away what an older version let in. */
+function isReserved(key: string): boolean {
+  const [prefix = '', name] = key.split('/');
+  return name !== undefined && /(^|\.)(kubernetes|k8s)\.io$/.test(prefix);
 }

@@ -171,7 +171,7 @@ describe('an owner who was added', () => {
       },
       putOwnership: async () => (calls.push('sign'), {}),
     });
-    await runOperatorRemove(desk.bob, 'owner');
+    await runOperatorRemove(desk.bob, 'owner', { dryRun: false, yes: true });
     expect(calls).toEqual(['delete', 'sign', 'delete']);
     expect(desk.bob.host.answered).toMatchObject({ removed: true, hasSigned: true });
   });

@@ -51,7 +51,7 @@ async function createFollowing(
   return { ...desk, owner, asked: () => asked, changes: () => changes };
 }
 
-const again = { roles: ['control-plane'], dryRun: false, drain } as const;
+const again = { roles: ['control-plane'], dryRun: false, yes: true, drain } as const;
 
 describe('cluster node set-role, run again after an earlier run was left', () => {
   test('waits until the node has followed what is on record', async () => {
@@ -78,7 +78,7 @@ describe('cluster node set-role, run again after an earlier run was left', () =>
 });
 
 describe('cluster node set-role, by the word of the node', () => {
-  const drainless = { dryRun: false, drain } as const;
+  const drainless = { dryRun: false, yes: true, drain } as const;
   const control = { ...drainless, roles: ['control-plane'] } as const;
 
   test('a promotion ends when API server, controller manager and scheduler are ready, and says meanwhile which is not, since when and why', async () => {
@@ -108,8 +108,51 @@ describe('cluster node set-role, by the word of the node', () => {
     await using desk = await createFollowing(
       (asked) => (asked === 0 ? 2 : 1),
       (asked) => (asked < 6 ? saidParts() : []),
+      [...CONTROL, NodeRole.KUBERNETES_WORKER],
     );
-    await runSetRole(desk.owner, 'n2', { ...drainless, roles: [] });
+    await runSetRole(desk.owner, 'n2', { ...drainless, roles: ['worker'] });
     expect([desk.asked(), desk.changes()]).toEqual([6, 1]);
+  });
+});
+
+describe('cluster node set-role that takes something away', () => {
+  const both = [...CONTROL, NodeRole.KUBERNETES_WORKER];
+  const toWorker = { roles: ['worker'], dryRun: false, yes: false, drain } as const;
+  const createLosing = () =>
+    createFollowing(
+      (asked) => (asked === 0 ? 2 : 1),
+      () => [],
+      both,
+    );
+
+  test('is refused without any role: nothing is asked of the node', async () => {
+    await using desk = await createLosing();
+    await expect(runSetRole(desk.owner, 'n2', { ...toWorker, yes: true, roles: [] })).rejects.toMatchObject({
+      code: 'manage-flag-invalid',
+      fix: expect.stringContaining('--worker'),
+    });
+    expect([desk.asked(), desk.changes()]).toEqual([0, 0]);
+  });
+
+  test('changes nothing unless the operator agrees, and names the loss', async () => {
+    await using desk = await createLosing();
+    await expect(runSetRole(desk.owner, 'n2', toWorker)).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+      message: expect.stringContaining('the role control-plane'),
+    });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('names the loss with --dry-run', async () => {
+    await using desk = await createLosing();
+    await runSetRole(desk.owner, 'n2', { ...toWorker, dryRun: true });
+    expect(desk.owner.host.answered).toMatchObject({ losses: [expect.stringContaining('control-plane')] });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('asks nothing where a node only gets more', async () => {
+    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), undefined, []);
+    await runSetRole(desk.owner, 'n2', { ...toWorker, roles: ['control-plane'] });
+    expect(desk.changes()).toBe(1);
   });
 });

@@ -13,15 +13,27 @@ export interface SharedKey {
 export const SHARED_KEYS: readonly (SharedKey & { readonly papers: readonly string[] })[] = [
   {
     key: 'etcd clients CA',
-    harm: "read and write all of etcd as its root, past every control plane's API",
+    harm: 'read and write all of Kubernetes in its etcd, past every API server',
     lasts: false,
     papers: ['etcd-client'],
   },
   {
     key: 'etcd peers CA',
-    harm: 'speak to members of etcd as one of them',
+    harm: 'speak to members of the Kubernetes etcd as one of them',
     lasts: false,
     papers: ['etcd-peer'],
+  },
+  {
+    key: 'state etcd clients CA',
+    harm: "read and write all records of the cluster as the state etcd's root, past every curator",
+    lasts: false,
+    papers: ['state-etcd-client'],
+  },
+  {
+    key: 'state etcd peers CA',
+    harm: 'speak to members of the state etcd as one of them',
+    lasts: false,
+    papers: ['state-etcd-peer'],
   },
   {
     key: 'Kubernetes clients CA',

@@ -175,6 +175,7 @@ describe('an owner signs while a command runs', () => {
     const promotion = runSetRole(desk.owner, 'n2', {
       roles: ['control-plane', 'worker'],
       dryRun: false,
+      yes: true,
       drain,
     });
     await expect(promotion).rejects.toMatchObject({ code: 'test-seen' });
@@ -189,7 +190,7 @@ describe('an owner signs while a command runs', () => {
       JSON.stringify({ ...BASE, join: { policy: 'approve' } }),
     );
     desk.record('policy', { configurationSha256: '0'.repeat(64) }, 3);
-    await runConfigApply(desk.owner, { file: undefined, dryRun: false, onto: undefined });
+    await runConfigApply(desk.owner, { file: undefined, dryRun: false, yes: true, onto: undefined });
     const [{ request } = { request: {} }] = desk.sent;
     const { document } = request as { readonly document: Uint8Array };
     const policy = desk.signed('policy');
@@ -230,7 +231,7 @@ describe('an owner signs while a command runs', () => {
     desk.record('owners', { keys: [desk.ownerKey.pubKeyBase64, second] });
     desk.record('operators', { operators: [operator('owner'), operator('bob', secondPem)] });
     desk.record('policy', policy, 9, secondPem);
-    await runOperatorRemove(desk.owner, 'bob');
+    await runOperatorRemove(desk.owner, 'bob', { dryRun: false, yes: true });
     const documents = desk.sent.flatMap(({ documents: all }) => all);
     const start = { keys: [desk.ownKey] as const, floor: undefined };
     const chain = [...desk.onRecord.documents, ...documents].filter(

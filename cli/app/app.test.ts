@@ -4,14 +4,17 @@ import { execFileSync } from 'node:child_process';
 import { PassThrough } from 'node:stream';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError, EXIT_CODES, type ExitName } from '../../internal/errors/index.ts';
-import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
-import { Interruption, RecordingHost } from '../host/index.ts';
+import { FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.ts';
+import { Interruption, RecordingHost, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
+import { isListed } from './effects.ts';
+import { createProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
 
 interface Run {
   readonly code: number;
   readonly out: string;
+  readonly err: string;
   readonly host: RecordingHost;
   readonly loaded: readonly string[];
 }
@@ -23,10 +26,11 @@ async function run(
   args: readonly string[],
   handler: Handler = async () => undefined,
   signal = new AbortController().signal,
+  output: Output = { closed: new AbortController().signal, flush: async () => undefined },
 ): Promise<Run> {
   const loaded: string[] = [];
   const host = new RecordingHost();
-  const out = new PassThrough();
+  const [out, err] = [new PassThrough(), new PassThrough()];
   const probe: CommandEntry = {
     name: 'probe',
     summary: 'for tests',
@@ -40,22 +44,30 @@ async function run(
       };
     },
   };
+  const alone: Pick<CommandEntry, 'name' | 'load'> = {
+    name: 'status',
+    load: async () => ({
+      register: (program, action) => void program.command('status').action(action(handler)),
+    }),
+  };
   const code = await runApp({
     args,
     env: { XDG_CACHE_HOME: '/xdg/cache', XDG_DATA_HOME: 'relative' },
     home: '/home/me',
     cwd: '/here',
-    streams: { in: new PassThrough(), out, err: new PassThrough() },
+    streams: { in: new PassThrough(), out, err },
+    output,
     clock: new SystemClock(),
     signal,
-    entries: [probe, ...COMMANDS],
+    // `status` stands for the commands that only print.
+    entries: [probe, ...COMMANDS.map((each) => (each.name === 'status' ? { ...probe, ...alone } : each))],
     createHost: () => host,
     createPorts: async () => {
       loaded.push('ports');
       return { files: new MemoryFiles(), commands: new FakeCommands(), clock: new SystemClock() };
     },
   });
-  return { code, out: String(out.read() ?? ''), host, loaded };
+  return { code, out: String(out.read() ?? ''), err: String(err.read() ?? ''), host, loaded };
 }
 
 const failing =
@@ -164,6 +176,122 @@ describe('runApp()', () => {
   );
 });
 
+describe('output that is not read to its end', () => {
+  const lost = (kind: OutputLoss['kind'], code: string): Output => ({
+    closed: new AbortController().signal,
+    flush: async () => ({ kind, error: Object.assign(new Error(code), { code }) }),
+  });
+  const running = new AbortController().signal;
+  const one: Handler = async () => undefined;
+
+  test('is waited for before the command ends', async () => {
+    let isFlushed = false;
+    const flush = () => settle().then(() => void (isFlushed = true));
+    await run(['help', 'exit-codes'], one, running, { closed: running, flush });
+    expect(isFlushed).toBe(true);
+  });
+
+  test('is waited for until a signal comes', async () => {
+    const stopping = new AbortController();
+    const flush = (): Promise<undefined> => {
+      stopping.abort(new Interruption('interrupted'));
+      return new Promise(() => undefined);
+    };
+    const { code } = await run(['probe', 'one'], one, stopping.signal, { closed: running, flush });
+    expect(code).toBe(EXIT_CODES.interrupted.number);
+  });
+
+  test('ends a command that only prints with a code of its own, and says nothing', async () => {
+    const { code, host } = await run(['help', 'exit-codes'], one, running, lost('closed', 'EPIPE'));
+    expect(code).toBe(EXIT_CODES.outputClosed.number);
+    expect(host.codes).toEqual([]);
+  });
+
+  test('does not change the exit code of a command that may have changed something', async () => {
+    expect((await run(['probe', 'one'], one, running, lost('closed', 'EPIPE'))).code).toBe(0);
+    const failed = await run(['probe', 'one'], failing('partial'), running, lost('closed', 'EPIPE'));
+    expect(failed.code).toBe(EXIT_CODES.partial.number);
+  });
+
+  test.each([
+    { error: 'ENOSPC', exit: 'diskFull' },
+    { error: 'EDQUOT', exit: 'diskFull' },
+    { error: 'EACCES', exit: 'readOnly' },
+  ] as const)('is an error of its own when a file can not be written: $error', async ({ error, exit }) => {
+    const { code, host } = await run(['probe', 'one'], one, running, lost('failed', error));
+    expect(code).toBe(EXIT_CODES[exit].number);
+    expect(host.records).toMatchObject([{ kind: 'fail', report: { exit } }]);
+  });
+
+  test('stops a command that only prints, and no other', async () => {
+    const closing = new AbortController();
+    const output: Output = { closed: closing.signal, flush: async () => undefined };
+    const seen: boolean[] = [];
+    const { code } = await run(
+      ['probe', 'one'],
+      async ({ signal }) => {
+        closing.abort();
+        seen.push(signal.aborted);
+      },
+      running,
+      output,
+    );
+    expect({ code, seen }).toEqual({ code: 0, seen: [false] });
+    const closed = new AbortController();
+    const reading = await run(
+      ['status'],
+      async ({ signal }) => {
+        closed.abort();
+        signal.throwIfAborted();
+      },
+      running,
+      { closed: closed.signal, flush: async () => undefined },
+    );
+    expect(reading.code).toBe(EXIT_CODES.outputClosed.number);
+  });
+});
+
+describe('what a command does to the world', () => {
+  test('somebody has decided for each command whether it only prints', async () => {
+    const program = await createProgram({
+      version: '',
+      entries: COMMANDS,
+      loads: () => true,
+      action: () => async () => undefined,
+      write: () => undefined,
+      writeUnasked: () => undefined,
+    });
+    const leaves = (command: Command, path: readonly string[]): readonly string[] =>
+      command.commands.flatMap((each) => {
+        const own = [...path, each.name()];
+        const isGroup = each.commands.length > 0 && each.registeredArguments.length === 0;
+        return [...(isGroup ? [] : [own.join(' ')]), ...leaves(each, own)];
+      });
+    expect(leaves(program, []).filter((name) => !isListed(name))).toEqual([]);
+  });
+});
+
+describe('a group of commands that is named alone', () => {
+  const groups = COMMANDS.filter(({ name }) =>
+    ['config', 'node', 'audit', 'operator', 'keys', 'recover', 'mini', 'bundle', 'attest'].includes(name),
+  );
+  test.each(groups.map(({ name }) => ({ name })))(
+    'prints its help and is a usage error: $name',
+    async ({ name }) => {
+      const { code, out, err } = await run([name]);
+      expect({ code, out }).toEqual({ code: EXIT_CODES.usage.number, out: '' });
+      expect(err).toContain(`Usage: cluster ${name} [options] [command]`);
+      const asked = await run([name, '--help']);
+      expect(asked).toMatchObject({ code: 0, err: '', out: err });
+    },
+  );
+
+  test('is an error for programs too', async () => {
+    const { host } = await run(['-o', 'json', 'node']);
+    expect(host.records).toMatchObject([{ kind: 'fail', report: { code: 'app-usage' } }]);
+  });
+});
+
 describe('commands', () => {
   test.each(COMMANDS.map((entry) => ({ entry, name: entry.name })))(
     '$name registers itself under the name and summary of the list',
@@ -198,6 +326,23 @@ describe('help', () => {
   test('explains a command', async () => {
     expect((await run(['help', 'init'])).out).toContain('--fingerprint');
   });
+
+  test('explains a subcommand by its words', async () => {
+    const { code, out } = await run(['help', 'node', 'label']);
+    expect({ code, out }).toEqual({ code: 0, out: (await run(['node', 'label', '--help'])).out });
+  });
+
+  test.each([['nonsense'], ['node', 'nonsense']])(
+    'refuses words that lead nowhere: %s %s',
+    async (...words) => {
+      const { code, out, host } = await run(['help', ...words]);
+      expect({ code, out, codes: host.codes }).toEqual({
+        code: EXIT_CODES.usage.number,
+        out: '',
+        codes: ['help-unknown-topic'],
+      });
+    },
+  );
 });
 
 describe('error catalogue', () => {

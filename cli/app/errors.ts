@@ -15,6 +15,20 @@ export const appErrors = defineErrors({
     meaning: 'Something happened that this program did not plan for. That is a defect of the program.',
     fix: 'Run the command again with --verbose and report its output.',
   },
+  'app-output-disk-full': {
+    fault: 'operator',
+    exit: 'diskFull',
+    retryable: false,
+    meaning: 'The command has done its work, but its output could not be written: the disk is full.',
+    fix: 'Make room where the output goes, then run the command again.',
+  },
+  'app-output-lost': {
+    fault: 'operator',
+    exit: 'readOnly',
+    retryable: false,
+    meaning: 'The command has done its work, but its output could not be written.',
+    fix: 'Write the output to another place, then run the command again.',
+  },
   'app-unknown-error-code': {
     fault: 'operator',
     exit: 'usage',

@@ -62,5 +62,5 @@ function exitNumber(spec: Explained): number {
 function unknownCode(code: string): AppError {
   const near = Object.keys(EXPLAINED_ERRORS).filter((each) => each.split('-')[0] === code.split('-')[0]);
   const fix = near.length === 0 ? {} : { fix: `Codes that begin alike: ${near.join(', ')}.` };
-  return new AppError('app-unknown-error-code', `explaining the error code ${code}: unknown`, fix);
+  return new AppError('app-unknown-error-code', `unknown error code ${JSON.stringify(code)}`, fix);
 }

@@ -82,3 +82,20 @@ test.each(signals)(
     expect(await ended).toEqual([null, signal]);
   },
 );
+
+test('a closed terminal ends it in order with a code of its own, however often it is said', async () => {
+  const cli = spawn(process.execPath, [MAIN, '--workspace', folder, 'init'], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const ended = once(cli, 'close');
+  hanging = await awaitReader();
+  const asked = once(cli.stderr, 'data');
+  cli.kill('SIGHUP');
+  await asked;
+  cli.kill('SIGHUP');
+  await delay(300);
+  expect(cli.exitCode).toBeNull(); // it waits for what it began
+  await hanging.close();
+  hanging = undefined;
+  expect(await ended).toEqual([129, null]);
+});

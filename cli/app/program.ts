@@ -2,7 +2,7 @@ import { Command, Option } from 'commander';
 import type { ActionBinder } from './command.ts';
 import type { CommandEntry } from './registry.ts';
 
-const OUTPUT_WIDTH = 100;
+const OUTPUT_WIDTH = 80;
 
 export interface ProgramOptions {
   readonly version: string;
@@ -10,7 +10,10 @@ export interface ProgramOptions {
   /** Which entries to load; the others are only listed. */
   readonly loads: (name: string) => boolean;
   readonly action: ActionBinder;
+  /** Takes help that was asked for. */
   readonly write: (text: string) => void;
+  /** Takes the help of a group of commands that was named alone. */
+  readonly writeUnasked: (text: string) => void;
 }
 
 /** The parser. It never prints an error and never ends the process: both are the app's. */
@@ -29,8 +32,10 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .exitOverride()
     .configureOutput({
       writeOut: options.write,
-      writeErr: () => undefined,
+      writeErr: options.writeUnasked,
+      outputError: () => undefined,
       getOutHelpWidth: () => OUTPUT_WIDTH,
+      getErrHelpWidth: () => OUTPUT_WIDTH,
     })
     .addHelpText(
       'after',

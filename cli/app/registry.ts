@@ -16,6 +16,16 @@ export const COMMANDS: readonly CommandEntry[] = [
     load: () => import('../commands/config.ts'),
   },
   {
+    name: 'provisioning',
+    summary: 'the file that a machine is given before its agent starts',
+    load: () => import('../commands/provisioning.ts'),
+  },
+  {
+    name: 'preflight',
+    summary: 'check whether a machine can become a node; nothing is changed',
+    load: () => import('../commands/preflight.ts'),
+  },
+  {
     name: 'init',
     summary: 'make the first machine a cluster, or go on where it stopped',
     load: () => import('../commands/init.ts'),
@@ -84,6 +94,11 @@ export const COMMANDS: readonly CommandEntry[] = [
     name: 'bundle',
     summary: 'everything that nodes are made of, as verified files',
     load: () => import('../commands/bundle.ts'),
+  },
+  {
+    name: 'package',
+    summary: 'the packages of this program, for machines that install them',
+    load: () => import('../commands/package.ts'),
   },
   {
     name: 'attest',

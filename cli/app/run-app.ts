@@ -1,7 +1,18 @@
+import type { Command } from 'commander';
+import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { EXIT_CODES, isAbort, type ExitName } from '../../internal/errors/index.ts';
-import { createHost as createStreamHost, Interruption, type AppHost, type Streams } from '../host/index.ts';
+import {
+  createHost as createStreamHost,
+  Interruption,
+  type AppHost,
+  type Output,
+  type OutputLoss,
+  type Streams,
+} from '../host/index.ts';
 import type { ActionBinder, CommandPorts } from './command.ts';
+import { effectOf } from './effects.ts';
+import { AppError } from './errors.ts';
 import { glanceAt, type Glance } from './global-flags.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
@@ -15,6 +26,8 @@ export interface AppOptions {
   readonly home: string;
   readonly cwd: string;
   readonly streams: Streams;
+  /** What becomes of what is written to `streams.out`. */
+  readonly output: Output;
   readonly clock: Clock;
   /** Made when a command runs; `--help` must not load what they need. */
   readonly createPorts: () => Promise<CommandPorts>;
@@ -23,32 +36,84 @@ export interface AppOptions {
   readonly entries?: readonly CommandEntry[];
 }
 
-/** Parse, dispatch, answer the exit code. Everything it touches is in its options. */
+/** Parse, dispatch, answer the exit code when all output is written. Everything it touches is in its options. */
 export async function runApp(options: AppOptions): Promise<number> {
   const glance = glanceAt(options.args);
+  const host = (options.createHost ?? createStreamHost)(glance.flags, options);
+  const run: Run = { effect: 'reads' };
+  const code = await runCommand(options, { glance, host, run });
+  const loss = await flushed(options);
+  if (loss instanceof Interruption) return EXIT_CODES[loss.exit].number;
+  return loss === undefined || code !== EXIT_CODES.ok.number ? code : exitOfLoss(loss, run, host);
+}
+
+/** A reader may be slow for ever: then the first signal ends the wait. Of a command that it ended, all output is written. */
+async function flushed({ output, signal }: AppOptions): Promise<OutputLoss | Interruption | undefined> {
+  if (signal.aborted) return output.flush();
+  using waiting = childSignal(signal);
+  const interrupted = untilAborted(waiting.signal).catch((reason: unknown) => {
+    if (reason instanceof Interruption) return reason;
+    throw reason;
+  });
+  return await Promise.race([output.flush(), interrupted]);
+}
+
+/** What is known of the command when it has ended. */
+interface Run {
+  effect: ReturnType<typeof effectOf>;
+}
+
+interface Started {
+  readonly glance: Glance;
+  readonly host: AppHost;
+  readonly run: Run;
+}
+
+async function runCommand(options: AppOptions, started: Started): Promise<number> {
+  const { glance, host } = started;
   if (glance.version && glance.words.length === 0) {
     options.streams.out.write(`${PROGRAM_VERSION}\n`);
     return EXIT_CODES.ok.number;
   }
-  const host = (options.createHost ?? createStreamHost)(glance.flags, options);
-  const onAbort = (): void => host.say('app-stopping', 'stopping; Ctrl-C again ends at once');
+  using stopping = childSignal(options.signal);
+  const { signal } = stopping;
+  const onAbort = (): void => {
+    if (!options.output.closed.aborted) host.say('app-stopping', 'stopping; Ctrl-C again ends at once');
+  };
+  // A command that only prints has nothing left to do without a reader; one that changes something goes on.
+  const onClosed = (): void => {
+    if (started.run.effect === 'reads') stopping.abort(new Interruption('outputClosed'));
+  };
   options.signal.addEventListener('abort', onAbort, { once: true });
+  options.output.closed.addEventListener('abort', onClosed, { once: true });
   try {
-    const exit = await dispatch(options, glance, host);
+    const exit = await dispatch({ ...options, signal }, started);
     return typeof exit === 'number' ? exit : EXIT_CODES[exit].number;
   } catch (error) {
-    return EXIT_CODES[await exitFrom(error, options.signal, host)].number;
+    return EXIT_CODES[await exitFrom(error, signal, started)].number;
   } finally {
     options.signal.removeEventListener('abort', onAbort);
+    options.output.closed.removeEventListener('abort', onClosed);
   }
 }
 
-async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Promise<ExitName | number> {
+/** The exit code of a command that did what it should, but whose output was not read to its end. */
+function exitOfLoss(loss: OutputLoss, { effect }: Run, host: AppHost): number {
+  if (loss.kind === 'closed') return EXIT_CODES[effect === 'reads' ? 'outputClosed' : 'ok'].number;
+  const isFull = ['ENOSPC', 'EDQUOT'].includes((loss.error as NodeJS.ErrnoException).code ?? '');
+  const code = isFull ? 'app-output-disk-full' : 'app-output-lost';
+  const report = reportFrom(new AppError(code, 'writing the output', { cause: loss.error }));
+  host.fail(report);
+  return EXIT_CODES[report.exit].number;
+}
+
+async function dispatch(options: AppOptions, { glance, host, run }: Started): Promise<ExitName | number> {
   const { createProgram } = await import('./program.ts');
   let exit: ExitName | number = 'ok';
   const action: ActionBinder =
     (handler) =>
     async (...received) => {
+      run.effect = effectOf(wordsOf(received.at(-1) as Command));
       const [flags, args] = splitAction(received);
       const context = {
         host,
@@ -68,10 +133,19 @@ async function dispatch(options: AppOptions, glance: Glance, host: AppHost): Pro
     loads: (name) => all || wanted.has(name),
     action,
     write: (text) => options.streams.out.write(text),
+    writeUnasked: (text) => {
+      if (glance.flags.output === 'human') options.streams.err.write(text);
+    },
   });
   if (options.args.length === 0) program.outputHelp();
   else await program.parseAsync(options.args, { from: 'user' });
   return exit;
+}
+
+/** "node set-role": the words that call a command, without the program's own name. */
+function wordsOf(command: Command): string {
+  const above = command.parent;
+  return above === null ? '' : `${wordsOf(above)} ${command.name()}`.trimStart();
 }
 
 /** Commander calls an action with its arguments, its options and itself; absent optional arguments are undefined. */
@@ -80,7 +154,7 @@ function splitAction(received: readonly unknown[]): [flags: unknown, args: strin
   return [received.at(-2), args.filter((arg): arg is string => typeof arg === 'string')];
 }
 
-async function exitFrom(error: unknown, signal: AbortSignal, host: AppHost): Promise<ExitName> {
+async function exitFrom(error: unknown, signal: AbortSignal, { glance, host }: Started): Promise<ExitName> {
   if (error instanceof Interruption) return error.exit;
   if (signal.aborted && signal.reason instanceof Interruption) {
     if (!isAbort(error, signal)) host.warn('app-stopped-with', reportFrom(error).message);
@@ -89,6 +163,11 @@ async function exitFrom(error: unknown, signal: AbortSignal, host: AppHost): Pro
   const { usageFrom } = await import('./usage.ts');
   const usage = usageFrom(error);
   if (usage === 'answered') return 'ok';
+  if (usage === 'incomplete') {
+    if (glance.flags.output === 'json')
+      host.fail(reportFrom(new AppError('app-usage', 'a subcommand is missing')));
+    return 'usage';
+  }
   const report = reportFrom(usage ?? error);
   host.fail(report);
   return report.exit;

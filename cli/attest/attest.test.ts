@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs';
 import { FakeClock, FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import { parseBundle } from '../../internal/attestation/collateral/index.ts';
 import { encodeSnpEvidence } from '../../internal/attestation/snp/index.ts';
+import { TestAmd } from '../../internal/testing/evidence/index.ts';
+import { issueCrl } from '../../internal/testing/pki/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runAttestCollateral, runAttestExplain, type ExplainOptions, type Explanation } from './index.ts';
 
@@ -46,6 +48,22 @@ function identityPolicy(tpm: object): string {
     tpm: { requiredPcrs: [0], ...tpm },
   });
 }
+
+/** Takes every machine that runs the software of the quote; whether its key must be enrolled is the default unless said. */
+async function anyMachine(tpm: object): Promise<string> {
+  const { explanation } = await explain(QUOTE);
+  return JSON.stringify({
+    name: 'test',
+    profile: 'measured',
+    registers: { pcr4: { expected: explanation.measurements['pcr4'] } },
+    machines: 'any',
+    tpm: { requiredPcrs: [0, 4], eventLog: 'optional', ...tpm },
+  });
+}
+
+/** Of a root that calls itself as AMD's, but for one letter. */
+const amd = new TestAmd('Milan');
+const FORGED_CRL = issueCrl({ issuer: amd.ark, thisUpdateMs: 0, nextUpdateMs: Date.UTC(2030, 0, 1) });
 
 async function workspace(more: Readonly<Record<string, string | Uint8Array>> = {}) {
   const files = new MemoryFiles();
@@ -132,6 +150,39 @@ describe('attest explain', () => {
       machineIdentity: expect.stringMatching(/pinned/) as unknown,
     });
     expect(exit).toBe('ok');
+  });
+
+  test('takes a TPM quote of a key that nobody enrolled only where the policy says so', async () => {
+    const asked = { ...QUOTE, policy: 'own.yaml' };
+    const refused = await explain(asked, { 'own.yaml': await anyMachine({}) });
+    expect(refused.explanation).toMatchObject({ verdict: 'refused', code: 'quote-key-unknown' });
+    const policy = await anyMachine({ attestationKeys: 'enrolling' });
+    const { explanation } = await explain(asked, { 'own.yaml': policy });
+    expect(explanation).toMatchObject({ verdict: 'accepted' });
+  });
+
+  test('claims no TPM and no parent for the key of a TPM quote', async () => {
+    const { explanation } = await explain(QUOTE);
+    const signer = explanation.checks.find(({ name }) => name === 'qualified-signer');
+    // Which key is above this one nobody here knows: that check says nothing, instead of comparing a value with itself.
+    expect(signer).toMatchObject({ outcome: 'skipped' });
+    expect(explanation.warnings.join()).toMatch(/nothing here says that a TPM holds that key/);
+    expect(explanation.warnings.join()).not.toMatch(/genuine/);
+  });
+
+  test('says of an SNP report without revocation lists that revocation was not judged', async () => {
+    const { explanation } = await explain(REPORT);
+    expect(explanation.warnings.join()).toMatch(/No revocation list was given/);
+  });
+
+  test('explains a refusal with meaning and fix, apostrophes included, and steers no terminal', async () => {
+    const { explanation, text } = await explain({ ...REPORT, collateral: ['v4-tail.pck-crl'] });
+    expect(explanation).toMatchObject({
+      meaning: expect.stringContaining('AMD’s'),
+      fix: expect.stringMatching(/./),
+    });
+    expect(text).toContain('meaning: A document beside an SNP report is by none of AMD’s authorities');
+    expect(text).not.toContain('?');
   });
 
   const refused: readonly {
@@ -242,6 +293,17 @@ describe('attest explain', () => {
       asked: { ...QUOTE, policy: 'snp.yaml' },
       more: { 'snp.yaml': JSON.stringify({ ...POLICY, tpm: undefined }) },
       want: 'attestation-policy-missing',
+    },
+    {
+      name: 'a report with a revocation list that none of AMD’s authorities issued',
+      asked: { ...REPORT, collateral: ['v4-tail.pck-crl'] },
+      want: 'attest-collateral-unknown',
+    },
+    {
+      name: 'a report with a revocation list whose issuer was altered by one byte',
+      asked: { ...REPORT, collateral: ['forged.crl'] },
+      more: { 'forged.crl': FORGED_CRL },
+      want: 'attest-collateral-unknown',
     },
     {
       name: 'evidence larger than any',

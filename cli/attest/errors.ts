@@ -45,6 +45,14 @@ export const attestErrors = defineErrors({
     meaning: 'A raw TPM quote needs its signature, the public area of its key and the PCR values beside it.',
     fix: 'Give them with `--endorsements`: the signature (TPMT_SIGNATURE), the key (TPMT_PUBLIC or TPM2B_PUBLIC), the PCR values, and the event log if there is one.',
   },
+  'attest-collateral-unknown': {
+    fault: 'operator',
+    exit: 'refused',
+    retryable: false,
+    meaning:
+      'A document beside an SNP report is by none of AMD’s authorities. Passed over, an altered revocation list would be evidence without one.',
+    fix: 'Leave the document out if it belongs to something else, or fetch it again: `cluster attest collateral refresh`.',
+  },
   'attest-endorsement-unknown': {
     fault: 'operator',
     exit: 'refused',

@@ -1,6 +1,7 @@
 import { AttestationError, machineIdentityText, type Verdict } from '../../internal/attestation/index.ts';
 import { type CodedError, describeError, findCoded, type ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
+import { EXPLAINED_ERRORS } from '../app/explain.ts';
 import type { Explanation } from './explanation.ts';
 import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
@@ -55,11 +56,14 @@ function accepted(verdict: Verdict, inputs: ExplainInputs): Explanation {
 
 function refused(error: CodedError, inputs: ExplainInputs): Explanation {
   const { expected, actual } = error.details;
+  const explained = EXPLAINED_ERRORS[error.code];
   return {
     ...frame(inputs),
     verdict: 'refused',
     code: error.code,
     reason: describeError(error),
+    ...(explained === undefined ? {} : { meaning: explained.meaning }),
+    fix: error.fix,
     ...(typeof expected === 'string' ? { expected } : {}),
     ...(typeof actual === 'string' ? { actual } : {}),
     checks: error instanceof AttestationError ? error.checks : [{ name: error.code, outcome: 'fail' }],
@@ -78,13 +82,18 @@ function frame({ variant, policy, nowMs }: ExplainInputs): Pick<Explanation, 'va
   };
 }
 
+/** Of what kind of key the signature is. A key in software makes the same signature as a TPM. */
+const GENUINE: Readonly<Record<ExplainedVariant, string>> = {
+  tpm: 'the signature is by the key that came with the evidence; nothing here says that a TPM holds that key.',
+  'sev-snp': 'the evidence is genuine.',
+  tdx: 'the evidence is genuine.',
+};
+
 /** What `accepted` does not mean here. */
-function missing({ policy, binding }: ExplainInputs): string[] {
+function missing({ variant, policy, binding }: ExplainInputs): string[] {
   return [
     ...(policy === 'not-judged'
-      ? [
-          'No policy was given: this is genuine evidence, and nothing in it was compared with reference values.',
-        ]
+      ? [`No policy was given: ${GENUINE[variant]} Nothing in it was compared with reference values.`]
       : []),
     ...(binding === 'not-judged' ? ['No binding was given: the evidence may be a replay.'] : []),
   ];

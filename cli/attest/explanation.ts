@@ -8,6 +8,9 @@ export interface Explanation {
   /** Of the check that refused. */
   readonly code?: string;
   readonly reason?: string;
+  /** Of the code, as `cluster help errors` explains it. */
+  readonly meaning?: string;
+  readonly fix?: string;
   readonly expected?: string;
   readonly actual?: string;
   readonly checks: readonly Check[];

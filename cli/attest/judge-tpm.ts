@@ -32,13 +32,7 @@ import {
 } from '../../internal/attestation/tpm/index.ts';
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
-import {
-  isRawTpmQuote,
-  publicAreasOf,
-  qualifiedSignerOf,
-  readRawTpmQuote,
-  type RawTpmQuote,
-} from './tpm-files.ts';
+import { isRawTpmQuote, publicAreasOf, readRawTpmQuote, type RawTpmQuote } from './tpm-files.ts';
 
 type Checks = CheckList<QuoteErrorCode>;
 
@@ -52,17 +46,18 @@ const LAST_FIRMWARE_PCR = 7;
 export async function explainTpm(inputs: ExplainInputs): Promise<Verdict> {
   const { policy, binding, endorsements, nowMs } = inputs;
   const evidence = inputs.evidence();
-  if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs);
+  if (isRawTpmQuote(evidence)) return judgeParts(readRawTpmQuote(evidence, endorsements), inputs, []);
   const parts = decodeTpmEvidence(evidence);
   const keys = publicAreasOf(endorsements);
-  if (binding === 'not-judged') return judgeParts(parts, inputs);
+  const names = keys.map(nameOf);
+  if (binding === 'not-judged') return judgeParts(parts, inputs, names);
   if (binding.length !== BINDING_BYTES) {
     throw new AttestError(
       'attest-option',
       `reading --binding: a document is bound to ${BINDING_BYTES} bytes`,
     );
   }
-  const attestationKeys = new Map<string, KnownAttestationKey>(keys.map((key) => [nameOf(key), {}] as const));
+  const attestationKeys = new Map<string, KnownAttestationKey>(names.map((name) => [name, {}] as const));
   const rules = policy === 'not-judged' ? anyPolicy([...parts.pcrValues.keys()]) : policy;
   return new TpmValidator().validate(evidence, binding, {
     nowMs,
@@ -87,18 +82,24 @@ function anyPolicy(pcrs: readonly number[]): Policy {
   };
 }
 
-function judgeParts(parts: RawTpmQuote, { policy, binding }: ExplainInputs): Verdict {
+/** @param enrolled Names of keys that were given as known; the key of a raw quote comes with it and is not among them */
+function judgeParts(
+  parts: RawTpmQuote,
+  { policy, binding }: ExplainInputs,
+  enrolled: readonly string[],
+): Verdict {
   const list: Checks = new CheckList(quoteErrors, 'judging a TPM quote');
-  const quote = verifyQuote(parts, list, { qualifiedNameHex: qualifiedSignerOf(parts.attest) });
+  const quote = verifyQuote(parts, list, { parentUnknown: true });
   checkRawBinding(quote, binding, list);
   const eventCount = checkLog(parts, policy, list);
   const measurements = tpmMeasurements(quote.pcrValues);
-  const machineIdentity = identityOf(quote, policy);
+  const machineIdentity = identityOf(quote, policy, enrolled);
   if (policy !== 'not-judged') {
     const rules = rulesOf(policy);
     checkRequiredPcrs(quote, rules, list);
     checkRegisters(measurements, policy, list.checks);
     checkMachine(machineIdentity, policy, list.checks);
+    checkEnrolled(machineIdentity, rules, list);
     checkClock(quote.statement.clock, { lastSeen: undefined, requireSafe: rules.requireSafeClock }, list);
     if (eventCount === undefined && rules.eventLog === 'required')
       throw list.refusal('quote-eventlog-missing'); // last: what is wrong says more than what is missing
@@ -173,14 +174,24 @@ function checkRequiredPcrs(
   );
 }
 
-/** A policy that names the key vouches for it. */
-function identityOf({ key }: GenuineQuote, policy: ExplainInputs['policy']): MachineIdentity {
+/** A policy that names the key vouches for it, and so does who gives it as known. */
+function identityOf(
+  { key }: GenuineQuote,
+  policy: ExplainInputs['policy'],
+  enrolled: readonly string[],
+): MachineIdentity {
   const identity = { kind: 'tpm-ak', id: key.nameHex, proof: 'unproved' } as const;
   const isNamed =
     policy !== 'not-judged' &&
     typeof policy.machines !== 'string' &&
     policy.machines.has(machineIdentityText(identity));
-  return isNamed ? { ...identity, proof: 'pinned' } : identity;
+  return isNamed || enrolled.includes(key.nameHex) ? { ...identity, proof: 'pinned' } : identity;
+}
+
+/** As for a peer: leaving an option out must not turn a refusal into an acceptance. */
+function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Checks): void {
+  if (rules.attestationKeys === 'enrolling') return list.skip('quote-key-unknown', { actual: id });
+  list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });
 }
 
 function claimsOf({ key, statement }: GenuineQuote, eventCount: number | undefined): Verdict['claims'] {

@@ -11,7 +11,12 @@ export function renderExplanation(explanation: Explanation): string {
     verdict === 'accepted'
       ? `ACCEPTED  ${variant} evidence, judged at ${at} under ${policy ?? 'no policy'}`
       : `REFUSED   ${variant} evidence, judged at ${at} under ${policy ?? 'no policy'}: ${explanation.code}`;
-  const reason = explanation.reason === undefined ? [] : [`  ${explanation.reason}`];
+  const { reason: why, meaning, fix } = explanation;
+  const reason = [
+    ...(why === undefined ? [] : [`  ${printable(why)}`]),
+    ...(meaning === undefined ? [] : [`  meaning: ${meaning}`]),
+    ...(fix === undefined ? [] : [`  fix:     ${fix}`]),
+  ];
   return [
     head,
     ...reason,
@@ -41,8 +46,13 @@ function pairs(record: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(record).map(([name, value]) => `${name.padEnd(20)} ${short(String(value))}`);
 }
 
-/** One line a value; the JSON output has it whole. Control characters of an attacker don't reach the terminal. */
+/** One line a value; the JSON output has it whole. */
 function short(text: string): string {
-  const printable = text.replace(/[^\x20-\x7e←]/g, '?');
-  return printable.length > MAX_VALUE ? `${printable.slice(0, MAX_VALUE)}…` : printable;
+  const shown = printable(text);
+  return shown.length > MAX_VALUE ? `${shown.slice(0, MAX_VALUE)}…` : shown;
+}
+
+/** What an attacker wrote does not steer the terminal: no control, no change of direction, no character that is none. */
+function printable(text: string): string {
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '?');
 }

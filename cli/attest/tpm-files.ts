@@ -150,11 +150,6 @@ function selectedPcrs(attest: Uint8Array): readonly number[] {
   return unlessMalformed([], () => parseQuoteAttest(attest).selection.pcrs);
 }
 
-/** Who signed a raw quote, as it says itself; empty when it can't be read. */
-export function qualifiedSignerOf(attest: Uint8Array): string {
-  return unlessMalformed('', () => Buffer.from(parseQuoteAttest(attest).qualifiedSigner).toString('hex'));
-}
-
 function unlessMalformed<T>(otherwise: T, read: () => T): T {
   try {
     return read();

@@ -15,7 +15,7 @@ export function parseChecksum(text: string, file: string, url: string): string {
   const [found, ...others] = named.length > 0 ? named : bare;
   if (found === undefined || others.length > 0) {
     const why = found === undefined ? 'does not name it' : 'names it more than once';
-    throw new BundleMakingError('bundle-checksum-file', `looking for the hash of ${file}: ${url} ${why}`);
+    throw new BundleMakingError('bundle-checksum-file', `hash of ${file} not found: ${url} ${why}`);
   }
   return found.sha256;
 }

@@ -17,4 +17,5 @@ export { BundleMakingError, bundleMakingErrors, type BundleMakingErrorCode } fro
 export { fetchBundle, type FetchOptions } from './fetch.ts';
 export { listBundles, readBundle, type ListedBundle } from './read.ts';
 export { bundleBuildRequirements, checkRequirements, type BundleRequirement } from './requirements.ts';
+export { readTar } from './tar-reader.ts';
 export { verifyBundle, type Finding } from './verify.ts';

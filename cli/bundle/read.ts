@@ -11,11 +11,9 @@ export async function readBundle(context: ReadContext, kubernetesVersion: string
   const bytes = await context.ports.files.read(path, MAX_MANIFEST_BYTES);
   if (bytes === undefined) {
     const fix = `Run \`cluster bundle build --kubernetes-version ${kubernetesVersion}\`.`;
-    throw new BundleMakingError(
-      'bundle-absent',
-      `looking for the bundle of ${kubernetesVersion}: no ${path}`,
-      { fix },
-    );
+    throw new BundleMakingError('bundle-absent', `bundle of ${kubernetesVersion} not found: no ${path}`, {
+      fix,
+    });
   }
   return parseManifest(bytes);
 }

@@ -24,6 +24,6 @@ export async function trustedAuthorities(
   for (const path of candidates) if ((await files.stat(path)) !== undefined) return path;
   throw new ChartError(
     'charts-no-authorities',
-    `looking for trusted certificate authorities: none of ${candidates.join(', ')} exists`,
+    `no trusted certificate authorities found: none of ${candidates.join(', ')} exists`,
   );
 }

@@ -68,7 +68,7 @@ async function locateInBundle(component: string, { bundle, signal }: SourcePorts
     const names = bundle.manifest.components.filter(({ kind }) => kind === 'chart').map(({ name }) => name);
     throw new ChartError(
       'charts-source-missing',
-      `looking for chart ${component} in ${bundle.manifest.name}: there are ${names.join(', ') || 'none'}`,
+      `chart ${JSON.stringify(component)} not found in ${bundle.manifest.name}: there are ${names.join(', ') || 'none'}`,
     );
   }
   return { args: [await bundle.store.verify(found, signal)], identity: found.sha256 };

@@ -1,3 +1,4 @@
+import { printable } from '../../internal/printable/index.ts';
 import { z } from 'zod';
 import { ExecError, type CommandRunner } from '../../internal/exec/index.ts';
 import { ChartError } from './errors.ts';
@@ -153,6 +154,7 @@ function lastWords(tail: string): string {
   const lines = tail.split('\n').filter((line) => line.trim() !== '');
   const from = lines.findLastIndex((line) => line.startsWith('Error:'));
   return (from < 0 ? lines.slice(-3) : lines.slice(from))
+    .map((line) => printable(line))
     .join(' ')
     .replace(/^Error: /, '')
     .slice(0, 1500);

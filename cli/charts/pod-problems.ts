@@ -1,3 +1,4 @@
+import { printable } from '../../internal/printable/index.ts';
 import { listEvents, listPods, type KubeClient, type KubePod } from '../../internal/kube/index.ts';
 
 const MAX_PROBLEMS = 5;
@@ -19,7 +20,7 @@ export async function podProblems(
     .map((pod) => {
       const last = warnings.findLast(({ involvedObject }) => involvedObject.name === pod.metadata.name);
       const seen = last === undefined ? '' : ` (${last.reason}: ${last.message.slice(0, 200)})`;
-      return `pod ${pod.metadata.name}: ${reasonOf(pod)}${seen}`;
+      return printable(`pod ${pod.metadata.name}: ${reasonOf(pod)}${seen}`);
     });
 }
 

@@ -9,6 +9,7 @@ import {
 import type { CommandContext } from '../app/command.ts';
 import { planCharts } from '../charts/index.ts';
 import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '../workspace/index.ts';
+import { chooseAttestation } from './choose-attestation.ts';
 import { openWorkspace } from './open-workspace.ts';
 
 export interface GenerateOptions {
@@ -49,8 +50,17 @@ export async function generateWorkspace(
 }
 
 /** `cluster config generate`. */
-export async function runConfigGenerate(context: CommandContext, options: GenerateOptions): Promise<void> {
-  const { ownerKey, created } = await generateWorkspace(context, options);
+export async function runConfigGenerate(
+  context: CommandContext,
+  { variants, ...options }: Omit<GenerateOptions, 'attestation'> & { readonly variants?: string | undefined },
+): Promise<void> {
+  // What exists stays as it is: then there is nothing to ask.
+  const exists = await context.ports.files.stat(layoutOf(context.paths.workspace).config);
+  const attestation = exists === undefined ? await chooseAttestation(context, variants) : undefined;
+  const { ownerKey, created } = await generateWorkspace(context, {
+    ...options,
+    ...(attestation && { attestation }),
+  });
   const { workspace } = context.paths;
   const data = { workspace, created, ownerPublicKey: ownerKey.pubKeyBase64 };
   context.host.result(data, () =>
@@ -61,10 +71,17 @@ export async function runConfigGenerate(context: CommandContext, options: Genera
       '',
       'Keep a copy of owner-key.pem and master-secret.json: nothing else opens the cluster again.',
       `Owner key for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
+      ...(attestation === undefined ? [] : [evidenceLine(attestation)]),
+      'Write the file with `cluster provisioning generate`.',
       '',
       'Next: cluster init --node ADDRESS --fingerprint sha256:…',
     ].join('\n'),
   );
+}
+
+function evidenceLine({ variants }: Readonly<Record<string, unknown>>): string {
+  const words = Array.isArray(variants) ? variants.join(', ') : '';
+  return `Machines prove themselves by: ${words} (attestation.variants in cluster.yaml).`;
 }
 
 /** `cluster config validate`. */

@@ -22,6 +22,7 @@ import {
 import { verifyInitResult } from './init-result.ts';
 import type { OpenWorkspace } from './open-workspace.ts';
 import { knownMachine, meetMachine, trustFor } from './meet-machine.ts';
+import { requireFitMachine } from './machine-preflight.ts';
 import { InitSession, type Machine } from './session.ts';
 import { uploadMissing } from './upload.ts';
 import { verifyMachine, type VerifiedMachine } from './verify-machine.ts';
@@ -63,6 +64,11 @@ export async function createOnNode(context: CommandContext, options: CreateOptio
     nowMs: ports.clock.nowMs(),
   });
   const manifest = manifestOf(context, request, bundle);
+  // One that has accepted an init checked itself before, and its own services hold the ports now.
+  if (described.initId === '')
+    await host.step('init-preflight', 'Checking the machine', (progress) =>
+      requireFitMachine(context, session, request.spec, progress),
+    );
   await host.step('init-upload', 'Giving the machine its components', async (progress) => {
     const { blobs, bytes } = await uploadMissing(
       context,

@@ -53,6 +53,13 @@ export async function askCurator<T>(
   const [most] = failures.toSorted((one, other) => other.tells - one.tells);
   // Not one of them is of this cluster: that is no matter of reaching them.
   if (most !== undefined && failures.every(({ tells }) => tells === Telling.STRANGER)) throw most.error;
+  const cutOff = failures.filter(({ tells }) => tells === Telling.CUT_OFF).length;
+  if (cutOff > 0 && from.only === undefined)
+    throw new ClusterError(
+      'cluster-quorum-lost',
+      `quorum lost: ${cutOff} of ${endpoints.length} control planes answer (${endpoints.join(', ')})`,
+      { cause: most?.error },
+    );
   throw new ClusterError(
     'cluster-curator-unreachable',
     `asking the curators at ${endpoints.join(', ') || 'no endpoint'}`,

@@ -16,12 +16,27 @@ export const clusterErrors = defineErrors({
       'This operator identity has a key, but no grant: no owner has added it to a cluster, or their answer was not taken yet.',
     fix: 'Give the request that `cluster operator key NAME` wrote to an owner, who runs `cluster operator add NAME --role ROLE --request FILE --out GRANT`; then run `cluster operator accept GRANT` here.',
   },
+  'cluster-variant-unknown': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning: 'There is no such kind of evidence. Nothing was made.',
+    fix: 'Name `tpm`, `machine-key` or both with a comma; `cluster config schema` describes all kinds.',
+  },
+  'cluster-variant-values': {
+    fault: 'operator',
+    exit: 'usage',
+    retryable: false,
+    meaning:
+      'This kind of evidence is judged by values that only you know (minimum versions of firmware, allowed processors), so that no configuration can be made up for it. Nothing was made.',
+    fix: 'Generate with `--attestation tpm`, then write `attestation` of cluster.yaml after docs/attestation.md and run `cluster config validate`.',
+  },
   'cluster-no-fingerprint': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning: 'It was not said which machine is expected at the address, and nobody could be asked.',
-    fix: 'Read the fingerprint from the console of the machine and name it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
+    fix: 'Read the fingerprint of the machine (above the login prompt of its console or serial line; `systemctl status bootstrapper` and /var/lib/cluster/machine/fingerprint have it too) and name it: `cluster init --fingerprint sha256:…`, or `firstNode.fingerprint` in cluster.yaml.',
   },
   'cluster-other-machine': {
     fault: 'peer',
@@ -82,6 +97,13 @@ export const clusterErrors = defineErrors({
       'The bundle with the components of this Kubernetes version is not on this machine, or not complete.',
     fix: 'Run `cluster bundle build` (or `cluster bundle fetch`) for the version and architecture in the message.',
   },
+  'cluster-machine-unfit': {
+    fault: 'operator',
+    exit: 'preflight',
+    retryable: true,
+    meaning: 'A check of the machine failed that this program does not know. Nothing was changed.',
+    fix: 'Remove the cause that the machine names, or update this program to the version of the agent.',
+  },
   'cluster-node-disk-full': {
     fault: 'system',
     exit: 'diskFull',
@@ -118,6 +140,14 @@ export const clusterErrors = defineErrors({
     meaning:
       'The workspace has no kubeconfig, and what was asked for needs the Kubernetes API. Nothing was changed.',
     fix: 'An owner makes one with `cluster kubeconfig --renew`; if that says that no grant says how, another owner answers the request once more with `cluster operator add`. Who is no owner gets a kubeconfig from an owner and puts it into the workspace.',
+  },
+  'cluster-quorum-lost': {
+    fault: 'peer',
+    exit: 'unhealthy',
+    retryable: true,
+    meaning:
+      'Control planes answer, but none of them has a quorum: too few voters of etcd are there, so nothing can be read or written.',
+    fix: 'Bring the other control planes back, then run the command again. If they are gone for good, run `cluster recover quorum` as root on a control plane that survived.',
   },
   'cluster-curator-unreachable': {
     fault: 'peer',

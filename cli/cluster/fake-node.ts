@@ -3,7 +3,12 @@ import { createHash, generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { InitApi, type ClusterSpec, type InitEventSchema } from '../../initproto/gen/init_pb.js';
+import {
+  InitApi,
+  type ClusterSpec,
+  type InitEventSchema,
+  type MachineCheckSchema,
+} from '../../initproto/gen/init_pb.js';
 import { encodeManifest } from '../../internal/bundle/index.ts';
 import {
   atlsServerUpgrade,
@@ -109,6 +114,10 @@ export class FakeNode implements AsyncDisposable {
   curatorEndpoint = '127.0.0.1:9091';
   /** Before an acknowledgement is answered; one that rejects leaves it unanswered. */
   onAcknowledged: () => Promise<void> = () => Promise.resolve();
+  /** What its preflight says; an error to end with. */
+  checks: readonly MessageInitShape<typeof MachineCheckSchema>[] | CodedError = [];
+  /** Manifests that its preflight was asked about. */
+  readonly preflights: Uint8Array[] = [];
   /** How far its clock is ahead of ours. */
   aheadMs = 0;
   rpc!: RpcServer<AttestedPeer>;
@@ -222,6 +231,11 @@ export class FakeNode implements AsyncDisposable {
         initId: this.accepted?.initId ?? '',
         nowMs: BigInt(Date.now() + this.aheadMs),
       }),
+      preflight: async ({ bundleManifest }) => {
+        this.preflights.push(bundleManifest);
+        if (this.checks instanceof CodedError) throw this.checks;
+        return { checks: [...this.checks] };
+      },
       readEnrolment: async () => ({ enrolment: new Uint8Array() }),
       answerChallenge: async () => ({ answer: new Uint8Array() }),
       statBlobs: async ({ sha256 }) => ({

@@ -1,4 +1,5 @@
 import { SystemClock } from '../../internal/clock/index.ts';
+import { attestationFor } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -47,7 +48,10 @@ export async function prepareWorkspace(files: MemoryFiles): Promise<string> {
   await asProcess(files, 1);
   await files.makeDirectory(`${CACHE}/bundles`);
   await files.writeAtomic(`${CACHE}/bundles/kubernetes-v1.35.4-linux-amd64.json`, MANIFEST);
-  const { ownerKey } = await generateWorkspace(contextOf(files), { name: 'prod' });
+  const { ownerKey } = await generateWorkspace(contextOf(files), {
+    name: 'prod',
+    attestation: attestationFor(['tpm', 'machine-key']),
+  });
   return ownerKey.pubKeyBase64;
 }
 

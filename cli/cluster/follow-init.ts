@@ -8,7 +8,7 @@ import type { CommandContext } from '../app/command.ts';
 import { ClusterError } from './errors.ts';
 import { persist } from './persist.ts';
 import { PhaseView } from './phase-view.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 import type { InitSession } from './session.ts';
 
 /** The node promises a heartbeat every 5 s; without a byte for this long the connection is dead without knowing it. */

@@ -30,6 +30,7 @@ describe('runInit()', () => {
       'init-verify',
       'init-machine-verified',
       'init-machine-warning',
+      'init-preflight',
       'init-upload',
       'init-uploaded',
       'init-phase-lock',
@@ -67,6 +68,61 @@ describe('runInit()', () => {
       await expect(runInit(contextOf(files), options)).resolves.toMatchObject({ unchanged: false });
     },
   );
+
+  const swapIsOn = {
+    code: 'preflight-swap',
+    subject: 'swap /dev/sda2',
+    status: 'failed',
+    figure: 'on',
+    threshold: 'off',
+    cause: 'swap is on: /dev/sda2',
+    fix: 'turn it off',
+  };
+  const good = { ...swapIsOn, code: 'preflight-port', status: 'ok', cause: '', fix: '' };
+
+  test('refuses an unfit machine before anything is uploaded, with the code and fix of the machine', async () => {
+    const { files, node, options } = await start();
+    node.checks = [good, swapIsOn, { ...swapIsOn, code: 'preflight-disk', cause: 'the disk is full' }];
+    const refused = runInit(contextOf(files), options);
+    await expect(refused).rejects.toMatchObject({
+      code: 'preflight-swap',
+      exit: 'swap',
+      fix: 'turn it off',
+      message: expect.stringMatching(/swap is on: \/dev\/sda2 \(and 1 more: the disk is full\)/),
+    });
+    expect([node.inits, node.uploadOffsets, node.preflights.length]).toEqual([[], [], 1]);
+    node.checks = [good, { ...swapIsOn, status: 'warning' }];
+    const context = contextOf(files);
+    await expect(runInit(context, options)).resolves.toMatchObject({ unchanged: false });
+    expect(context.host.codes).toContain('preflight-swap');
+  });
+
+  test('takes what an unknown check says for a failure, never for a good figure', async () => {
+    const { files, node, options } = await start();
+    node.checks = [{ ...swapIsOn, code: 'No Code\u001b', status: 'splendid' }];
+    const refused = runInit(contextOf(files), options);
+    await expect(refused).rejects.toMatchObject({ code: 'cluster-machine-unfit', exit: 'preflight' });
+    expect(node.uploadOffsets).toEqual([]);
+  });
+
+  test('asks a machine that has accepted the init for no preflight: its own services hold the ports', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: {
+        code: 'preflight-port',
+        message: 'taken',
+        fix: 'stop it',
+        retryable: true,
+        phase: 'preflight',
+      },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'preflight-port' });
+    node.failure = undefined;
+    node.checks = [swapIsOn];
+    await runInit(contextOf(files), options);
+    expect(node.preflights).toHaveLength(1);
+  });
 
   test('says on the second run that nothing was changed, and asks the machine for nothing', async () => {
     const { files, node, options } = await start();

@@ -2,7 +2,7 @@ import { Admission, type GetKeysResponse } from '../../joinservice/curatorproto/
 import { RpcError } from '../../internal/rpc/index.ts';
 import { formatDuration } from '../host/index.ts';
 import type { AskOptions, CuratorServices } from './curator-session.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 
 /** What each phase is about (internal/keyset), in order. */
 const PHASES: Readonly<Record<string, string>> = {

@@ -1,6 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { lockedValue } from '../../internal/attestation/index.ts';
-import { attestationSettings, parseClusterConfig, renderClusterConfig } from '../../internal/config/index.ts';
+import {
+  attestationFor,
+  attestationSettings,
+  parseClusterConfig,
+  renderClusterConfig,
+} from '../../internal/config/index.ts';
 import { MachineTrust, type MachineTrustOptions } from './machine-trust.ts';
 
 const clusterId = 'a1'.repeat(16);
@@ -14,9 +19,12 @@ const known = {
   endorsementKey: 'ee',
 } as const;
 
-/** Under the configuration that `config generate` writes. */
+/** Under the configuration that `config generate --attestation tpm,machine-key` writes. */
 function trustOf(options: Partial<MachineTrustOptions> = {}): MachineTrust {
-  const { attestation } = parseClusterConfig(renderClusterConfig({ name: 'prod' }), 'cluster.yaml');
+  const { attestation } = parseClusterConfig(
+    renderClusterConfig({ name: 'prod', attestation: attestationFor(['tpm', 'machine-key']) }),
+    'cluster.yaml',
+  );
   return new MachineTrust({
     settings: attestationSettings(attestation),
     collateral: {},

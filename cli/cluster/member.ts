@@ -83,7 +83,7 @@ async function ownerOf({ paths, ports }: CommandContext): Promise<ClusterMember>
   const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
   const result = value.init?.result;
   if (result === undefined)
-    throw new ClusterError('cluster-not-initialized', `looking at ${layout.root}: no init has finished`);
+    throw new ClusterError('cluster-not-initialized', `${layout.root}: cluster not initialized`);
   const { keyPem } = await readOwnerKey(ports.files, layout);
   const server = `https://${result.apiEndpoints[0] ?? ''}`;
   const { ownerCertPem: certPem, clusterId, clusterCaPem, curatorEndpoints } = result;

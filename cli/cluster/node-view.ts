@@ -1,6 +1,6 @@
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatAge, formatTable } from '../host/index.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 
 const NONE = '-';
 
@@ -27,6 +27,8 @@ export interface NodeView {
   readonly expiry: { readonly certificate: string; readonly notAfterMs: number } | undefined;
   /** Last errors of what runs on it. */
   readonly troubles: readonly string[];
+  /** The parts of its Kubernetes control plane that are not ready, each with its reason. */
+  readonly partsNotReady: readonly { readonly name: string; readonly why: string }[];
 }
 
 const STATES: Readonly<Record<NodeState, string>> = {
@@ -78,6 +80,9 @@ export function nodeViewFrom(node: Node): NodeView {
     certificates,
     expiry: firstExpiry(certificates),
     troubles,
+    partsNotReady: (status?.controlPlane ?? [])
+      .filter(({ ready }) => !ready)
+      .map(({ name, why }) => ({ name: printable(name), why: printable(why) })),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { InitEvent } from '../../initproto/gen/init_pb.js';
 import { PHASES } from '../../initproto/phases.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatDuration, type Host, type StepProgress } from '../host/index.ts';
 
 /** A newer agent may have more phases than this program knows; they are shown by name. */

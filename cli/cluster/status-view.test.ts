@@ -20,13 +20,22 @@ function node(name: string, over: Partial<NodeView> = {}): NodeView {
     certificates: [],
     expiry: undefined,
     troubles: [],
+    partsNotReady: [],
     ...over,
   };
 }
 
 function partOf(nodes: readonly NodeView[], members = nodes.length): CuratorPart {
   const etcd = { dbSizeBytes: 1, quotaBytes: 100, hasLeader: true, members, learners: 0 };
-  return { name: 'c', createdMs: 0, etcd, quorum: quorumFrom(etcd, nodes), pendingJoins: 0, nodes };
+  return {
+    name: 'c',
+    createdMs: 0,
+    etcd,
+    kubernetesEtcd: etcd,
+    quorum: quorumFrom(etcd, nodes),
+    pendingJoins: 0,
+    nodes,
+  };
 }
 
 const line = (part: CuratorPart, begin: string): string | undefined =>
@@ -96,5 +105,29 @@ test('a database that nears its quota is a trouble before it is full', () => {
   const part = partOf([node('n1')]);
   const full = { ...part, etcd: { ...part.etcd, dbSizeBytes: 81 } };
   expect(troublesOf(part, undefined, NOW)).toEqual([]);
-  expect(troublesOf(full, undefined, NOW)).toEqual(['etcd has used more than 80 % of its quota']);
+  expect(troublesOf(full, undefined, NOW)).toEqual(['the state etcd has used more than 80 % of its quota']);
+  const kubernetesEtcd = { ...part.etcd, dbSizeBytes: 81, hasLeader: false };
+  expect(troublesOf({ ...part, kubernetesEtcd }, undefined, NOW)).toEqual([
+    'the Kubernetes etcd has no leader: it decides nothing until enough voters are back',
+    'the Kubernetes etcd has used more than 80 % of its quota',
+  ]);
+});
+
+describe('troublesOf()', () => {
+  const partsNotReady = [{ name: 'kube-apiserver', why: 'no answer within 2000 ms' }];
+
+  test('names a part of the control plane that hangs before what follows from it', () => {
+    const part = partOf([node('n1', { partsNotReady }), node('n2'), node('n3')]);
+    const kubernetes = {
+      server: '',
+      nodes: [{ name: 'n1', ready: false, why: 'NodeStatusUnknown' }],
+      pods: { total: 1, notReady: ['default/a'] },
+    };
+    expect(troublesOf(part, kubernetes, NOW)[0]).toBe('kube-apiserver of n1: no answer within 2000 ms');
+  });
+
+  test('repeats nothing that a silent node said before it fell silent', () => {
+    const part = partOf([node('n1', { partsNotReady, health: 'silent' }), node('n2'), node('n3')]);
+    expect(troublesOf(part, undefined, NOW).filter((each) => each.startsWith('kube'))).toEqual([]);
+  });
 });

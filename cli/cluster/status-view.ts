@@ -1,4 +1,4 @@
-import type { GetClusterInfoResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeHealth, type EtcdStatus, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes, formatDuration } from '../host/index.ts';
 import { keysLine, type KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
@@ -27,7 +27,10 @@ export interface QuorumPart {
 export interface CuratorPart {
   readonly name: string;
   readonly createdMs: number;
+  /** The state etcd. */
   readonly etcd: EtcdPart;
+  /** As the control planes tell of it; undefined where none does. */
+  readonly kubernetesEtcd: EtcdPart | undefined;
   readonly quorum: QuorumPart;
   /** undefined where the caller may not know. */
   readonly pendingJoins: number | undefined;
@@ -42,7 +45,18 @@ export interface KubernetesPart {
   readonly pods: { readonly total: number; readonly notReady: readonly string[] };
 }
 
-export function etcdFrom({ etcd }: GetClusterInfoResponse): EtcdPart {
+/**
+ * The Kubernetes etcd as the control planes that beat see it: no curator has a certificate for it. One that sees a
+ * leader is believed before one that does not, which may be cut off.
+ */
+export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined {
+  const seen = nodes.flatMap(({ health, status }) =>
+    health === NodeHealth.HEALTHY && status?.kubernetesEtcd !== undefined ? [status.kubernetesEtcd] : [],
+  );
+  return seen.find(({ hasLeader }) => hasLeader) ?? seen[0];
+}
+
+export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
   const members = etcd?.members ?? [];
   return {
     dbSizeBytes: Number(etcd?.dbSizeBytes ?? 0n),
@@ -70,20 +84,24 @@ export function troublesOf(
   kubernetes: KubernetesPart | undefined,
   nowMs: number,
 ): readonly string[] {
-  const { etcd, nodes, quorum } = curator;
+  const { etcd, kubernetesEtcd, nodes, quorum } = curator;
   return [
-    ...(etcd.hasLeader ? [] : ['etcd has no leader: nothing can be decided until enough voters are back']),
+    ...troublesOfEtcd('the state etcd', etcd),
+    ...(kubernetesEtcd === undefined ? [] : troublesOfEtcd('the Kubernetes etcd', kubernetesEtcd)),
     ...(quorum.healthy < quorum.voters && quorum.spare === 0
       ? [
           `quorum hangs on each of the ${quorum.healthy} voters left: with one more lost, nothing can be decided`,
         ]
       : []),
-    ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
-      ? ['etcd has used more than 80 % of its quota']
-      : []),
     ...nodes
       .filter(({ health }) => health !== 'healthy')
       .map(({ name, health }) => `node ${name} is ${health}`),
+    // What a silent node said last is no news.
+    ...nodes
+      .filter(({ health }) => health === 'healthy')
+      .flatMap(({ name, partsNotReady }) =>
+        partsNotReady.map((part) => `${part.name} of ${name}: ${part.why}`),
+      ),
     ...nodes.flatMap(({ name, lastError }) =>
       lastError === undefined ? [] : [`node ${name}: ${lastError}`],
     ),
@@ -99,6 +117,21 @@ export function troublesOf(
   ];
 }
 
+function troublesOfEtcd(title: string, etcd: EtcdPart): readonly string[] {
+  return [
+    ...(etcd.hasLeader ? [] : [`${title} has no leader: it decides nothing until enough voters are back`]),
+    ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
+      ? [`${title} has used more than 80 % of its quota`]
+      : []),
+  ];
+}
+
+function describeEtcd({ members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart): string {
+  const learning = learners === 0 ? '' : ` and ${learners} learning`;
+  const quota = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
+  return `${counted(members, 'member')}${learning}, ${hasLeader ? 'has a leader' : 'no leader'}, ${quota}`;
+}
+
 export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readonly string[] {
   if (!curator.ok)
     return [
@@ -109,12 +142,11 @@ export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readon
         : []),
       `curator     not reached: ${curator.error}`,
     ];
-  const { etcd, createdMs, quorum, pendingJoins = 0 } = curator.value;
-  const learners = etcd.learners === 0 ? '' : ` and ${etcd.learners} learning`;
-  const quota = `${formatBytes(etcd.dbSizeBytes)} of ${formatBytes(etcd.quotaBytes)}`;
+  const { etcd, kubernetesEtcd, createdMs, quorum, pendingJoins = 0 } = curator.value;
   return [
     `created     ${formatDuration(nowMs - createdMs)} ago`,
-    `etcd        ${counted(etcd.members, 'member')}${learners}, ${etcd.hasLeader ? 'has a leader' : 'no leader'}, ${quota}`,
+    `state etcd  ${describeEtcd(etcd)}`,
+    ...(kubernetesEtcd === undefined ? [] : [`kube etcd   ${describeEtcd(kubernetesEtcd)}`]),
     `quorum      ${quorum.needed} of ${counted(quorum.voters, 'voter')} needed, ${quorum.healthy} healthy: ${spareText(quorum)}`,
     ...(pendingJoins === 0
       ? []

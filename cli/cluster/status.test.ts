@@ -19,7 +19,6 @@ import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from './index.ts';
 import { readOwnerKey } from '../workspace/index.ts';
-import { printable } from './printable.ts';
 
 const CLUSTER_ID = '00112233445566778899aabbccddeeff';
 const open: AsyncDisposable[] = [];
@@ -205,6 +204,21 @@ describe('runNodeList()', () => {
     expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
   });
 
+  test('says that the quorum is lost, how many answer, and how to go on', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        '127.0.0.1:1',
+        await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+        '127.0.0.1:2',
+      ]),
+    );
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
+      code: 'cluster-quorum-lost',
+      message: expect.stringContaining('1 of 3 control planes answer'),
+      fix: expect.stringContaining('cluster recover quorum'),
+    });
+  });
+
   test('says that no curator answers', async () => {
     const context = contextOf(await start(async () => ['127.0.0.1:1']));
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
@@ -308,8 +322,4 @@ describe('runKubeconfig()', () => {
     expect(context.host.codes).toEqual(['kubeconfig-renamed']);
     expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
   });
-});
-
-test('printable() takes away what steers a terminal and keeps line breaks', () => {
-  expect(printable('a\u001b[31mb\u009bc\nd\te\u0007')).toBe('a?[31mb?c\nd\te?');
 });

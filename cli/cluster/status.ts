@@ -10,10 +10,11 @@ import { keepKnownCurators } from './known-curators.ts';
 import { readMember, type ClusterMember } from './member.ts';
 import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
 import { ownEndsLine, readOwnEnds } from './own-ends.ts';
-import { printable } from './printable.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { currentAccess } from './renew-kubeconfig.ts';
 import {
   etcdFrom,
+  kubernetesEtcdOf,
   quorumFrom,
   renderCurator,
   renderKubernetes,
@@ -99,11 +100,13 @@ async function readCurator(context: CommandContext, { curatorsPath }: ClusterMem
       askForKeys(of, call),
     ]);
     await keepKnownCurators(context.ports.files, curatorsPath, info.directory);
-    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info)];
+    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
+    const kubernetesEtcd = kubernetesEtcdOf(nodes);
     return {
       name: printable(info.clusterName),
       createdMs: Number(info.createdMs),
       etcd,
+      kubernetesEtcd: kubernetesEtcd && etcdFrom(kubernetesEtcd),
       quorum: quorumFrom(etcd, views),
       pendingJoins: joins.length,
       keys,

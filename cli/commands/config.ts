@@ -1,5 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { YES } from './texts.ts';
 
 interface GenerateFlags {
   readonly name: string;
@@ -7,11 +8,13 @@ interface GenerateFlags {
   readonly node?: string;
   readonly fingerprint?: string;
   readonly local?: true;
+  readonly attestation?: string;
 }
 
 interface ApplyFlags {
   readonly file?: string;
   readonly dryRun?: true;
+  readonly yes?: true;
   readonly onto?: bigint;
 }
 
@@ -28,10 +31,25 @@ export function register(program: Command, action: ActionBinder): void {
     .option('--node <address>', 'address of the first machine')
     .option('--fingerprint <sha256>', 'fingerprint on the console of the first machine')
     .option('--local', 'use networks for a cluster on this machine')
+    .option('--attestation <kinds>', 'how machines prove themselves: tpm, machine-key, or both with a comma')
+    .addHelpText(
+      'after',
+      `
+Without --attestation a person is asked, and a program gets tpm. A machine key is nothing but a file on the machine: beside
+TPMs it is admitted only when it is asked for.
+
+Example: cluster config generate --name prod --attestation tpm`,
+    )
     .action(
-      action<GenerateFlags>(async (context, { node, local, ...flags }) => {
+      action<GenerateFlags>(async (context, { node, local, attestation, ...flags }) => {
         const { runConfigGenerate } = await import('../cluster/index.ts');
-        return runConfigGenerate(context, { ...flags, endpoint: node, local: local === true });
+        const isLocal = local === true;
+        return runConfigGenerate(context, {
+          ...flags,
+          endpoint: node,
+          local: isLocal,
+          variants: attestation,
+        });
       }),
     );
   config
@@ -60,14 +78,20 @@ function registerInForce(config: Command, action: ActionBinder): void {
     .description('take over what cluster.yaml changed since it was applied last; what others changed stays')
     .option('--file <file>', 'this file instead of cluster.yaml')
     .option('--dry-run', 'say what would change')
+    .option('-y, --yes', YES)
     .option('--onto <revision>', 'the file was made from this revision of `cluster config show`', revision)
     .addHelpText(
       'after',
       '\nPlaces that somebody else changed too are named with their lines, and nothing is changed.\nExample: cluster config apply --dry-run',
     )
     .action(
-      action<ApplyFlags>(async (context, { file, dryRun, onto }) =>
-        (await import('../admin/index.ts')).runConfigApply(context, { file, dryRun: dryRun === true, onto }),
+      action<ApplyFlags>(async (context, { file, dryRun, yes, onto }) =>
+        (await import('../admin/index.ts')).runConfigApply(context, {
+          file,
+          dryRun: dryRun === true,
+          yes: yes === true,
+          onto,
+        }),
       ),
     );
   config

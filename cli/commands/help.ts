@@ -1,24 +1,39 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
-/** `cluster help [TOPIC|COMMAND] [CODE]`. */
+/** `cluster help [TOPIC|COMMAND…] [CODE]`. */
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('help')
     .description('explain a command, the exit codes or an error code')
-    .argument('[topic]', 'a command, `exit-codes` or `errors`')
-    .argument('[code]', 'an error code, with `errors`')
+    .argument('[words...]', 'a command with its subcommands, `exit-codes`, or `errors` and a code')
+    .addHelpText('after', '\nExamples:\n  cluster help node label\n  cluster help errors workspace-locked')
     .action(
-      action<object>(async ({ host }, _options, topic, code) => {
+      action<object>(async ({ host }, _options, ...words) => {
+        const [topic, code] = words;
         if (topic === 'exit-codes' || topic === 'errors') {
           const { explainErrors, explainExitCodes } = await import('../app/explain.ts');
           return topic === 'exit-codes' ? explainExitCodes(host) : explainErrors(host, code);
         }
-        const found = program.commands.find((command) => command.name() === topic);
-        (found ?? program).outputHelp();
-        if (topic === undefined || found !== undefined) return;
-        host.warn('help-unknown-topic', `there is no command and no topic ${topic}`);
+        const { found, unknown } = commandAt(program, words);
+        if (unknown === undefined) return found.outputHelp();
+        found.outputHelp({ error: true });
+        host.warn('help-unknown-topic', `no command and no topic ${JSON.stringify(unknown)} found`);
         return 'usage';
       }),
     );
+}
+
+/** The command that the words lead to; the first word that leads nowhere, if there is one. */
+function commandAt(
+  program: Command,
+  words: readonly string[],
+): { readonly found: Command; readonly unknown: string | undefined } {
+  let found = program;
+  for (const word of words) {
+    const next = found.commands.find((command) => command.name() === word);
+    if (next === undefined) return { found, unknown: word };
+    found = next;
+  }
+  return { found, unknown: undefined };
 }

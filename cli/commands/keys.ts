@@ -1,11 +1,14 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import { wholeNumber } from './numbers.ts';
+import { YES } from './texts.ts';
 
 interface RotateFlags {
   readonly reason: string;
   readonly wait: boolean;
   readonly replace?: number;
+  readonly dryRun?: true;
+  readonly yes?: true;
 }
 
 /** `cluster keys …`. */
@@ -25,6 +28,8 @@ export function register(program: Command, action: ActionBinder): void {
       wholeNumber(1, 1_000_000),
     )
     .option('--no-wait', 'do not follow it: the cluster does it by itself')
+    .option('--dry-run', 'say what would be lost and do nothing')
+    .option('-y, --yes', YES)
     .addHelpText(
       'after',
       '\nControl planes start etcd and the API server again, one control plane at a time; pods go on. With one or two control' +
@@ -34,8 +39,14 @@ export function register(program: Command, action: ActionBinder): void {
         '\nExample:\n  cluster keys rotate --reason "a backup of n1 was read by somebody else"',
     )
     .action(
-      action<RotateFlags>(async (context, { reason, wait, replace }) =>
-        (await import('../admin/index.ts')).runKeysRotate(context, { reason, wait, replace }),
+      action<RotateFlags>(async (context, { reason, wait, replace, dryRun, yes }) =>
+        (await import('../admin/index.ts')).runKeysRotate(context, {
+          reason,
+          wait,
+          replace,
+          dryRun: dryRun === true,
+          yes: yes === true,
+        }),
       ),
     );
 }

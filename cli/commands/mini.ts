@@ -17,6 +17,11 @@ interface UpFlags extends NameFlag {
   readonly agent?: string;
 }
 
+interface DownFlags extends NameFlag {
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
 interface StopFlags extends NameFlag {
   readonly powerCut?: true;
 }
@@ -63,11 +68,7 @@ export function register(program: Command, action: ActionBinder): void {
         });
       }),
     );
-  verb('down', 'remove the cluster and everything of it on this machine').action(
-    action<NameFlag>(async (context, { name }) =>
-      (await import('../mini/index.ts')).runMiniDown(context, { name }),
-    ),
-  );
+  registerDown(verb, action);
   registerNodeVerbs(verb, action);
   mini
     .command('ls')
@@ -77,6 +78,21 @@ export function register(program: Command, action: ActionBinder): void {
     .command('preflight')
     .description('what this machine lacks for local clusters, and the commands that bring it')
     .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
+}
+
+function registerDown(verb: (name: string, description: string) => Command, action: ActionBinder): void {
+  verb('down', 'remove the cluster and everything of it on this machine; asks at a terminal')
+    .option('--dry-run', 'say what would be lost and do nothing')
+    .option('-y, --yes', 'agree to what is lost without being asked')
+    .action(
+      action<DownFlags>(async (context, { name, dryRun, yes }) =>
+        (await import('../mini/index.ts')).runMiniDown(context, {
+          name,
+          dryRun: dryRun === true,
+          yes: yes === true,
+        }),
+      ),
+    );
 }
 
 function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {

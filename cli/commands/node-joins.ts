@@ -10,6 +10,7 @@ interface ApproveFlags {
 interface CloudInitFlags {
   readonly endpoint: readonly string[];
   readonly package?: string;
+  readonly packageSha256?: string;
   readonly tpm: boolean;
   readonly format: 'cloud-init' | 'provisioning';
 }
@@ -53,7 +54,11 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .command('cloud-init')
     .description('print what a machine must be given to join by itself; no secret is in it')
     .option('--endpoint <host>', 'a control plane; may be repeated; default: all there are now', collect, [])
-    .option('--package <file-or-url>', "the agent's Debian package, for images that lack it")
+    .option(
+      '--package <url>',
+      "the agent's Debian package, for images that lack it: https, http or file:///PATH",
+    )
+    .option('--package-sha256 <hex>', 'what the package must be; needed with http')
     .option('--no-tpm', 'for machines without a TPM')
     .addOption(
       new Option('--format <format>', 'user data, or the provisioning file alone')
@@ -69,6 +74,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
         (await import('../admin/index.ts')).runCloudInit(context, {
           endpoints: flags.endpoint,
           package: flags.package,
+          packageSha256: flags.packageSha256,
           tpm: flags.tpm,
           format: flags.format,
         }),

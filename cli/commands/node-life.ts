@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 import { duration } from './numbers.ts';
+import { YES } from './texts.ts';
 
 interface DrainFlags {
   readonly force?: true;
@@ -9,16 +10,19 @@ interface DrainFlags {
 }
 
 interface RoleFlags extends DrainFlags {
+  readonly yes?: true;
   readonly controlPlane?: true;
   readonly worker?: true;
   readonly dryRun?: true;
 }
 
 interface ResetFlags extends DrainFlags {
+  readonly yes?: true;
   readonly dryRun?: true;
 }
 
 interface RemoveFlags extends DrainFlags {
+  readonly yes?: true;
   readonly dryRun?: true;
   readonly lost?: true;
   readonly keepKeys?: true;
@@ -57,7 +61,8 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
     verb('set-role', 'change what a node is, in place: its whole set of roles from now on')
       .option('--control-plane', 'etcd member, API server and curator')
       .option('--worker', 'ordinary pods')
-      .option('--dry-run', 'say what would happen, with the quorum before and after, and do nothing'),
+      .option('--dry-run', 'say what would happen, with the quorum before and after, and do nothing')
+      .option('-y, --yes', YES),
   )
     .addHelpText(
       'after',
@@ -72,32 +77,17 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
             ...(flags.worker === true ? (['worker'] as const) : []),
           ],
           dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
           drain: drainFrom(flags),
         }),
       ),
     );
   registerReadmit(node, action);
   registerRemove(verb('remove', 'take a node out for good, and prove that it is gone'), action);
-  withDrainFlags(
-    verb('reset', 'take a node out and make its machine a fresh one, which may join again').option(
-      '--dry-run',
-      'say what would happen and do nothing',
-    ),
-  )
-    .addHelpText(
-      'after',
-      '\nA machine that can take no order, because its agent does not run or its cluster is gone, is made fresh as root on it:' +
-        '\n  install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart bootstrapper' +
-        '\nEverything of a cluster that it had is deleted. Where the cluster still lists it: cluster node remove NODE --lost',
-    )
-    .action(
-      action<ResetFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runReset(context, name, {
-          dryRun: flags.dryRun === true,
-          drain: drainFrom(flags),
-        }),
-      ),
-    );
+  registerReset(
+    verb('reset', 'take a node out and make its machine a fresh one, which may join again'),
+    action,
+  );
 }
 
 function registerReadmit(node: Command, action: ActionBinder): void {
@@ -121,6 +111,7 @@ function registerRemove(remove: Command, action: ActionBinder): void {
   withDrainFlags(
     remove
       .option('--dry-run', 'say what would happen and do nothing')
+      .option('-y, --yes', YES)
       .option(
         '--lost',
         'the machine will not come back: do not wait for it, and have the keys replaced that it shared with control planes',
@@ -137,9 +128,29 @@ function registerRemove(remove: Command, action: ActionBinder): void {
       action<RemoveFlags>(async (context, flags, name = '') =>
         (await import('../admin/index.ts')).runRemove(context, name, {
           dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
           isLost: flags.lost === true,
           drain: drainFrom(flags),
           keys: { keep: flags.keepKeys === true, wait: flags.wait },
+        }),
+      ),
+    );
+}
+
+function registerReset(reset: Command, action: ActionBinder): void {
+  withDrainFlags(reset.option('--dry-run', 'say what would happen and do nothing').option('-y, --yes', YES))
+    .addHelpText(
+      'after',
+      '\nA machine that can take no order, because its agent does not run or its cluster is gone, is made fresh as root on it:' +
+        '\n  install -D /dev/null /var/lib/cluster/reset/order.json && systemctl restart bootstrapper' +
+        '\nEverything of a cluster that it had is deleted. Where the cluster still lists it: cluster node remove NODE --lost',
+    )
+    .action(
+      action<ResetFlags>(async (context, flags, name = '') =>
+        (await import('../admin/index.ts')).runReset(context, name, {
+          dryRun: flags.dryRun === true,
+          yes: flags.yes === true,
+          drain: drainFrom(flags),
         }),
       ),
     );

@@ -1,10 +1,16 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { YES } from './texts.ts';
 
 interface AddFlags {
   readonly role: string;
   readonly request: string;
   readonly out?: string;
+}
+
+interface RemoveFlags {
+  readonly dryRun?: true;
+  readonly yes?: true;
 }
 
 /** `cluster operator …`. */
@@ -44,9 +50,14 @@ export function register(program: Command, action: ActionBinder): void {
     .command('remove')
     .description('refuse the key of somebody from now on; the last owner stays')
     .argument('<name>')
+    .option('--dry-run', 'say what would be lost and do nothing')
+    .option('-y, --yes', YES)
     .action(
-      action<object>(async (context, _flags, name = '') =>
-        (await import('../admin/index.ts')).runOperatorRemove(context, name),
+      action<RemoveFlags>(async (context, { dryRun, yes }, name = '') =>
+        (await import('../admin/index.ts')).runOperatorRemove(context, name, {
+          dryRun: dryRun === true,
+          yes: yes === true,
+        }),
       ),
     );
 }

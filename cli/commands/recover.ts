@@ -11,6 +11,7 @@ export function register(program: Command, action: ActionBinder): void {
       'on a control plane that survived, as root: what there is, what would be lost, and go on from it alone',
     )
     .option('--confirm <cluster>', 'the name of the cluster: what only the others have is lost')
+    .option('--dry-run', 'say what there is and what would be lost, and do nothing')
     .addHelpText(
       'after',
       `
@@ -23,8 +24,11 @@ Examples:
 `,
     )
     .action(
-      action<{ readonly confirm?: string }>(async (context, { confirm }) =>
-        (await import('../recover/index.ts')).runRecoverQuorum(context, { confirmed: confirm }),
+      action<{ readonly confirm?: string; readonly dryRun?: true }>(async (context, { confirm, dryRun }) =>
+        (await import('../recover/index.ts')).runRecoverQuorum(context, {
+          confirmed: confirm,
+          dryRun: dryRun === true,
+        }),
       ),
     );
 }

@@ -57,6 +57,37 @@ function start(
   };
 }
 
+/** What a node, a pod or a chart may have put into any text. */
+const HOSTILE = 'x\u001b[2K\u009b1m\u202ey\r';
+
+describe.each([
+  { name: 'a pipe', flags: {}, terminal: false },
+  { name: 'a pipe, verbosely', flags: { verbose: true }, terminal: false },
+  { name: 'a terminal', flags: { verbose: true }, terminal: true },
+  { name: 'programs', flags: { output: 'json' }, terminal: false },
+] as const)('a host for $name', ({ flags, terminal }) => {
+  test('writes nothing that a text of others could steer a terminal with', async () => {
+    const { host, out, err } = start(flags, { terminal, env: { NO_COLOR: '1' } });
+    host.say('a', HOSTILE, { value: HOSTILE });
+    host.warn('b', HOSTILE);
+    await host.step('c', HOSTILE, async (progress) => progress.update(HOSTILE));
+    host.result({ value: HOSTILE }, () => HOSTILE);
+    host.fail({ ...report, message: HOSTILE, fix: HOSTILE, details: { value: HOSTILE }, stack: HOSTILE });
+    await settle();
+    const written = out() + err().replace(/\u001b\[\?(25|2026)[lh]/g, ''); // the spinner's own: cursor and screen
+    expect(written).toContain(flags.output === 'json' ? '\\u202ey' : '?y');
+    expect(written.match(/(?!\n)[\p{Cc}\p{Cf}]/u)).toBeNull();
+  });
+});
+
+describe('a host for people', () => {
+  test('shows that further lines of an error belong to it', () => {
+    const { host, err } = start();
+    host.fail({ ...report, message: 'of a node\n✔ verified' });
+    expect(err().split('\n').slice(0, 2)).toEqual(['error: of a node', '  ✔ verified']);
+  });
+});
+
 describe('a host for a pipe', () => {
   test('talks on stderr and answers on stdout', () => {
     const { host, out, err } = start();

@@ -7,5 +7,6 @@ export { createHost, type HostOptions } from './create-host.ts';
 export { formatAge, formatBytes, formatDuration, formatShare, formatTable } from './format.ts';
 export type { Host, StepProgress } from './host.ts';
 export { Interruption } from './interruption.ts';
+export { StandardOutput, type Output, type OutputLoss } from './output.ts';
 export { RecordingHost, type HostRecord } from './recording-host.ts';
 export type { OutputStream, Streams } from './streams.ts';

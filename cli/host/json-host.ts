@@ -1,3 +1,4 @@
+import { printableJson } from '../../internal/printable/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
@@ -66,7 +67,7 @@ export class JsonHost implements AppHost {
 
   #write(record: Record<string, unknown>): void {
     const time = new Date(this.#clock.nowMs()).toISOString();
-    this.#out.write(`${JSON.stringify({ time, ...record }, plainNumbers)}\n`);
+    this.#out.write(`${printableJson(JSON.stringify({ time, ...record }, plainNumbers))}\n`);
   }
 }
 

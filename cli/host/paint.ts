@@ -1,4 +1,5 @@
 import { styleText } from 'node:util';
+import { printableJson } from '../../internal/printable/index.ts';
 import type { ErrorReport } from './app-host.ts';
 import type { OutputStream } from './streams.ts';
 
@@ -13,14 +14,15 @@ export function createPaint(stream: OutputStream, env: Readonly<Record<string, s
 
 /** An error as a person reads it: what, what to do, whether again, where to read more. */
 export function renderError(report: ErrorReport, verbose: boolean, paint: Paint): string {
-  const lines = [`${paint('red', 'error:')} ${report.message}`];
+  // No line of a message may look like one of ours.
+  const lines = [`${paint('red', 'error:')} ${indentRest(report.message, 2)}`];
   if (report.fix !== '') lines.push(`  ${paint('bold', 'fix:')}   ${indentRest(report.fix, 9)}`);
   lines.push(`  ${paint('bold', 'again:')} ${againText(report)}`);
   lines.push(
     `  ${paint('bold', 'code:')}  ${report.code} ${paint('dim', `(cluster help errors ${report.code})`)}`,
   );
   if (verbose && Object.keys(report.details).length > 0)
-    lines.push(`  details: ${JSON.stringify(report.details)}`);
+    lines.push(`  details: ${printableJson(JSON.stringify(report.details))}`);
   if (verbose && report.stack !== undefined) lines.push(paint('dim', report.stack));
   return lines.join('\n');
 }

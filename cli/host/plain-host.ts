@@ -1,3 +1,4 @@
+import { printableJson, printableLines } from '../../internal/printable/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
@@ -29,15 +30,16 @@ export class PlainHost implements AppHost {
   }
 
   say(code: string, text: string, data?: Record<string, unknown>): void {
-    this.talk(`${text}${this.#verboseTail(code, data)}`);
+    this.talk(`${clean(text)}${this.#verboseTail(code, data)}`);
   }
 
   warn(code: string, text: string, data?: Record<string, unknown>): void {
-    this.talk(`${this.paint('yellow', 'warning:')} ${text}${this.#verboseTail(code, data)}`);
+    this.talk(`${this.paint('yellow', 'warning:')} ${clean(text)}${this.#verboseTail(code, data)}`);
   }
 
-  async step<T>(_code: string, title: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
+  async step<T>(_code: string, named: string, work: (progress: StepProgress) => Promise<T>): Promise<T> {
     const { clock } = this.options;
+    const title = clean(named);
     const startMs = clock.monotonicMs();
     let spokenMs = startMs;
     this.talk(`${title} …`);
@@ -46,7 +48,7 @@ export class PlainHost implements AppHost {
       if (clock.monotonicMs() - spokenMs < PROGRESS_EVERY_MS) return;
       spokenMs = clock.monotonicMs();
       const who = this.#speaker === title ? '' : `${title}: `;
-      this.talk(`  ${who}${text}${done === undefined ? '' : ` (${formatShare(done)})`}`);
+      this.talk(`  ${who}${clean(text)}${done === undefined ? '' : ` (${formatShare(done)})`}`);
       this.#speaker = title;
     };
     try {
@@ -60,7 +62,7 @@ export class PlainHost implements AppHost {
   }
 
   result(_data: unknown, render: () => string): void {
-    this.options.streams.out.write(`${render()}\n`);
+    this.options.streams.out.write(`${clean(render())}\n`);
   }
 
   confirm(_question: string, defaultAnswer: boolean): Promise<boolean> {
@@ -68,7 +70,7 @@ export class PlainHost implements AppHost {
   }
 
   fail(report: ErrorReport): void {
-    this.talk(renderError(report, this.options.verbose, this.paint));
+    this.talk(renderError(cleanReport(report), this.options.verbose, this.paint));
   }
 
   protected talk(line: string): void {
@@ -78,6 +80,27 @@ export class PlainHost implements AppHost {
 
   #verboseTail(code: string, data: Record<string, unknown> | undefined): string {
     if (!this.options.verbose) return '';
-    return this.paint('dim', ` [${code}]${data === undefined ? '' : ` ${JSON.stringify(data)}`}`);
+    return this.paint(
+      'dim',
+      ` [${code}]${data === undefined ? '' : ` ${printableJson(JSON.stringify(data))}`}`,
+    );
   }
+}
+
+/**
+ * Whatever is written, once more: a text of others that a view forgot to make fit for a terminal steers none. What paints
+ * comes afterwards and is ours.
+ */
+export function clean(text: string): string {
+  return printableLines(text, { maxChars: Infinity });
+}
+
+function cleanReport(report: ErrorReport): ErrorReport {
+  const { message, fix, stack } = report;
+  return {
+    ...report,
+    message: clean(message),
+    fix: clean(fix),
+    ...(stack === undefined ? {} : { stack: clean(stack) }),
+  };
 }

@@ -2,7 +2,7 @@ import type { Ora } from 'ora';
 import type { StepProgress } from './host.ts';
 import { formatDuration, formatShare } from './format.ts';
 import { Interruption } from './interruption.ts';
-import { PlainHost, type PlainHostOptions } from './plain-host.ts';
+import { clean, PlainHost, type PlainHostOptions } from './plain-host.ts';
 
 const DEFAULT_COLUMNS = 80;
 /** The spinner, a blank after it, and one column that terminals need to not wrap. */
@@ -38,11 +38,11 @@ export class TerminalHost extends PlainHost {
 
   override async step<T>(
     _code: string,
-    title: string,
+    named: string,
     work: (progress: StepProgress) => Promise<T>,
   ): Promise<T> {
     this.#spinner ??= await this.#createSpinner();
-    const step: ActiveStep = { title, startMs: this.options.clock.monotonicMs(), detail: '' };
+    const step: ActiveStep = { title: clean(named), startMs: this.options.clock.monotonicMs(), detail: '' };
     this.#steps.push(step);
     this.#show();
     try {
@@ -68,7 +68,7 @@ export class TerminalHost extends PlainHost {
     try {
       const prompt = createPromptModule({ input: streams.in, output: streams.err, signal: this.#signal });
       const answer = await prompt([
-        { type: 'confirm', name: 'yes', message: question, default: defaultAnswer },
+        { type: 'confirm', name: 'yes', message: clean(question), default: defaultAnswer },
       ]);
       return answer.yes === true;
     } catch (error) {
@@ -98,7 +98,7 @@ export class TerminalHost extends PlainHost {
   }
 
   #update(step: ActiveStep, text: string, done?: Parameters<StepProgress['update']>[1]): void {
-    step.detail = done === undefined ? text : `${text} (${formatShare(done)})`;
+    step.detail = done === undefined ? clean(text) : `${clean(text)} (${formatShare(done)})`;
     if (this.#spinner !== undefined && this.#steps.at(-1) === step) this.#spinner.text = this.#line(step);
   }
 

@@ -43,7 +43,15 @@ describe('examples of automation', () => {
       '10.0.0.10',
       '10.0.0.11:9090',
     ]);
-    const flags = await flagsOf(file.runcmd.at(-1) ?? []);
+    const [shell, stops, script = ''] = file.runcmd.at(-1) ?? [];
+    const [checked, started, joined = ''] = script.split('\n');
+    expect([shell, stops, checked, started]).toEqual([
+      'sh',
+      '-ec',
+      'cluster preflight --fix --output json',
+      'systemctl enable --now bootstrapper.service',
+    ]);
+    const flags = await flagsOf(joined.replace('exec ', '').split(' '));
     expect(flags).toMatchObject({ wait: true, endpoint: [] });
     expect(parseDuration(String(flags['timeout']))).toBe(30 * 60_000);
   });
@@ -59,6 +67,10 @@ describe('examples of automation', () => {
         .replace(/\{\{ endpoints\[(\d)\] \}\}/g, (_, index: string) => endpoints[Number(index)] ?? '');
     const content = String(play.tasks[0]?.['ansible.builtin.copy']?.['content']);
     expect(parseProvisioning(fill(content)).ownerKeys).toEqual([owner_key]);
+    const check = play.tasks.at(1)?.['ansible.builtin.command']?.['argv'];
+    expect(check).toEqual(['cluster', 'preflight', '--fix', '--output=json']);
+    // What repetition does not cure stops the play: only an endpoint that does not answer is asked again.
+    expect(play.tasks.at(-1)?.['until']).toBe('join.rc != 6');
     const argv = play.tasks.at(-1)?.['ansible.builtin.command']?.['argv'] as string[];
     const flags = await flagsOf(argv.map(fill));
     expect(flags).toMatchObject({ wait: true, endpoint: endpoints, timeout: '10m' });

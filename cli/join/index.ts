@@ -3,5 +3,5 @@
  * init port, says where the machine's cluster is and follows what becomes of it. Who is let in the cluster decides.
  */
 export { parseDuration } from './duration.ts';
-export { localChannel } from './machine-channel.ts';
+export { localChannel, remoteChannel } from './machine-channel.ts';
 export { runJoin, type JoinOptions } from './join.ts';

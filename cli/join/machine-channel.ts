@@ -18,7 +18,7 @@ export async function localChannel(context: CommandContext): Promise<RpcChannel>
   if (stat === undefined)
     throw new JoinError(
       'join-no-agent',
-      `looking for ${AGENT_SOCKET}: it is not there, or not for this user`,
+      `agent socket ${AGENT_SOCKET} not found, or not accessible for this user`,
     );
   return new RpcChannel({ endpoint: `unix:${AGENT_SOCKET}`, upgrade: localUpgrade });
 }

@@ -17,10 +17,7 @@ export async function findAgentPackage(
   const { files } = context.ports;
   if (options.named !== undefined) {
     if ((await files.stat(options.named))?.kind === 'file') return options.named;
-    throw new MiniError(
-      'mini-no-agent',
-      `looking for the agent's package: there is no file ${options.named}`,
-    );
+    throw new MiniError('mini-no-agent', `agent package not found: there is no file ${options.named}`);
   }
   const found: { readonly path: string; readonly modifiedMs: number }[] = [];
   for (const folder of options.folders) {
@@ -33,7 +30,7 @@ export async function findAgentPackage(
   const newest = found.sort((a, b) => b.modifiedMs - a.modifiedMs)[0];
   if (newest !== undefined) return newest.path;
   const wanted = `cluster-agent_*_${options.architecture}.deb`;
-  throw new MiniError('mini-no-agent', `looking for ${wanted}: not in ${options.folders.join(', ')}`);
+  throw new MiniError('mini-no-agent', `${wanted} not found in ${options.folders.join(', ')}`);
 }
 
 /** Beside the program file (an installed one), or in the checkout's `dist` (sources and built files). */

@@ -4,12 +4,16 @@ import { join } from 'node:path';
 import { hostRequirements } from '../../internal/machines/index.ts';
 import { bundleBuildRequirements } from '../bundle/index.ts';
 
-test('the set-up script installs exactly what local clusters and bundle builds ask for', async () => {
+/** Tests read the RPM that the build makes (.ci/build/rpm.ts), and sign a repository (cli/package). */
+const OF_TESTS = ['gpg', 'gpg-agent', 'rpm'];
+
+test('the set-up script installs exactly what local clusters, bundle builds and tests ask for', async () => {
   const text = await readFile(join(import.meta.dirname, '../../.ci/host-packages'), 'utf8');
   const listed = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   const asked = [
     ...[...hostRequirements.programs, ...hostRequirements.files].map((each) => each.package),
     ...bundleBuildRequirements('amd64').map((each) => each.debianPackage),
+    ...OF_TESTS,
   ];
   expect(listed).toEqual([...new Set(asked)].sort());
 });

@@ -4,7 +4,6 @@ import {
   ensureRootfs,
   hostRequirements,
   requireHost,
-  type HostRequirements,
   type LocalCluster,
   type LocalNode,
   type MachineHost,
@@ -20,33 +19,14 @@ const JOIN_PORT = 9090;
 const POLL_MS = 200;
 
 /** Everything that is missing here, before anything changes. */
-export async function checkHost(
-  context: CommandContext,
-  machines: MachineHost,
-  count: number,
-): Promise<void> {
+export async function checkHost(context: CommandContext, machines: MachineHost): Promise<void> {
   await context.host.step('mini-preflight', 'Checking this machine', () =>
     requireHost(machines, {
-      requirements: requirementsFor(count),
+      requirements: hostRequirements,
       folders: [context.paths.data, context.paths.cache],
       signal: context.signal,
     }),
   );
-}
-
-/**
- * systemd, containerd and the kubelet of each machine watch files, and the kernel counts all watchers of the host
- * together. Linux allows 128, enough for one machine.
- */
-function requirementsFor(count: number): HostRequirements {
-  if (count <= 1) return hostRequirements;
-  const least = 128 * count;
-  const watchers = {
-    feature: `watchers of files for ${count} machines (fs.inotify.max_user_instances, at least ${least})`,
-    probe: ['sh', '-c', `test "$(cat /proc/sys/fs/inotify/max_user_instances)" -ge ${least}`],
-    fix: `sysctl -w fs.inotify.max_user_instances=${Math.max(1024, least)}`,
-  } as const;
-  return { ...hostRequirements, kernel: [...hostRequirements.kernel, watchers] };
 }
 
 /** Lower folders of the machines' root file systems, top first. `agent` names a package instead of the built one. */
@@ -63,7 +43,12 @@ export async function prepareLayers(
     folders: packageFolders(import.meta.dirname),
   });
   const rootfs = await host.step('mini-rootfs', 'Preparing the root file system', (progress) =>
-    ensureRootfs(machines, { folder: places.rootfs, onProgress: (phase) => progress.update(phase), signal }),
+    ensureRootfs(machines, {
+      folder: places.rootfs,
+      packagePath,
+      onProgress: (phase) => progress.update(phase),
+      signal,
+    }),
   );
   const layer = await host.step('mini-agent', 'Installing the agent package', (progress) =>
     ensureAgentLayer(machines, {
@@ -151,6 +136,7 @@ export async function startMachines(
   const title =
     machines.length === 1 ? `Starting machine ${first?.name ?? ''}` : `Starting ${machines.length} machines`;
   await context.host.step('mini-node', title, async (progress) => {
+    await cluster.raiseWatchLimit(machines.length, context.signal);
     await cluster.ensureSwitch(context.signal);
     let up = 0;
     const starts = await Promise.allSettled(

@@ -8,18 +8,48 @@ import {
 } from '../../internal/machines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { formatTable } from '../host/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { machineHostFrom, placesFrom } from './places.ts';
 
-export async function runMiniDown(
-  context: CommandContext,
-  options: { readonly name: string },
-): Promise<void> {
+export interface MiniDownOptions {
+  readonly name: string;
+  readonly dryRun: boolean;
+  /** The operator agrees to the loss without being asked. */
+  readonly yes: boolean;
+}
+
+/** Asks only where a person can answer: a local cluster is made to be thrown away, by scripts above all. */
+export async function runMiniDown(context: CommandContext, options: MiniDownOptions): Promise<void> {
   const { root } = placesFrom(context);
+  const losses = await lossesOf(context, options.name);
+  if (options.dryRun) return tellDown(context, options.name, losses);
+  const yes = options.yes || !context.host.interactive;
+  await confirmLoss(context, { doing: `removing local cluster ${options.name}`, losses, yes });
   const removed = await context.host.step('mini-down', `Removing local cluster ${options.name}`, () =>
     destroyCluster(machineHostFrom(context), { root, name: options.name, signal: context.signal }),
   );
   context.host.result({ cluster: options.name, removed }, () =>
     removed ? `Local cluster ${options.name} is gone.` : `There is no local cluster ${options.name}.`,
+  );
+}
+
+/** Empty where there is no such cluster. Of a damaged one only its folder is known. */
+async function lossesOf(context: CommandContext, name: string): Promise<readonly string[]> {
+  const { root } = placesFrom(context);
+  const cluster = await findCluster(machineHostFrom(context), { root, name });
+  if (cluster === undefined) return [];
+  const machines = await context.ports.files.list(cluster.paths.nodes);
+  return [
+    `its machines and all that is on them: ${machines.join(', ') || 'none yet'}`,
+    `its workspace with the owner key: ${cluster.paths.workspace}`,
+  ];
+}
+
+function tellDown({ host }: CommandContext, name: string, losses: readonly string[]): void {
+  host.result({ cluster: name, removed: false, dryRun: true, losses }, () =>
+    losses.length === 0
+      ? `There is no local cluster ${name}.`
+      : `Local cluster ${name} would be removed; nothing was done. This takes away:\n${renderLosses(losses)}`,
   );
 }
 
@@ -49,7 +79,10 @@ export async function runMiniStart(
 ): Promise<void> {
   const { cluster, node } = await findNode(context, options);
   await using _lock = await cluster.lock();
-  await context.host.step('mini-start', `Starting machine ${node.name}`, () => node.start(context.signal));
+  await context.host.step('mini-start', `Starting machine ${node.name}`, async () => {
+    await cluster.raiseWatchLimit((await cluster.nodes()).length, context.signal); // the host may have restarted
+    await node.start(context.signal);
+  });
   context.host.result({ node: node.name, state: 'on' }, () => `Machine ${node.name} is on.`);
 }
 
@@ -93,7 +126,7 @@ async function findNode(
   if (cluster === undefined) {
     throw new MachinesError(
       'machines-unknown-cluster',
-      `looking for local cluster ${options.name} in ${root}`,
+      `local cluster ${JSON.stringify(options.name)} not found in ${root}`,
     );
   }
   return { cluster, node: await cluster.node(options.node) };

@@ -42,7 +42,7 @@ const INIT_PORT = 9000;
  */
 export async function runMiniUp(context: CommandContext, options: MiniUpOptions): Promise<void> {
   const machines = machineHostFrom(context);
-  await checkHost(context, machines, (options.controlPlanes ?? 1) + (options.workers ?? 0));
+  await checkHost(context, machines);
   if (!options.nodesOnly) await prepareBundle(context, options);
   const layers = await prepareLayers(context, machines, options.agent);
   const cluster = await claimCluster(context, machines, options.name);

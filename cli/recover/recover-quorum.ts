@@ -1,8 +1,13 @@
-import { Machine, type QuorumMember, type SurveyQuorumResponse } from '../../initproto/gen/machine_pb.js';
+import {
+  Machine,
+  type EtcdSurvey,
+  type QuorumMember,
+  type SurveyQuorumResponse,
+} from '../../initproto/gen/machine_pb.js';
 import { CodedError } from '../../internal/errors/index.ts';
 import { createClient, type Client } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { printable } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
 import { localChannel } from '../join/index.ts';
 import { RecoverError } from './errors.ts';
@@ -17,6 +22,8 @@ const NOT_YET = 'consensus-not-recoverable';
 export interface RecoverQuorumOptions {
   /** The name of the cluster, typed by whoever accepts the loss. */
   readonly confirmed: string | undefined;
+  /** Shows what there is and what would be lost, and ends. */
+  readonly dryRun: boolean;
 }
 
 type MachineClient = Pick<Client<typeof Machine>, 'surveyQuorum' | 'recoverQuorum'>;
@@ -33,11 +40,12 @@ export async function runRecoverQuorum(
 export async function recoverQuorum(
   context: CommandContext,
   machine: MachineClient,
-  { confirmed }: RecoverQuorumOptions,
+  { confirmed, dryRun }: RecoverQuorumOptions,
 ): Promise<void> {
   const { signal, host } = context;
   const before = await machine.surveyQuorum({}, { signal, timeoutMs: CALL_MS });
   const name = printable(before.clusterName);
+  if (dryRun) return host.result({ ...viewOf(before), dryRun }, () => renderSurvey(before));
   if (!before.isOrdered) {
     host.say('recover-survey', renderSurvey(before), viewOf(before));
     if (before.refusals.length > 0)
@@ -59,7 +67,7 @@ export async function recoverQuorum(
   );
   host.result(viewOf(after), () =>
     [
-      `${name} goes on from ${printable(after.nodeName)} alone, in epoch ${after.epoch}.`,
+      `${name} continues from ${printable(after.nodeName)} alone: ${epochsOf(after)}.`,
       'Control planes that come back give their old data up and join anew; take those that will not come back out:',
       '  cluster node remove NODE --lost',
     ].join('\n'),
@@ -82,7 +90,7 @@ async function untilRecovered(
     const now = await look(at.machine, signal);
     if (now !== undefined && now.lastFailure !== '')
       throw new RecoverError('recover-failed', printable(now.lastFailure));
-    if (now !== undefined && now.epoch > at.before.epoch && now.own?.hasLeader === true) return now;
+    if (now !== undefined && isRecovered(at.before, now)) return now;
     at.say(now === undefined ? 'the agent starts anew' : 'etcd is restored');
     if (clock.monotonicMs() > deadlineMs)
       throw new RecoverError(
@@ -91,6 +99,14 @@ async function untilRecovered(
       );
     await clock.sleep(POLL_MS, signal);
   }
+}
+
+/** Every etcd serves, and at least one of them in a new epoch. */
+function isRecovered(before: SurveyQuorumResponse, now: SurveyQuorumResponse): boolean {
+  if (now.isOrdered || now.etcd.length === 0) return false;
+  const epochBefore = new Map(before.etcd.map(({ name, epoch }) => [name, epoch]));
+  const isNew = now.etcd.some(({ name, epoch }) => epoch > (epochBefore.get(name) ?? 0n));
+  return isNew && now.etcd.every(({ own }) => own?.hasLeader === true);
 }
 
 async function look(machine: MachineClient, signal: AbortSignal): Promise<SurveyQuorumResponse | undefined> {
@@ -104,20 +120,29 @@ async function look(machine: MachineClient, signal: AbortSignal): Promise<Survey
 }
 
 function renderSurvey(survey: SurveyQuorumResponse): string {
-  const row = (what: string, member: QuorumMember | undefined): string[] => [
+  const row = (etcd: EtcdSurvey, what: string, member: QuorumMember | undefined): string[] => [
+    printable(etcd.name),
+    String(etcd.epoch),
     what,
     printable(member?.endpoint ?? ''),
     member?.raftIndex === undefined ? 'does not answer' : String(member.raftIndex),
   ];
   return [
-    `Cluster ${printable(survey.clusterName)}, seen from ${printable(survey.nodeName)}, epoch ${survey.epoch}`,
+    `Cluster ${printable(survey.clusterName)}, seen from ${printable(survey.nodeName)}`,
     formatTable(
-      ['MEMBER', 'ENDPOINT', 'RAFT INDEX'],
-      [row('this one', survey.own), ...survey.others.map((member) => row('another', member))],
+      ['ETCD', 'EPOCH', 'MEMBER', 'ENDPOINT', 'RAFT INDEX'],
+      survey.etcd.flatMap((etcd) => [
+        row(etcd, 'this one', etcd.own),
+        ...etcd.others.map((member) => row(etcd, 'another', member)),
+      ]),
     ),
     'A recovery from here would lose:',
     ...survey.losses.map((loss) => `  ${printable(loss)}`),
   ].join('\n');
+}
+
+function epochsOf({ etcd }: SurveyQuorumResponse): string {
+  return etcd.map(({ name, epoch }) => `${printable(name)} etcd in epoch ${epoch}`).join(', ');
 }
 
 function viewOf(survey: SurveyQuorumResponse): Record<string, unknown> {
@@ -126,10 +151,10 @@ function viewOf(survey: SurveyQuorumResponse): Record<string, unknown> {
     raftIndex: each?.raftIndex === undefined ? undefined : Number(each.raftIndex),
     hasLeader: each?.hasLeader ?? false,
   });
-  const { clusterName, nodeName, epoch, own, others, refusals, losses } = survey;
-  return {
-    ...{ clusterName, nodeName, epoch: Number(epoch), refusals, losses },
-    own: member(own),
+  const { clusterName, nodeName, refusals, losses } = survey;
+  const etcd = survey.etcd.map(({ name, epoch, own, others }) => ({
+    ...{ name, epoch: Number(epoch), own: member(own) },
     others: others.map(member),
-  };
+  }));
+  return { clusterName, nodeName, refusals, losses, etcd };
 }

@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import {
+  type EtcdSurveySchema,
   RecoverQuorumResponseSchema,
   SurveyQuorumResponseSchema,
   type SurveyQuorumResponse,
@@ -13,16 +14,21 @@ import { RecordingHost } from '../host/index.ts';
 import { recoverQuorum } from './recover-quorum.ts';
 
 type Survey = MessageInitShape<typeof SurveyQuorumResponseSchema>;
+type Etcd = MessageInitShape<typeof EtcdSurveySchema>;
+
+function etcdOf(name: string, epoch: bigint, hasLeader: boolean): Etcd {
+  const own = { endpoint: '127.0.0.1:2379', raftIndex: 120n, hasLeader };
+  return { name, epoch, own, others: [{ endpoint: '192.0.2.2:2379', hasLeader: false }] };
+}
 
 const lost: Survey = {
   clusterName: 'blue',
   nodeName: 'cp1',
-  epoch: 1n,
-  own: { endpoint: '127.0.0.1:2379', raftIndex: 120n, hasLeader: false },
-  others: [{ endpoint: '192.0.2.2:2379', hasLeader: false }],
+  etcd: ['state', 'kubernetes'].map((name) => etcdOf(name, 1n, false)),
   losses: ['whatever was decided after raft index 120 of this member'],
 };
-const alone: Survey = { ...lost, epoch: 2n, own: { ...lost.own, hasLeader: true }, losses: [] };
+const after = (state: Etcd, kubernetes: Etcd): Survey => ({ ...lost, etcd: [state, kubernetes], losses: [] });
+const alone = after(etcdOf('state', 2n, true), etcdOf('kubernetes', 2n, true));
 const away = new RpcError('rpc-unreachable', 'asking the agent');
 const reading = 'consensus-not-recoverable';
 /** An agent that has just started and has not read yet which cluster it belongs to. */
@@ -64,9 +70,9 @@ function setUp(...surveys: (Survey | CodedError)[]) {
     },
   };
   /** Runs it, and time with it until it has ended. */
-  const run = async (confirmed: string | undefined): Promise<unknown> => {
+  const run = async (confirmed: string | undefined, dryRun = false): Promise<unknown> => {
     let isOver = false;
-    const ended = recoverQuorum(context, machine, { confirmed }).then(
+    const ended = recoverQuorum(context, machine, { confirmed, dryRun }).then(
       () => undefined,
       (error: unknown) => error,
     );
@@ -94,6 +100,13 @@ describe('cluster recover quorum', () => {
     },
   );
 
+  test('only shows what there is with --dry-run, whatever is typed', async () => {
+    const { run, ordered, host } = setUp(lost);
+    expect(await run('blue', true)).toBeUndefined();
+    expect(ordered).toEqual([]);
+    expect(host.answered).toMatchObject({ dryRun: true, losses: lost.losses });
+  });
+
   test('is refused with its reason, whatever is typed', async () => {
     const { run, ordered } = setUp({ ...lost, refusals: ['etcd has a leader'] });
     expect(await run('blue')).toMatchObject({
@@ -107,7 +120,28 @@ describe('cluster recover quorum', () => {
     const { run, ordered, host } = setUp(lost, away, away, blank, { ...lost, isOrdered: true }, alone);
     expect(await run('blue')).toBeUndefined();
     expect(ordered).toEqual(['blue']);
-    expect(host.answered).toMatchObject({ epoch: 2, own: { hasLeader: true } });
+    expect(host.answered).toMatchObject({ etcd: [{ epoch: 2, own: { hasLeader: true } }, { epoch: 2 }] });
+  });
+
+  test.each([
+    {
+      name: 'one etcd serves nobody yet',
+      on: after(etcdOf('state', 2n, true), etcdOf('kubernetes', 1n, false)),
+    },
+    { name: 'the order waits still', on: { ...alone, isOrdered: true } },
+    { name: 'no epoch is new', on: after(etcdOf('state', 1n, true), etcdOf('kubernetes', 1n, true)) },
+  ])('waits while $name', async ({ on }) => {
+    const { run } = setUp(lost, on);
+    expect(await run('blue')).toMatchObject({ code: 'recover-timeout' });
+  });
+
+  test('ends when the one etcd that was lost is recovered', async () => {
+    const whole = etcdOf('state', 1n, true);
+    const { run } = setUp(
+      { ...lost, etcd: [whole, etcdOf('kubernetes', 1n, false)] },
+      after(whole, etcdOf('kubernetes', 2n, true)),
+    );
+    expect(await run('blue')).toBeUndefined();
   });
 
   test('is refused on a machine that has no data of etcd', async () => {

@@ -50,6 +50,7 @@ export class Ground implements AsyncDisposable {
     const manifest = parseManifest(await readFile(join(CACHE, 'bundles', `${name}.json`)));
     const rootfs = await ensureRootfs(machines, {
       folder: join(CACHE, 'rootfs'),
+      packagePath: bench.agent,
       onProgress: () => undefined,
       signal,
     });

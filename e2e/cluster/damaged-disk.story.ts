@@ -51,13 +51,13 @@ const CASES = [
   },
   {
     what: 'no CA of etcd’s clients',
-    file: 'consensus/clients/ca.key',
+    file: 'consensus/state/clients/ca.key',
     damage: hide,
     code: 'enrolment-keys-missing',
   },
   {
     what: 'no CA of etcd’s peers',
-    file: 'consensus/peers/ca.crt',
+    file: 'consensus/kubernetes/peers/ca.crt',
     damage: hide,
     code: 'enrolment-keys-missing',
   },
@@ -72,8 +72,15 @@ const CASES = [
 ] as const;
 
 /** All that the agent keeps, with its times; etcd writes its own data all the while. */
-const FINGERPRINT = `find ${STATE} /etc/kubernetes -path ${STATE}/etcd/data -prune -o -path ${STATE}/store/blobs -prune -o -type f -printf '%p %s %m %T@\\n' -exec sha256sum {} \\; | sort | sha256sum`;
-const UNITS = ['cluster-etcd', 'cluster-joinservice', 'cluster-apilb', 'cluster-containerd', 'kubelet'];
+const FINGERPRINT = `find ${STATE} /etc/kubernetes -path '${STATE}/etcd-*/data' -prune -o -path ${STATE}/store/blobs -prune -o -type f -printf '%p %s %m %T@\\n' -exec sha256sum {} \\; | sort | sha256sum`;
+const UNITS = [
+  'cluster-etcd-state',
+  'cluster-etcd-kubernetes',
+  'cluster-joinservice',
+  'cluster-apilb',
+  'cluster-containerd',
+  'kubelet',
+];
 const WORKLOADS = `${UNITS.map((unit) => `systemctl show -p MainPID --value ${unit}`).join('; ')}; pgrep -x kube-apiserver; pgrep -x kube-scheduler`;
 
 await test('a machine with a damaged disk refuses to begin a second cluster, touches nothing and goes on when the file is back', async (story) => {

@@ -48,7 +48,7 @@ const pick = <T>(from: readonly [T, ...T[]], random: Random): T =>
   from[Math.floor(random() * from.length)] ?? from[0];
 
 const HOUR = 3600;
-const PORTS = [2379, 2380, 6443, 6445, 9090, 9091, 10250, 10257, 10259] as const;
+const PORTS = [2379, 2380, 2382, 2383, 6443, 6445, 9090, 9091, 10250, 10257, 10259] as const;
 const WRITTEN = [
   '/var/lib/cluster',
   '/etc/systemd/system',
@@ -219,7 +219,7 @@ export const FAULTS: readonly FaultKind[] = [
       };
     },
   ),
-  shellFault({ name: 'no forwarding', code: 'preflight-kernel', exit: 3, stage: 'fresh' }, () => ({
+  shellFault({ name: 'no forwarding', code: 'preflight-sysctl', exit: 3, stage: 'fresh' }, () => ({
     what: 'net.ipv4.ip_forward is 0',
     says: /ip_forward/,
     make: 'echo 0 > /proc/sys/net/ipv4/ip_forward',

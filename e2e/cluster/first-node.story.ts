@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { createPrivateKey, createPublicKey } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createBench } from '../machines/bench.ts';
+import { measureWatchOpening } from './watch-opening.ts';
 import { certificateNames, eventually, kubeletConfiguration, NodeShell, tryPort } from './node-shell.ts';
 
 await test('the first node: what it keeps, what it hides, and how it comes back', async (story) => {
@@ -61,7 +63,12 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
 
   await story.test('secrets are encrypted in etcd', async () => {
     await node.kubectl('create', 'secret', 'generic', 'treasure', '--from-literal=word=plaintext-5c1e');
-    const raw = await node.etcdctl('root', 'get', '/registry/secrets/default/treasure', '--print-value-only');
+    const raw = await node.etcdctl(
+      'kubernetes-root',
+      'get',
+      '/registry/secrets/default/treasure',
+      '--print-value-only',
+    );
     assert.match(raw.stdout, /^k8s:enc:secretbox:v1:/);
     assert.doesNotMatch(raw.stdout, /plaintext-5c1e/);
     assert.match(
@@ -70,22 +77,49 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     );
   });
 
-  await story.test('etcd keeps the API server and the curator out of each other’s keys', async () => {
-    for (const [user, prefix] of [
-      ['apiserver', '/cluster/'],
-      ['curator', '/registry/'],
-    ] as const) {
-      const refused = await node.etcdctl(user, 'get', '--prefix', prefix, '--keys-only');
-      assert.notEqual(refused.code, 0);
-      assert.match(refused.stderr, /permission denied/);
-    }
-    assert.equal(
-      (await node.etcdctl('apiserver', 'get', '--prefix', '/registry/namespaces/default', '--keys-only'))
-        .code,
-      0,
-    );
-    assert.equal((await node.etcdctl('curator', 'get', '--prefix', '/cluster/', '--keys-only')).code, 0);
-  });
+  await story.test(
+    'the API server and the curator have an etcd each, and no way into the other’s',
+    async () => {
+      assert.equal(
+        (await node.etcdctl('apiserver', 'get', '--prefix', '/registry/namespaces/default')).code,
+        0,
+      );
+      assert.equal((await node.etcdctl('apiserver', 'endpoint', 'status')).code, 0);
+      assert.equal((await node.etcdctl('curator', 'get', '--prefix', '/cluster/', '--keys-only')).code, 0);
+      const records = await node.etcdctl(
+        'kubernetes-root',
+        'get',
+        '--prefix',
+        '/cluster/nodes/',
+        '--keys-only',
+      );
+      assert.equal(records.stdout.trim(), '', 'records of the cluster are not in the Kubernetes etcd');
+      const pairs = [
+        ['apiserver', 'root'],
+        ['curator', 'kubernetes-root'],
+        ['signer', 'kubernetes-root'],
+      ] as const;
+      const answers = await Promise.all(
+        pairs.map(async ([client, other]) => ({
+          client,
+          ...(await node.etcdctlAt(client, other, 'get', '/')),
+        })),
+      );
+      for (const { client, code, stderr } of answers) {
+        assert.notEqual(code, 0);
+        assert.match(stderr, /unknown certificate authority/, `${client} at the other etcd`);
+      }
+    },
+  );
+
+  await story.test(
+    'a watch without a resource version begins at once, also after a write elsewhere',
+    async (step) => {
+      const waits = await measureWatchOpening(join(workspace, 'kubeconfig'), address, 10);
+      step.diagnostic(`first events after ${waits.join(', ')} ms`);
+      assert.ok(Math.max(...waits) < 1_000, waits.join());
+    },
+  );
 
   await story.test('status and node ls show the cluster, etcd’s size and quota, and the node', async () => {
     // Unhealthy, exit code 10, until the last pod is ready.
@@ -93,7 +127,8 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     const status = await eventually('the cluster is healthy', 120, ask, (text) =>
       /n1 +consensus,controller,worker +up +healthy +Ready/.test(text),
     );
-    assert.match(status, /etcd +1 member, has a leader, [\d.]+ [KM]iB of [\d.]+ GiB/);
+    for (const etcd of ['state etcd', 'kube etcd'])
+      assert.match(status, new RegExp(`${etcd} +1 member, has a leader, [\\d.]+ [KM]iB of [\\d.]+ GiB`));
     const nodes = (await bench.must('--workspace', workspace, '--output', 'json', 'node', 'ls'))
       .trim()
       .split('\n');
@@ -106,11 +141,28 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
   await story.test('the unlock key and the owner’s secrets stay on no disk of the node', async () => {
     const request = await node.run('cat', '/var/lib/cluster/init/request.json');
     assert.match(request, /"clusterUnlockKeyHex":""/);
-    const { masterSecret } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
-      masterSecret?: string;
+    const { key } = JSON.parse(await readFile(join(workspace, 'master-secret.json'), 'utf8')) as {
+      key: string;
     };
-    if (masterSecret !== undefined)
-      assert.equal(await node.exitCode('grep', '-rqF', masterSecret, '/var/lib/cluster'), 1);
+    const owner = createPrivateKey(await readFile(join(workspace, 'owner-key.pem'), 'utf8'));
+    const seed = owner.export({ format: 'der', type: 'pkcs8' }).subarray(-32);
+    const spoken = (bytes: Buffer): readonly string[] => [
+      bytes.toString('hex'),
+      bytes.toString('base64').replaceAll('=', ''),
+      bytes.toString('base64url'),
+    ];
+    const places = '/var/lib/cluster /etc/cluster /etc/kubernetes /etc/systemd/system /run/cluster';
+    const search = (text: string): Promise<number> =>
+      node.exitCode(
+        'sh',
+        '-c',
+        `{ grep -rhaF ${text} ${places} 2>/dev/null; journalctl | grep -aF ${text}; } | grep -q .`,
+      );
+    // The search finds what is there: the owner's public half, with which the machine was provisioned.
+    const pubKey = createPublicKey(owner).export({ format: 'der', type: 'spki' }).subarray(-32);
+    assert.equal(await search(pubKey.toString('base64')), 0);
+    for (const text of [Buffer.from(key, 'base64'), seed].flatMap(spoken))
+      assert.equal(await search(text), 1);
   });
 
   await story.test('workloads outlive the agent', async () => {
@@ -118,7 +170,7 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
       node.run(
         'sh',
         '-c',
-        'for u in cluster-etcd cluster-joinservice cluster-apilb cluster-containerd kubelet; do systemctl show -P MainPID $u; done',
+        'for u in cluster-etcd-state cluster-etcd-kubernetes cluster-joinservice cluster-apilb cluster-containerd kubelet; do systemctl show -P MainPID $u; done',
       );
     const before = await pids();
     await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');

@@ -331,6 +331,7 @@ async function impostor(has: {
     answerChallenge: async ({ challenge }, { peer, signal }) => ({
       answer: await answerChallenge({ tpm }, decodeChallenge(challenge), peer.session, signal),
     }),
+    preflight: refuse,
     statBlobs: refuse,
     uploadBlob: refuse,
     init: () => {

@@ -39,7 +39,7 @@ await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: o
   story.diagnostic(`RACE_SEED=${SEED}`);
   await using bench = await createBench();
   const owner = join(bench.folder, 'owner');
-  await bench.must('--workspace', owner, 'config', 'generate');
+  await bench.must('--workspace', owner, 'config', 'generate', '--attestation', 'tpm,machine-key');
   const ownerKey = createPrivateKey(await readFile(join(owner, 'owner-key.pem'), 'utf8'));
 
   const local = new JoiningCluster(bench, NAME);

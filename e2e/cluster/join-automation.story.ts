@@ -124,7 +124,7 @@ await test('the examples for automation, run as they are written', async (story)
     'cloud-init: what `cluster node cloud-init` prints makes the machine a node; the example waits for it',
     async () => {
       const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as UserData;
-      const flags = ['--endpoint', first, '--package', await placeAgent(bench, cluster, 'n2')];
+      const flags = ['--endpoint', first, '--package', `file://${await placeAgent(bench, cluster, 'n2')}`];
       const workspace = await cluster.workspace();
       const printed = await eventually(
         'there is a cluster to print it of',

@@ -87,7 +87,12 @@ await test('kill -9 of the join service behind each write of a join: the machine
     const entries = await cluster.audit();
     assert.equal(entries.filter(({ detail }) => detail.verdict === 'joined').length, 1);
     for (const node of ['n1', 'n2'])
-      for (const unit of ['cluster-joinservice', 'cluster-signer', 'cluster-etcd'])
+      for (const unit of [
+        'cluster-joinservice',
+        'cluster-signer',
+        'cluster-etcd-state',
+        'cluster-etcd-kubernetes',
+      ])
         assert.equal(await cluster.run(node, 'systemctl', 'is-active', unit), 'active');
     await bench.must('--workspace', machine.workspace, 'audit', 'verify');
     await eventually(

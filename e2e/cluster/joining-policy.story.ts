@@ -41,7 +41,15 @@ await test('the configuration of a living cluster is changed: in force at once, 
   await writeFile(editor, '#!/bin/sh\nexec sed -i "$EDIT" "$1"\n');
   await chmod(editor, 0o755);
   const edit = (replace: string): Promise<CliResult> =>
-    ended(bench.startCliIn({ EDITOR: editor, EDIT: replace }, '--workspace', workspace, 'config', 'edit'));
+    ended(
+      bench.startCliAtTerminalIn(
+        { EDITOR: editor, EDIT: replace },
+        '--workspace',
+        workspace,
+        'config',
+        'edit',
+      ),
+    );
   const explain = async (): Promise<Explained> => {
     const fingerprint = await cluster.fingerprint('n2');
     const { stdout } = await desk('explain', fingerprint, '--output', 'json');
@@ -132,7 +140,7 @@ await test('the configuration of a living cluster is changed: in force at once, 
       const { identity = '' } = (await explain()).join ?? {};
       const list = `join:\n  policy: inventory\n  inventory:\n    - { identity: '${identity}', name: n2, roles: [worker] }\n`;
       await cluster.edit((yaml) => yaml.replace(/^join:\n(?: .*\n)*/m, list));
-      const said = await must('config', 'apply');
+      const said = await must('config', 'apply', '--yes');
       assert.match(said, /is in force/);
       const { revision, configuration } = await show();
       assert.equal(configuration.certificates.nodeMinutes, 4320);

@@ -121,7 +121,7 @@ await test('a machine comes back when every control plane that it knew is gone',
         cluster.ask<{ controlPlane: readonly { name: string; isReady: boolean }[] }>('node', 'show', 'n4'),
       ({ controlPlane }) => controlPlane.some(({ name, isReady }) => name === 'kube-apiserver' && isReady),
     );
-    await cluster.ask('node', 'set-role', 'n1', '--worker', '--force', '--delete-emptydir-data');
+    await cluster.ask('node', 'set-role', '--yes', 'n1', '--worker', '--force', '--delete-emptydir-data');
     await eventually(
       'one voter',
       120,

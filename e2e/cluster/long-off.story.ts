@@ -52,7 +52,7 @@ await test('a cluster that was off until every certificate had run out comes bac
       assert.match(await cluster.log(machine), /ran out while it was off/);
       const etcd = await cluster.sh(
         machine,
-        'journalctl --boot --unit cluster-etcd --no-pager --output cat --lines all',
+        'journalctl --boot --unit cluster-etcd-state --unit cluster-etcd-kubernetes --no-pager --output cat --lines all',
       );
       assert.match(etcd, /ready to serve client requests/);
       assert.doesNotMatch(etcd, /certificate has expired/);

@@ -152,10 +152,10 @@ export class MachineUnderFire {
 
   /** Of its etcd, where it has begun. */
   async signalEtcd(signal: 'STOP' | 'CONT'): Promise<void> {
-    const unit = 'cluster-etcd.service';
-    await this.sh(
-      `if systemctl is-active --quiet ${unit}; then systemctl kill --signal ${signal} ${unit}; fi`,
-    );
+    for (const unit of ['cluster-etcd-state.service', 'cluster-etcd-kubernetes.service'])
+      await this.sh(
+        `if systemctl is-active --quiet ${unit}; then systemctl kill --signal ${signal} ${unit}; fi`,
+      );
   }
 
   /** Waits until another process is the agent than the one that was killed. */

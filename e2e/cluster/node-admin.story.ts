@@ -58,7 +58,13 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
       (listening) => /:9093 /.test(listening),
     );
     const before = await units();
-    for (const unit of ['cluster-etcd', 'cluster-joinservice', 'kubelet', 'bootstrapper'])
+    for (const unit of [
+      'cluster-etcd-state',
+      'cluster-etcd-kubernetes',
+      'cluster-joinservice',
+      'kubelet',
+      'bootstrapper',
+    ])
       assert.match(before, new RegExp(`${unit}.service`));
     for (const node of ['n1', 'n2'])
       assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);
@@ -103,9 +109,9 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
         async () => lines().length,
         (count) => count === 1,
       );
-      await must('node', 'set-role', 'n1', '--control-plane', '--worker');
+      await must('node', 'set-role', '--yes', 'n1', '--control-plane', '--worker');
       assert.equal(await scheduling(), '/');
-      await must('node', 'set-role', 'n1', '--control-plane', '--force', '--delete-emptydir-data');
+      await must('node', 'set-role', '--yes', 'n1', '--control-plane', '--force', '--delete-emptydir-data');
       assert.equal(await scheduling(), 'NoSchedule/');
       await eventually(
         'what it followed',
@@ -154,19 +160,19 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
 
   await story.test('the last control plane can neither change its role nor leave', async () => {
     for (const args of [
-      ['node', 'set-role', 'n1', '--worker'],
-      ['node', 'remove', 'n1'],
+      ['node', 'set-role', '--yes', 'n1', '--worker'],
+      ['node', 'remove', '--yes', 'n1'],
     ]) {
       const { code, stderr } = await cli(...args);
       assert.equal(code, EXIT_PRECONDITION);
       assert.match(stderr, /last control-plane node/);
     }
-    const dry = await must('node', 'set-role', 'n2', '--control-plane', '--worker', '--dry-run');
+    const dry = await must('node', 'set-role', '--yes', 'n2', '--control-plane', '--worker', '--dry-run');
     assert.match(dry, /1 of 1 voter needed, 1 healthy → 2 of 2 voters needed, 2 healthy/);
   });
 
   await story.test('a removed node is refused by the curator, and Kubernetes has forgotten it', async () => {
-    const out = await must('node', 'remove', 'n2', '--delete-emptydir-data', '--force');
+    const out = await must('node', 'remove', '--yes', 'n2', '--delete-emptydir-data', '--force');
     assert.match(out, /its key is refused/);
     assert.equal((await cli('node', 'show', 'n2')).code, EXIT_PRECONDITION);
     assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);

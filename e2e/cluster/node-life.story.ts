@@ -8,9 +8,16 @@ import { eventually, NodeShell, SCHEDULING, visitorOf } from './node-shell.ts';
 const NAME = 'life';
 /** How often a node becomes a control plane and a worker again; 50 on demand. */
 const TOGGLES = Number(env['TOGGLES'] ?? '3');
-const CONTROL_PLANE_PORTS = [2379, 2380, 6443, 9090, 9091, 10257, 10259];
+const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
 const PAPERS = ['crt', 'key'] as const;
-const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+const DOORS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [
+    `the client port of the ${etcd} etcd`,
+    `the peer port of the ${etcd} etcd`,
+  ]),
+  'the API server',
+  'the kubelet',
+];
 const MARK = 'node-role.kubernetes.io/control-plane';
 const WATCH_ENDS = '/run/watch-ends';
 /** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
@@ -76,7 +83,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     assert.deepEqual(await portsOpen(), CONTROL_PLANE_PORTS);
   };
   const setRole = (node: string, ...roles: readonly string[]): Promise<string> =>
-    must('node', 'set-role', node, ...roles, '--force', '--delete-emptydir-data');
+    must('node', 'set-role', '--yes', node, ...roles, '--force', '--delete-emptydir-data');
 
   await story.test(
     `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind (rows 16, 18, 33, 66)`,
@@ -102,7 +109,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
         );
         await controlPlaneAnswers();
         const promotedMs = Date.now();
-        await must('node', 'set-role', 'n2', '--worker', '--force', '--delete-emptydir-data');
+        await must('node', 'set-role', '--yes', 'n2', '--worker', '--force', '--delete-emptydir-data');
         await eventually('one member', 120, members, (count) => count === 1);
         await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
         step.diagnostic(`round ${round}: up ${promotedMs - startMs} ms, down ${Date.now() - promotedMs} ms`);
@@ -193,7 +200,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
       await stealPapers();
       assert.equal(await askAsStolen(), 'node/n2');
       const key = await cluster.nodeKey('n2');
-      const proofs = await must('node', 'reset', 'n2', '--force', '--delete-emptydir-data');
+      const proofs = await must('node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data');
       for (const door of DOORS)
         assert.match(proofs, new RegExp(`its papers at ${door} of n1 .*refused`), door);
       assert.equal(await members(), 1);
@@ -252,7 +259,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     async () => {
       await stealPapers();
       await cluster.cutPower('n2');
-      const said = await must('node', 'remove', 'n2', '--lost');
+      const said = await must('node', 'remove', '--yes', 'n2', '--lost');
       assert.match(said, /refuse/);
       assert.equal(await cluster.members(), 1);
       await eventually('its papers are refused', 15, askAsStolen, (text) => /Forbidden/.test(text));

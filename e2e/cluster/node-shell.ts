@@ -4,8 +4,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parse } from 'yaml';
 import type { Bench } from '../machines/bench.ts';
 
-const ETCD_USERS = '/var/lib/cluster/consensus/users';
-
 /** A shell on one machine of a local cluster, through the CLI as an operator would. */
 export class NodeShell {
   readonly #bench: Bench;
@@ -29,12 +27,28 @@ export class NodeShell {
     return this.run('kubectl', ...args);
   }
 
-  /** etcdctl as one of etcd's users. */
+  /** etcdctl as one of the clients of etcd. */
   etcdctl(
-    user: 'root' | 'apiserver' | 'curator',
+    user: EtcdClientName,
     ...args: readonly string[]
   ): Promise<{ code: number; stdout: string; stderr: string }> {
     return this.#bench.cli(...this.#exec, ...etcdctlArgv(user), ...args);
+  }
+
+  /** The same with this client's certificate, at the etcd of another client. */
+  etcdctlAt(
+    user: EtcdClientName,
+    other: EtcdClientName,
+    ...args: readonly string[]
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    const argv = etcdctlArgv(user, portOf(other));
+    return this.#bench.cli(
+      ...this.#exec,
+      ...argv,
+      '--insecure-skip-tls-verify',
+      '--command-timeout=2s',
+      ...args,
+    );
   }
 }
 
@@ -64,9 +78,21 @@ export function visitorOf(node: string): string {
 /** "taint cordon" of a node as Kubernetes has them, each empty when there is none. */
 export const SCHEDULING = `jsonpath={.spec.taints[?(@.key=="node-role.kubernetes.io/control-plane")].effect}/{.spec.unschedulable}`;
 
-/** The beginning of an etcdctl command on a control plane. */
-export function etcdctlArgv(user: 'root' | 'apiserver' | 'curator'): readonly [string, ...string[]] {
-  const folder = `${ETCD_USERS}/${user}`;
+/** Clients of the two etcd clusters on a control plane; the first three are those of the state etcd. */
+export type EtcdClientName = 'root' | 'curator' | 'signer' | 'apiserver' | 'kubernetes-root';
+
+function isOfKubernetes(user: EtcdClientName): boolean {
+  return user === 'apiserver' || user === 'kubernetes-root';
+}
+
+function portOf(user: EtcdClientName): number {
+  return isOfKubernetes(user) ? 2379 : 2382;
+}
+
+/** The beginning of an etcdctl command on a control plane, at the etcd of this client. */
+export function etcdctlArgv(user: EtcdClientName, port = portOf(user)): readonly [string, ...string[]] {
+  const etcd = isOfKubernetes(user) ? 'kubernetes' : 'state';
+  const folder = `/var/lib/cluster/consensus/${etcd}/users/${user.replace('kubernetes-', '')}`;
   const identity = [
     '--cacert',
     `${folder}/ca.crt`,
@@ -75,7 +101,7 @@ export function etcdctlArgv(user: 'root' | 'apiserver' | 'curator'): readonly [s
     '--key',
     `${folder}/client.key`,
   ];
-  return ['/opt/cluster/bin/etcdctl', '--endpoints', 'https://127.0.0.1:2379', ...identity];
+  return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${port}`, ...identity];
 }
 
 /** What the kubelet of a machine reads at its start, whoever wrote it. */

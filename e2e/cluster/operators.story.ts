@@ -85,7 +85,7 @@ await test('operators with keys of their own look, steer and own, each as far as
       await ann.must('audit', 'verify');
       for (const args of [
         ['node', 'label', 'n2', 'zone=a'],
-        ['operator', 'remove', 'owner'],
+        ['operator', 'remove', '--yes', 'owner'],
       ]) {
         const { code, stderr } = await ann.cli(...args);
         assert.equal(code, EXIT_REFUSED);
@@ -97,7 +97,7 @@ await test('operators with keys of their own look, steer and own, each as far as
   await story.test('an operator steers nodes and does not decide who else does', async () => {
     await owner('operator', 'add', 'ann', '--role', 'operator', '--request', ann.request, '--out', ann.grant);
     assert.match(await ann.must('node', 'label', 'n2', 'zone=a'), /zone=a/);
-    const { code, stderr } = await ann.cli('operator', 'remove', 'owner');
+    const { code, stderr } = await ann.cli('operator', 'remove', '--yes', 'owner');
     assert.equal(code, EXIT_REFUSED);
     assert.match(stderr, /curator-denied/);
   });
@@ -108,7 +108,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     await bob.must('operator', 'accept', bob.grant);
     for (const args of [
       ['node', 'drain', 'n2'],
-      ['node', 'remove', 'n2', '--lost'],
+      ['node', 'remove', '--yes', 'n2', '--lost'],
     ]) {
       const { code, stderr } = await bob.cli(...args);
       assert.equal(code, EXIT_PRECONDITION);
@@ -138,16 +138,16 @@ await test('operators with keys of their own look, steer and own, each as far as
 
   await story.test('with a second owner the first one can go; the last one can not', async () => {
     const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
-    assert.match(await bob.must('operator', 'remove', first), /signed with your key now/);
+    assert.match(await bob.must('operator', 'remove', '--yes', first), /signed with your key now/);
     assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
-    const last = await bob.cli('operator', 'remove', 'bob');
+    const last = await bob.cli('operator', 'remove', '--yes', 'bob');
     assert.equal(last.code, EXIT_PRECONDITION);
     assert.match(last.stderr, /admin-last-owner/);
   });
 
   await story.test('then his machines join, and take his order to be fresh', async () => {
     await cluster.allReady(['n1', 'n2', 'n3'], 240);
-    assert.match(await bob.must('node', 'reset', 'n3'), /n3 is out of the cluster/);
+    assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is out of the cluster/);
   });
 
   await story.test('who was removed is refused by every curator at once', async () => {
@@ -156,7 +156,7 @@ await test('operators with keys of their own look, steer and own, each as far as
       await ann.askOnly(endpoint);
       await ann.must('node', 'ls');
     }
-    await bob.must('operator', 'remove', 'ann');
+    await bob.must('operator', 'remove', '--yes', 'ann');
     for (const endpoint of endpoints) {
       await ann.askOnly(endpoint);
       const { code, stderr } = await ann.cli('node', 'ls');

@@ -49,8 +49,9 @@ export class RecoveringCluster {
     return host;
   }
 
-  etcdOf(machine: string): LocalEtcd {
-    return new LocalEtcd(this.#bench, this.machines, machine);
+  /** The Kubernetes etcd unless said otherwise. */
+  etcdOf(machine: string, etcd: 'state' | 'kubernetes' = 'kubernetes'): LocalEtcd {
+    return new LocalEtcd(this.#bench, this.machines, machine, etcd);
   }
 
   /** The workstation's CLI, whatever becomes of it. */

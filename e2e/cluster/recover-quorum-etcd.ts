@@ -3,9 +3,9 @@ import type { Bench, CliResult } from '../machines/bench.ts';
 import type { JoiningCluster } from './joining.ts';
 import { NodeShell } from './node-shell.ts';
 
-/** What `cluster recover quorum` shows. */
-export interface Surveyed {
-  readonly clusterName: string;
+/** What `cluster recover quorum` shows of one etcd cluster. */
+export interface SurveyedEtcd {
+  readonly name: string;
   readonly epoch: number;
   readonly own: { readonly raftIndex?: number; readonly hasLeader: boolean };
   readonly others: readonly {
@@ -13,6 +13,12 @@ export interface Surveyed {
     readonly raftIndex?: number;
     readonly hasLeader: boolean;
   }[];
+}
+
+/** What `cluster recover quorum` shows; `state` and `kubernetes` are the two in `etcd`. */
+export interface Surveyed extends Omit<SurveyedEtcd, 'name'> {
+  readonly clusterName: string;
+  readonly state: SurveyedEtcd;
   readonly refusals: readonly string[];
   readonly losses: readonly string[];
 }
@@ -34,13 +40,30 @@ export interface Recovery {
   readonly result: Surveyed | undefined;
 }
 
-/** etcd of one machine, asked on that machine alone. */
+interface Shown extends Pick<Surveyed, 'clusterName' | 'refusals' | 'losses'> {
+  readonly etcd: readonly SurveyedEtcd[];
+}
+
+/** The Kubernetes etcd, and the state etcd beside it. */
+function surveyFrom(shown: Shown | undefined): Surveyed | undefined {
+  if (shown === undefined) return undefined;
+  const [state, kubernetes] = ['state', 'kubernetes'].map((each) =>
+    shown.etcd.find(({ name }) => name === each),
+  );
+  assert.ok(state !== undefined && kubernetes !== undefined, JSON.stringify(shown));
+  return { ...shown, ...kubernetes, state };
+}
+
+/** One etcd of one machine, asked on that machine alone. */
 export class LocalEtcd {
   readonly #cluster: JoiningCluster;
   readonly #shell: NodeShell;
   readonly #machine: string;
 
-  constructor(bench: Bench, cluster: JoiningCluster, machine: string) {
+  readonly #etcd: 'state' | 'kubernetes';
+
+  constructor(bench: Bench, cluster: JoiningCluster, machine: string, etcd: 'state' | 'kubernetes') {
+    this.#etcd = etcd;
     this.#cluster = cluster;
     this.#shell = new NodeShell(bench, cluster.name, machine);
     this.#machine = machine;
@@ -78,13 +101,18 @@ export class LocalEtcd {
 
   /** Why the member does not show what was at a revision; undefined where it does. */
   async refusalAt(revision: number): Promise<string | undefined> {
-    const args = ['get', '--rev', String(revision), '--keys-only', '--limit', '1', '--prefix', '/cluster/'];
-    const { code, stderr } = await this.#shell.etcdctl('root', ...args);
+    const args = ['get', '--rev', String(revision), '--keys-only', '--limit', '1', '--prefix', '/'];
+    const { code, stderr } = await this.#shell.etcdctl(
+      this.#etcd === 'state' ? 'root' : 'kubernetes-root',
+      ...args,
+    );
     return code === 0 ? undefined : stderr;
   }
 
   async epoch(): Promise<number> {
-    return Number(await this.#cluster.run(this.#machine, 'cat', '/var/lib/cluster/consensus/epoch'));
+    return Number(
+      await this.#cluster.run(this.#machine, 'cat', `/var/lib/cluster/consensus/${this.#etcd}/epoch`),
+    );
   }
 
   /** All that a recovery changes on its machine: processes, orders, what etcd is and how far. */
@@ -92,17 +120,20 @@ export class LocalEtcd {
     const disk = await this.#cluster.sh(
       this.#machine,
       `cd /var/lib/cluster
-       systemctl show --property MainPID --value cluster-etcd bootstrapper
-       cat consensus/epoch 2>/dev/null || true
-       ls consensus etcd
-       ls consensus/recovery recovery 2>/dev/null || true`,
+       systemctl show --property MainPID --value cluster-etcd-state cluster-etcd-kubernetes bootstrapper
+       cat consensus/*/epoch 2>/dev/null || true
+       ls consensus/* etcd-*
+       ls consensus/*/recovery recovery 2>/dev/null || true`,
     );
     const { clusterId, raftIndex, revision } = await this.status();
     return [disk, clusterId, raftIndex, revision].join('\n');
   }
 
   async #ask(...args: readonly string[]): Promise<string> {
-    const { code, stdout, stderr } = await this.#shell.etcdctl('root', ...args);
+    const { code, stdout, stderr } = await this.#shell.etcdctl(
+      this.#etcd === 'state' ? 'root' : 'kubernetes-root',
+      ...args,
+    );
     assert.equal(code, 0, `etcdctl ${args.join(' ')} on ${this.#machine}: ${stderr}`);
     return stdout;
   }
@@ -123,7 +154,7 @@ function recoveryFrom({ code: exit, stdout, stderr }: CliResult): Recovery {
     .split('\n')
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line) as Line);
-  const find = (fits: (line: Line) => boolean) => lines.find(fits)?.data as Surveyed | undefined;
+  const find = (fits: (line: Line) => boolean) => surveyFrom(lines.find(fits)?.data as Shown | undefined);
   const error = lines.find(({ type }) => type === 'error');
   return {
     exit,

@@ -2,7 +2,7 @@ import type { JoiningCluster } from './joining.ts';
 
 /** What must live through a loss of the quorum and its recovery: pods, and what runs them. */
 const WORKLOADS = 'kubelet containerd kube-proxy flanneld coredns web';
-const PEER_PORT = 2380;
+const PEER_PORTS = [2380, 2383];
 
 /** "NAME PID START" a line: a pid that was used again is no disguise. Units by their main process. */
 export function processesOf(
@@ -20,7 +20,9 @@ export function processesOf(
 /** Members of etcd do not hear this machine any more, nor it them; clients go on. "D" undoes it. */
 export async function peersCut(cluster: JoiningCluster, machine: string, what: 'I' | 'D'): Promise<void> {
   const rules = ['INPUT', 'OUTPUT'].flatMap((chain) =>
-    ['sport', 'dport'].map((way) => `iptables -${what} ${chain} -p tcp --${way} ${PEER_PORT} -j DROP`),
+    ['sport', 'dport'].flatMap((way) =>
+      PEER_PORTS.map((port) => `iptables -${what} ${chain} -p tcp --${way} ${port} -j DROP`),
+    ),
   );
   await cluster.sh(machine, rules.join(' && '));
 }

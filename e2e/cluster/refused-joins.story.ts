@@ -55,7 +55,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
   /** Another configuration, in force when this resolves. */
   const configure = async (change: (config: Admitting) => void): Promise<void> => {
     await cluster.edit(admitting(change));
-    await bench.must('--workspace', workspace, 'config', 'apply');
+    await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
   };
   /** Until the agent of a machine says this code to its owner, who follows it from afar. */
   const untilItSays = async (machine: string, code: string, owner = workspace): Promise<void> => {
@@ -223,7 +223,7 @@ await test('machines that are refused: both sides say why, the audit has it, and
     await refusals.begin();
     await refuse(member.attack('certificates'), { code: 'join-decommissioned' });
     await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
-    await bench.must('--workspace', workspace, 'node', 'remove', 'n2', '--lost');
+    await bench.must('--workspace', workspace, 'node', 'remove', '--yes', 'n2', '--lost');
     await refusals.begin();
     await refuse(member.attack('certificates'), { code: 'join-not-member' });
     await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });

@@ -5,7 +5,14 @@ import { JoiningCluster } from './joining.ts';
 import { eventually, NodeShell } from './node-shell.ts';
 
 const NAME = 'papers';
-const DOORS = ["etcd's client port", "etcd's peer port", 'the API server', 'the kubelet'];
+const DOORS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [
+    `the client port of the ${etcd} etcd`,
+    `the peer port of the ${etcd} etcd`,
+  ]),
+  'the API server',
+  'the kubelet',
+];
 
 await test('a control plane is lost: papers in its name are tried at every door of the others', async (story) => {
   await using bench = await createBench();
@@ -18,7 +25,7 @@ await test('a control plane is lost: papers in its name are tried at every door 
     const shown = await must('node', 'show', 'n3');
     const [nodeId = ''] = /node-[0-9a-f]{32}/.exec(shown) ?? [];
     await cluster.cutPower('n3');
-    const said = await must('node', 'remove', 'n3', '--lost', '--keep-keys');
+    const said = await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys');
     step.diagnostic(said);
     for (const node of ['n1', 'n2'])
       for (const door of DOORS)
@@ -28,11 +35,11 @@ await test('a control plane is lost: papers in its name are tried at every door 
         );
     assert.match(said, /its papers at the kubelet of n4 +node refused \(.*kubelet refused \(/);
     assert.match(said, /kubelet refused \(HTTP 403: .*is on no record/, 'the API server says why');
-    for (const key of ['etcd clients CA', 'etcd peers CA', 'Kubernetes CA'])
+    for (const key of ['etcd clients CA', 'etcd peers CA', 'state etcd clients CA', 'Kubernetes CA'])
       assert.match(said, new RegExp(`${key}.*\\n +tried now: let in at .*n1`));
     // It can be asked again, by the id that is left.
-    const again = await must('node', 'remove', nodeId, '--lost');
-    assert.match(again, /its papers at etcd's peer port of n1 +node refused/);
+    const again = await must('node', 'remove', '--yes', nodeId, '--lost');
+    assert.match(again, /its papers at the peer port of the state etcd of n1 +node refused/);
   });
 
   await story.test('its machine is refused with a fresh key until an owner readmits it', async (step) => {

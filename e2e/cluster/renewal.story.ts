@@ -35,7 +35,8 @@ await test('every certificate of a cluster is renewed while it works', async (st
   const addresses = await Promise.all(MACHINES.map((machine) => cluster.address(machine)));
   const [first = '', second = ''] = addresses;
   const listeners = [
-    ['etcd', first, 2379],
+    ['the Kubernetes etcd', first, 2379],
+    ['the state etcd', first, 2382],
     ['the API server', first, 6443],
     ['the kubelet of n1', first, 10250],
     ['the kubelet of n2', second, 10250],
@@ -59,7 +60,8 @@ await test('every certificate of a cluster is renewed while it works', async (st
   /** Without kubelets, which are restarted for what they show, and without those who look at their files every five minutes: lives of minutes are too short for them. */
   const pids = async (): Promise<readonly string[]> =>
     Promise.all([
-      cluster.pidOf('n1', 'cluster-etcd.service'),
+      cluster.pidOf('n1', 'cluster-etcd-state.service'),
+      cluster.pidOf('n1', 'cluster-etcd-kubernetes.service'),
       cluster.run('n1', 'pgrep', '-x', 'kube-apiserver'),
       cluster.pidOf('n1', 'cluster-containerd.service'),
     ]);

@@ -82,6 +82,12 @@ const LIBRARIES = '/host/lib/x86_64-linux-gnu';
 const meta = { name: 'app', namespace: 'default' };
 const labels = { app: 'app' };
 const OBJECTS = [
+  // It borrows the node's own Node.js by a host path, which Pod Security would refuse.
+  {
+    apiVersion: 'v1',
+    kind: 'Namespace',
+    metadata: { name: 'default', labels: { 'pod-security.kubernetes.io/enforce': 'privileged' } },
+  },
   { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...meta, name: 'story' }, data: { count: '1' } },
   { apiVersion: 'v1', kind: 'ServiceAccount', metadata: meta },
   {

@@ -13,9 +13,12 @@ const PKI = '/etc/kubernetes/pki';
 
 /** Everything of a control plane's disk that is of use to a thief. */
 const STOLEN = {
-  etcdClients: `${CONSENSUS}/clients/ca`,
-  etcdPeers: `${CONSENSUS}/peers/ca`,
-  etcdRoot: `${CONSENSUS}/users/root/client`,
+  etcdClients: `${CONSENSUS}/kubernetes/clients/ca`,
+  etcdPeers: `${CONSENSUS}/kubernetes/peers/ca`,
+  etcdRoot: `${CONSENSUS}/kubernetes/users/root/client`,
+  stateClients: `${CONSENSUS}/state/clients/ca`,
+  statePeers: `${CONSENSUS}/state/peers/ca`,
+  stateRoot: `${CONSENSUS}/state/users/root/client`,
   kubernetes: `${PKI}/ca`,
   frontProxy: `${PKI}/front-proxy-ca`,
   toKubelets: `${PKI}/apiserver-kubelet-client`,
@@ -66,6 +69,9 @@ export class Thief {
       'etcd root, as copied': plain(stolen.etcdRoot),
       'etcd root, forged': await issue(stolen.etcdClients, { commonName: 'root' }),
       'etcd peer, forged': await issue(stolen.etcdPeers, { commonName: 'n3' }),
+      'state etcd root, as copied': plain(stolen.stateRoot),
+      'state etcd root, forged': await issue(stolen.stateClients, { commonName: 'root' }),
+      'state etcd peer, forged': await issue(stolen.statePeers, { commonName: 'n3' }),
       'kubelet client, as copied': plain(stolen.toKubelets),
       'administrator, forged': admin,
       'front proxy, forged': {
@@ -84,6 +90,8 @@ export class Thief {
     const doors = [
       ['etcd clients', 2379, '/version', ['etcd root, as copied', 'etcd root, forged']],
       ['etcd peers', 2380, '/version', ['etcd peer, forged']],
+      ['state etcd clients', 2382, '/version', ['state etcd root, as copied', 'state etcd root, forged']],
+      ['state etcd peers', 2383, '/version', ['state etcd peer, forged']],
       [
         'API server',
         6443,

@@ -29,7 +29,7 @@ await test('keys are replaced while agents are killed in each phase and a worker
   const before = await containersOf(first, CONTROL_PLANES);
 
   await story.test('every agent is killed in every phase, and it ends where it should', async (step) => {
-    await must('keys', 'rotate', '--no-wait', '--reason', 'story');
+    await must('keys', 'rotate', '--yes', '--no-wait', '--reason', 'story');
     const seen: string[] = [];
     const deadlineMs = Date.now() + ROTATION_SECONDS * 1000;
     for (let isDone = false; !isDone;) {

@@ -63,7 +63,7 @@ await test('a control plane is lost with its keys: they are replaced, and a copy
     // What a machine that is off costs is not the subject here.
     await allSee(2);
     const startMs = Date.now();
-    const said = await must('node', 'remove', 'n3', '--lost');
+    const said = await must('node', 'remove', '--yes', 'n3', '--lost');
     step.diagnostic(said);
     step.diagnostic(`${Math.round((Date.now() - startMs) / 1000)} s`);
     assert.match(said, /They were replaced; what the old ones make is refused/);

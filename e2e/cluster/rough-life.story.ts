@@ -40,7 +40,8 @@ const VICTIMS = [
   ]),
   ...CONTROL_PLANES.flatMap((machine) => [
     { machine, unit: 'cluster-joinservice' },
-    { machine, unit: 'cluster-etcd' },
+    { machine, unit: 'cluster-etcd-state' },
+    { machine, unit: 'cluster-etcd-kubernetes' },
   ]),
 ];
 const UNITS = [...new Set(VICTIMS.map(({ unit }) => unit))];
@@ -158,7 +159,9 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
         const machines = new JoiningCluster(bench, NAME);
         const steady = async (): Promise<string> => {
           const processes = MACHINES.map((name) => {
-            const units = CONTROL_PLANES.includes(name) ? ['cluster-etcd', 'cluster-joinservice'] : [];
+            const units = CONTROL_PLANES.includes(name)
+              ? ['cluster-etcd-state', 'cluster-etcd-kubernetes', 'cluster-joinservice']
+              : [];
             return processesOf(machines, name, [...units, 'kubelet', 'cluster-containerd', 'bootstrapper']);
           });
           /** A beat that comes too late makes a new key. */
@@ -228,7 +231,9 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
         const running = async (): Promise<readonly string[]> => {
           const units = ['kubelet', 'cluster-containerd', 'bootstrapper'];
           const each = left.map(async (name) => {
-            const own = CONTROL_PLANES.includes(name) ? [...units, 'cluster-etcd'] : units;
+            const own = CONTROL_PLANES.includes(name)
+              ? [...units, 'cluster-etcd-state', 'cluster-etcd-kubernetes']
+              : units;
             const lines = await processesOf(machines, name, own);
             return lines.split('\n').map((line) => `${name} ${line}`);
           });
@@ -253,8 +258,8 @@ await test(`a rough life of three control planes and two workers, seed ${seed}`,
         );
         const counted = counter.seen().acknowledged;
         assert.match(
-          await must('node', 'remove', 'n3', '--lost', '--keep-keys'),
-          /etcd +2 members, none is it/,
+          await must('node', 'remove', '--yes', 'n3', '--lost', '--keep-keys'),
+          /the Kubernetes etcd +2 members, none is it/,
         );
         assert.equal(await voters(), 2);
         const identity = await addMachine(bench, cluster, {

@@ -114,9 +114,14 @@ export class Bench implements AsyncDisposable {
 
   /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
   startCliAtTerminal(...args: readonly string[]): ChildProcess {
+    return this.startCliAtTerminalIn({}, ...args);
+  }
+
+  /** The same with more in its environment. */
+  startCliAtTerminalIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
     const command = [execPath, CLI, ...args].map((word) => `'${word}'`).join(' ');
     const argv = ['--quiet', '--return', '--flush', '--command', command, '/dev/null'];
-    const environment = { ...this.#environment, TERM: 'xterm' };
+    const environment = { ...this.#environment, TERM: 'xterm', ...more };
     return spawn('script', argv, { env: environment, stdio: ['pipe', 'pipe', 'inherit'] });
   }
 

@@ -39,7 +39,7 @@ for round in 1 2 3 4; do
   [ "$status" = 0 ] && break
   in_node journalctl -u bootstrapper --no-pager -n 20
 done
-[ "$status" = 0 ] || in_node journalctl -u cluster-joinservice -u cluster-etcd -u kubelet --no-pager -n 40
+[ "$status" = 0 ] || in_node journalctl -u cluster-joinservice -u "cluster-etcd-*" -u kubelet --no-pager -n 40
 fact up "$status"
 fact node-cgroups "$(in_node stat -fc %T /sys/fs/cgroup)"
 fact provisioning "$(in_node cat /etc/cluster/provisioning.json | tr -d '\n')"

@@ -133,6 +133,108 @@ export declare type KeyProof = Message<"cluster.init.v1.KeyProof"> & {
 export declare const KeyProofSchema: GenMessage<KeyProof>;
 
 /**
+ * @generated from message cluster.init.v1.PreflightRequest
+ */
+export declare type PreflightRequest = Message<"cluster.init.v1.PreflightRequest"> & {
+  /**
+   * Name that the node is to have; empty: its hostname.
+   *
+   * @generated from field: string node_name = 1;
+   */
+  nodeName: string;
+
+  /**
+   * Manifest of the bundle that is to be uploaded, its exact bytes; empty: the space for it is not judged.
+   *
+   * @generated from field: bytes bundle_manifest = 2;
+   */
+  bundleManifest: Uint8Array;
+
+  /**
+   * Wall clock of the asking program, ms since the epoch.
+   *
+   * @generated from field: int64 now_ms = 3;
+   */
+  nowMs: bigint;
+};
+
+/**
+ * Describes the message cluster.init.v1.PreflightRequest.
+ * Use `create(PreflightRequestSchema)` to create a new message.
+ */
+export declare const PreflightRequestSchema: GenMessage<PreflightRequest>;
+
+/**
+ * @generated from message cluster.init.v1.PreflightResponse
+ */
+export declare type PreflightResponse = Message<"cluster.init.v1.PreflightResponse"> & {
+  /**
+   * @generated from field: repeated cluster.init.v1.MachineCheck checks = 1;
+   */
+  checks: MachineCheck[];
+};
+
+/**
+ * Describes the message cluster.init.v1.PreflightResponse.
+ * Use `create(PreflightResponseSchema)` to create a new message.
+ */
+export declare const PreflightResponseSchema: GenMessage<PreflightResponse>;
+
+/**
+ * One figure beside its threshold; `CheckResult` of internal/checks.
+ *
+ * @generated from message cluster.init.v1.MachineCheck
+ */
+export declare type MachineCheck = Message<"cluster.init.v1.MachineCheck"> & {
+  /**
+   * Of the error catalogue.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string subject = 2;
+   */
+  subject: string;
+
+  /**
+   * "ok", "warning", "failed" or "skipped".
+   *
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * @generated from field: string figure = 4;
+   */
+  figure: string;
+
+  /**
+   * @generated from field: string threshold = 5;
+   */
+  threshold: string;
+
+  /**
+   * Empty when the figure is good.
+   *
+   * @generated from field: string cause = 6;
+   */
+  cause: string;
+
+  /**
+   * @generated from field: string fix = 7;
+   */
+  fix: string;
+};
+
+/**
+ * Describes the message cluster.init.v1.MachineCheck.
+ * Use `create(MachineCheckSchema)` to create a new message.
+ */
+export declare const MachineCheckSchema: GenMessage<MachineCheck>;
+
+/**
  * @generated from message cluster.init.v1.ReadEnrolmentRequest
  */
 export declare type ReadEnrolmentRequest = Message<"cluster.init.v1.ReadEnrolmentRequest"> & {
@@ -843,6 +945,17 @@ export declare const InitApi: GenService<{
     methodKind: "unary";
     input: typeof DescribeRequestSchema;
     output: typeof DescribeResponseSchema;
+  },
+  /**
+   * Whether the machine is fit to become a node, told check by check, also where it is. Changes nothing. Refused once an init was
+   * accepted: the machine's own services hold the ports then.
+   *
+   * @generated from rpc cluster.init.v1.InitApi.Preflight
+   */
+  preflight: {
+    methodKind: "unary";
+    input: typeof PreflightRequestSchema;
+    output: typeof PreflightResponseSchema;
   },
   /**
    * What vouches for the machine's TPM: endorsement key, its certificate, attestation key. Changes nothing.

@@ -12,7 +12,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file init.proto.
  */
 export const file_init = /*@__PURE__*/
-  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIu8BChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAxImCgNrZXkYCiABKAsyGS5jbHVzdGVyLmluaXQudjEuS2V5UHJvb2YiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiFgoUUmVhZEVucm9sbWVudFJlcXVlc3QiKgoVUmVhZEVucm9sbWVudFJlc3BvbnNlEhEKCWVucm9sbWVudBgBIAEoDCIrChZBbnN3ZXJDaGFsbGVuZ2VSZXF1ZXN0EhEKCWNoYWxsZW5nZRgBIAEoDCIpChdBbnN3ZXJDaGFsbGVuZ2VSZXNwb25zZRIOCgZhbnN3ZXIYASABKAwiIgoQU3RhdEJsb2JzUmVxdWVzdBIOCgZzaGEyNTYYASADKAkioAEKEVN0YXRCbG9ic1Jlc3BvbnNlEjYKBWJsb2JzGAEgAygLMicuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1Jlc3BvbnNlLkJsb2ISEgoKZnJlZV9ieXRlcxgCIAEoAxo/CgRCbG9iEg4KBnNoYTI1NhgBIAEoCRIQCghjb21wbGV0ZRgCIAEoCBIVCg1wYXJ0aWFsX2J5dGVzGAMgASgDIqQBChFVcGxvYWRCbG9iUmVxdWVzdBI5CgVzdGFydBgBIAEoCzIoLmNsdXN0ZXIuaW5pdC52MS5VcGxvYWRCbG9iUmVxdWVzdC5TdGFydEgAEg8KBWNodW5rGAIgASgMSAAaOwoFU3RhcnQSDgoGc2hhMjU2GAEgASgJEhIKCnNpemVfYnl0ZXMYAiABKAMSDgoGb2Zmc2V0GAMgASgDQgYKBHBhcnQiPQoSVXBsb2FkQmxvYlJlc3BvbnNlEhAKCGNvbXBsZXRlGAEgASgIEhUKDXBhcnRpYWxfYnl0ZXMYAiABKAMiYgoLSW5pdFJlcXVlc3QSDwoHaW5pdF9pZBgBIAEoCRIWCg5hZnRlcl9zZXF1ZW5jZRgCIAEoBBIqCgRzcGVjGAMgASgLMhwuY2x1c3Rlci5pbml0LnYxLkNsdXN0ZXJTcGVjItYCCgtDbHVzdGVyU3BlYxIUCgxjbHVzdGVyX25hbWUYASABKAkSEgoKY2x1c3Rlcl9pZBgCIAEoCRIaChJrdWJlcm5ldGVzX3ZlcnNpb24YAyABKAkSFwoPYnVuZGxlX21hbmlmZXN0GAQgASgMEhIKCnBvZF9zdWJuZXQYBSABKAkSFgoOc2VydmljZV9zdWJuZXQYBiABKAkSFwoPYXBpX3NlcnZlcl9zYW5zGAcgAygJEhEKCW5vZGVfbmFtZRgIIAEoCRITCgtzaW5nbGVfbm9kZRgJIAEoCBIcChRrdWJlcm5ldGVzX2FkbWluX2NzchgKIAEoDBIRCglvd25lcl9jc3IYCyABKAwSGgoSY2x1c3Rlcl91bmxvY2tfa2V5GAwgASgMEhUKDWNvbmZpZ3VyYXRpb24YDSABKAwSFwoPb3duZXJfZG9jdW1lbnRzGA4gAygMIpIDCglJbml0RXZlbnQSEAoIc2VxdWVuY2UYASABKAQSDwoHdGltZV9tcxgCIAEoAxI2Cg1waGFzZV9zdGFydGVkGAMgASgLMh0uY2x1c3Rlci5pbml0LnYxLlBoYXNlU3RhcnRlZEgAEjgKDnBoYXNlX2ZpbmlzaGVkGAQgASgLMh4uY2x1c3Rlci5pbml0LnYxLlBoYXNlRmluaXNoZWRIABItCghwcm9ncmVzcxgFIAEoCzIZLmNsdXN0ZXIuaW5pdC52MS5Qcm9ncmVzc0gAEicKA2xvZxgGIAEoCzIYLmNsdXN0ZXIuaW5pdC52MS5Mb2dMaW5lSAASLwoJaGVhcnRiZWF0GAcgASgLMhouY2x1c3Rlci5pbml0LnYxLkhlYXJ0YmVhdEgAEi0KBnJlc3VsdBgIIAEoCzIbLmNsdXN0ZXIuaW5pdC52MS5Jbml0UmVzdWx0SAASLwoHZmFpbHVyZRgJIAEoCzIcLmNsdXN0ZXIuaW5pdC52MS5Jbml0RmFpbHVyZUgAQgcKBWV2ZW50Ih0KDFBoYXNlU3RhcnRlZBINCgVwaGFzZRgBIAEoCSJECg1QaGFzZUZpbmlzaGVkEg0KBXBoYXNlGAEgASgJEhMKC2R1cmF0aW9uX21zGAIgASgDEg8KB2FscmVhZHkYAyABKAgiagoIUHJvZ3Jlc3MSDQoFcGhhc2UYASABKAkSDAoEdGV4dBgCIAEoCRIQCghzaW5jZV9tcxgDIAEoAxISCgpsYXN0X2Vycm9yGAQgASgJEgwKBGRvbmUYBSABKAMSDQoFdG90YWwYBiABKAMiNwoHTG9nTGluZRINCgVsZXZlbBgBIAEoCRIMCgRwYXRoGAIgASgJEg8KB21lc3NhZ2UYAyABKAkiMgoJSGVhcnRiZWF0EhMKC3dhaXRpbmdfZm9yGAEgASgJEhAKCHNpbmNlX21zGAIgASgDIoECCgpJbml0UmVzdWx0EhIKCmNsdXN0ZXJfaWQYASABKAkSDwoHbm9kZV9pZBgCIAEoCRIRCglub2RlX25hbWUYAyABKAkSFgoOY2x1c3Rlcl9jYV9wZW0YBCABKAwSHQoVb3duZXJfY2VydGlmaWNhdGVfcGVtGAUgASgMEhkKEWt1YmVybmV0ZXNfY2FfcGVtGAYgASgMEigKIGt1YmVybmV0ZXNfYWRtaW5fY2VydGlmaWNhdGVfcGVtGAcgASgMEhUKDWFwaV9lbmRwb2ludHMYCCADKAkSGQoRY3VyYXRvcl9lbmRwb2ludHMYCSADKAkSDQoFZXBvY2gYCiABKAQiWwoLSW5pdEZhaWx1cmUSDAoEY29kZRgBIAEoCRIPCgdtZXNzYWdlGAIgASgJEgsKA2ZpeBgDIAEoCRIRCglyZXRyeWFibGUYBCABKAgSDQoFcGhhc2UYBSABKAkiQgoSQWNrbm93bGVkZ2VSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkSGwoTb3duZXJzaGlwX3NpZ25hdHVyZRgCIAEoDCIVChNBY2tub3dsZWRnZVJlc3BvbnNlMusECgdJbml0QXBpEk8KCERlc2NyaWJlEiAuY2x1c3Rlci5pbml0LnYxLkRlc2NyaWJlUmVxdWVzdBohLmNsdXN0ZXIuaW5pdC52MS5EZXNjcmliZVJlc3BvbnNlEl4KDVJlYWRFbnJvbG1lbnQSJS5jbHVzdGVyLmluaXQudjEuUmVhZEVucm9sbWVudFJlcXVlc3QaJi5jbHVzdGVyLmluaXQudjEuUmVhZEVucm9sbWVudFJlc3BvbnNlEmQKD0Fuc3dlckNoYWxsZW5nZRInLmNsdXN0ZXIuaW5pdC52MS5BbnN3ZXJDaGFsbGVuZ2VSZXF1ZXN0GiguY2x1c3Rlci5pbml0LnYxLkFuc3dlckNoYWxsZW5nZVJlc3BvbnNlElIKCVN0YXRCbG9icxIhLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXF1ZXN0GiIuY2x1c3Rlci5pbml0LnYxLlN0YXRCbG9ic1Jlc3BvbnNlElcKClVwbG9hZEJsb2ISIi5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlcXVlc3QaIy5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlc3BvbnNlKAESQgoESW5pdBIcLmNsdXN0ZXIuaW5pdC52MS5Jbml0UmVxdWVzdBoaLmNsdXN0ZXIuaW5pdC52MS5Jbml0RXZlbnQwARJYCgtBY2tub3dsZWRnZRIjLmNsdXN0ZXIuaW5pdC52MS5BY2tub3dsZWRnZVJlcXVlc3QaJC5jbHVzdGVyLmluaXQudjEuQWNrbm93bGVkZ2VSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("Cgppbml0LnByb3RvEg9jbHVzdGVyLmluaXQudjEiKQoPRGVzY3JpYmVSZXF1ZXN0EhYKDmNsaWVudF92ZXJzaW9uGAEgASgJIu8BChBEZXNjcmliZVJlc3BvbnNlEhUKDWFnZW50X3ZlcnNpb24YASABKAkSEwoLZmluZ2VycHJpbnQYAiABKAkSEAoIaG9zdG5hbWUYAyABKAkSEQoJYWRkcmVzc2VzGAQgAygJEhQKDGFyY2hpdGVjdHVyZRgFIAEoCRIXCg9lbnJvbG1lbnRfc3RhdGUYBiABKAkSEgoKY2x1c3Rlcl9pZBgHIAEoCRIPCgdpbml0X2lkGAggASgJEg4KBm5vd19tcxgJIAEoAxImCgNrZXkYCiABKAsyGS5jbHVzdGVyLmluaXQudjEuS2V5UHJvb2YiMQoIS2V5UHJvb2YSEgoKcHVibGljX2tleRgBIAEoDBIRCglzaWduYXR1cmUYAiABKAwiTgoQUHJlZmxpZ2h0UmVxdWVzdBIRCglub2RlX25hbWUYASABKAkSFwoPYnVuZGxlX21hbmlmZXN0GAIgASgMEg4KBm5vd19tcxgDIAEoAyJCChFQcmVmbGlnaHRSZXNwb25zZRItCgZjaGVja3MYASADKAsyHS5jbHVzdGVyLmluaXQudjEuTWFjaGluZUNoZWNrInwKDE1hY2hpbmVDaGVjaxIMCgRjb2RlGAEgASgJEg8KB3N1YmplY3QYAiABKAkSDgoGc3RhdHVzGAMgASgJEg4KBmZpZ3VyZRgEIAEoCRIRCgl0aHJlc2hvbGQYBSABKAkSDQoFY2F1c2UYBiABKAkSCwoDZml4GAcgASgJIhYKFFJlYWRFbnJvbG1lbnRSZXF1ZXN0IioKFVJlYWRFbnJvbG1lbnRSZXNwb25zZRIRCgllbnJvbG1lbnQYASABKAwiKwoWQW5zd2VyQ2hhbGxlbmdlUmVxdWVzdBIRCgljaGFsbGVuZ2UYASABKAwiKQoXQW5zd2VyQ2hhbGxlbmdlUmVzcG9uc2USDgoGYW5zd2VyGAEgASgMIiIKEFN0YXRCbG9ic1JlcXVlc3QSDgoGc2hhMjU2GAEgAygJIqABChFTdGF0QmxvYnNSZXNwb25zZRI2CgVibG9icxgBIAMoCzInLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXNwb25zZS5CbG9iEhIKCmZyZWVfYnl0ZXMYAiABKAMaPwoEQmxvYhIOCgZzaGEyNTYYASABKAkSEAoIY29tcGxldGUYAiABKAgSFQoNcGFydGlhbF9ieXRlcxgDIAEoAyKkAQoRVXBsb2FkQmxvYlJlcXVlc3QSOQoFc3RhcnQYASABKAsyKC5jbHVzdGVyLmluaXQudjEuVXBsb2FkQmxvYlJlcXVlc3QuU3RhcnRIABIPCgVjaHVuaxgCIAEoDEgAGjsKBVN0YXJ0Eg4KBnNoYTI1NhgBIAEoCRISCgpzaXplX2J5dGVzGAIgASgDEg4KBm9mZnNldBgDIAEoA0IGCgRwYXJ0Ij0KElVwbG9hZEJsb2JSZXNwb25zZRIQCghjb21wbGV0ZRgBIAEoCBIVCg1wYXJ0aWFsX2J5dGVzGAIgASgDImIKC0luaXRSZXF1ZXN0Eg8KB2luaXRfaWQYASABKAkSFgoOYWZ0ZXJfc2VxdWVuY2UYAiABKAQSKgoEc3BlYxgDIAEoCzIcLmNsdXN0ZXIuaW5pdC52MS5DbHVzdGVyU3BlYyLWAgoLQ2x1c3RlclNwZWMSFAoMY2x1c3Rlcl9uYW1lGAEgASgJEhIKCmNsdXN0ZXJfaWQYAiABKAkSGgoSa3ViZXJuZXRlc192ZXJzaW9uGAMgASgJEhcKD2J1bmRsZV9tYW5pZmVzdBgEIAEoDBISCgpwb2Rfc3VibmV0GAUgASgJEhYKDnNlcnZpY2Vfc3VibmV0GAYgASgJEhcKD2FwaV9zZXJ2ZXJfc2FucxgHIAMoCRIRCglub2RlX25hbWUYCCABKAkSEwoLc2luZ2xlX25vZGUYCSABKAgSHAoUa3ViZXJuZXRlc19hZG1pbl9jc3IYCiABKAwSEQoJb3duZXJfY3NyGAsgASgMEhoKEmNsdXN0ZXJfdW5sb2NrX2tleRgMIAEoDBIVCg1jb25maWd1cmF0aW9uGA0gASgMEhcKD293bmVyX2RvY3VtZW50cxgOIAMoDCKSAwoJSW5pdEV2ZW50EhAKCHNlcXVlbmNlGAEgASgEEg8KB3RpbWVfbXMYAiABKAMSNgoNcGhhc2Vfc3RhcnRlZBgDIAEoCzIdLmNsdXN0ZXIuaW5pdC52MS5QaGFzZVN0YXJ0ZWRIABI4Cg5waGFzZV9maW5pc2hlZBgEIAEoCzIeLmNsdXN0ZXIuaW5pdC52MS5QaGFzZUZpbmlzaGVkSAASLQoIcHJvZ3Jlc3MYBSABKAsyGS5jbHVzdGVyLmluaXQudjEuUHJvZ3Jlc3NIABInCgNsb2cYBiABKAsyGC5jbHVzdGVyLmluaXQudjEuTG9nTGluZUgAEi8KCWhlYXJ0YmVhdBgHIAEoCzIaLmNsdXN0ZXIuaW5pdC52MS5IZWFydGJlYXRIABItCgZyZXN1bHQYCCABKAsyGy5jbHVzdGVyLmluaXQudjEuSW5pdFJlc3VsdEgAEi8KB2ZhaWx1cmUYCSABKAsyHC5jbHVzdGVyLmluaXQudjEuSW5pdEZhaWx1cmVIAEIHCgVldmVudCIdCgxQaGFzZVN0YXJ0ZWQSDQoFcGhhc2UYASABKAkiRAoNUGhhc2VGaW5pc2hlZBINCgVwaGFzZRgBIAEoCRITCgtkdXJhdGlvbl9tcxgCIAEoAxIPCgdhbHJlYWR5GAMgASgIImoKCFByb2dyZXNzEg0KBXBoYXNlGAEgASgJEgwKBHRleHQYAiABKAkSEAoIc2luY2VfbXMYAyABKAMSEgoKbGFzdF9lcnJvchgEIAEoCRIMCgRkb25lGAUgASgDEg0KBXRvdGFsGAYgASgDIjcKB0xvZ0xpbmUSDQoFbGV2ZWwYASABKAkSDAoEcGF0aBgCIAEoCRIPCgdtZXNzYWdlGAMgASgJIjIKCUhlYXJ0YmVhdBITCgt3YWl0aW5nX2ZvchgBIAEoCRIQCghzaW5jZV9tcxgCIAEoAyKBAgoKSW5pdFJlc3VsdBISCgpjbHVzdGVyX2lkGAEgASgJEg8KB25vZGVfaWQYAiABKAkSEQoJbm9kZV9uYW1lGAMgASgJEhYKDmNsdXN0ZXJfY2FfcGVtGAQgASgMEh0KFW93bmVyX2NlcnRpZmljYXRlX3BlbRgFIAEoDBIZChFrdWJlcm5ldGVzX2NhX3BlbRgGIAEoDBIoCiBrdWJlcm5ldGVzX2FkbWluX2NlcnRpZmljYXRlX3BlbRgHIAEoDBIVCg1hcGlfZW5kcG9pbnRzGAggAygJEhkKEWN1cmF0b3JfZW5kcG9pbnRzGAkgAygJEg0KBWVwb2NoGAogASgEIlsKC0luaXRGYWlsdXJlEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRILCgNmaXgYAyABKAkSEQoJcmV0cnlhYmxlGAQgASgIEg0KBXBoYXNlGAUgASgJIkIKEkFja25vd2xlZGdlUmVxdWVzdBIPCgdpbml0X2lkGAEgASgJEhsKE293bmVyc2hpcF9zaWduYXR1cmUYAiABKAwiFQoTQWNrbm93bGVkZ2VSZXNwb25zZTK/BQoHSW5pdEFwaRJPCghEZXNjcmliZRIgLmNsdXN0ZXIuaW5pdC52MS5EZXNjcmliZVJlcXVlc3QaIS5jbHVzdGVyLmluaXQudjEuRGVzY3JpYmVSZXNwb25zZRJSCglQcmVmbGlnaHQSIS5jbHVzdGVyLmluaXQudjEuUHJlZmxpZ2h0UmVxdWVzdBoiLmNsdXN0ZXIuaW5pdC52MS5QcmVmbGlnaHRSZXNwb25zZRJeCg1SZWFkRW5yb2xtZW50EiUuY2x1c3Rlci5pbml0LnYxLlJlYWRFbnJvbG1lbnRSZXF1ZXN0GiYuY2x1c3Rlci5pbml0LnYxLlJlYWRFbnJvbG1lbnRSZXNwb25zZRJkCg9BbnN3ZXJDaGFsbGVuZ2USJy5jbHVzdGVyLmluaXQudjEuQW5zd2VyQ2hhbGxlbmdlUmVxdWVzdBooLmNsdXN0ZXIuaW5pdC52MS5BbnN3ZXJDaGFsbGVuZ2VSZXNwb25zZRJSCglTdGF0QmxvYnMSIS5jbHVzdGVyLmluaXQudjEuU3RhdEJsb2JzUmVxdWVzdBoiLmNsdXN0ZXIuaW5pdC52MS5TdGF0QmxvYnNSZXNwb25zZRJXCgpVcGxvYWRCbG9iEiIuY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXF1ZXN0GiMuY2x1c3Rlci5pbml0LnYxLlVwbG9hZEJsb2JSZXNwb25zZSgBEkIKBEluaXQSHC5jbHVzdGVyLmluaXQudjEuSW5pdFJlcXVlc3QaGi5jbHVzdGVyLmluaXQudjEuSW5pdEV2ZW50MAESWAoLQWNrbm93bGVkZ2USIy5jbHVzdGVyLmluaXQudjEuQWNrbm93bGVkZ2VSZXF1ZXN0GiQuY2x1c3Rlci5pbml0LnYxLkFja25vd2xlZGdlUmVzcG9uc2ViBnByb3RvMw");
 
 /**
  * Describes the message cluster.init.v1.DescribeRequest.
@@ -36,158 +36,179 @@ export const KeyProofSchema = /*@__PURE__*/
   messageDesc(file_init, 2);
 
 /**
+ * Describes the message cluster.init.v1.PreflightRequest.
+ * Use `create(PreflightRequestSchema)` to create a new message.
+ */
+export const PreflightRequestSchema = /*@__PURE__*/
+  messageDesc(file_init, 3);
+
+/**
+ * Describes the message cluster.init.v1.PreflightResponse.
+ * Use `create(PreflightResponseSchema)` to create a new message.
+ */
+export const PreflightResponseSchema = /*@__PURE__*/
+  messageDesc(file_init, 4);
+
+/**
+ * Describes the message cluster.init.v1.MachineCheck.
+ * Use `create(MachineCheckSchema)` to create a new message.
+ */
+export const MachineCheckSchema = /*@__PURE__*/
+  messageDesc(file_init, 5);
+
+/**
  * Describes the message cluster.init.v1.ReadEnrolmentRequest.
  * Use `create(ReadEnrolmentRequestSchema)` to create a new message.
  */
 export const ReadEnrolmentRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 3);
+  messageDesc(file_init, 6);
 
 /**
  * Describes the message cluster.init.v1.ReadEnrolmentResponse.
  * Use `create(ReadEnrolmentResponseSchema)` to create a new message.
  */
 export const ReadEnrolmentResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 4);
+  messageDesc(file_init, 7);
 
 /**
  * Describes the message cluster.init.v1.AnswerChallengeRequest.
  * Use `create(AnswerChallengeRequestSchema)` to create a new message.
  */
 export const AnswerChallengeRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 5);
+  messageDesc(file_init, 8);
 
 /**
  * Describes the message cluster.init.v1.AnswerChallengeResponse.
  * Use `create(AnswerChallengeResponseSchema)` to create a new message.
  */
 export const AnswerChallengeResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 6);
+  messageDesc(file_init, 9);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsRequest.
  * Use `create(StatBlobsRequestSchema)` to create a new message.
  */
 export const StatBlobsRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 7);
+  messageDesc(file_init, 10);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.
  * Use `create(StatBlobsResponseSchema)` to create a new message.
  */
 export const StatBlobsResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 8);
+  messageDesc(file_init, 11);
 
 /**
  * Describes the message cluster.init.v1.StatBlobsResponse.Blob.
  * Use `create(StatBlobsResponse_BlobSchema)` to create a new message.
  */
 export const StatBlobsResponse_BlobSchema = /*@__PURE__*/
-  messageDesc(file_init, 8, 0);
+  messageDesc(file_init, 11, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.
  * Use `create(UploadBlobRequestSchema)` to create a new message.
  */
 export const UploadBlobRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 9);
+  messageDesc(file_init, 12);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobRequest.Start.
  * Use `create(UploadBlobRequest_StartSchema)` to create a new message.
  */
 export const UploadBlobRequest_StartSchema = /*@__PURE__*/
-  messageDesc(file_init, 9, 0);
+  messageDesc(file_init, 12, 0);
 
 /**
  * Describes the message cluster.init.v1.UploadBlobResponse.
  * Use `create(UploadBlobResponseSchema)` to create a new message.
  */
 export const UploadBlobResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 10);
+  messageDesc(file_init, 13);
 
 /**
  * Describes the message cluster.init.v1.InitRequest.
  * Use `create(InitRequestSchema)` to create a new message.
  */
 export const InitRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 11);
+  messageDesc(file_init, 14);
 
 /**
  * Describes the message cluster.init.v1.ClusterSpec.
  * Use `create(ClusterSpecSchema)` to create a new message.
  */
 export const ClusterSpecSchema = /*@__PURE__*/
-  messageDesc(file_init, 12);
+  messageDesc(file_init, 15);
 
 /**
  * Describes the message cluster.init.v1.InitEvent.
  * Use `create(InitEventSchema)` to create a new message.
  */
 export const InitEventSchema = /*@__PURE__*/
-  messageDesc(file_init, 13);
+  messageDesc(file_init, 16);
 
 /**
  * Describes the message cluster.init.v1.PhaseStarted.
  * Use `create(PhaseStartedSchema)` to create a new message.
  */
 export const PhaseStartedSchema = /*@__PURE__*/
-  messageDesc(file_init, 14);
+  messageDesc(file_init, 17);
 
 /**
  * Describes the message cluster.init.v1.PhaseFinished.
  * Use `create(PhaseFinishedSchema)` to create a new message.
  */
 export const PhaseFinishedSchema = /*@__PURE__*/
-  messageDesc(file_init, 15);
+  messageDesc(file_init, 18);
 
 /**
  * Describes the message cluster.init.v1.Progress.
  * Use `create(ProgressSchema)` to create a new message.
  */
 export const ProgressSchema = /*@__PURE__*/
-  messageDesc(file_init, 16);
+  messageDesc(file_init, 19);
 
 /**
  * Describes the message cluster.init.v1.LogLine.
  * Use `create(LogLineSchema)` to create a new message.
  */
 export const LogLineSchema = /*@__PURE__*/
-  messageDesc(file_init, 17);
+  messageDesc(file_init, 20);
 
 /**
  * Describes the message cluster.init.v1.Heartbeat.
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema = /*@__PURE__*/
-  messageDesc(file_init, 18);
+  messageDesc(file_init, 21);
 
 /**
  * Describes the message cluster.init.v1.InitResult.
  * Use `create(InitResultSchema)` to create a new message.
  */
 export const InitResultSchema = /*@__PURE__*/
-  messageDesc(file_init, 19);
+  messageDesc(file_init, 22);
 
 /**
  * Describes the message cluster.init.v1.InitFailure.
  * Use `create(InitFailureSchema)` to create a new message.
  */
 export const InitFailureSchema = /*@__PURE__*/
-  messageDesc(file_init, 20);
+  messageDesc(file_init, 23);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeRequest.
  * Use `create(AcknowledgeRequestSchema)` to create a new message.
  */
 export const AcknowledgeRequestSchema = /*@__PURE__*/
-  messageDesc(file_init, 21);
+  messageDesc(file_init, 24);
 
 /**
  * Describes the message cluster.init.v1.AcknowledgeResponse.
  * Use `create(AcknowledgeResponseSchema)` to create a new message.
  */
 export const AcknowledgeResponseSchema = /*@__PURE__*/
-  messageDesc(file_init, 22);
+  messageDesc(file_init, 25);
 
 /**
  * @generated from service cluster.init.v1.InitApi

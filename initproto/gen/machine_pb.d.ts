@@ -98,23 +98,6 @@ export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuo
   nodeName: string;
 
   /**
-   * Of the data on this machine.
-   *
-   * @generated from field: uint64 epoch = 3;
-   */
-  epoch: bigint;
-
-  /**
-   * @generated from field: cluster.machine.v1.QuorumMember own = 4;
-   */
-  own?: QuorumMember | undefined;
-
-  /**
-   * @generated from field: repeated cluster.machine.v1.QuorumMember others = 5;
-   */
-  others: QuorumMember[];
-
-  /**
    * Why a recovery from here would be refused; empty when it would not.
    *
    * @generated from field: repeated string refusals = 6;
@@ -141,6 +124,13 @@ export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuo
    * @generated from field: bool is_ordered = 9;
    */
   isOrdered: boolean;
+
+  /**
+   * Both etcd clusters, "state" and "kubernetes".
+   *
+   * @generated from field: repeated cluster.machine.v1.EtcdSurvey etcd = 10;
+   */
+  etcd: EtcdSurvey[];
 };
 
 /**
@@ -148,6 +138,39 @@ export declare type SurveyQuorumResponse = Message<"cluster.machine.v1.SurveyQuo
  * Use `create(SurveyQuorumResponseSchema)` to create a new message.
  */
 export declare const SurveyQuorumResponseSchema: GenMessage<SurveyQuorumResponse>;
+
+/**
+ * @generated from message cluster.machine.v1.EtcdSurvey
+ */
+export declare type EtcdSurvey = Message<"cluster.machine.v1.EtcdSurvey"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Of the data on this machine.
+   *
+   * @generated from field: uint64 epoch = 2;
+   */
+  epoch: bigint;
+
+  /**
+   * @generated from field: cluster.machine.v1.QuorumMember own = 3;
+   */
+  own?: QuorumMember | undefined;
+
+  /**
+   * @generated from field: repeated cluster.machine.v1.QuorumMember others = 4;
+   */
+  others: QuorumMember[];
+};
+
+/**
+ * Describes the message cluster.machine.v1.EtcdSurvey.
+ * Use `create(EtcdSurveySchema)` to create a new message.
+ */
+export declare const EtcdSurveySchema: GenMessage<EtcdSurvey>;
 
 /**
  * @generated from message cluster.machine.v1.QuorumMember

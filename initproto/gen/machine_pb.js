@@ -11,7 +11,7 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file machine.proto.
  */
 export const file_machine = /*@__PURE__*/
-  fileDesc("Cg1tYWNoaW5lLnByb3RvEhJjbHVzdGVyLm1hY2hpbmUudjEiIgoNRGlyZWN0UmVxdWVzdBIRCgllbmRwb2ludHMYASADKAkiSQoORGlyZWN0UmVzcG9uc2USEQoJZW5kcG9pbnRzGAEgAygJEhMKC2ZpbmdlcnByaW50GAIgASgJEg8KB25vZGVfaWQYAyABKAkiFwoVV2F0Y2hFbnJvbG1lbnRSZXF1ZXN0IhUKE1N1cnZleVF1b3J1bVJlcXVlc3Qi+wEKFFN1cnZleVF1b3J1bVJlc3BvbnNlEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRIRCglub2RlX25hbWUYAiABKAkSDQoFZXBvY2gYAyABKAQSLQoDb3duGAQgASgLMiAuY2x1c3Rlci5tYWNoaW5lLnYxLlF1b3J1bU1lbWJlchIwCgZvdGhlcnMYBSADKAsyIC5jbHVzdGVyLm1hY2hpbmUudjEuUXVvcnVtTWVtYmVyEhAKCHJlZnVzYWxzGAYgAygJEg4KBmxvc3NlcxgHIAMoCRIUCgxsYXN0X2ZhaWx1cmUYCCABKAkSEgoKaXNfb3JkZXJlZBgJIAEoCCJcCgxRdW9ydW1NZW1iZXISEAoIZW5kcG9pbnQYASABKAkSFwoKcmFmdF9pbmRleBgCIAEoBEgAiAEBEhIKCmhhc19sZWFkZXIYAyABKAhCDQoLX3JhZnRfaW5kZXgiLAoUUmVjb3ZlclF1b3J1bVJlcXVlc3QSFAoMY2x1c3Rlcl9uYW1lGAEgASgJIhcKFVJlY292ZXJRdW9ydW1SZXNwb25zZSKQBAoORW5yb2xtZW50RXZlbnQSNwoFc3RhZ2UYASABKA4yKC5jbHVzdGVyLm1hY2hpbmUudjEuRW5yb2xtZW50RXZlbnQuU3RhZ2USDwoHdGltZV9tcxgCIAEoAxITCgtmaW5nZXJwcmludBgDIAEoCRIPCgdub2RlX2lkGAQgASgJEhIKCmNsdXN0ZXJfaWQYBSABKAkSFAoMY2x1c3Rlcl9uYW1lGAYgASgJEhEKCW5vZGVfbmFtZRgHIAEoCRINCgVyb2xlcxgIIAMoCRIRCgllbmRwb2ludHMYCSADKAkSDAoEY29kZRgKIAEoCRIPCgdtZXNzYWdlGAsgASgJEhAKCHBvc2l0aW9uGAwgASgNEhMKC2VzdGltYXRlX21zGA0gASgDEiwKB3Byb2JsZW0YDiABKAsyGy5jbHVzdGVyLm1hY2hpbmUudjEuUHJvYmxlbRIpCgZwaGFzZXMYDyADKAsyGS5jbHVzdGVyLm1hY2hpbmUudjEuUGhhc2UijwEKBVN0YWdlEhUKEVNUQUdFX1VOU1BFQ0lGSUVEEAASCAoESURMRRABEgoKBkFTS0lORxACEgsKB1dBSVRJTkcQAxILCgdSRUZVU0VEEAQSDAoIQURNSVRURUQQBRIKCgZNRU1CRVIQBhILCgdSVU5OSU5HEAcSDAoIQ1JFQVRJTkcQCBIKCgZGQUlMRUQQCSJWCgdQcm9ibGVtEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRILCgNmaXgYAyABKAkSDAoEZXhpdBgEIAEoCRIRCglyZXRyeWFibGUYBSABKAgiMgoFUGhhc2USDAoEbmFtZRgBIAEoCRINCgVzdGF0ZRgCIAEoCRIMCgR0ZXh0GAMgASgJMoYDCgdNYWNoaW5lEk8KBkRpcmVjdBIhLmNsdXN0ZXIubWFjaGluZS52MS5EaXJlY3RSZXF1ZXN0GiIuY2x1c3Rlci5tYWNoaW5lLnYxLkRpcmVjdFJlc3BvbnNlEmEKDldhdGNoRW5yb2xtZW50EikuY2x1c3Rlci5tYWNoaW5lLnYxLldhdGNoRW5yb2xtZW50UmVxdWVzdBoiLmNsdXN0ZXIubWFjaGluZS52MS5FbnJvbG1lbnRFdmVudDABEmEKDFN1cnZleVF1b3J1bRInLmNsdXN0ZXIubWFjaGluZS52MS5TdXJ2ZXlRdW9ydW1SZXF1ZXN0GiguY2x1c3Rlci5tYWNoaW5lLnYxLlN1cnZleVF1b3J1bVJlc3BvbnNlEmQKDVJlY292ZXJRdW9ydW0SKC5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlcXVlc3QaKS5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlc3BvbnNlYgZwcm90bzM");
+  fileDesc("Cg1tYWNoaW5lLnByb3RvEhJjbHVzdGVyLm1hY2hpbmUudjEiIgoNRGlyZWN0UmVxdWVzdBIRCgllbmRwb2ludHMYASADKAkiSQoORGlyZWN0UmVzcG9uc2USEQoJZW5kcG9pbnRzGAEgAygJEhMKC2ZpbmdlcnByaW50GAIgASgJEg8KB25vZGVfaWQYAyABKAkiFwoVV2F0Y2hFbnJvbG1lbnRSZXF1ZXN0IhUKE1N1cnZleVF1b3J1bVJlcXVlc3QiywEKFFN1cnZleVF1b3J1bVJlc3BvbnNlEhQKDGNsdXN0ZXJfbmFtZRgBIAEoCRIRCglub2RlX25hbWUYAiABKAkSEAoIcmVmdXNhbHMYBiADKAkSDgoGbG9zc2VzGAcgAygJEhQKDGxhc3RfZmFpbHVyZRgIIAEoCRISCgppc19vcmRlcmVkGAkgASgIEiwKBGV0Y2QYCiADKAsyHi5jbHVzdGVyLm1hY2hpbmUudjEuRXRjZFN1cnZleUoECAMQBEoECAQQBUoECAUQBiKKAQoKRXRjZFN1cnZleRIMCgRuYW1lGAEgASgJEg0KBWVwb2NoGAIgASgEEi0KA293bhgDIAEoCzIgLmNsdXN0ZXIubWFjaGluZS52MS5RdW9ydW1NZW1iZXISMAoGb3RoZXJzGAQgAygLMiAuY2x1c3Rlci5tYWNoaW5lLnYxLlF1b3J1bU1lbWJlciJcCgxRdW9ydW1NZW1iZXISEAoIZW5kcG9pbnQYASABKAkSFwoKcmFmdF9pbmRleBgCIAEoBEgAiAEBEhIKCmhhc19sZWFkZXIYAyABKAhCDQoLX3JhZnRfaW5kZXgiLAoUUmVjb3ZlclF1b3J1bVJlcXVlc3QSFAoMY2x1c3Rlcl9uYW1lGAEgASgJIhcKFVJlY292ZXJRdW9ydW1SZXNwb25zZSKQBAoORW5yb2xtZW50RXZlbnQSNwoFc3RhZ2UYASABKA4yKC5jbHVzdGVyLm1hY2hpbmUudjEuRW5yb2xtZW50RXZlbnQuU3RhZ2USDwoHdGltZV9tcxgCIAEoAxITCgtmaW5nZXJwcmludBgDIAEoCRIPCgdub2RlX2lkGAQgASgJEhIKCmNsdXN0ZXJfaWQYBSABKAkSFAoMY2x1c3Rlcl9uYW1lGAYgASgJEhEKCW5vZGVfbmFtZRgHIAEoCRINCgVyb2xlcxgIIAMoCRIRCgllbmRwb2ludHMYCSADKAkSDAoEY29kZRgKIAEoCRIPCgdtZXNzYWdlGAsgASgJEhAKCHBvc2l0aW9uGAwgASgNEhMKC2VzdGltYXRlX21zGA0gASgDEiwKB3Byb2JsZW0YDiABKAsyGy5jbHVzdGVyLm1hY2hpbmUudjEuUHJvYmxlbRIpCgZwaGFzZXMYDyADKAsyGS5jbHVzdGVyLm1hY2hpbmUudjEuUGhhc2UijwEKBVN0YWdlEhUKEVNUQUdFX1VOU1BFQ0lGSUVEEAASCAoESURMRRABEgoKBkFTS0lORxACEgsKB1dBSVRJTkcQAxILCgdSRUZVU0VEEAQSDAoIQURNSVRURUQQBRIKCgZNRU1CRVIQBhILCgdSVU5OSU5HEAcSDAoIQ1JFQVRJTkcQCBIKCgZGQUlMRUQQCSJWCgdQcm9ibGVtEgwKBGNvZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRILCgNmaXgYAyABKAkSDAoEZXhpdBgEIAEoCRIRCglyZXRyeWFibGUYBSABKAgiMgoFUGhhc2USDAoEbmFtZRgBIAEoCRINCgVzdGF0ZRgCIAEoCRIMCgR0ZXh0GAMgASgJMoYDCgdNYWNoaW5lEk8KBkRpcmVjdBIhLmNsdXN0ZXIubWFjaGluZS52MS5EaXJlY3RSZXF1ZXN0GiIuY2x1c3Rlci5tYWNoaW5lLnYxLkRpcmVjdFJlc3BvbnNlEmEKDldhdGNoRW5yb2xtZW50EikuY2x1c3Rlci5tYWNoaW5lLnYxLldhdGNoRW5yb2xtZW50UmVxdWVzdBoiLmNsdXN0ZXIubWFjaGluZS52MS5FbnJvbG1lbnRFdmVudDABEmEKDFN1cnZleVF1b3J1bRInLmNsdXN0ZXIubWFjaGluZS52MS5TdXJ2ZXlRdW9ydW1SZXF1ZXN0GiguY2x1c3Rlci5tYWNoaW5lLnYxLlN1cnZleVF1b3J1bVJlc3BvbnNlEmQKDVJlY292ZXJRdW9ydW0SKC5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlcXVlc3QaKS5jbHVzdGVyLm1hY2hpbmUudjEuUmVjb3ZlclF1b3J1bVJlc3BvbnNlYgZwcm90bzM");
 
 /**
  * Describes the message cluster.machine.v1.DirectRequest.
@@ -49,38 +49,45 @@ export const SurveyQuorumResponseSchema = /*@__PURE__*/
   messageDesc(file_machine, 4);
 
 /**
+ * Describes the message cluster.machine.v1.EtcdSurvey.
+ * Use `create(EtcdSurveySchema)` to create a new message.
+ */
+export const EtcdSurveySchema = /*@__PURE__*/
+  messageDesc(file_machine, 5);
+
+/**
  * Describes the message cluster.machine.v1.QuorumMember.
  * Use `create(QuorumMemberSchema)` to create a new message.
  */
 export const QuorumMemberSchema = /*@__PURE__*/
-  messageDesc(file_machine, 5);
+  messageDesc(file_machine, 6);
 
 /**
  * Describes the message cluster.machine.v1.RecoverQuorumRequest.
  * Use `create(RecoverQuorumRequestSchema)` to create a new message.
  */
 export const RecoverQuorumRequestSchema = /*@__PURE__*/
-  messageDesc(file_machine, 6);
+  messageDesc(file_machine, 7);
 
 /**
  * Describes the message cluster.machine.v1.RecoverQuorumResponse.
  * Use `create(RecoverQuorumResponseSchema)` to create a new message.
  */
 export const RecoverQuorumResponseSchema = /*@__PURE__*/
-  messageDesc(file_machine, 7);
+  messageDesc(file_machine, 8);
 
 /**
  * Describes the message cluster.machine.v1.EnrolmentEvent.
  * Use `create(EnrolmentEventSchema)` to create a new message.
  */
 export const EnrolmentEventSchema = /*@__PURE__*/
-  messageDesc(file_machine, 8);
+  messageDesc(file_machine, 9);
 
 /**
  * Describes the enum cluster.machine.v1.EnrolmentEvent.Stage.
  */
 export const EnrolmentEvent_StageSchema = /*@__PURE__*/
-  enumDesc(file_machine, 8, 0);
+  enumDesc(file_machine, 9, 0);
 
 /**
  * @generated from enum cluster.machine.v1.EnrolmentEvent.Stage
@@ -93,14 +100,14 @@ export const EnrolmentEvent_Stage = /*@__PURE__*/
  * Use `create(ProblemSchema)` to create a new message.
  */
 export const ProblemSchema = /*@__PURE__*/
-  messageDesc(file_machine, 9);
+  messageDesc(file_machine, 10);
 
 /**
  * Describes the message cluster.machine.v1.Phase.
  * Use `create(PhaseSchema)` to create a new message.
  */
 export const PhaseSchema = /*@__PURE__*/
-  messageDesc(file_machine, 10);
+  messageDesc(file_machine, 11);
 
 /**
  * @generated from service cluster.machine.v1.Machine

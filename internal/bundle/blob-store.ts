@@ -55,10 +55,7 @@ export class BlobStore {
   async path(sha256: string): Promise<string> {
     const found = await this.#find(sha256);
     if (found === undefined) {
-      throw new BundleError(
-        'bundle-blob-missing',
-        `looking for blob ${sha256}: in none of ${this.#roots.join(', ')}`,
-      );
+      throw new BundleError('bundle-blob-missing', `blob ${sha256} not found in ${this.#roots.join(', ')}`);
     }
     return found;
   }

@@ -3,7 +3,13 @@ import { createHash } from 'node:crypto';
 import { stringify } from 'yaml';
 import { parsePolicy } from '../attestation/policy/index.ts';
 import { createAuthorityPem, generateKeyPem } from '../pki/index.ts';
-import { attestationSettings, canonicalJson, clusterConfigJsonSchema, parseClusterConfig } from './index.ts';
+import {
+  attestationFor,
+  attestationSettings,
+  canonicalJson,
+  clusterConfigJsonSchema,
+  parseClusterConfig,
+} from './index.ts';
 import { ConfigError, renderClusterConfig, type Problem } from './index.ts';
 
 const rootPem = await createAuthorityPem({ keyPem: generateKeyPem(), commonName: 'manufacturer', nowMs: 0 });
@@ -106,9 +112,17 @@ describe('the section attestation', () => {
 
   test('is written out in a new configuration', () => {
     const { attestation } = parseClusterConfig(renderClusterConfig({ name: 'prod' }), 'cluster.yaml');
-    expect(attestation).toMatchObject({ variants: ['tpm', 'machine-key'], firstContact: 'fingerprint' });
+    // No bare key beside TPMs unless somebody asks for it.
+    expect(attestation).toMatchObject({ variants: ['tpm'], firstContact: 'fingerprint' });
     expect(renderClusterConfig({ name: 'prod' })).toContain('firstContact: fingerprint');
   });
+
+  test.each([[['tpm']], [['machine-key']], [['tpm', 'machine-key']]] as const)(
+    'is valid as it is generated for %j',
+    (variants) => {
+      expect(configOf(attestationFor(variants)).attestation.variants).toEqual(variants);
+    },
+  );
 
   test('is described for editors, its policy too', () => {
     const schema = JSON.stringify(clusterConfigJsonSchema());

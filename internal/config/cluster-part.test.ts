@@ -6,11 +6,12 @@ const YAML = `version: 1
 name: prod
 attestation: { variants: [machine-key], firstContact: fingerprint }
 `;
-const partOf = (certificates: string) =>
-  clusterPartOf(parseClusterConfig(YAML + certificates, 'cluster.yaml'));
+const partOf = (more: string) => clusterPartOf(parseClusterConfig(YAML + more, 'cluster.yaml'));
 
 test('clusterPartOf() names what agents of before do not know only where it was said', () => {
   expect(partOf('')).not.toHaveProperty('certificates.operatorMinutes');
   expect(partOf('certificates: { operatorMinutes: 525600 }')).toEqual(partOf(''));
   expect(partOf('certificates: { operatorMinutes: 6 }')).toHaveProperty('certificates.operatorMinutes', 6);
+  expect(partOf('podSecurity: { enforce: baseline }')).not.toHaveProperty('podSecurity');
+  expect(partOf('podSecurity: { enforce: restricted }')).toHaveProperty('podSecurity.enforce', 'restricted');
 });

@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from 'node:util';
 import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { ClusterConfig } from './schema.ts';
 import { parseClusterConfig } from './cluster-config.ts';
+import { podSecuritySchema } from './pod-security-schema.ts';
 import { differencesOf, type Json, type JsonPath } from './three-way.ts';
 
 /** What may change while the cluster lives; all else decided what was made at the init. */
@@ -15,12 +17,13 @@ const FIXED: readonly string[] = ['attestation.lockPcr'];
  * before refuses what it does not know, and what is asked of an init must not change with the program that asks.
  */
 export function clusterPartOf(config: ClusterConfig): Json {
-  const { charts: _charts, firstNode, certificates, ...rest } = config;
+  const { charts: _charts, firstNode, certificates, podSecurity, ...rest } = config;
   const { operatorMinutes, ...lifetimes } = certificates;
   const isDefault = operatorMinutes === DEFAULTS.operatorCertificateMinutes;
   const part = {
     ...rest,
     certificates: isDefault ? lifetimes : certificates,
+    ...(isDeepStrictEqual(podSecurity, podSecuritySchema.parse({})) ? {} : { podSecurity }),
     firstNode: { name: firstNode.name, runsWorkloads: firstNode.runsWorkloads },
   };
   return JSON.parse(JSON.stringify(part)) as Json;

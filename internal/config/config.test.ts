@@ -22,6 +22,12 @@ function problemsOf(text: string): readonly Problem[] {
 const minimal = 'version: 1\nname: prod\nattestation: {variants: [machine-key], firstContact: fingerprint}\n';
 
 describe('parseClusterConfig()', () => {
+  test('says of a second document what to do, in no words of its parser', () => {
+    expect(() => parseClusterConfig('a: 1\n---\nb: 2\n', 'cluster.yaml')).toThrow(
+      'a second document begins here; the file must hold one',
+    );
+  });
+
   test('fills in what is not written', () => {
     expect(parseClusterConfig(minimal, 'cluster.yaml')).toMatchObject({
       name: 'prod',

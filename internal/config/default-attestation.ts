@@ -1,14 +1,23 @@
+/** Kinds of evidence for which a new configuration needs no values that only the operator has. */
+export const PLAIN_VARIANTS = ['tpm', 'machine-key'] as const;
+export type PlainVariant = (typeof PLAIN_VARIANTS)[number];
+
 /**
- * What a new `cluster.yaml` says, written out for people to tighten: a machine with a TPM proves which machine it is, one
- * without shows its key, and the operator vouches for the first of them by its fingerprint. Nothing about software.
+ * What a new `cluster.yaml` says of evidence, written out for people to tighten: a machine with a TPM proves which machine it is,
+ * one that may show a bare key shows that, and the operator vouches for the first of them by its fingerprint. Nothing about
+ * software. A bare key is admitted where it was asked for only: beside TPMs it would let in whoever leaves the TPM out.
  */
-export const DEFAULT_ATTESTATION = {
-  variants: ['tpm', 'machine-key'],
-  firstContact: 'fingerprint',
-  policy: {
-    name: 'identity',
-    profile: 'identity',
-    machines: 'any-proved',
-    tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' },
-  },
-} as const;
+export function attestationFor(variants: readonly PlainVariant[]): Readonly<Record<string, unknown>> {
+  return {
+    variants: PLAIN_VARIANTS.filter((each) => variants.includes(each)),
+    firstContact: 'fingerprint',
+    policy: {
+      name: 'identity',
+      profile: 'identity',
+      machines: 'any-proved',
+      ...(variants.includes('tpm') ? { tpm: { requiredPcrs: [0, 4, 7], eventLog: 'optional' } } : {}),
+    },
+  };
+}
+
+export const DEFAULT_ATTESTATION = attestationFor(['tpm']);

@@ -6,6 +6,7 @@
 export { LOCAL_API } from './api-endpoint.ts';
 export { attestationSettings, type AttestationSettings } from './attestation.ts';
 export type { CertificatesConfig } from './certificates-schema.ts';
+export type { PodSecurityConfig } from './pod-security-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
 export {
   canonicalJson,
@@ -20,6 +21,7 @@ export {
   parseClusterPart,
   verifyConfigurationChange,
 } from './cluster-part.ts';
+export { attestationFor, PLAIN_VARIANTS, type PlainVariant } from './default-attestation.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom, hostFrom } from './endpoint.ts';
 export {
@@ -45,6 +47,7 @@ export {
   parseProvisioning,
   type PinnedCluster,
   PROVISIONING_PATH,
+  provisioningJsonSchema,
   type Provisioning,
 } from './provisioning.ts';
 export type { ChartConfig, ClusterConfig } from './schema.ts';

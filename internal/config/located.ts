@@ -27,7 +27,7 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
   };
   const syntax = [...document.errors, ...document.warnings];
   if (syntax.length > 0) {
-    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: error.message }));
+    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: saidOf(error) }));
     return { kind: 'invalid', problems };
   }
   const plain = plainFrom(document);
@@ -40,6 +40,11 @@ export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResu
     .map(({ offset, ...problem }) => ({ ...problem, ...at(offset) }))
     .sort((a, b) => a.line - b.line || a.column - b.column);
   return { kind: 'invalid', problems };
+}
+
+/** The parser speaks to programmers where a file holds several documents. */
+function saidOf({ code, message }: { readonly code: string; readonly message: string }): string {
+  return code === 'MULTIPLE_DOCS' ? 'a second document begins here; the file must hold one' : message;
 }
 
 /** Where a value stands in a file, or its nearest parent that is there; both count from 1. `[name]` is a list's element by its identity. */

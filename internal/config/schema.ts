@@ -6,6 +6,7 @@ import { endpointFrom, isHost } from './endpoint.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
+import { podSecuritySchema } from './pod-security-schema.ts';
 import { isOverlapping, subnetFrom } from './subnet.ts';
 
 const dnsLabel = z
@@ -108,6 +109,7 @@ export const clusterConfigSchema = z
     attestation: attestationSchema.describe('How machines prove what they are. There is no default.'),
     join: joinSchema.prefault({}),
     certificates: certificatesSchema.prefault({}),
+    podSecurity: podSecuritySchema.prefault({}),
   })
   .describe('Configuration of one cluster');
 

@@ -33,7 +33,16 @@ export const EXIT_CODES = {
   chart: { number: 29, meaning: 'a chart can not be read or rendered' },
   chartTimeout: { number: 30, meaning: 'what a chart made did not become ready in time' },
   addressChanged: { number: 31, meaning: 'a machine no longer has the address that it became a node with' },
+  hungUp: {
+    number: 129,
+    meaning: 'the terminal was closed (SIGHUP); what was running on nodes goes on',
+  },
   interrupted: { number: 130, meaning: 'interrupted (SIGINT); what was running on nodes goes on' },
+  outputClosed: {
+    number: 141,
+    meaning:
+      'nobody reads the output of a command that only prints (as with SIGPIPE); commands that change something go on to their end',
+  },
   terminated: { number: 143, meaning: 'terminated (SIGTERM); what was running on nodes goes on' },
 } as const satisfies Record<string, { number: number; meaning: string }>;
 

@@ -7,7 +7,7 @@ export const etcdErrors = defineErrors({
     exit: 'unreachable',
     retryable: true,
     meaning: 'No etcd member answered, or the members have no quorum. A write may or may not have happened.',
-    fix: 'See that cluster-etcd.service runs on more than half of the control-plane nodes and that they reach each other on port 2380.',
+    fix: 'See that cluster-etcd-state.service and cluster-etcd-kubernetes.service run on more than half of the control-plane nodes, and that these reach each other on ports 2380 and 2383.',
   },
   'etcd-denied': {
     fault: 'system',

@@ -17,6 +17,8 @@ export async function withTemporary<T>(path: string, work: (temporary: string) =
   return done.value;
 }
 
+const LEAST_READ_BYTES = 4096;
+
 /**
  * Everything up to the end of the file, or undefined when that is more than `maxBytes`. Sizes lie: kernel
  * files say 0, and files grow while they are read.
@@ -26,7 +28,8 @@ export async function readAtMost(
   expectedBytes: number,
   maxBytes: number,
 ): Promise<Uint8Array | undefined> {
-  let buffer = new Uint8Array(expectedBytes + 1); // one more byte shows that there is no more
+  // One more byte shows that there is no more. Files of /proc/sys give what one read has room for, and then nothing.
+  let buffer = new Uint8Array(Math.max(expectedBytes + 1, LEAST_READ_BYTES));
   for (let length = 0; ;) {
     const { bytesRead } = await handle.read(buffer, length, buffer.length - length, null);
     if (bytesRead === 0) return buffer.slice(0, length);

@@ -31,10 +31,10 @@ export const fileErrors = defineErrors({
   },
   'file-io': {
     fault: 'system',
-    exit: 'internal',
+    exit: 'precondition',
     retryable: true,
-    meaning: 'A file operation failed.',
-    fix: 'The message names the path and the cause given by the operating system.',
+    meaning: 'A file operation failed: the path does not lead to what is needed, or the disk has an error.',
+    fix: 'Correct the path that the message names: each folder on the way must exist, and a file is no folder. For EIO look into the kernel log.',
   },
 });
 

@@ -184,6 +184,11 @@ describe('DiskFiles on a real disk', () => {
     await expect(files.read('/dev/zero', 100_000)).rejects.toMatchObject({ code: 'file-too-large' });
   });
 
+  test('reads a setting of the kernel whole: it is there for one read only', async () => {
+    expect(text(await files.read('/proc/sys/kernel/pid_max', 64 * 1024))).toMatch(/^[0-9]{4,}\n$/);
+    await expect(files.read('/proc/sys/kernel/pid_max', 2)).rejects.toMatchObject({ code: 'file-too-large' });
+  });
+
   test('gives what was asked for whatever the umask', async () => {
     const old = process.umask(0o077);
     try {

@@ -5,6 +5,7 @@
 export { advance, type Advance, type Awaited, type KeyMember, type RotationNow } from './advance.ts';
 export { KeySetError, keySetErrors, type KeySetErrorCode } from './errors.ts';
 export {
+  AUTHORITY_NAMES,
   believed,
   believedOf,
   encodeKeySet,

@@ -59,15 +59,18 @@ export async function makePairs(generation: number, nowMs: number): Promise<Rota
       public:
         name === 'service-account'
           ? publicPem(keyPem)
-          : await createAuthorityPem({ commonName: `${COMMON_NAMES[name]} ${generation}`, keyPem, nowMs }),
+          : await createAuthorityPem({ commonName: `${AUTHORITY_NAMES[name]} ${generation}`, keyPem, nowMs }),
     };
   }
   return mapKeys((name) => made[name] ?? missing(name));
 }
 
-const COMMON_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
+/** What the authorities are called in certificates; one that replaces another adds its generation. */
+export const AUTHORITY_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
   'etcd-clients-ca': 'etcd clients',
   'etcd-peers-ca': 'etcd peers',
+  'state-clients-ca': 'state etcd clients',
+  'state-peers-ca': 'state etcd peers',
   'kubernetes-clients-ca': 'kubernetes clients',
   'front-proxy-ca': 'front-proxy-ca',
 };
@@ -76,6 +79,8 @@ const pairShape = z.strictObject({ public: z.string().min(1), private: z.string(
 const pairsShape = z.strictObject({
   'etcd-clients-ca': pairShape,
   'etcd-peers-ca': pairShape,
+  'state-clients-ca': pairShape,
+  'state-peers-ca': pairShape,
   'kubernetes-clients-ca': pairShape,
   'front-proxy-ca': pairShape,
   'service-account': pairShape,

@@ -6,6 +6,8 @@
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
   'etcd-peers-ca',
+  'state-clients-ca',
+  'state-peers-ca',
   'kubernetes-clients-ca',
   'front-proxy-ca',
   'service-account',

@@ -282,6 +282,19 @@ describe('objects', () => {
     };
     expect(readinessOf(node)).toEqual({ ready: false, why: 'the kubelet has not reported yet' });
   });
+
+  test('what a kubelet says of itself is one line that steers no terminal', () => {
+    const message = 'up\u001b[2K\n! all is well';
+    const node = {
+      metadata: { name: 'n', namespace: '', creationTimestamp: '', labels: {} },
+      status: {
+        conditions: [{ type: 'Ready', status: 'False', reason: '', message }],
+        addresses: [],
+        nodeInfo: { kubeletVersion: '' },
+      },
+    };
+    expect(readinessOf(node).why).toBe('up?[2K↵! all is well');
+  });
 });
 
 describe('kubeconfig', () => {

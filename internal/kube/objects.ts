@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { printable } from '../printable/index.ts';
 import type { KubeClient } from './client.ts';
 import { KubeError } from './errors.ts';
 
@@ -93,7 +94,7 @@ export async function listEvents(
 export function readinessOf(node: KubeNode): { readonly ready: boolean; readonly why: string } {
   const ready = node.status.conditions.find(({ type }) => type === 'Ready');
   if (ready === undefined) return { ready: false, why: 'the kubelet has not reported yet' };
-  return { ready: ready.status === 'True', why: ready.message || ready.reason };
+  return { ready: ready.status === 'True', why: printable(ready.message || ready.reason) };
 }
 
 async function list<T>(

@@ -13,6 +13,7 @@ import { hasCapability } from './proc.ts';
 import { launchScript } from './scripts.ts';
 import { provisioningFor, SEED_IN_NODE } from './provisioning.ts';
 import { manufactureTpm, prepareManufacturer, readEkFingerprint } from './tpm.ts';
+import { raiseWatchLimit } from './watch-limit.ts';
 
 const CAP_SYS_RESOURCE = 24; // capability.h
 
@@ -80,7 +81,7 @@ export class LocalCluster {
     if (node === undefined) {
       throw new MachinesError(
         'machines-unknown-node',
-        `looking for node ${name} in local cluster ${this.name}`,
+        `node ${JSON.stringify(name)} not found in local cluster ${this.name}`,
       );
     }
     return node;
@@ -115,6 +116,11 @@ export class LocalCluster {
     if (fingerprint === undefined)
       throw new MachinesError('machines-boot-failed', `making the TPM of ${name}: it has no certificate`);
     return fingerprint;
+  }
+
+  /** So many machines can watch their files beside those of all other clusters. */
+  raiseWatchLimit(machines: number, signal: AbortSignal): Promise<void> {
+    return raiseWatchLimit(this.#host, { folder: this.paths.folder, machines, signal });
   }
 
   /** The switch that all machines are plugged into. Before several are started at once. */

@@ -16,6 +16,7 @@ import { removeNetwork, type NodeNetwork } from './network.ts';
 import { clusterPaths } from './node-paths.ts';
 import { findNumber, releaseNumber } from './numbers.ts';
 import { parseMountinfo } from './proc.ts';
+import { releaseWatchLimit } from './watch-limit.ts';
 
 const DEATH_MS = 20_000;
 const POLL_MS = 50;
@@ -37,6 +38,7 @@ export async function destroyCluster(
   if (network !== undefined) await removeFromKernel(host, network, options.signal);
   await unmountBelow(host, folder, options.signal);
   await host.files.remove(folder);
+  await releaseWatchLimit(host, { folder, signal: options.signal });
   if (network !== undefined) await releaseNumber(host, network); // last: until here a second try finds all
   await removeIfEmpty(host, options.root);
   return existed;

@@ -3,32 +3,20 @@ import { sourcesFor } from './apt-sources.ts';
 import type { MachineHost } from './host.ts';
 import { output, readText } from './host.ts';
 import { awaitTurn } from './lock.ts';
+import { packageDependencies } from './package-dependencies.ts';
 import { pruneCache } from './prune.ts';
 
-/** How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. */
-export const rootfsRecipe = {
-  version: 1,
+/**
+ * How the root file system of a node is made. Its hash is the name in the cache: change it and a new one is built. What a node
+ * needs stands in the agent's package and is added from there, so that a local machine hides nothing that the package lacks.
+ */
+export const plainMachine = {
+  version: 2,
   suite: 'bookworm',
   variant: 'minbase',
-  // What a plain Linux machine has that is to be a Kubernetes node. containerd, runc and all of
-  // Kubernetes come from the bundle.
-  include: [
-    'ca-certificates',
-    'conntrack',
-    'dbus',
-    'ebtables',
-    'ethtool',
-    'iproute2',
-    'iptables',
-    'kmod',
-    'mount',
-    'nftables',
-    'procps',
-    'socat',
-    'systemd',
-    'systemd-sysv',
-    'util-linux',
-  ],
+  // What a plain Debian machine has by itself. ca-certificates and socat: recommended by the agent, for images of pods and for
+  // stories. containerd, runc and all of Kubernetes come from the bundle.
+  include: ['ca-certificates', 'procps', 'socat', 'systemd', 'systemd-sysv'],
   hooks: [
     // No seat, no console, no devices to settle and no clock to set in a container.
     'chroot "$1" systemctl mask systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket ' +
@@ -37,14 +25,23 @@ export const rootfsRecipe = {
     // The log lies on the node's own disk; the kernel's log is the host's.
     'mkdir -p "$1/etc/systemd/journald.conf.d"',
     'printf "[Journal]\\nStorage=persistent\\nReadKMsg=no\\nSystemMaxUse=256M\\n" > "$1/etc/systemd/journald.conf.d/node.conf"',
-    // What Kubernetes asks of a machine and its documentation tells people to set.
-    'printf "net.ipv4.ip_forward = 1\\n" > "$1/etc/sysctl.d/90-kubernetes.conf"',
     // Each node gets its own.
     'rm -f "$1/etc/machine-id" "$1/etc/hostname" "$1/etc/resolv.conf"',
   ],
 } as const;
 
-export type RootfsRecipe = typeof rootfsRecipe;
+export interface RootfsRecipe {
+  readonly version: number;
+  readonly suite: string;
+  readonly variant: string;
+  readonly include: readonly string[];
+  readonly hooks: readonly string[];
+}
+
+/** A plain machine, and what the agent's package depends on. */
+export function rootfsRecipe(dependencies: readonly string[]): RootfsRecipe {
+  return { ...plainMachine, include: [...new Set([...plainMachine.include, ...dependencies])].sort() };
+}
 
 export function recipeHash(recipe: RootfsRecipe): string {
   return createHash('sha256').update(JSON.stringify(recipe)).digest('hex').slice(0, 16);
@@ -56,13 +53,16 @@ const OTHERS_MS = 15 * 60_000;
 export interface RootfsOptions {
   /** `<cache>/rootfs`. */
   readonly folder: string;
+  /** The agent's Debian package, whose dependencies the machine is to have. */
+  readonly packagePath: string;
   readonly onProgress: (line: string) => void;
   readonly signal: AbortSignal;
 }
 
 /** The folder of the root file system; built first when the cache has none (about a minute, 230 MB). */
 export async function ensureRootfs(host: MachineHost, options: RootfsOptions): Promise<string> {
-  const target = `${options.folder}/${recipeHash(rootfsRecipe)}`;
+  const recipe = rootfsRecipe(await packageDependencies(host, options.packagePath, options.signal));
+  const target = `${options.folder}/${recipeHash(recipe)}`;
   if ((await host.files.stat(target)) !== undefined) return target;
   await using _turn = await awaitTurn(`rootfs ${target}`, {
     clock: host.clock,
@@ -81,7 +81,7 @@ export async function ensureRootfs(host: MachineHost, options: RootfsOptions): P
   try {
     await host.commands.run({
       argv: buildArgv({
-        recipe: rootfsRecipe,
+        recipe,
         target: partial,
         sources,
         aptOptions: await hostAptOptions(host, options.signal),
@@ -143,7 +143,7 @@ async function writeHostSources(host: MachineHost, options: RootfsOptions): Prom
       .filter((path) => /\.(list|sources)$/.test(path))
       .map(async (path) => ({ path, text: (await readText(host, path)) ?? '' })),
   );
-  const lines = sourcesFor(rootfsRecipe.suite, files);
+  const lines = sourcesFor(plainMachine.suite, files);
   if (lines.length === 0) return undefined;
   const path = `${options.folder}/host.list`;
   await host.files.writeAtomic(path, `${lines.join('\n')}\n`, { mode: 0o644 });

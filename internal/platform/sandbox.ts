@@ -21,4 +21,5 @@ RestrictRealtime=yes
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
-SystemCallFilter=@system-service`;
+SystemCallFilter=@system-service
+LimitCORE=0`;

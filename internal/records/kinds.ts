@@ -7,6 +7,7 @@ import {
   collateralShape,
   configurationShape,
   documentShape,
+  etcdEpochShape,
   heartbeatShape,
   identityShape,
   initResultShape,
@@ -35,6 +36,7 @@ export interface RecordKind<T> {
 
 export const records = {
   cluster: kindOf('meta/', clusterShape),
+  etcdEpoch: kindOf('meta/', etcdEpochShape),
   settings: kindOf('meta/', settingsShape),
   ownership: kindOf('meta/', ownershipShape),
   auditHead: kindOf('meta/', auditHeadShape),

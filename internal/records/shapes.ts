@@ -21,6 +21,9 @@ export const clusterShape = z.strictObject({
   firstNodeId: z.string(),
 });
 
+/** The epoch of the Kubernetes etcd, kept in that etcd itself: two epochs are two clusters with one history. */
+export const etcdEpochShape = z.strictObject({ version, epoch: z.int().positive() });
+
 /** How every node is to run Kubernetes, with the manifest of the bundle: the same on all of them. */
 export const settingsShape = z.strictObject({
   version,
@@ -39,6 +42,14 @@ export const settingsShape = z.strictObject({
       nodeMinutes: z.int().positive(),
       kubeletMinutes: z.int().positive(),
       controlPlaneMinutes: z.int().positive(),
+    })
+    .optional(),
+  /** What pods may ask of machines; absent where the cluster was made before this was decided: nothing is enforced there. */
+  podSecurity: z
+    .strictObject({
+      enforce: z.enum(['privileged', 'baseline', 'restricted']),
+      exemptNamespaces: z.array(z.string()),
+      allowCloudMetadata: z.boolean(),
     })
     .optional(),
 });
@@ -262,6 +273,8 @@ export const auditHeadShape = z.strictObject({
 const publicsShape = z.strictObject({
   'etcd-clients-ca': z.string().min(1),
   'etcd-peers-ca': z.string().min(1),
+  'state-clients-ca': z.string().min(1),
+  'state-peers-ca': z.string().min(1),
   'kubernetes-clients-ca': z.string().min(1),
   'front-proxy-ca': z.string().min(1),
   'service-account': z.string().min(1),

@@ -9,6 +9,7 @@ import {
   type ExitName,
   type Fault,
 } from '../errors/index.ts';
+import { printableLines } from '../printable/index.ts';
 
 export const rpcErrors = defineErrors({
   'rpc-unreachable': {
@@ -159,15 +160,10 @@ function parseWireError(raw: unknown): WireError | undefined {
   if (typeof exit !== 'string' || !Object.hasOwn(EXIT_CODES, exit)) return undefined;
   return {
     code,
-    message: printable(message),
-    fix: printable(fix),
+    message: printableLines(message),
+    fix: printableLines(fix),
     fault: fault as Fault,
     exit: exit as ExitName,
     retryable,
   };
-}
-
-/** A peer's text must not steer the operator's terminal. */
-function printable(text: string): string {
-  return text.slice(0, MAX_TEXT).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '?');
 }

@@ -18,6 +18,7 @@ const unused: Handlers<typeof InitApi, string> = {
   describe: async () => ({}),
   readEnrolment: async () => ({}),
   answerChallenge: async () => ({}),
+  preflight: async () => ({}),
   statBlobs: async () => ({}),
   uploadBlob: async () => ({}),
   init: async function* () {},

@@ -44,6 +44,7 @@ const refusing: Handlers<typeof InitApi, string> = {
   describe: () => Promise.reject(new CodedError(testErrors, 'test-refused', 'describing')),
   readEnrolment: async () => ({}),
   answerChallenge: async () => ({}),
+  preflight: async () => ({}),
   statBlobs: () => Promise.resolve({}),
   uploadBlob: () => Promise.resolve({}),
   init: async function* () {},

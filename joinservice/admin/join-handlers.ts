@@ -108,7 +108,7 @@ async function decided(
   },
 ): Promise<JoinRecord> {
   const { request, now, by, signal } = made;
-  if (now.state === 'joined') throw new AdminError('admin-join-decided', `deciding about ${now.nodeId}`);
+  if (now.state === 'joined') throw new AdminError('admin-join-decided', `${now.nodeId} has already joined`);
   const timeMs = clock.nowMs();
   const { decision } = request;
   if (decision.case === 'refuse') {

@@ -48,10 +48,10 @@ export async function findJoin(etcd: KeySpace, given: string, signal: AbortSigna
     exact.length > 0 ? exact : all.filter((each) => names(each).some((name) => name.startsWith(given)));
   const [only, ...others] = found;
   const shown = JSON.stringify(given.slice(0, 80));
-  if (only === undefined) throw new AdminError('admin-join-unknown', `looking for ${shown}`);
+  if (only === undefined) throw new AdminError('admin-join-unknown', `machine ${shown} not found`);
   if (others.length > 0) {
     const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
-    throw new AdminError('admin-join-ambiguous', `looking for ${shown}: ${ids.join(', ')}`);
+    throw new AdminError('admin-join-ambiguous', `${shown} fits several machines: ${ids.join(', ')}`);
   }
   return only;
 }

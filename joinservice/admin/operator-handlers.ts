@@ -196,10 +196,7 @@ function planPut(all: readonly Found[], record: OperatorRecord) {
 function planDelete(all: readonly Found[], name: string) {
   const gone = all.filter(({ record }) => record.name === name);
   if (gone.length === 0)
-    throw new AdminError(
-      'admin-operator-unknown',
-      `looking for operator ${JSON.stringify(name.slice(0, 80))}`,
-    );
+    throw new AdminError('admin-operator-unknown', `operator ${JSON.stringify(name.slice(0, 80))} not found`);
   return {
     when: [...gone.map(({ entry }) => unchanged(entry)), ...keepOwner(all, name)],
     then: gone.map(({ entry }) => remove(entry.key)),
@@ -238,7 +235,8 @@ function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
   const owners = all.filter(({ record }) => record.role === 'owner');
   if (!owners.some(({ record }) => record.name === name)) return [];
   const other = owners.find(({ record }) => record.name !== name);
-  if (other === undefined) throw new AdminError('admin-last-owner', `taking the role of owner from ${name}`);
+  if (other === undefined)
+    throw new AdminError('admin-last-owner', `cannot take the role owner from ${name}: it is the last owner`);
   return [unchanged(other.entry)];
 }
 

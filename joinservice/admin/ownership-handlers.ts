@@ -83,6 +83,9 @@ export async function keepSigner(
   const { ownerPubKey } = records.ownership.decode(entry.key, entry.value);
   const signer = fingerprintOfKey(spkiOf(ownerPubKeyFromRaw(Buffer.from(ownerPubKey, 'base64'))));
   if (leaving.fingerprints.includes(signer))
-    throw new AdminError('admin-owner-signed', `taking the role of owner from ${leaving.name}`);
+    throw new AdminError(
+      'admin-owner-signed',
+      `cannot take the role owner from ${leaving.name}: its signature says whose cluster this is`,
+    );
   return [unchanged(entry)];
 }

@@ -43,7 +43,10 @@ export async function traceOf(
   const isMeant = address === undefined ? beginning(subject) : from(address);
   const facts = await refusalsAbout(etcd, isMeant, signal);
   if (facts.length > 0) return { facts: facts.map(factToWire) };
-  throw new AdminError('admin-join-unknown', `looking for ${JSON.stringify(subject.slice(0, 80))}`);
+  throw new AdminError(
+    'admin-join-unknown',
+    `no node and no machine ${JSON.stringify(subject.slice(0, 80))} found`,
+  );
 }
 
 async function whole({ etcd, clock }: TraceParts, nodeId: string, signal: AbortSignal) {

@@ -57,10 +57,7 @@ export class NodeStore {
 }
 
 export function unknownNode(idOrName: string): CuratorError {
-  return new CuratorError(
-    'curator-node-unknown',
-    `looking for node ${JSON.stringify(idOrName.slice(0, 80))}`,
-  );
+  return new CuratorError('curator-node-unknown', `node ${JSON.stringify(idOrName.slice(0, 80))} not found`);
 }
 
 /** The condition under which a plan that was made from a view still holds. */

@@ -202,6 +202,7 @@ describe('nodes', () => {
     await remove();
     expect((await etcd.list(`nodes/${nodeId}/`, { signal })).entries).toEqual([]);
     await expect(remove()).rejects.toEqual(coded('curator-node-unknown'));
+    await expect(remove()).rejects.toThrow(`node "${nodeId}" not found`);
   });
 
   test('approval moves a node from NEW to STANDBY, twice is once, and UP is not decreed', async () => {

@@ -35,7 +35,13 @@ const shape = z.strictObject({
     })
     .optional(),
   /** Whether kubelets are members, for the API server of this node: on the loopback. */
-  authorize: z.strictObject({ port: z.int().min(0).max(65535) }).optional(),
+  authorize: z
+    .strictObject({
+      port: z.int().min(0).max(65535),
+      /** Whose clients may ask: the authority that signed the API server's certificate for its etcd. */
+      callersCaFile: path,
+    })
+    .optional(),
   etcd: z.strictObject({
     /** "host:port", the member beside this curator first. */
     endpoints: z.tuple([z.string().min(1)], z.string().min(1)),

@@ -129,7 +129,12 @@ export async function serve(
       config.authorize === undefined
         ? undefined
         : serveAuthorization(
-            { ...config.authorize, identity, callersCaPem: etcdCaPem, onListening: options.onAuthorizing },
+            {
+              port: config.authorize.port,
+              identity,
+              callersCaPem: await read(config.authorize.callersCaFile),
+              onListening: options.onAuthorizing,
+            },
             { lookup: createMembershipLookup(cluster, clock), log: log.child('authorize') },
             signal,
           ),

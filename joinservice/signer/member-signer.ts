@@ -334,5 +334,5 @@ function invalid(what: string, cause?: unknown): SignerError {
 }
 
 function notOnRecord(key: string): SignerError {
-  return new SignerError('signer-not-on-record', `looking for ${key}: no such record of a member`);
+  return new SignerError('signer-not-on-record', `record ${key} of a member not found`);
 }

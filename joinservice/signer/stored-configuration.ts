@@ -25,7 +25,7 @@ export class StoredConfiguration {
   async now(signal: AbortSignal): Promise<ReadConfiguration> {
     const entry = await this.#etcd.get(CONFIGURATION_KEY, { signal });
     if (entry === undefined)
-      throw new SignerError('signer-not-on-record', `looking for ${CONFIGURATION_KEY}: no such record`);
+      throw new SignerError('signer-not-on-record', `record ${CONFIGURATION_KEY} not found`);
     const { modRevision, value } = entry;
     if (this.#known?.modRevision === modRevision) return this.#known;
     const { document } = records.configuration.decode(CONFIGURATION_KEY, value);

@@ -12,6 +12,7 @@ export { ageOf, type CollateralAge } from './age.ts';
 export {
   collateralFrom,
   encodeBundle,
+  makerOf,
   MAX_HANDED_ON_BYTES,
   parseBundle,
   type CollateralBundle,

@@ -36,6 +36,13 @@ const written = {
 };
 
 describe('a policy', () => {
+  test('names a provider of chips as `attest explain` prints it', () => {
+    const { machines } = parsePolicy({ ...written, machines: ['snp-csp:CN=cloud, O=Example Inc.'] });
+    expect(machines).toEqual(new Set(['snp-csp:CN=cloud, O=Example Inc.']));
+    for (const name of ['snp-csp:', 'snp-csp:a\nb', 'tpm-ek:CN=x'])
+      expect(() => parsePolicy({ ...written, machines: [name] })).toThrow('kind:id expected');
+  });
+
   test('is read with registers by index or name, several values, and the strict defaults', () => {
     const policy = parsePolicy(written);
     expect([...policy.registers]).toEqual([

@@ -65,12 +65,11 @@ function registerName(written: string): string {
   return /^\d+$/.test(written) ? `pcr${written}` : written;
 }
 
-const machine = z
-  .string()
-  .regex(
-    /^(tpm-ek|tpm-ak|snp-chip|snp-csp|tdx-platform|owner-key|machine-key):[0-9a-zA-Z.-]+$/,
-    'kind:id expected',
-  );
+const machine = z.string().regex(
+  // A provider's id (snp-csp) is text of a certificate: as it is printed, it can be written here.
+  /^((tpm-ek|tpm-ak|snp-chip|tdx-platform|owner-key|machine-key):[0-9a-zA-Z.-]+|snp-csp:[\x20-\x7e]{1,200})$/,
+  'kind:id expected',
+);
 
 const pcr = z.number().int().min(0).max(23);
 

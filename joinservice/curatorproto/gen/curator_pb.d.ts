@@ -240,6 +240,13 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
    * @generated from field: repeated cluster.curator.v1.ControlPlanePart control_plane = 12;
    */
   controlPlane: ControlPlanePart[];
+
+  /**
+   * The Kubernetes etcd as this control plane sees it, its size rounded up; absent where none runs here.
+   *
+   * @generated from field: cluster.curator.v1.EtcdStatus kubernetes_etcd = 13;
+   */
+  kubernetesEtcd?: EtcdStatus | undefined;
 };
 
 /**
@@ -573,6 +580,8 @@ export declare type GetClusterInfoResponse = Message<"cluster.curator.v1.GetClus
   directory: DirectoryEntry[];
 
   /**
+   * The state etcd. That of Kubernetes is in the status of the control planes.
+   *
    * @generated from field: cluster.curator.v1.EtcdStatus etcd = 7;
    */
   etcd?: EtcdStatus | undefined;
@@ -624,7 +633,7 @@ export declare const DirectoryEntrySchema: GenMessage<DirectoryEntry>;
  */
 export declare type EtcdStatus = Message<"cluster.curator.v1.EtcdStatus"> & {
   /**
-   * Of the member beside this curator.
+   * Of the member on this node.
    *
    * @generated from field: int64 db_size_bytes = 1;
    */

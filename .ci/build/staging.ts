@@ -1,0 +1,73 @@
+import {
+  chmodSync,
+  copyFileSync,
+  lutimesSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+
+/** One entry of a package: a folder, a copy of a file, or a file with this text. */
+export type Entry = { readonly path: string; readonly mode: number } & (
+  | { readonly kind: 'folder' }
+  | { readonly kind: 'copy'; readonly from: string }
+  | { readonly kind: 'text'; readonly text: string }
+);
+
+/**
+ * Lays the entries out in a folder of their own, with the modes that were asked for and `epochSeconds` as the time of
+ * everything, and runs `work` on it. `more` lays out what is none of the package's files.
+ */
+export function withStage<T>(
+  options: {
+    readonly entries: readonly Entry[];
+    readonly epochSeconds: number;
+    readonly more?: (stage: string) => void;
+  },
+  work: (stage: string) => T,
+): T {
+  const stage = mkdtempSync(join(tmpdir(), 'cluster-package-'));
+  try {
+    for (const entry of options.entries) place(stage, entry);
+    options.more?.(stage);
+    setModes(stage, options.entries);
+    for (const path of walk(stage)) lutimesSync(path, options.epochSeconds, options.epochSeconds);
+    return work(stage);
+  } finally {
+    rmSync(stage, { recursive: true, force: true });
+  }
+}
+
+export function place(stage: string, entry: Entry): void {
+  const target = join(stage, entry.path);
+  mkdirSync(entry.kind === 'folder' ? target : dirname(target), { recursive: true });
+  if (entry.kind === 'copy') copyFileSync(entry.from, target);
+  if (entry.kind === 'text') writeFileSync(target, entry.text);
+  chmodSync(target, entry.mode);
+}
+
+/** Of everything below a folder, in KiB. */
+export function sizeInKiB(folder: string): number {
+  const sizes = [...walk(folder)].map((path) => statSync(path).size);
+  return Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / 1024);
+}
+
+/** The umask has no say: folders are 0755 unless the package says otherwise. */
+function setModes(stage: string, entries: readonly Entry[]): void {
+  for (const path of walk(stage)) if (statSync(path).isDirectory()) chmodSync(path, 0o755);
+  for (const { path, mode } of entries) chmodSync(join(stage, path), mode);
+}
+
+function* walk(folder: string): Generator<string> {
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) yield* walk(path);
+    else yield path;
+  }
+  yield folder;
+}

@@ -1,0 +1,18 @@
+import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+
+export const agentErrors = defineErrors({
+  'agent-tpm-unusable': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'The provisioning names a TPM that this machine does not have, or that does not answer. The machine belongs to no cluster yet, and without its TPM it could prove itself to none. Nothing was changed.',
+    fix: 'Enable the TPM in the firmware setup (or give the virtual machine one), or correct `tpm` in /etc/cluster/provisioning.json (`"tpm": {"kind": "none"}` for a machine without one); then run `systemctl restart bootstrapper`.',
+  },
+});
+
+export class AgentError extends CodedError<keyof typeof agentErrors> {
+  constructor(code: keyof typeof agentErrors, message: string, options?: CodedErrorOptions) {
+    super(agentErrors, code, message, options);
+  }
+}

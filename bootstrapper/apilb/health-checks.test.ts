@@ -1,0 +1,222 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { createMemoryLogger, FakeClock, settle } from '../../internal/testing/index.ts';
+import type { Endpoint } from './config.ts';
+import { HealthChecks, type UpstreamProbe } from './health-checks.ts';
+import { keyOf } from './upstreams.ts';
+
+const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Endpoint, Endpoint, Endpoint];
+const open: Disposable[] = [];
+afterEach(() => {
+  for (const each of open.splice(0)) each[Symbol.dispose]();
+});
+
+/** Upstreams that answer at once, or as a test says; who hangs answers all that it was asked when it goes on. */
+class StubProbe implements UpstreamProbe {
+  readonly asked: string[] = [];
+  readonly forgotten: string[] = [];
+  readonly unready = new Map<string, string>();
+  readonly #hung = new Map<string, PromiseWithResolvers<void>>();
+
+  hang(...hosts: readonly string[]): void {
+    for (const host of hosts) this.#hang(host);
+  }
+
+  goOn(...hosts: readonly string[]): void {
+    for (const host of hosts) {
+      this.#hung.get(host)?.resolve();
+      this.#hung.delete(host);
+    }
+  }
+
+  async ask({ host }: Endpoint): Promise<string | undefined> {
+    this.asked.push(host);
+    await this.#hung.get(host)?.promise;
+    return this.unready.get(host);
+  }
+
+  forget({ host }: Endpoint): void {
+    this.forgotten.push(host);
+    if (!this.#hung.has(host)) return;
+    this.#hung.get(host)?.reject(new Error('forgotten'));
+    this.#hang(host);
+  }
+
+  #hang(host: string): void {
+    const hung = Promise.withResolvers<void>();
+    hung.promise.catch(() => undefined); // nobody may be asking
+    this.#hung.set(host, hung);
+  }
+
+  count(host: string): number {
+    return this.asked.filter((each) => each === host).length;
+  }
+}
+
+function create({ used = [a], upstreams = [a, b, c] as readonly Endpoint[], random = 1 } = {}) {
+  const clock = new FakeClock();
+  const probe = new StubProbe();
+  const inUse = new Set(used.map(keyOf));
+  const cuts: string[] = [];
+  const { log, records } = createMemoryLogger();
+  const checks = new HealthChecks({
+    ...{ probe, clock, log },
+    random: () => random,
+    isUsed: (upstream) => inUse.has(keyOf(upstream)),
+    cut: (upstream) => {
+      cuts.push(upstream.host);
+      inUse.delete(keyOf(upstream));
+    },
+  });
+  open.push(checks);
+  checks.replace(upstreams);
+  return { clock, probe, inUse, cuts, checks, records };
+}
+
+describe('HealthChecks', () => {
+  test('closes the connections of an upstream that hangs within five seconds', async () => {
+    const { clock, probe, cuts, checks } = create();
+    await settle();
+    expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
+    probe.hang('a');
+    await clock.advance(2_200 + 1_200 + 1_199); // the longest interval, and two questions
+    expect(cuts).toEqual([]);
+    await clock.advance(1);
+    expect(cuts).toEqual(['a']);
+    expect(checks.verdictOf(a)).toBe('silent');
+    expect(checks.states()[0]).toMatchObject({ verdict: 'silent', why: 'no answer within 1200 ms' });
+  });
+
+  test('asks a second time, over a connection of its own, before it calls an upstream silent', async () => {
+    const { clock, probe, cuts, checks } = create();
+    await settle();
+    probe.hang('a');
+    await clock.advance(2_200 + 1_199);
+    expect(probe.forgotten).toEqual([]);
+    await clock.advance(1);
+    expect(probe.forgotten).toContain('a');
+    expect([cuts, checks.verdictOf(a)]).toEqual([[], 'healthy']);
+    await clock.advance(1_200);
+    expect([cuts, checks.verdictOf(a)]).toEqual([['a'], 'silent']);
+    probe.goOn('a');
+    await clock.advance(2_200);
+    expect(checks.verdictOf(a)).toBe('healthy');
+  });
+
+  test('one question without an answer closes nothing', async () => {
+    const { clock, probe, cuts, checks } = create();
+    await settle();
+    probe.hang('a');
+    await clock.advance(2_200 + 1_200);
+    expect(checks.verdictOf(a)).toBe('healthy');
+    probe.goOn('a');
+    await clock.advance(10_000);
+    expect([cuts, checks.verdictOf(a)]).toEqual([[], 'healthy']);
+  });
+
+  test('keeps the connections while no other upstream has been found healthy since', async () => {
+    const { clock, probe, cuts, checks } = create();
+    await settle();
+    probe.hang('a', 'b', 'c');
+    await clock.advance(30_000);
+    expect(cuts).toEqual([]);
+    expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['silent', 'silent', 'silent']);
+    probe.goOn('c');
+    await clock.advance(5_000);
+    expect(cuts).toEqual(['a']);
+  });
+
+  test('asks the others as soon as one gave no answer', async () => {
+    const { clock, probe } = create();
+    await settle();
+    probe.hang('a');
+    const before = probe.count('b');
+    await clock.advance(2_200 + 1_199);
+    expect(probe.count('b')).toBe(before);
+    await clock.advance(1);
+    expect(probe.count('b')).toBe(before + 1);
+  });
+
+  test('closes the connections of an upstream that is not ready only when it stays so for five seconds', async () => {
+    const { clock, probe, cuts, checks, records } = create();
+    await settle();
+    probe.unready.set('a', 'readyz answers 500: [-]etcd failed');
+    await clock.advance(2_200 + 4_999);
+    expect([cuts, checks.verdictOf(a)]).toEqual([[], 'unready']);
+    await clock.advance(2_200);
+    expect(cuts).toEqual(['a']);
+    const said = ['server unhealthy', 'closing the connections to an unhealthy server'];
+    expect(records.map(({ message }) => message)).toEqual(said); // once, however long
+    probe.unready.delete('a');
+    await clock.advance(2_200);
+    expect(checks.verdictOf(a)).toBe('healthy');
+  });
+
+  test('closes nothing when all were silent for a while and answer again', async () => {
+    const { clock, probe, cuts, checks } = create({ used: [a, b] });
+    await settle();
+    probe.hang('a', 'b', 'c');
+    await clock.advance(8_000);
+    probe.goOn('a', 'b', 'c');
+    await clock.advance(10_000);
+    expect(cuts).toEqual([]);
+    expect([a, b, c].map((each) => checks.verdictOf(each))).toEqual(['healthy', 'healthy', 'healthy']);
+  });
+
+  test('asks an upstream without connections rarely, and at once when it gets its first', async () => {
+    const { clock, probe, checks, inUse } = create({ used: [], upstreams: [a], random: 0 });
+    await settle();
+    await clock.advance(8_999);
+    expect(probe.count('a')).toBe(1);
+    await clock.advance(1);
+    expect(probe.count('a')).toBe(2);
+    inUse.add(keyOf(a));
+    checks.used(a);
+    await settle();
+    expect(probe.count('a')).toBe(3);
+    await clock.advance(1_800);
+    expect(probe.count('a')).toBe(4);
+  });
+
+  test('varies its intervals by a tenth', async () => {
+    for (const [random, ms] of [
+      [0, 1_800],
+      [1, 2_200],
+    ] as const) {
+      const { clock, probe } = create({ upstreams: [a], random });
+      await settle();
+      await clock.advance(ms - 1);
+      expect(probe.count('a')).toBe(1);
+      await clock.advance(1);
+      expect(probe.count('a')).toBe(2);
+    }
+  });
+
+  test('asks an upstream that has left the list as long as connections go to it, and then never again', async () => {
+    const { clock, probe, cuts, inUse, checks } = create();
+    await settle();
+    checks.replace([b]);
+    await clock.advance(5_000);
+    expect(probe.count('a')).toBeGreaterThan(3);
+    probe.hang('a');
+    await clock.advance(4_600);
+    expect(cuts).toEqual(['a']);
+    await clock.advance(5_000);
+    const asked = probe.count('a');
+    await clock.advance(60_000);
+    expect([probe.count('a'), checks.states().length, inUse.size]).toEqual([asked, 1, 0]);
+  });
+
+  test('takes a question that ended far too late for a sign that this process stood still', async () => {
+    const { clock, probe, cuts, checks } = create({ used: [], upstreams: [a] });
+    await settle();
+    probe.hang('a');
+    // A process that is stopped finds all its timers due at once when it goes on.
+    const stopped = clock.monotonicMs.bind(clock);
+    let stoodStillMs = 0;
+    clock.monotonicMs = () => stopped() + stoodStillMs;
+    await clock.advance(11_000);
+    stoodStillMs = 60_000;
+    await clock.advance(1_200 + 1_200);
+    expect([cuts, checks.verdictOf(a)]).toEqual([[], 'healthy']);
+  });
+});

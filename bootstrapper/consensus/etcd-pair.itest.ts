@@ -1,0 +1,143 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { EtcdClient, put, type WatchEvent } from '../../internal/etcd/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  ProcessUnits,
+} from '../../internal/testing/index.ts';
+import { EtcdPair, type EtcdPairConfig, type RunningEtcd } from './etcd-pair.ts';
+import { KUBERNETES_ETCD, STATE_ETCD } from './instances.ts';
+import type { EtcdClientFiles } from './layout.ts';
+
+const signal = new AbortController().signal;
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+const ports = async () => ({
+  client: await findFreePort(),
+  peer: await findFreePort(),
+  metrics: await findFreePort(),
+});
+
+async function createNode() {
+  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-etcd-pair-'));
+  const units = new ProcessUnits();
+  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+  const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
+  const { log } = createMemoryLogger();
+  const pair = new EtcdPair({ files: new DiskFiles(), commands, units, clock: new SystemClock(), log });
+  const config: EtcdPairConfig = {
+    ...{ nodeId: 'node-1', address: '127.0.0.1', clusterId: 'c0ffee', creates: true, peerHosts: [] },
+    ports: { state: await ports(), kubernetes: await ports() },
+    etcdBinary: await findEtcdBinary(stateDir),
+    stateDir,
+    readyMs: 20_000,
+  };
+  const start = async (over: Partial<EtcdPairConfig> = {}): Promise<RunningEtcd> => {
+    const running = await pair.start({ ...config, ...over }, signal);
+    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
+    return running;
+  };
+  return { pair, config, units, start };
+}
+
+async function connect(identity: EtcdClientFiles, at: EtcdClientFiles = identity): Promise<EtcdClient> {
+  const read = (path: string) => readFile(path, 'utf8');
+  const client = new EtcdClient({
+    endpoints: [at.endpoint.replace('https://', '')],
+    identity: { certPem: await read(identity.certFile), keyPem: new Secret(await read(identity.keyFile)) },
+    serverCaPem: await read(at.caFile),
+    clock: new SystemClock(),
+  });
+  open.push({ [Symbol.asyncDispose]: async () => client[Symbol.dispose]() });
+  return client;
+}
+
+test('the API server may call everything on its etcd that it calls on a plain one, Status too', async () => {
+  const { kubernetes } = await (await createNode()).start();
+  const apiServer = await connect(kubernetes.client('apiserver'));
+  expect((await apiServer.maintenance.status({ signal })).leaderId).not.toBe(0n);
+  expect(await apiServer.members.list({ signal })).toHaveLength(1);
+  await apiServer.commit({ when: [], then: [put('/registry/a', bytes('1'))] }, { signal });
+  const { revision } = await apiServer.list('/registry/', { signal });
+  await apiServer.commit({ when: [], then: [put('compact_rev_key', bytes('0'))] }, { signal });
+  await apiServer.compact(revision, { signal });
+  const lease = await apiServer.grantLease(60, { signal });
+  await apiServer.revokeLease(lease, { signal });
+}, 30_000);
+
+test('tells an idle watch of the API server how far it is, without being asked, within seconds', async () => {
+  const { kubernetes } = await (await createNode()).start();
+  const apiServer = await connect(kubernetes.client('apiserver'));
+  const { revision } = await apiServer.list('/registry/', { signal });
+  await kubernetes.admin.commit({ when: [], then: [put('/elsewhere', bytes('x'))] }, { signal });
+  const from = { afterRevision: revision, withProgress: true } as const;
+  const events = apiServer.watch('/registry/', { signal, ...from })[Symbol.asyncIterator]();
+  const { value }: { value?: WatchEvent } = (await events.next()) as { value?: WatchEvent };
+  expect(value).toMatchObject({ kind: 'progress', revision: revision + 1n });
+  await events.return?.();
+}, 30_000);
+
+test('no client of one etcd gets into the other: its certificate is refused in the handshake', async () => {
+  const { state, kubernetes } = await (await createNode()).start();
+  const strangers = [
+    ...['root', 'curator', 'signer'].map(
+      (name) => [state.client(name as 'root'), kubernetes.client('root')] as const,
+    ),
+    ...['root', 'apiserver'].map(
+      (name) => [kubernetes.client(name as 'root'), state.client('root')] as const,
+    ),
+  ];
+  for (const [stranger, at] of strangers) {
+    const client = await connect(stranger, at);
+    await expect(client.get('/cluster/meta/cluster', { signal, timeoutMs: 2_000 })).rejects.toMatchObject({
+      code: 'etcd-unavailable',
+    });
+  }
+}, 30_000);
+
+test('a killed member is started again with its data, and the other one is left alone', async () => {
+  const { start, units } = await createNode();
+  const first = await start();
+  await first.state.admin.commit({ when: [], then: [put('kept', bytes('x'))] }, { signal });
+  const { mainPid } = await units.status(KUBERNETES_ETCD.unit);
+  await units.kill(STATE_ETCD.unit);
+  const second = await start();
+  expect((await second.state.admin.get('kept', { signal }))?.key).toBe('kept');
+  expect((await units.status(KUBERNETES_ETCD.unit)).mainPid).toBe(mainPid);
+}, 30_000);
+
+test('start() that fails for one etcd fails as a whole with its reason, and another start() heals it', async () => {
+  const { start, config, units } = await createNode();
+  const taken = {
+    ...config.ports,
+    kubernetes: { ...config.ports.kubernetes, peer: config.ports.state.peer },
+  };
+  await expect(start({ ports: taken, readyMs: 2_000 })).rejects.toMatchObject({
+    code: 'consensus-not-ready',
+  });
+  await units.kill(KUBERNETES_ETCD.unit);
+  await units.kill(STATE_ETCD.unit);
+  const running = await start();
+  expect(await running.kubernetes.admin.members.list({ signal })).toHaveLength(1);
+}, 40_000);
+
+test('leave() refuses the last member of either etcd before anything is changed', async () => {
+  const { pair, config, start, units } = await createNode();
+  await start();
+  await expect(pair.leave({ ...config, creates: false }, signal)).rejects.toMatchObject({
+    code: 'consensus-last-member',
+  });
+  for (const { unit } of [STATE_ETCD, KUBERNETES_ETCD])
+    expect((await units.status(unit)).active).toBe('active');
+}, 30_000);

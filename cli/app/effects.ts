@@ -1,0 +1,78 @@
+/**
+ * Commands that only look at something and print it: without a reader they have nothing left to do. Every other command
+ * changes something and goes on to its end when nobody reads its output any more.
+ */
+const READING: ReadonlySet<string> = new Set([
+  'config validate',
+  'config schema',
+  'config show',
+  'status',
+  'node ls',
+  'node show',
+  'node logs',
+  'node metrics',
+  'node cloud-init',
+  'verify',
+  'explain',
+  'audit ls',
+  'audit verify',
+  'operator ls',
+  'keys show',
+  'mini ls',
+  'mini preflight',
+  'bundle verify',
+  'bundle ls',
+  'attest explain',
+  'attest measure',
+  'attest collateral',
+  'attest collateral show',
+  'completion',
+  'help',
+]);
+
+/** Commands that change something in a cluster, on this machine or in a workspace. */
+export const CHANGING: ReadonlySet<string> = new Set([
+  'config generate',
+  'config apply',
+  'config edit',
+  'init',
+  'join',
+  'preflight',
+  'package repo',
+  'node approve',
+  'node refuse',
+  'node label',
+  'node cordon',
+  'node uncordon',
+  'node drain',
+  'node set-role',
+  'node remove',
+  'node reset',
+  'audit export',
+  'operator add',
+  'operator remove',
+  'operator key',
+  'operator accept',
+  'keys rotate',
+  'kubeconfig',
+  'recover quorum',
+  'mini up',
+  'mini down',
+  'mini exec',
+  'mini start',
+  'mini stop',
+  'bundle build',
+  'bundle fetch',
+  'attest collateral refresh',
+  'attest collateral hand-on',
+]);
+
+/** What a command does to the world, by its words: "node ls". A command that is on no list may change something. */
+export function effectOf(command: string): 'reads' | 'changes' {
+  return READING.has(command) ? 'reads' : 'changes';
+}
+
+/** Whether somebody has decided what kind of command it is. */
+export function isListed(command: string): boolean {
+  return READING.has(command) !== CHANGING.has(command);
+}

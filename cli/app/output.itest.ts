@@ -1,0 +1,85 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, open, rm, type FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { EXIT_CODES } from '../../internal/errors/index.ts';
+
+const MAIN = join(import.meta.dirname, '../main.ts');
+/** What a pipe holds on Linux: what is cut lies beyond. */
+const PIPE_BYTES = 64 * 1024;
+
+/** The program in a pipeline of a real shell; answers what the pipeline wrote and the program's own exit code. */
+async function inShell(pipeline: string): Promise<{ readonly out: string; readonly code: number }> {
+  const script = `"$NODE" "$MAIN" ${pipeline}; echo "exit=\${PIPESTATUS[0]}"`;
+  const env = { ...process.env, NODE: process.execPath, MAIN };
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { env, maxBuffer: 64 * 1024 * 1024 });
+  const [, out = '', code = ''] = /^(.*)exit=(\d+)\n$/s.exec(stdout) ?? [];
+  return { out, code: Number(code) };
+}
+
+describe('output in a pipe', () => {
+  let folder: string;
+  const opened: FileHandle[] = [];
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'output-'));
+  });
+  afterEach(async () => {
+    for (const handle of opened.splice(0)) await handle.close();
+    await rm(folder, { recursive: true });
+  });
+
+  /** The program with a pipe of the kernel as its output, whose other end is ours. Node's own pipes are sockets, and larger. */
+  async function intoPipe(...args: readonly string[]) {
+    const path = join(folder, 'pipe');
+    await promisify(execFile)('mkfifo', [path]);
+    const [reader, writer] = await Promise.all([open(path, 'r'), open(path, 'w')]);
+    opened.push(reader);
+    const cli = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', writer.fd, 'inherit'] });
+    const ended = once(cli, 'exit');
+    await writer.close();
+    return { cli, ended, reader };
+  }
+
+  test('is whole when the reader is slow, JSON too', async () => {
+    const { cli, ended, reader } = await intoPipe('help', 'errors', '-o', 'json');
+    await delay(2_000); // the program has written what fits into the pipe, and waits
+    expect(cli.exitCode).toBeNull();
+    const text = await reader.readFile('utf8');
+    expect(await ended).toEqual([0, null]);
+    expect(text.length).toBeGreaterThan(2 * PIPE_BYTES);
+    expect(JSON.parse(text)).toMatchObject({ type: 'result', data: { 'app-usage': { exit: 'usage' } } });
+  });
+
+  test('is whole when another program reads it', async () => {
+    const { out, code } = await inShell('help errors -o json | (sleep 1; tail -c 100) | wc -c');
+    expect(code).toBe(0);
+    expect(out.trim()).toBe('100');
+  });
+
+  test('that nobody reads to its end gives a code of its own and no talk', async () => {
+    const { out, code } = await inShell('help errors -o json 2>&1 | head -c 100');
+    expect(code).toBe(EXIT_CODES.outputClosed.number);
+    expect(out).toHaveLength(100);
+  });
+
+  test('that nobody reads at all gives the same code', async () => {
+    const { code } = await inShell('help exit-codes | true');
+    expect(code).toBe(EXIT_CODES.outputClosed.number);
+  });
+
+  test('ends at the first Ctrl-C when the reader has stopped reading', async () => {
+    const { cli, ended } = await intoPipe('help', 'errors', '-o', 'json');
+    await delay(1_500);
+    cli.kill('SIGINT');
+    expect(await ended).toEqual([EXIT_CODES.interrupted.number, null]);
+  });
+
+  test('is an error of its own when the disk is full', async () => {
+    const { code } = await inShell('help exit-codes > /dev/full');
+    expect(code).toBe(EXIT_CODES.diskFull.number);
+  });
+});

@@ -1,0 +1,62 @@
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { readTar } from '../bundle/index.ts';
+import { PackageError } from './errors.ts';
+
+/** deb(5): an ar(5) archive whose second member is the control archive. */
+const MAGIC = '!<arch>\n';
+const HEADER_BYTES = 60;
+const MAX_CONTROL_BYTES = 1024 * 1024;
+
+/**
+ * The control file of a Debian package, as it stands in it.
+ * @throws PackageError `package-damaged`
+ */
+export async function readControl(path: string, bytes: Uint8Array): Promise<string> {
+  const member = [...arMembers(path, bytes)].find(({ name }) => name.startsWith('control.tar'));
+  if (member === undefined) throw damaged(path, 'it has no control archive');
+  const archive = unpack(path, member.name, member.content);
+  for await (const file of readTar(once(archive))) {
+    if (file.path.replace(/^\.\//, '') !== 'control' || file.sizeBytes > MAX_CONTROL_BYTES) continue;
+    const text = Buffer.concat(await Array.fromAsync(file.content)).toString('utf8');
+    return `${text.trimEnd()}\n`;
+  }
+  throw damaged(path, 'its control archive has no control file');
+}
+
+/** One field of a control file; undefined when it is not there. */
+export function fieldOf(control: string, name: string): string | undefined {
+  return new RegExp(`^${name}: *(.*)$`, 'm').exec(control)?.[1]?.trim();
+}
+
+function* arMembers(path: string, bytes: Uint8Array): Generator<{ name: string; content: Uint8Array }> {
+  const text = (from: number, length: number): string =>
+    Buffer.from(bytes.subarray(from, from + length)).toString('latin1');
+  if (text(0, MAGIC.length) !== MAGIC) throw damaged(path, 'it is no Debian package');
+  for (let at = MAGIC.length; at + HEADER_BYTES <= bytes.length;) {
+    const size = Number.parseInt(text(at + 48, 10), 10);
+    const from = at + HEADER_BYTES;
+    if (!(size >= 0) || from + size > bytes.length) throw damaged(path, 'it is cut off');
+    yield { name: text(at, 16).trim().replace(/\/$/, ''), content: bytes.subarray(from, from + size) };
+    at = from + size + (size % 2); // members begin at even offsets
+  }
+}
+
+function unpack(path: string, name: string, content: Uint8Array): Uint8Array {
+  const limit = { maxOutputLength: 16 * MAX_CONTROL_BYTES };
+  try {
+    if (name.endsWith('.tar')) return content;
+    if (name.endsWith('.gz')) return gunzipSync(content, limit);
+    if (name.endsWith('.zst')) return zstdDecompressSync(content, limit);
+  } catch (cause) {
+    throw new PackageError('package-damaged', `reading ${path}: ${name}`, { cause });
+  }
+  throw damaged(path, `${name} is packed in a way that this program does not know`);
+}
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+function damaged(path: string, why: string): PackageError {
+  return new PackageError('package-damaged', `reading ${path}: ${why}`);
+}

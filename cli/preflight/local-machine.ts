@@ -1,0 +1,68 @@
+import {
+  collectMachineFacts,
+  judge,
+  MACHINE_CHECKS,
+  type CheckResult,
+  type CollectOptions,
+} from '../../internal/checks/index.ts';
+import {
+  ConfigError,
+  MAX_PROVISIONING_BYTES,
+  parseProvisioning,
+  PROVISIONING_PATH,
+  type Provisioning,
+} from '../../internal/config/index.ts';
+import type { StreamPort } from '../../internal/file/index.ts';
+import type { MachinePort } from '../../internal/platform/index.ts';
+import type { CommandContext } from '../app/command.ts';
+
+/** There on every machine that is bound to a cluster (bootstrapper/nodelock). */
+const LOCK_PATH = '/var/lib/cluster/enrolment/lock.json';
+/** What a node needs before anybody has said which bundle it is to have. */
+const LEAST_FREE_BYTES = 1024 ** 3;
+const STATE = '/var/lib/cluster';
+const IMAGES = '/var/lib/containerd';
+
+/** The machine that this program runs on. */
+export interface LocalMachine {
+  readonly machine: MachinePort;
+  readonly streams: Pick<StreamPort, 'freeBytes'>;
+}
+
+/** Runs every check here, by what the machine is provisioned with. Changes nothing. */
+export async function checkThisMachine(
+  context: CommandContext,
+  { machine, streams }: LocalMachine,
+): Promise<readonly CheckResult[]> {
+  const { files, commands, clock } = context.ports;
+  const { provisioning, problem } = await readProvisioning(context);
+  const options: CollectOptions = {
+    nodeName: provisioning?.nodeName ?? machine.hostname(),
+    wantedAddress: provisioning?.address,
+    needed: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
+    provisioningProblem: problem,
+    tpm: provisioning === undefined || provisioning.tpm.kind === 'none' ? undefined : provisioning.tpm,
+    acceptsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
+    isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
+    askerMs: undefined,
+    writesProbes: false,
+    signal: context.signal,
+  };
+  const ports = { files, commands, clock, machine, freeBytes: (path: string) => streams.freeBytes(path) };
+  return judge(MACHINE_CHECKS, await collectMachineFacts(ports, options));
+}
+
+/** Without one, or where this user may not read it, the machine is judged by its own name and addresses. */
+async function readProvisioning({ ports }: CommandContext): Promise<{
+  readonly provisioning?: Provisioning;
+  readonly problem?: string;
+}> {
+  const bytes = await ports.files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES).catch(() => undefined);
+  if (bytes === undefined) return {};
+  try {
+    return { provisioning: parseProvisioning(Buffer.from(bytes).toString('utf8')) };
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return { problem: error.message };
+  }
+}

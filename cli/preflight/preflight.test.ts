@@ -1,0 +1,108 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/testing/index.ts';
+import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { RecordingHost } from '../host/index.ts';
+import { runPreflightCommand } from './index.ts';
+import { REQUIRED_PROGRAMS } from '../../internal/checks/index.ts';
+
+const local = {
+  machine: {
+    hostname: () => 'no-such-name.invalid',
+    architecture: () => 'amd64',
+    addresses: () => ['192.0.2.7'],
+    bootId: async () => 'boot',
+  },
+  streams: { freeBytes: async () => 1e12 },
+};
+const here = { node: undefined, fingerprint: undefined, fix: false };
+
+/** A node already, so that the test asks for no port of the machine that it runs on. */
+async function createMachine(answer?: (files: MemoryFiles) => CommandAnswer) {
+  const files = new MemoryFiles();
+  const write = async (path: string, text: string): Promise<void> => {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await files.writeAtomic(path, text);
+  };
+  await write('/var/lib/cluster/enrolment/lock.json', '{}');
+  await write('/proc/sys/kernel/osrelease', '6.1.0\n');
+  await write('/proc/sys/net/ipv4/ip_forward', '1\n');
+  await write('/proc/filesystems', 'nodev\toverlay\n');
+  await write('/sys/fs/cgroup/cgroup.controllers', 'cpu cpuset memory pids\n');
+  for (const { program } of REQUIRED_PROGRAMS) await write(`/usr/bin/${program}`, '');
+  const commands = new FakeCommands(answer?.(files));
+  const host = new RecordingHost();
+  const { signal } = new AbortController();
+  const clock = new FakeClock(Date.UTC(2026, 5, 1));
+  const paths = { cache: '/c', data: '/d', config: '/f', workspace: '/w' };
+  return { files, commands, context: { host, ports: { files, commands, clock }, paths, env: {}, signal } };
+}
+
+describe('cluster preflight', () => {
+  test('tells every check and ends with the exit of the first that failed', async () => {
+    const { context, commands } = await createMachine();
+    await expect(runPreflightCommand(context, local, here)).resolves.toBe('preflight');
+    const answer = context.host.answered as { fit: boolean; checks: { code: string; status: string }[] };
+    expect(answer.fit).toBe(false);
+    const failed = answer.checks.filter(({ status }) => status === 'failed');
+    expect(failed.map(({ code }) => code)).toEqual(['preflight-module']);
+    expect(commands.runs.map(([program]) => program)).toEqual(['timedatectl']);
+  });
+
+  test('--fix loads what is missing, sets what that brings wrong, and judges again', async () => {
+    const { context, commands } = await createMachine((files) => (argv) => {
+      if (argv[0] === 'modprobe') void files.makeDirectory('/proc/sys/net/bridge');
+      if (argv[0] === 'modprobe') void files.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '0');
+      if (argv[0] === 'sysctl') void files.writeAtomic('/proc/sys/net/bridge/bridge-nf-call-iptables', '1');
+      return 'yes';
+    });
+    await expect(runPreflightCommand(context, local, { ...here, fix: true })).resolves.toBe('ok');
+    expect(commands.runs.filter(([program]) => program !== 'timedatectl')).toEqual([
+      ['modprobe', 'br_netfilter'],
+      ['sysctl', '--quiet', '--write', 'net.bridge.bridge-nf-call-iptables=1'],
+    ]);
+    expect(context.host.codes).toContain('preflight-fix-until-reboot');
+  });
+
+  test('--fix says which command failed', async () => {
+    const { context } = await createMachine(
+      () =>
+        ([program]) =>
+          program === 'modprobe' ? { exitCode: 1, output: 'module br_netfilter not found' } : 'yes',
+    );
+    await expect(runPreflightCommand(context, local, { ...here, fix: true })).rejects.toMatchObject({
+      code: 'preflight-fix-failed',
+      message: expect.stringContaining('modprobe br_netfilter'),
+    });
+  });
+
+  test('--fix is refused for another machine', async () => {
+    const { context, commands } = await createMachine();
+    const asked = runPreflightCommand(context, local, { ...here, node: '192.0.2.9', fix: true });
+    await expect(asked).rejects.toMatchObject({ code: 'preflight-fix-elsewhere', exit: 'usage' });
+    expect(commands.runs).toEqual([]);
+  });
+
+  test('says what the agent would say of its provisioning, and whether the TPM in it answers', async () => {
+    const judged = async (provisioning: object) => {
+      const { context, files } = await createMachine();
+      await files.makeDirectory('/etc/cluster');
+      await files.writeAtomic('/etc/cluster/provisioning.json', JSON.stringify(provisioning));
+      const exit = await runPreflightCommand(context, local, here);
+      const { checks } = context.host.answered as { checks: { status: string }[] };
+      return { exit, first: checks.find(({ status }) => status === 'failed') };
+    };
+    expect(await judged({ version: 1, colour: 'blue' })).toMatchObject({
+      exit: 'usage',
+      first: {
+        code: 'preflight-provisioning',
+        cause: expect.stringContaining('Unrecognized key: "colour"'),
+      },
+    });
+    const ownerKeys = [Buffer.alloc(32, 1).toString('base64')];
+    const tpm = { kind: 'device', path: '/dev/no-such-tpm' };
+    expect(await judged({ version: 1, platform: 'metal', ownerKeys, tpm })).toMatchObject({
+      exit: 'precondition',
+      first: { code: 'preflight-tpm', subject: 'TPM /dev/no-such-tpm' },
+    });
+  });
+});

@@ -1,0 +1,85 @@
+import { InitApi } from '../../initproto/gen/init_pb.js';
+import { failuresOf } from '../../internal/checks/index.ts';
+import type { ExitName } from '../../internal/errors/index.ts';
+import { createClient } from '../../internal/rpc/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { exitOfCode } from '../app/explain.ts';
+import { askPreflight, lookAtWorkspace, type MachineCheckResult } from '../cluster/index.ts';
+import { formatTable } from '../host/index.ts';
+import { remoteChannel } from '../join/index.ts';
+import { PreflightCommandError } from './errors.ts';
+import { checkThisMachine, type LocalMachine } from './local-machine.ts';
+import { repairMachine } from './repair.ts';
+
+const ROUNDS = 2;
+
+export interface PreflightCommandOptions {
+  /** Another machine, over its init port; undefined: this one. */
+  readonly node: string | undefined;
+  readonly fingerprint: string | undefined;
+  readonly fix: boolean;
+}
+
+/** `cluster preflight`. Its exit code is that of the first check that failed. */
+export async function runPreflightCommand(
+  context: CommandContext,
+  local: LocalMachine,
+  options: PreflightCommandOptions,
+): Promise<ExitName> {
+  const { node, fix } = options;
+  if (node !== undefined && fix) throw new PreflightCommandError('preflight-fix-elsewhere', `fixing ${node}`);
+  const results =
+    node === undefined ? await here(context, local, fix) : await elsewhere(context, { ...options, node });
+  const failures = failuresOf(results);
+  const machine = node ?? local.machine.hostname();
+  const checks = results.map(({ code, subject, status, figure, threshold, cause, fix }) => {
+    return { code, subject, status, figure, threshold, cause, fix };
+  });
+  context.host.result({ machine, fit: failures.length === 0, checks }, () => render(machine, results));
+  const [first] = failures;
+  return first === undefined ? 'ok' : (exitOfCode(first.code) ?? 'preflight');
+}
+
+async function here(
+  context: CommandContext,
+  local: LocalMachine,
+  fix: boolean,
+): Promise<readonly MachineCheckResult[]> {
+  let results = await checkThisMachine(context, local);
+  // A module brings parameters of its own: a second round sets those.
+  for (let round = 0; fix && round < ROUNDS && results.some(({ repair }) => repair !== undefined); round++) {
+    await repairMachine(context, results);
+    results = await checkThisMachine(context, local);
+  }
+  return results;
+}
+
+/** What it says is no secret: any machine that knows our owner key may answer, unless a fingerprint is named. */
+async function elsewhere(
+  context: CommandContext,
+  { node, fingerprint }: { readonly node: string; readonly fingerprint: string | undefined },
+): Promise<readonly MachineCheckResult[]> {
+  const { layout } = await lookAtWorkspace(context);
+  using channel = await remoteChannel(context, layout, { node, fingerprint });
+  const client = createClient(InitApi, channel);
+  return await askPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
+}
+
+function render(machine: string, results: readonly MachineCheckResult[]): string {
+  const rows = results.map(({ subject, status, figure, threshold }) => [subject, status, figure, threshold]);
+  const problems = results.filter(({ status }) => status === 'failed' || status === 'warning');
+  const failed = failuresOf(results).length;
+  const warnings = problems.length - failed;
+  return [
+    formatTable(['CHECK', 'STATUS', 'FOUND', 'NEEDED'], rows),
+    ...problems.flatMap(({ code, status, cause, fix }) => [
+      '',
+      `${status}: ${cause} [${code}]`,
+      `  fix: ${fix}`,
+    ]),
+    '',
+    failed === 0
+      ? `${machine} can become a node; warnings: ${warnings}.`
+      : `${machine} cannot become a node: ${failed} of ${results.length} checks failed; warnings: ${warnings}.`,
+  ].join('\n');
+}

@@ -1,0 +1,83 @@
+import { parseProvisioning, type ClusterConfig } from '../../internal/config/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { layoutOf, readConfig, readOwnerKey } from '../workspace/index.ts';
+import { ProvisioningError } from './errors.ts';
+
+export interface GenerateProvisioningOptions {
+  /** Raw Ed25519 public keys in base64; none: that of the workspace. */
+  readonly ownerKeys: readonly string[];
+  /** Path of the TPM's device; undefined: the machine has none. */
+  readonly tpmDevice: string | undefined;
+  readonly processor: string | undefined;
+  readonly nodeName: string | undefined;
+  readonly address: string | undefined;
+  readonly joinEndpoints: readonly string[];
+  /** Where to write it (0600); undefined: to standard output. */
+  readonly out: string | undefined;
+}
+
+/** `cluster provisioning generate`: a file that the agent takes, by the same schema. */
+export async function runProvisioningGenerate(
+  context: CommandContext,
+  options: GenerateProvisioningOptions,
+): Promise<void> {
+  const { tpmDevice, processor, nodeName, address, joinEndpoints, out } = options;
+  const provisioning = {
+    version: 1,
+    platform: 'metal',
+    ownerKeys: options.ownerKeys.length > 0 ? options.ownerKeys : [await ownKey(context)],
+    tpm: tpmDevice === undefined ? { kind: 'none' } : { kind: 'device', path: tpmDevice },
+    ...(processor === undefined ? {} : { processor }),
+    ...(nodeName === undefined ? {} : { nodeName }),
+    ...(address === undefined ? {} : { address }),
+    ...(joinEndpoints.length === 0 ? {} : { joinEndpoints }),
+  };
+  const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
+  parseProvisioning(json, out ?? 'the flags');
+  await warnOfVariant(context, { hasTpm: tpmDevice !== undefined, processor });
+  if (out !== undefined) await write(context, out, json);
+  context.host.result({ provisioning, ...(out !== undefined && { path: out }) }, () =>
+    out === undefined ? json.trimEnd() : `Wrote ${out}. Start the agent: systemctl start bootstrapper`,
+  );
+}
+
+async function ownKey({ ports, paths }: CommandContext): Promise<string> {
+  const layout = layoutOf(paths.workspace);
+  if ((await ports.files.stat(layout.ownerKey)) === undefined)
+    throw new ProvisioningError('provisioning-no-owner', `looking for ${layout.ownerKey}`);
+  return (await readOwnerKey(ports.files, layout)).pubKeyBase64;
+}
+
+async function write({ ports }: CommandContext, path: string, json: string): Promise<void> {
+  if (!(await ports.files.createExclusive(path, json, { mode: 0o600 })))
+    throw new ProvisioningError('provisioning-exists', `writing ${path}`);
+}
+
+/** A machine that shows what the cluster does not take would wait for good. */
+async function warnOfVariant(
+  { host, ports, paths }: CommandContext,
+  machine: { readonly hasTpm: boolean; readonly processor: string | undefined },
+): Promise<void> {
+  const layout = layoutOf(paths.workspace);
+  if ((await ports.files.stat(layout.config)) === undefined) return;
+  const { variants } = (await readConfig(ports.files, layout)).attestation;
+  const shown = variantOf(machine);
+  if (variants.some((each) => each === shown)) return;
+  host.warn(
+    'provisioning-variant',
+    `The machine would show ${shown}, and attestation.variants of ${layout.config} takes ${variants.join(', ')} only.`,
+    { shown, variants },
+  );
+}
+
+function variantOf({
+  hasTpm,
+  processor,
+}: {
+  readonly hasTpm: boolean;
+  readonly processor: string | undefined;
+}): ClusterConfig['attestation']['variants'][number] {
+  if (processor === 'sev-snp') return hasTpm ? 'snp+tpm' : 'sev-snp';
+  if (processor === 'tdx') return hasTpm ? 'tdx+tpm' : 'tdx';
+  return hasTpm ? 'tpm' : 'machine-key';
+}

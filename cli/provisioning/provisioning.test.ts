@@ -1,0 +1,154 @@
+import { describe, expect, test } from '@jest/globals';
+import { parseProvisioning, provisioningJsonSchema } from '../../internal/config/index.ts';
+import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { FakeCommands, MemoryFiles } from '../../internal/testing/index.ts';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { RecordingHost } from '../host/index.ts';
+import { generateWorkspace } from '../cluster/index.ts';
+import { asProcess } from '../cluster/fake-workstation.ts';
+import { runProvisioningGenerate, runProvisioningSchema, runProvisioningValidate } from './index.ts';
+
+const KEY = Buffer.alloc(32, 7).toString('base64');
+const plain = {
+  ownerKeys: [KEY],
+  tpmDevice: '/dev/tpmrm0',
+  processor: undefined,
+  nodeName: undefined,
+  address: undefined,
+  joinEndpoints: [],
+  out: undefined,
+};
+
+async function createDesk() {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc/cluster');
+  const context = {
+    host: new RecordingHost(),
+    ports: { files, commands: new FakeCommands(), clock: new FakeClock() },
+    paths: { cache: '/c', data: '/d', config: '/f', workspace: '/w' },
+    env: { USER: 'me' },
+    signal: new AbortController().signal,
+  };
+  const textOf = async (path: string): Promise<string> =>
+    Buffer.from((await files.read(path, 1e5)) ?? []).toString('utf8');
+  return { files, context, textOf };
+}
+
+describe('cluster provisioning generate', () => {
+  test('prints what the agent takes', async () => {
+    const { context } = await createDesk();
+    const more = { processor: 'tdx', nodeName: 'n1', address: '192.0.2.1', joinEndpoints: ['192.0.2.9'] };
+    await runProvisioningGenerate(context, { ...plain, ...more });
+    const { provisioning } = context.host.answered as { provisioning: object };
+    expect(parseProvisioning(JSON.stringify(provisioning))).toMatchObject({
+      ...more,
+      ownerKeys: [KEY],
+      tpm: { kind: 'device', path: '/dev/tpmrm0' },
+    });
+  });
+
+  test('writes a file for root alone, and never over another', async () => {
+    const { context, files, textOf } = await createDesk();
+    const out = '/etc/cluster/provisioning.json';
+    await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined, out });
+    expect((await files.stat(out))?.mode).toBe(0o600);
+    const before = await textOf(out);
+    expect(parseProvisioning(before).tpm).toEqual({ kind: 'none' });
+    const again = runProvisioningGenerate(context, { ...plain, out });
+    await expect(again).rejects.toMatchObject({ code: 'provisioning-exists' });
+    expect(await textOf(out)).toBe(before);
+  });
+
+  test.each([
+    { name: 'a key that is none', given: { ownerKeys: ['abc'] } },
+    { name: 'an address that is none', given: { address: '300.1.1.1' } },
+    { name: 'a name that is no DNS label', given: { nodeName: 'N_1' } },
+  ])('refuses $name, and writes nothing', async ({ given }) => {
+    const { context, files } = await createDesk();
+    const out = '/etc/cluster/provisioning.json';
+    const made = runProvisioningGenerate(context, { ...plain, ...given, out });
+    await expect(made).rejects.toMatchObject({ code: 'config-provisioning-invalid', exit: 'usage' });
+    expect(await files.stat(out)).toBeUndefined();
+  });
+
+  test('takes the owner of the workspace, and warns of evidence that its cluster does not take', async () => {
+    const { context, files } = await createDesk();
+    const nobody = runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
+    await expect(nobody).rejects.toMatchObject({ code: 'provisioning-no-owner' });
+    await asProcess(files, 1);
+    const { ownerKey } = await generateWorkspace(context, { name: 'prod' });
+    await runProvisioningGenerate(context, { ...plain, ownerKeys: [] });
+    expect(context.host.answered).toMatchObject({ provisioning: { ownerKeys: [ownerKey.pubKeyBase64] } });
+    expect(context.host.codes).not.toContain('provisioning-variant');
+    await runProvisioningGenerate(context, { ...plain, tpmDevice: undefined });
+    expect(context.host.codes).toContain('provisioning-variant');
+  });
+});
+
+describe('cluster provisioning validate', () => {
+  const good = { version: 1, platform: 'metal', ownerKeys: [KEY], tpm: { kind: 'none' } };
+
+  test.each([
+    { name: 'an unknown key', given: { ...good, colour: 'blue' }, says: 'Unrecognized key: "colour"' },
+    { name: 'no owner', given: { ...good, ownerKeys: [] }, says: 'ownerKeys' },
+  ])('names $name and the file', async ({ given, says }) => {
+    const { context, files } = await createDesk();
+    await files.writeAtomic('/x.json', JSON.stringify(given));
+    const validated = runProvisioningValidate(context, '/x.json');
+    await expect(validated).rejects.toThrow(says);
+    await expect(validated).rejects.toThrow('/x.json');
+  });
+
+  test('says that there is no file', async () => {
+    const { context } = await createDesk();
+    await expect(runProvisioningValidate(context, undefined)).rejects.toThrow(
+      'reading /etc/cluster/provisioning.json: it is empty or not there',
+    );
+  });
+
+  test('asks the TPM of this machine, and of no other file', async () => {
+    const { context, files } = await createDesk();
+    const text = JSON.stringify({ ...good, tpm: { kind: 'device', path: '/dev/no-such-tpm' } });
+    await files.writeAtomic('/elsewhere.json', text, { mode: 0o666 });
+    await runProvisioningValidate(context, '/elsewhere.json');
+    expect(context.host.codes).toContain('provisioning-writable');
+    await files.writeAtomic('/etc/cluster/provisioning.json', text, { mode: 0o600 });
+    await expect(runProvisioningValidate(context, undefined)).rejects.toMatchObject({
+      code: 'provisioning-tpm-unusable',
+      message: expect.stringContaining('/dev/no-such-tpm'),
+    });
+  });
+});
+
+interface Node {
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Node>>;
+  readonly oneOf?: readonly Node[];
+}
+
+describe('the schema', () => {
+  /** Every key but those of `attestation`, which cluster.yaml has too. */
+  function keysOf(node: Node, path: string): readonly { readonly path: string; readonly node: Node }[] {
+    const own = Object.entries(node.properties ?? {}).flatMap(([key, inner]) => {
+      const at = path === '' ? key : `${path}.${key}`;
+      return [{ path: at, node: inner }, ...(key === 'attestation' ? [] : keysOf(inner, at))];
+    });
+    return [...own, ...(node.oneOf ?? []).flatMap((each) => keysOf(each, path))];
+  }
+  const keys = keysOf(provisioningJsonSchema(), '');
+
+  test('describes every key', async () => {
+    const { context } = await createDesk();
+    runProvisioningSchema(context);
+    expect(context.host.answered).toEqual(provisioningJsonSchema());
+    expect(keys.length).toBeGreaterThan(20);
+    expect(keys.filter(({ node }) => node.description === undefined).map(({ path }) => path)).toEqual([]);
+  });
+
+  test('is described to the last key in docs/provisioning.md, which names no other', async () => {
+    const page = await readFile(join(import.meta.dirname, '../../docs/provisioning.md'), 'utf8');
+    const listed = [...page.matchAll(/^\| `([\w.]+)` \|/gm)].map(([, path]) => path);
+    expect([...new Set(listed)].sort()).toEqual([...new Set(keys.map(({ path }) => path))].sort());
+  });
+});

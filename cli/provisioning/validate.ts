@@ -1,0 +1,42 @@
+import { problemOfTpm } from '../../internal/checks/index.ts';
+import {
+  MAX_PROVISIONING_BYTES,
+  parseProvisioning,
+  PROVISIONING_PATH,
+  provisioningJsonSchema,
+} from '../../internal/config/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { ProvisioningError } from './errors.ts';
+
+/** Somebody else may write the file. */
+const WRITABLE_BY_OTHERS = 0o022;
+
+/**
+ * `cluster provisioning validate`: what the agent would say of the file. Of this machine's own file also whether its TPM answers.
+ * @throws ConfigError, ProvisioningError
+ */
+export async function runProvisioningValidate(
+  context: CommandContext,
+  named: string | undefined,
+): Promise<void> {
+  const { host, ports, signal } = context;
+  const path = named ?? PROVISIONING_PATH;
+  const bytes = await ports.files.read(path, MAX_PROVISIONING_BYTES);
+  const provisioning = parseProvisioning(Buffer.from(bytes ?? []).toString('utf8'), path);
+  const mode = (await ports.files.stat(path))?.mode ?? 0;
+  if ((mode & WRITABLE_BY_OTHERS) !== 0)
+    host.warn('provisioning-writable', `${path} can be written by others than its owner; give it mode 0600.`);
+  const isOwn = path === PROVISIONING_PATH;
+  if (isOwn && provisioning.tpm.kind !== 'none') {
+    const problem = await problemOfTpm(provisioning.tpm, ports.clock, signal);
+    if (problem !== undefined)
+      throw new ProvisioningError('provisioning-tpm-unusable', `validating ${path}: tpm: ${problem}`);
+  }
+  host.result({ path, valid: true, provisioning }, () => `${path} is valid.`);
+}
+
+/** `cluster provisioning schema`. */
+export function runProvisioningSchema(context: CommandContext): void {
+  const schema = provisioningJsonSchema();
+  context.host.result(schema, () => JSON.stringify(schema, undefined, 2));
+}

@@ -1,0 +1,64 @@
+import type { FilePort } from '../file/index.ts';
+import type { MachineFacts } from './machine-facts.ts';
+import { REQUIRED_MODULES, REQUIRED_SYSCTLS } from './node-requirements.ts';
+
+const MAX_PROC_BYTES = 1024 * 1024;
+/** There as soon as the kernel has br_netfilter, built in or loaded: /sys/module does not name what is built in. */
+const BRIDGE_FILE = '/proc/sys/net/bridge/bridge-nf-call-iptables';
+const CGROUP_V2_FILE = '/sys/fs/cgroup/cgroup.controllers';
+
+type KernelFacts = Pick<
+  MachineFacts,
+  'swaps' | 'kernelRelease' | 'modules' | 'sysctls' | 'cgroup' | 'memoryBytes' | 'processors'
+>;
+
+/** A file of the kernel as text; undefined when it is not there. */
+export async function readText(files: FilePort, path: string): Promise<string | undefined> {
+  const bytes = await files.read(path, MAX_PROC_BYTES);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
+}
+
+export async function kernelFacts(files: FilePort): Promise<KernelFacts> {
+  const text = async (path: string): Promise<string> => (await readText(files, path)) ?? '';
+  return {
+    swaps: await text('/proc/swaps'),
+    kernelRelease: (await text('/proc/sys/kernel/osrelease')).trim(),
+    modules: await modules(files),
+    sysctls: await sysctls(files),
+    cgroup: await cgroup(files),
+    memoryBytes: memoryBytes(await text('/proc/meminfo')),
+    processors: (await text('/proc/cpuinfo')).match(/^processor\s*:/gm)?.length ?? 1,
+  };
+}
+
+async function modules(files: FilePort): Promise<ReadonlySet<string>> {
+  const fileSystems = (await readText(files, '/proc/filesystems')) ?? '';
+  const seen: Readonly<Record<string, boolean>> = {
+    overlay: /\toverlay$/m.test(fileSystems),
+    br_netfilter: (await files.stat(BRIDGE_FILE)) !== undefined,
+  };
+  return new Set(REQUIRED_MODULES.map(({ module }) => module).filter((module) => seen[module] === true));
+}
+
+async function sysctls(files: FilePort): Promise<MachineFacts['sysctls']> {
+  const entries = Object.keys(REQUIRED_SYSCTLS).map(async (key) => {
+    const path = `/proc/sys/${key.replaceAll('.', '/')}`;
+    return [key, (await readText(files, path))?.trim()] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/** cgroup v2 has its controllers in a file; those of v1 are enabled in /proc/cgroups (cgroups(7)). */
+async function cgroup(files: FilePort): Promise<MachineFacts['cgroup']> {
+  const unified = await readText(files, CGROUP_V2_FILE);
+  if (unified !== undefined) return { version: 2, controllers: unified.trim().split(/\s+/).sort() };
+  const lines = ((await readText(files, '/proc/cgroups')) ?? '')
+    .split('\n')
+    .filter((line) => /^\w/.test(line));
+  const enabled = lines.map((line) => line.split(/\s+/)).filter(([, , , isEnabled]) => isEnabled === '1');
+  return { version: 1, controllers: enabled.map(([name = '']) => name).sort() };
+}
+
+function memoryBytes(meminfo: string): number {
+  return Number(/^MemTotal:\s+(\d+) kB/m.exec(meminfo)?.[1] ?? 0) * 1024;
+}

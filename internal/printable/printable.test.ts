@@ -1,0 +1,53 @@
+import { describe, expect, test } from '@jest/globals';
+import { printable, printableJson, printableLines } from './index.ts';
+
+const hostile = [
+  { name: 'an escape sequence', text: 'a\u001b[2Kb', want: 'a?[2Kb' },
+  { name: 'a control sequence of C1', text: 'a\u009b2Kb', want: 'a?2Kb' },
+  { name: 'an operating system command', text: 'a\u001b]0;x\u0007b', want: 'a?]0;x?b' },
+  { name: 'a carriage return', text: 'good\rbad', want: 'good?bad' },
+  { name: 'backspaces', text: 'bad\b\b\bgood', want: 'bad???good' },
+  { name: 'a null', text: 'a\u0000b', want: 'a?b' },
+  { name: 'a bidirectional override', text: 'a\u202egnp.exe', want: 'a?gnp.exe' },
+  { name: 'isolates', text: '\u2066a\u2069', want: '?a?' },
+  { name: 'directional marks', text: 'a\u200e\u200f\u061cb', want: 'a???b' },
+  { name: 'zero-width characters', text: 'n\u200b1\u2060\ufeff', want: 'n?1??' },
+  { name: 'tags', text: 'a\u{e0061}b', want: 'a?b' },
+  { name: 'line and paragraph separators', text: 'a\u2028b\u2029c', want: 'a?b?c' },
+  { name: 'half of a character', text: 'a\ud83d', want: 'a?' },
+];
+
+describe('printable()', () => {
+  test.each(hostile)('takes the power from $name', ({ text, want }) => {
+    expect(printable(text)).toBe(want);
+    expect(printableLines(text)).toBe(want);
+  });
+
+  test('makes one line of any text, and shows where its lines ended', () => {
+    expect(printable('! node n1\n✔ verified\r\nx\ty')).toBe('! node n1↵✔ verified↵x?y');
+  });
+
+  test('leaves the writing of people alone', () => {
+    expect(printable('Zürich – 東京 – שלום – 🙂')).toBe('Zürich – 東京 – שלום – 🙂');
+  });
+
+  test('cuts what is long, never into half a character that a terminal is shown', () => {
+    expect(printable('x'.repeat(5000))).toHaveLength(2000);
+    expect(printable('ab🙂', { maxChars: 3 })).toBe('ab?');
+  });
+});
+
+test('printableLines() keeps lines and columns', () => {
+  expect(printableLines('a:\r\n\tb\u001b[1m\n')).toBe('a:\n\tb?[1m\n');
+});
+
+describe('printableJson()', () => {
+  test.each([...hostile, { name: 'plain text', text: 'Zürich 🙂 "\\"' }])(
+    'means the same with $name',
+    ({ text }) => {
+      const made = printableJson(JSON.stringify({ text }));
+      expect(JSON.parse(made)).toEqual({ text });
+      expect(made).not.toMatch(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u);
+    },
+  );
+});
