@@ -39,10 +39,15 @@ async function createNode() {
   await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
   await files.writeAtomic(`${PATHS.pki}/ca.key`, keyPem.reveal());
   const done: string[] = [];
-  const driver = { renewConsensus: () => Promise.resolve(void done.push('etcd')) };
+  const driver = {
+    renewConsensus: () => Promise.resolve(void done.push('etcd')),
+    renewCurator: () => Promise.resolve(void done.push('curator')),
+  };
   const log = createMemoryLogger().log;
-  const { etcd: etcdRenewal, kubernetes } = controlPlaneRenewals({ files, nowMs, log, values, driver });
-  return { clock, values, done, etcdRenewal, kubernetes };
+  await files.makeDirectory(PLACES.credentials);
+  await files.writeAtomic(PLACES.curatorCert, certPem);
+  const renewals = controlPlaneRenewals({ files, nowMs, log, values, driver });
+  return { clock, values, done, etcdRenewal: renewals.etcd, ...renewals };
 }
 
 const renew = async (renewal: Renewal) => (await renewal.prepare(never))(never);
@@ -71,6 +76,15 @@ describe('controlPlaneRenewals()', () => {
     values.localControlPlane.set(running);
     expect(await renew(etcdRenewal)).toBeUndefined();
     expect(done).toEqual(['etcd']);
+  });
+
+  test('the curator’s is due like the others, and made by the driver, which restarts the service', async () => {
+    const { values, done, curator } = await createNode();
+    expect(await curator.times(never)).toEqual([]);
+    values.localControlPlane.set(running);
+    expect(await curator.times(never)).toHaveLength(1);
+    expect(await renew(curator)).toBeUndefined();
+    expect(done).toEqual(['curator']);
   });
 
   test('Kubernetes’ live as long as the cluster’s settings say', async () => {

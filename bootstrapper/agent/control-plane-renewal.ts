@@ -12,6 +12,7 @@ import {
   type KubeletServingPorts,
 } from '../kubernetes/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
+import { curatorTimes } from './curator-credentials.ts';
 import { PLACES } from './places.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
@@ -21,7 +22,10 @@ export interface ControlPlaneRenewalPorts {
   readonly nowMs: () => number;
   readonly log: Logger;
   readonly values: Pick<RoleValues, 'clusterSettings' | 'localControlPlane'>;
-  readonly driver: { renewConsensus(signal: AbortSignal): Promise<void> };
+  readonly driver: {
+    renewConsensus(signal: AbortSignal): Promise<void>;
+    renewCurator(signal: AbortSignal): Promise<void>;
+  };
 }
 
 /** How long certificates live, as the cluster was made. */
@@ -30,12 +34,13 @@ export function lifetimesOf({ clusterSettings }: Pick<RoleValues, 'clusterSettin
 }
 
 /**
- * What a control plane signs for itself: etcd's certificates, then those of the API server and of its clients. Only
+ * What a control plane signs for itself: etcd's certificates, those of the API server and of its clients, and that of its
+ * curator. Only
  * while its etcd serves: before that they are looked after by those who start it.
  */
 export function controlPlaneRenewals(
   ports: ControlPlaneRenewalPorts,
-): Readonly<Record<'etcd' | 'kubernetes', Renewal>> {
+): Readonly<Record<'etcd' | 'kubernetes' | 'curator', Renewal>> {
   const { files, nowMs, log, values, driver } = ports;
   const serves = (): boolean => {
     const now = values.localControlPlane.peek();
@@ -54,6 +59,11 @@ export function controlPlaneRenewals(
         const renewed = await renewOwnCertificates({ files, nowMs }, lifetimesOf(values));
         log.info('certificates of the control plane were renewed', { renewed });
       }),
+    },
+    curator: {
+      name: 'join service and curator',
+      times: async () => (serves() ? curatorTimes(files) : []),
+      prepare: here((signal) => driver.renewCurator(signal)),
     },
   };
 }

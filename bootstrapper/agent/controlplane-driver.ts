@@ -34,6 +34,7 @@ import type {
 } from '../roleserve/index.ts';
 import { ensureClusterAuthority } from './cluster-authority.ts';
 import { giveBirth } from './cluster-birth.ts';
+import { ensureCuratorCredentials, removeCuratorCredentials } from './curator-credentials.ts';
 import { Held } from './held.ts';
 import type { MachineIdentity } from './machine-identity.ts';
 import type { NodeState } from './node-state.ts';
@@ -69,6 +70,8 @@ export interface DriverOptions {
   readonly isBetweenKeys: () => Promise<boolean>;
   /** How long certificates of a control plane live. */
   readonly certificateMinutes: () => number;
+  /** How long what its services answer with lives. */
+  readonly nodeMinutes: () => number;
   /** The store and its seeds: what this node has of the bundle, its join service hands on. */
   readonly stores: readonly [string, ...string[]];
 }
@@ -145,7 +148,12 @@ export class MachineControlPlane implements ControlPlaneDriver {
     const [curator, apiServer] = [state.client('curator'), kubernetes.client('apiserver')];
     const [store] = this.#options.stores;
     await this.#ports.files.makeDirectory(`${store}/blobs/sha256`, 0o755);
-    const { certFile, caFile } = await writeCredentials(this.#ports.files, membership);
+    const { files, clock } = this.#ports;
+    const { certFile: nodeCertFile, caFile } = await writeCredentials(files, membership);
+    const own = await ensureCuratorCredentials(
+      { files, nowMs: () => clock.nowMs() },
+      { membership, machine: this.#options.machine, validMinutes: this.#options.nodeMinutes() },
+    );
     const config = {
       clusterId: membership.clusterId,
       nodeId: membership.nodeId,
@@ -165,13 +173,13 @@ export class MachineControlPlane implements ControlPlaneDriver {
       stateDir: PLACES.state,
       files: {
         clusterCaFile: caFile,
-        nodeCertFile: certFile,
-        nodeKeyFile: PLACES.machineKey,
+        ...own,
         etcdCaFile: curator.caFile,
         etcdCertFile: curator.certFile,
         etcdKeyFile: curator.keyFile,
         apiServerCaFile: apiServer.caFile,
       },
+      node: { certFile: nodeCertFile, keyFile: PLACES.machineKey },
     } as const;
     await new CuratorUnit(this.#ports).start(config, signal);
     const { nodeId, clusterCaPem } = membership;
@@ -179,6 +187,13 @@ export class MachineControlPlane implements ControlPlaneDriver {
     const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
     await placeAuthorization(this.#ports.files, place);
     return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
+  }
+
+  /** What the join service and the curator answer with. Fine where they do not run. */
+  async renewCurator(signal: AbortSignal): Promise<void> {
+    const membership = this.#options.membership();
+    if (membership !== undefined && this.#running.value !== undefined)
+      await this.startCurator(membership, signal);
   }
 
   /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
@@ -246,6 +261,7 @@ export class MachineControlPlane implements ControlPlaneDriver {
     await files.remove(PLACES.rotation);
     await retireControlPlane(retire, { ...membership, signal });
     await new CuratorUnit(this.#ports).stop(signal);
+    await removeCuratorCredentials(files);
     this.#running.drop();
     await this.#etcdPair().leave(config, signal);
     await files.remove(PLACES.ca);

@@ -132,7 +132,14 @@ class Machine {
           collateral: () => Promise.resolve({}),
           clock,
         }),
-        keys: () => ensureTicketKeys(this.disk, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
+        keys: () =>
+          ensureTicketKeys(this.disk, {
+            ...{ at: KUBELET_FILES, nodeId, machineKeyPem: keyPem },
+            evidence: {
+              forTicket: () => Promise.resolve([]),
+              readEnrolment: () => Promise.resolve(undefined),
+            },
+          }),
       },
       {
         sources: [new KnownEndpoints('test', () => [this.#cluster.endpoint])],

@@ -59,7 +59,7 @@ export function createJoinClient(
         },
         clock,
       }),
-      keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem }),
+      keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem, evidence }),
     },
     {
       sources: sourcesOf(options, files),

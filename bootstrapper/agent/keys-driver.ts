@@ -151,8 +151,10 @@ async function askAgain(
     nodeId,
     endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
   }));
+  const roles = [...(valueOf(values.localRoles) ?? [])];
+  const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };
   return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
-    joinClient.rejoin({ clusterId: membership.clusterId, controlPlanes, relays: [] }, child),
+    joinClient.rejoin({ ...member, controlPlanes, relays: [], roles }, child),
   );
 }
 

@@ -29,6 +29,9 @@ export const PLACES = {
   recoveryFailure: `${STATE}/recovery/failure.txt`,
   resetOrder: `${STATE}/reset/order.json`,
   credentials: `${STATE}/credentials`,
+  /** What the join service and the curator answer with; the machine's own key they do not get. */
+  curatorKey: `${STATE}/credentials/curator.key`,
+  curatorCert: `${STATE}/credentials/curator.crt`,
   ca: `${STATE}/ca`,
   /** The keys that control planes share, of two generations (internal/keyset); not there before the first rotation. */
   rotation: `${STATE}/keys/rotation.json`,

@@ -132,7 +132,8 @@ describe('a member that comes back', () => {
     });
     time.nowMs += 30 * DAY_MS;
     const renewed = await withValidCertificates(ports, membership, never);
-    expect(asked).toEqual([{ clusterId, controlPlanes: FIRST, relays: [] }]);
+    const asMember = { roles: ['KubernetesWorker'], nodeCertPem: membership.nodeCertPem };
+    expect(asked).toEqual([{ clusterId, controlPlanes: FIRST, relays: [], ...asMember }]);
     expect(renewed).toEqual({ ...membership, nodeCertPem: 'new' });
     expect(await state.membership.load()).toEqual(renewed);
   });
@@ -149,11 +150,12 @@ describe('a member that comes back', () => {
     await withValidCertificates(ports, membership, never);
     const relays = ['198.18.0.13:9094']; // its own leads nowhere else
     const controlPlanes = [{ nodeId: 'node-7', endpoint: '[2001:db8::7]:9090' }];
-    expect(asked).toEqual([{ clusterId, controlPlanes, relays }]);
+    const asMember = { roles: ['KubernetesWorker'], nodeCertPem: membership.nodeCertPem };
+    expect(asked).toEqual([{ clusterId, controlPlanes, relays, ...asMember }]);
     expect((await state.directory.load())?.map(({ host }) => host)).toEqual(['198.18.0.11']);
     for (const path of [PLACES.directory, PLACES.relays]) await ports.files.writeAtomic(path, 'torn');
     await withValidCertificates(ports, membership, never);
-    expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [] });
+    expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [], ...asMember });
   });
 
   test('it takes no ticket with another Kubernetes CA: its kubelet would believe whoever has it', async () => {

@@ -146,10 +146,13 @@ async function askAgain(
   // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
   const told = valueOf(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
   const relays = valueOf(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
-  const { clusterId, nodeAddress } = membership;
+  const roles = valueOf(values.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
+  const { clusterId, nodeAddress, nodeCertPem } = membership;
   const ticket = await joinClient.rejoin(
     {
       clusterId,
+      roles: [...roles],
+      nodeCertPem,
       controlPlanes: (told ?? membership.directory).map(({ nodeId, host }) => ({
         nodeId,
         endpoint: endpointAt(host, JOIN_PORT),

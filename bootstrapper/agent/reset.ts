@@ -6,7 +6,7 @@ import { JOINSERVICE_UNIT } from '../curatorunit/index.ts';
 import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT } from '../kubernetes/index.ts';
 import { RELAY_UNIT } from '../relayunit/index.ts';
 import { carryOutReset, ResetError, type ResetOrders } from '../reset/index.ts';
-import { SIGNER_UNIT } from '../signerunit/index.ts';
+import { SIGNER_MEMORY, SIGNER_UNIT } from '../signerunit/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { PLACES } from './places.ts';
 
@@ -24,6 +24,8 @@ const FOLDERS = [
   '/etc/cluster-apilb',
   '/etc/cluster-relay',
   '/etc/cluster/joinservice.json',
+  '/etc/cluster/signer.json',
+  SIGNER_MEMORY,
   '/var/log/pods',
   '/var/log/containers',
 ];

@@ -5,7 +5,7 @@ import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
 import { addressRunnable } from './address.ts';
 import { ownershipRunnable } from './ownership.ts';
-import { signerDriver } from './signer-driver.ts';
+import { signerClusterOf, signerDriver } from './signer-driver.ts';
 import { keysRunnables } from './keys-runnables.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
@@ -175,7 +175,6 @@ function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineC
   return ticketRenewal({
     ...{ files: ports.files, state, values, joinClient, ownAddress },
     makesTheCluster: () => job.isUnderWay(),
-    // Its join service and curator serve with the node's certificate: restarted here, one node at a time by its own clock.
     onRenewed: async (membership, signal) => {
       if (valueOf(values.localControlPlane) !== undefined) await driver.startCurator(membership, signal);
     },
@@ -208,6 +207,7 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       stores,
       isBetweenKeys: () => node.keys.isInBetween(),
       certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
+      nodeMinutes: () => lifetimesOf(values).nodeMinutes,
       membership: () => valueOf(values.clusterMembership),
       directory: () => valueOf(values.clusterDirectory),
     },
@@ -232,7 +232,7 @@ function workloads(
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
-  const signer = signerDriver({ files, commands, units });
+  const signer = signerDriver({ files, commands, units, cluster: () => signerClusterOf(node) });
   const kubernetes = { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode };
   return {
     ...keysRunnables({ ports, node, driver, signer, kubernetes, etcd: apiServerEtcd }),

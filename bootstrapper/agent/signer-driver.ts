@@ -1,8 +1,9 @@
+import { valueOf } from '../../internal/event/index.ts';
 import { JOINSERVICE_USER } from '../curatorunit/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
-import type { SignerDriver } from '../roleserve/index.ts';
-import { SignerUnit, type SignerUnitPorts } from '../signerunit/index.ts';
+import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
+import { SIGNER_MEMORY, SignerUnit, type SignerCluster, type SignerUnitPorts } from '../signerunit/index.ts';
 import { PLACES } from './places.ts';
 
 const SIGNER_COMMAND = [
@@ -15,7 +16,9 @@ const SIGNER_COMMAND = [
 ] as const;
 
 /** The signer of this machine, with every key that its control plane has. */
-export function signerDriver(ports: SignerUnitPorts): SignerDriver {
+export function signerDriver(
+  ports: SignerUnitPorts & { readonly cluster: () => SignerCluster },
+): SignerDriver {
   const unit = new SignerUnit(ports);
   const { caFile, certFile, keyFile } = consensusLayout(PLACES.state, 'state').user('signer');
   const config = {
@@ -27,5 +30,36 @@ export function signerDriver(ports: SignerUnitPorts): SignerDriver {
     keys: CONTROL_PLANE_KEY_FILES,
     optionalKeys: OPTIONAL_KEY_FILES,
   };
-  return { start: (signal) => unit.start(config, signal), stop: (signal) => unit.stop(signal) };
+  return {
+    start: (signal) => unit.start({ ...config, cluster: ports.cluster() }, signal),
+    stop: async (signal) => {
+      await unit.stop(signal);
+      // It begins anew with the floors in the owner's next grant.
+      await ports.files.remove(SIGNER_MEMORY);
+    },
+  };
+}
+
+/** What the signer must not learn from etcd: from this machine's provisioning, and from its own membership. */
+export function signerClusterOf({
+  ownerKeys,
+  values,
+}: {
+  readonly ownerKeys: readonly Uint8Array[];
+  readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterSettings'>;
+}): SignerCluster {
+  const [membership, settings] = [valueOf(values.clusterMembership), valueOf(values.clusterSettings)];
+  if (membership === undefined || settings === undefined)
+    throw new TypeError('a signer needs a membership and the settings of its cluster');
+  const { clusterId, epoch, nodeId, nodeName, nodeAddress } = membership;
+  const { serviceSubnet, podSubnet, apiServerSans, apiEndpoint } = settings;
+  return {
+    ...{ clusterId, epoch },
+    ownerKeys: ownerKeys.map((key) => Buffer.from(key).toString('base64')),
+    own: { nodeId, name: nodeName, address: nodeAddress },
+    networks: {
+      ...{ serviceSubnet, podSubnet, apiServerSans },
+      ...(apiEndpoint === undefined ? {} : { apiEndpoint }),
+    },
+  };
 }

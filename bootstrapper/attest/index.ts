@@ -12,13 +12,15 @@
  * `readEnrolment`, `answerChallenge` are the machine's side of credential activation (internal/attestation/enrol). The join
  * service gets its evidence over the socket of `evidenceSocketRunnable`: see internal/atls/remote.
  *
- * Nobody here quotes bytes that a caller names: the bindings are those of this process's own aTLS sessions, of the join
+ * Nobody here quotes bytes that a caller names: the bindings are those of this process's own aTLS sessions, of the
+ * statements that it asks for tickets with (`forTicket`), of the join
  * service's server sessions, and of `verifyBinding` with this node's own names in it.
  */
 export {
   createMachineEvidence,
   type MachineEvidence,
   type MachineEvidenceOptions,
+  type TicketEvidence,
 } from './machine-evidence.ts';
 export { evidenceSocketRunnable, type EvidenceSocketPlaces } from './socket-runnable.ts';
 export { TpmLockRegister } from './tpm-lock-register.ts';

@@ -13,6 +13,7 @@ import {
 } from '../../internal/attestation/enrol/index.ts';
 import { MachineKeyIssuer, proveKey, type KeyProof } from '../../internal/attestation/machinekey/index.ts';
 import { createIssuer } from '../../internal/attestation/policy/index.ts';
+import { ticketEvidenceBinding } from '../../internal/crypto/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { FilePort, KernelFilePort } from '../../internal/file/index.ts';
@@ -33,6 +34,12 @@ export interface MachineEvidenceOptions {
   readonly mirrorLock: () => Promise<void>;
 }
 
+/** Of one kind, bound to a statement. */
+export interface TicketEvidence {
+  readonly variant: Variant;
+  readonly document: Uint8Array;
+}
+
 /** See the door. */
 export interface MachineEvidence {
   /** The best kind of evidence that this machine has. */
@@ -49,6 +56,8 @@ export interface MachineEvidence {
   readLockCounter(signal: AbortSignal): Promise<bigint | undefined>;
   /** Opens a challenge with the TPM, for this session (`peer.session`). */
   answerChallenge(challenge: Challenge, session: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+  /** Evidence of each kind that this machine has, bound to what its agent asks with (`encodeTicketStatement`). */
+  forTicket(statement: Uint8Array, signal: AbortSignal): Promise<readonly TicketEvidence[]>;
   /** Fresh evidence of the best kind for an operator; `clusterId` and `nodeId` are this node's own, never the asker's. */
   forVerify(request: VerifyRequest, signal: AbortSignal): Promise<Uint8Array>;
 }
@@ -70,6 +79,14 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
     answerChallenge: async (challenge, session, signal) => {
       if (machine === undefined) throw new TypeError('a challenge for a machine that enrols nothing');
       return answerChallenge(await machine.options(signal), challenge, session, signal);
+    },
+    forTicket: async (statement, signal) => {
+      const shown: TicketEvidence[] = [];
+      for (const issuer of best.variant === own.variant ? [own] : [best, own]) {
+        const document = await issuer.issue(ticketEvidenceBinding(statement), signal);
+        shown.push({ variant: issuer.variant, document });
+      }
+      return shown;
     },
     forVerify: (request, signal) => best.issue(verifyBinding(request), signal),
   };

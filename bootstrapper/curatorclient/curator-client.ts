@@ -4,7 +4,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { combine, valueOf, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { verifyControlPlane, verifyNode } from '../../internal/pki/index.ts';
+import { verifyControlPlane, verifyCurator } from '../../internal/pki/index.ts';
 import {
   createClient,
   RemoteError,
@@ -288,7 +288,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
         accept: (certificate) => {
           // Where nobody says who it has to be, any worker could answer with its own certificate.
           if (target.nodeId === undefined) return verifyControlPlane(certificate, trust).nodeId;
-          const { nodeId } = verifyNode(certificate, trust);
+          const { nodeId } = verifyCurator(certificate, trust);
           if (nodeId !== target.nodeId)
             throw new CuratorClientError(
               'curatorclient-other-node',

@@ -3,7 +3,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { CodedError, isAbort } from '../../internal/errors/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyCurator } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -29,6 +29,8 @@ export interface CuratorUnitConfig extends JoinserviceSettings {
   readonly configFile: string;
   readonly stateDir: string;
   readonly files: JoinserviceFiles;
+  /** This node's own certificate and key: what the agent asks the curator with. The service does not get them. */
+  readonly node: { readonly certFile: string; readonly keyFile: string };
 }
 
 export interface CuratorUnitPorts {
@@ -90,10 +92,13 @@ export class CuratorUnit {
       nowMs: () => clock.nowMs(),
     };
     const identity = {
-      certPem: await this.#read(config.files.nodeCertFile),
-      keyPem: new Secret(await this.#read(config.files.nodeKeyFile)),
+      certPem: await this.#read(config.node.certFile),
+      keyPem: new Secret(await this.#read(config.node.keyFile)),
     };
-    const upgrade = tlsClientUpgrade({ identity, accept: (certificate) => verifyNode(certificate, trust) });
+    const upgrade = tlsClientUpgrade({
+      identity,
+      accept: (certificate) => verifyCurator(certificate, trust),
+    });
     using channel = new RpcChannel({ endpoint, upgrade });
     const endMs = clock.monotonicMs() + READY_MS;
     for (;;) {

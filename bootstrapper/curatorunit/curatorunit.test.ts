@@ -25,8 +25,8 @@ const settings: JoinserviceSettings = {
 };
 const files = {
   clusterCaFile: '/s/ca.crt',
-  nodeCertFile: '/s/node.crt',
-  nodeKeyFile: '/s/node.key',
+  certFile: '/s/curator.crt',
+  keyFile: '/s/curator.key',
   etcdCaFile: '/s/etcd-ca.crt',
   etcdCertFile: '/s/etcd.crt',
   etcdKeyFile: '/s/etcd.key',
@@ -51,6 +51,11 @@ test('every file that the configuration names is a credential that the unit load
   expect(named).toHaveLength(7);
   expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
   expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
+});
+
+test('no credential of the unit is the machine’s key or a key that signs', () => {
+  const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):/gm)].map(([, name]) => name);
+  expect(loaded.filter((name) => name?.endsWith('.key'))).toEqual(['curator.key', 'etcd.key']);
 });
 
 test('the owners are those of the machine’s provisioning, and no file that others write', () => {

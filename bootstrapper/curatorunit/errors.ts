@@ -8,6 +8,13 @@ export const curatorUnitErrors = defineErrors({
     meaning: 'The join service runs on this node, but its curator does not serve.',
     fix: 'See the last error in the message; `journalctl -u cluster-joinservice` on the node shows the log.',
   },
+  'curatorunit-no-authority': {
+    fault: 'system',
+    exit: 'precondition',
+    retryable: true,
+    meaning: 'This control-plane node lacks the cluster CA, which signs the certificate of its join service.',
+    fix: 'Nothing while the node gets its keys; if it stays so, demote the node and promote it again.',
+  },
 });
 
 export type CuratorUnitErrorCode = keyof typeof curatorUnitErrors;

@@ -35,8 +35,9 @@ export interface JoinserviceSettings {
 /** The files that the join service needs; the agent's own, which its user can't read where they are. */
 export interface JoinserviceFiles {
   readonly clusterCaFile: string;
-  readonly nodeCertFile: string;
-  readonly nodeKeyFile: string;
+  /** Its own, for TLS; the machine's key is not among them. */
+  readonly certFile: string;
+  readonly keyFile: string;
   readonly etcdCaFile: string;
   readonly etcdCertFile: string;
   readonly etcdKeyFile: string;
@@ -54,8 +55,8 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     ownerKeys: settings.ownerKeys,
     listen: settings.listen,
     clusterCaFile: at('cluster-ca.crt'),
-    certFile: at('node.crt'),
-    keyFile: at('node.key'),
+    certFile: at('curator.crt'),
+    keyFile: at('curator.key'),
     stores: settings.stores,
     join: settings.join,
     authorize: { port: AUTHORIZE_PORT, callersCaFile: at('apiserver-ca.crt') },
@@ -87,8 +88,8 @@ export function buildJoinserviceUnit(options: {
   const credentials: readonly (readonly [string, string])[] = [
     ['config.json', options.configFile],
     ['cluster-ca.crt', files.clusterCaFile],
-    ['node.crt', files.nodeCertFile],
-    ['node.key', files.nodeKeyFile],
+    ['curator.crt', files.certFile],
+    ['curator.key', files.keyFile],
     ['etcd-ca.crt', files.etcdCaFile],
     ['etcd.crt', files.etcdCertFile],
     ['etcd.key', files.etcdKeyFile],

@@ -1,5 +1,5 @@
 import { describeError } from '../../internal/errors/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyCurator } from '../../internal/pki/index.ts';
 import { createClient, RemoteError, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Answer } from './knock.ts';
@@ -24,7 +24,7 @@ export async function knockAtCurator(
     endpoint: `${host.includes(':') ? `[${host}]` : host}:${port}`,
     upgrade: tlsClientUpgrade({
       identity: { certPem, keyPem },
-      accept: (certificate) => verifyNode(certificate, { caPem, clusterId, nowMs }),
+      accept: (certificate) => verifyCurator(certificate, { caPem, clusterId, nowMs }),
     }),
   });
   try {

@@ -86,6 +86,10 @@ function createMachine(
           at: { clientKey: '/keys/client.key', servingKey: '/keys/serving.key' },
           nodeId: keys.nodeId,
           machineKeyPem: keys.keyPem,
+          evidence: {
+            forTicket: () => Promise.resolve([]),
+            readEnrolment: () => Promise.resolve(undefined),
+          },
         }),
     },
     {
@@ -344,7 +348,13 @@ describe('JoinClient', () => {
 
   test('through a relay it believes a control plane only: any worker could answer with its own certificate (row 41)', async () => {
     const { client, nodeId } = createMachine();
-    const through = { clusterId: cluster.clusterId, controlPlanes: [], relays: [cluster.endpoint] };
+    const through = {
+      clusterId: cluster.clusterId,
+      controlPlanes: [],
+      relays: [cluster.endpoint],
+      roles: [],
+      nodeCertPem: '',
+    };
     expect((await client.rejoin(through, life.signal)).nodeId).toBe(nodeId);
     cluster.behaviour.isControlPlane = false;
     const asked = cluster.said.length;
@@ -358,7 +368,7 @@ describe('JoinClient', () => {
   test('a member believes at a place whom its cluster has named there, or a control plane, and no other node', async () => {
     const { client, nodeId } = createMachine();
     const at = (named: string) => ({
-      ...{ clusterId: cluster.clusterId, relays: [] },
+      ...{ clusterId: cluster.clusterId, relays: [], roles: [], nodeCertPem: '' },
       controlPlanes: [{ nodeId: named, endpoint: cluster.endpoint }],
     });
     expect((await client.rejoin(at('node-of-somebody-else'), life.signal)).nodeId).toBe(nodeId);
@@ -400,7 +410,13 @@ describe('JoinClient', () => {
     const { client, nodeId } = createMachine({
       pinned: { ...pinOf(cluster), caSha256: 'f'.repeat(64) },
     });
-    const member = { clusterId: cluster.clusterId, controlPlanes: [], relays: [] };
+    const member = {
+      clusterId: cluster.clusterId,
+      controlPlanes: [],
+      relays: [],
+      roles: [],
+      nodeCertPem: '',
+    };
     expect((await client.rejoin(member, life.signal)).nodeId).toBe(nodeId);
   });
 

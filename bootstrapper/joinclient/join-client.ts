@@ -1,9 +1,11 @@
+import type { Challenge } from '../../internal/attestation/enrol/index.ts';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { RemoteError } from '../../internal/rpc/index.ts';
 import type { Waiting } from '../../joinservice/joinproto/gen/join_pb.js';
 import { discover, type EndpointSource } from './discovery.ts';
@@ -15,7 +17,7 @@ import { openFirst } from './race.ts';
 import { JoinSession, type Introduction, type SessionPorts } from './session.ts';
 import type { JoinProblem, JoinStatus } from './status.ts';
 import { openTicket, type OpenedTicket } from './ticket.ts';
-import type { TicketKeyRing } from './ticket-keys.ts';
+import type { Question, TicketKeyRing } from './ticket-keys.ts';
 import type { ClusterTrust } from './verify-cluster.ts';
 
 /** How often sources are asked while none knows an endpoint. */
@@ -121,8 +123,8 @@ export class JoinClient {
     return this.#ask(
       { boundTo: record.clusterId, known: record.endpoints, relays: [], servers: 'any' },
       async (session, roundSignal) => {
-        using _granted = await this.#admitOver(session, roundSignal);
-        return await this.#commitOver(session, roundSignal);
+        using granted = await this.#admitOver(session, roundSignal);
+        return await this.#commitOver(session, granted.roles, roundSignal);
       },
       signal,
     );
@@ -136,16 +138,20 @@ export class JoinClient {
       readonly controlPlanes: readonly { readonly endpoint: string; readonly nodeId: string }[];
       /** Workers that pass connections on to some join service: asked last. */
       readonly relays: readonly string[];
+      /** As this member knows them. */
+      readonly roles: readonly string[];
+      /** Its certificate, whatever its dates. */
+      readonly nodeCertPem: string;
     },
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
-    const { clusterId, controlPlanes, relays } = member;
+    const { clusterId, controlPlanes, relays, roles, nodeCertPem } = member;
     const known = controlPlanes.map(({ endpoint }) => endpoint);
     return this.#ask(
       { boundTo: clusterId, known, relays, servers: controlPlanes },
       async (session, roundSignal) => {
         using open = session;
-        return await this.#rejoinOver(open, roundSignal);
+        return await this.#rejoinOver(open, { roles, nodeCertPem }, roundSignal);
       },
       signal,
     );
@@ -158,7 +164,10 @@ export class JoinClient {
   }
 
   /** The session stays open for the commit, unless somebody else's lock comes first. */
-  async #admitOver(session: JoinSession, signal: AbortSignal): Promise<Granted> {
+  async #admitOver(
+    session: JoinSession,
+    signal: AbortSignal,
+  ): Promise<Granted & { readonly roles: readonly string[] }> {
     try {
       this.#facts.configured(this.#options.proxies);
       const introduction = { ...this.#options.introduce(), facts: this.#facts.list() };
@@ -178,7 +187,8 @@ export class JoinClient {
       this.#status.set({ kind: 'admitted', clusterId, nodeName, roles });
       return {
         record: { clusterId, joinId, endpoints: [session.endpoint] },
-        commit: (commitSignal) => this.#commitAfterLock(session, commitSignal),
+        roles,
+        commit: (commitSignal) => this.#commitAfterLock(session, roles, commitSignal),
         [Symbol.dispose]: () => session[Symbol.dispose](),
       };
     } catch (error) {
@@ -188,36 +198,70 @@ export class JoinClient {
   }
 
   /** The admitted session's evidence is from before the lock; a ticket is given to a machine that shows it. */
-  async #commitAfterLock(admitted: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+  async #commitAfterLock(
+    admitted: JoinSession,
+    roles: readonly string[],
+    signal: AbortSignal,
+  ): Promise<OpenedTicket> {
     admitted[Symbol.dispose]();
     const trust = this.#trust(admitted.cluster.clusterId, 'any');
     using session = await JoinSession.open(admitted.endpoint, this.#ports, { trust, signal });
-    return await this.#commitOver(session, signal);
+    return await this.#commitOver(session, roles, signal);
   }
 
-  async #commitOver(session: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+  async #commitOver(
+    session: JoinSession,
+    roles: readonly string[],
+    signal: AbortSignal,
+  ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
     try {
-      const ticket = await session.issueJoinTicket(this.#options.nodeId, keys.asked, signal);
-      return openTicket(ticket, this.#expected(session, keys));
+      const asked = await keys.ask(this.#question(session, { roles, nodeCertPem: '' }), signal);
+      const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
+      return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
     } catch (error) {
       // It was minted long ago, and this machine never got it, or lost it.
       if (error instanceof RemoteError && error.code === 'join-ticket-used')
-        return this.#rejoinOver(session, signal);
+        return this.#rejoinOver(session, { roles, nodeCertPem: '' }, signal);
       throw error;
     }
   }
 
-  async #rejoinOver(session: JoinSession, signal: AbortSignal): Promise<OpenedTicket> {
+  async #rejoinOver(
+    session: JoinSession,
+    member: Pick<Question, 'roles' | 'nodeCertPem'>,
+    signal: AbortSignal,
+  ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
-    const ticket = await session.issueRejoinTicket(this.#options.ownAddress(), keys.asked, signal);
-    return openTicket(ticket, this.#expected(session, keys));
+    const asked = await keys.ask(this.#question(session, member), signal);
+    const ticket = await session.issueRejoinTicket(asked.address, asked, signal);
+    return openTicket(ticket, this.#expected(session, { keys, roles: member.roles, signal }));
   }
 
-  #expected(session: JoinSession, keys: TicketKeyRing) {
+  #question({ cluster, session }: JoinSession, member: Pick<Question, 'roles' | 'nodeCertPem'>): Question {
+    // By the cluster's clock: which of the two is right is decided before anybody is admitted.
+    const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
+    const address = this.#options.ownAddress();
+    return { ...member, clusterId: cluster.clusterId, address, session, timeMs };
+  }
+
+  #expected(
+    { cluster, session }: JoinSession,
+    asked: {
+      readonly keys: TicketKeyRing;
+      readonly roles: readonly string[];
+      readonly signal: AbortSignal;
+    },
+  ) {
     const { nodeId, pubKeyDer, keyNames, optionalKeyNames } = this.#options;
-    const nowMs = (): number => this.#ports.clock.nowMs();
-    return { cluster: session.cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, nowMs };
+    const { evidence, clock } = this.#ports;
+    const { keys, roles, signal } = asked;
+    return {
+      ...{ cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, session },
+      asksForKeys: isControlPlane(roles as readonly Role[]),
+      answer: (challenge: Challenge, of: Uint8Array) => evidence.answerChallenge(challenge, of, signal),
+      nowMs: (): number => clock.nowMs(),
+    };
   }
 
   /** Rounds until one succeeds. @throws FinalRefusal */

@@ -64,6 +64,11 @@ export class JoinSession implements Disposable {
     this.#parts = parts;
   }
 
+  /** The 64 bytes that both ends of this session have. */
+  get session(): Uint8Array {
+    return this.#parts.session;
+  }
+
   /** Connects, and verifies whose cluster it is. */
   static async open(
     endpoint: string,

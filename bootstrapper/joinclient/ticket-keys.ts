@@ -1,8 +1,11 @@
 import { createPrivateKey, sign } from 'node:crypto';
-import { ticketKeysStatement } from '../../internal/crypto/index.ts';
+import { encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
+import { encodeTicketStatement, type TicketStatement } from '../../internal/crypto/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
+import type { MachineEvidence, TicketEvidence } from '../attest/index.ts';
 import { JoinClientError } from './errors.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
@@ -13,19 +16,37 @@ export interface KubeletKeyFiles {
   readonly servingKey: string;
 }
 
+/** What is known only in the session in which a ticket is asked for. */
+export interface Question extends Pick<
+  TicketStatement,
+  'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'
+> {
+  /** Of a member, as it has it; empty while it joins. */
+  readonly nodeCertPem: string;
+}
+
+/** `TicketKeys` of the contract. */
+export interface AskedKeys {
+  readonly kubeletClientCsr: Uint8Array;
+  readonly kubeletServingCsr: Uint8Array;
+  readonly sealingPublicKey: Uint8Array;
+  readonly address: string;
+  readonly roles: string[];
+  readonly timeMs: bigint;
+  readonly signature: Uint8Array;
+  readonly evidence: TicketEvidence[];
+  readonly nodeCertificatePem: string;
+  readonly enrolment: Uint8Array;
+}
+
 /** The keys that a ticket is for: what is asked with, and what opens the answer. */
 export interface TicketKeyRing {
   readonly clientPubKeyDer: Uint8Array;
   readonly servingPubKeyDer: Uint8Array;
   /** Lives for one question: what was sealed to it is opened at once or asked for again. */
   readonly sealingKeyPem: Secret<string>;
-  /** `TicketKeys` of the contract. */
-  readonly asked: {
-    readonly kubeletClientCsr: Uint8Array;
-    readonly kubeletServingCsr: Uint8Array;
-    readonly sealingPublicKey: Uint8Array;
-    readonly signature: Uint8Array;
-  };
+  /** The statement about them, signed by the machine's key and covered by evidence of the machine. */
+  readonly ask: (question: Question, signal: AbortSignal) => Promise<AskedKeys>;
 }
 
 /** The same kubelet keys each time, so that a ticket whose answer was lost can be asked for again. */
@@ -35,9 +56,10 @@ export async function ensureTicketKeys(
     readonly at: KubeletKeyFiles;
     readonly nodeId: string;
     readonly machineKeyPem: Secret<string>;
+    readonly evidence: Pick<MachineEvidence, 'forTicket' | 'readEnrolment'>;
   },
 ): Promise<TicketKeyRing> {
-  const { at, nodeId, machineKeyPem } = options;
+  const { at, nodeId, machineKeyPem, evidence } = options;
   const client = await ensureKey(files, at.clientKey);
   const serving = await ensureKey(files, at.servingKey);
   const sealingKeyPem = generateKeyPem();
@@ -47,13 +69,27 @@ export async function ensureTicketKeys(
     kubeletServingCsr: await createRequest(serving, nodeId),
     sealingPublicKey: pubKeyOf(sealingKeyPem),
   };
-  const statement = ticketKeysStatement({ nodeId, ...keys });
-  const signature = new Uint8Array(sign(undefined, statement, createPrivateKey(machineKeyPem.reveal())));
   return {
     clientPubKeyDer: pubKeyOf(client),
     servingPubKeyDer: pubKeyOf(serving),
     sealingKeyPem,
-    asked: { ...keys, signature },
+    ask: async (question, signal) => {
+      const nodePubKeyDer = pubKeyOf(machineKeyPem);
+      const statement = encodeTicketStatement({ ...question, ...keys, nodePubKeyDer });
+      const wantsKeys = isControlPlane(question.roles as readonly Role[]);
+      const enrolment = wantsKeys ? await evidence.readEnrolment(signal) : undefined;
+      const machineKey = createPrivateKey(machineKeyPem.reveal());
+      return {
+        ...keys,
+        address: question.address,
+        roles: [...question.roles],
+        timeMs: BigInt(question.timeMs),
+        nodeCertificatePem: question.nodeCertPem,
+        enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
+        signature: new Uint8Array(sign(undefined, statement, machineKey)),
+        evidence: [...(await evidence.forTicket(statement, signal))],
+      };
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
+import { openBox, type Challenge } from '../../internal/attestation/enrol/index.ts';
 import { parseManifest } from '../../internal/bundle/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { spkiOf, verifyNode } from '../../internal/pki/index.ts';
@@ -44,6 +45,12 @@ export interface TicketExpectations {
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   readonly keys: TicketKeyRing;
+  /** Whether the machine has asked as a control plane. */
+  readonly asksForKeys: boolean;
+  /** Of the session in which it has asked. */
+  readonly session: Uint8Array;
+  /** With this machine's TPM. */
+  readonly answer: (challenge: Challenge, session: Uint8Array) => Promise<Uint8Array>;
   /** The names of the keys that control planes share. */
   readonly keyNames: readonly string[];
   /** Of those that are not there in every cluster. */
@@ -52,8 +59,8 @@ export interface TicketExpectations {
 }
 
 /** Sizes first, then shape, then meaning. @throws JoinClientError `joinclient-ticket-invalid` */
-export function openTicket(ticket: Ticket, expected: TicketExpectations): OpenedTicket {
-  const { cluster, nodeId } = expected;
+export async function openTicket(ticket: Ticket, expected: TicketExpectations): Promise<OpenedTicket> {
+  const { cluster, nodeId, asksForKeys } = expected;
   checkSizes(ticket);
   // The CA is the one that the owner signed for; a ticket can't bring another one.
   if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
@@ -78,7 +85,8 @@ export function openTicket(ticket: Ticket, expected: TicketExpectations): Opened
     kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
     kubeletClientCertPem: ticket.kubeletClientCertificatePem,
     kubeletServingCertPem: ticket.kubeletServingCertificatePem,
-    controlPlaneKeys: isControlPlane(roles) ? openKeys(ticket, expected) : undefined,
+    // A role that came while it was asked brings its keys with the next ticket.
+    controlPlaneKeys: isControlPlane(roles) && asksForKeys ? await openKeys(ticket, expected) : undefined,
   };
 }
 
@@ -168,17 +176,23 @@ function settingsOf(ticket: Ticket): OpenedTicket['settings'] {
   });
 }
 
-/** All of them or none: a control plane with a part of the keys would make the rest anew. */
-function openKeys(ticket: Ticket, expected: TicketExpectations): ReadonlyMap<string, Secret<string>> {
+/** All of them or none: a control plane with a part of the keys would make the rest again. */
+async function openKeys(
+  ticket: Ticket,
+  expected: TicketExpectations,
+): Promise<ReadonlyMap<string, Secret<string>>> {
   const { keys, keyNames, optionalKeyNames, nodeId } = expected;
   const { controlPlaneKeys: sealed, clusterId } = ticket;
-  return attempt('the keys of the control plane', () => {
+  const what = 'the keys of the control plane';
+  const outer = attempt(what, () => {
     if (sealed === undefined) throw new Error('there are none');
     const context = { kind: 'control-plane-keys', clusterId, nodeId } as const;
-    const text = unseal(sealed, keys.sealingKeyPem, context);
-    const parsed: unknown = JSON.parse(Buffer.from(text.reveal()).toString('utf8'));
-    if (typeof parsed !== 'object' || parsed === null) throw new Error('no object');
-    const found = new Map(Object.entries(parsed as Record<string, unknown>));
+    return objectIn(unseal(sealed, keys.sealingKeyPem, context));
+  });
+  const found = await unboxed(outer, expected).catch((error: unknown) => {
+    throw invalid(what, error);
+  });
+  return attempt(what, () => {
     const names = [...keyNames, ...optionalKeyNames.filter((name) => found.has(name))];
     return new Map(
       names.map((name) => {
@@ -189,6 +203,23 @@ function openKeys(ticket: Ticket, expected: TicketExpectations): ReadonlyMap<str
       }),
     );
   });
+}
+
+/** Where an owner has named the machine by its TPM, only that TPM opens them. */
+async function unboxed(
+  outer: ReadonlyMap<string, unknown>,
+  { session, answer }: TicketExpectations,
+): Promise<ReadonlyMap<string, unknown>> {
+  const [challenge, nonce, ciphertext] = ['challenge', 'nonce', 'ciphertext'].map((name) => outer.get(name));
+  if (typeof challenge !== 'string' || typeof nonce !== 'string' || typeof ciphertext !== 'string')
+    return outer;
+  return objectIn(await openBox({ challenge, nonce, ciphertext }, session, answer));
+}
+
+function objectIn(text: Secret<Uint8Array>): ReadonlyMap<string, unknown> {
+  const parsed: unknown = JSON.parse(Buffer.from(text.reveal()).toString('utf8'));
+  if (typeof parsed !== 'object' || parsed === null) throw new Error('no object');
+  return new Map(Object.entries(parsed as Record<string, unknown>));
 }
 
 function attempt<T>(what: string, work: () => T): T {

@@ -6,7 +6,7 @@ import {
   joinServerStatement,
   ownershipStatement,
 } from '../../internal/crypto/index.ts';
-import { CLOCK_TOLERANCE_MS, spkiOf, verifyControlPlane, verifyNode } from '../../internal/pki/index.ts';
+import { CLOCK_TOLERANCE_MS, spkiOf, verifyControlPlane, verifyCurator } from '../../internal/pki/index.ts';
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
 
@@ -134,7 +134,7 @@ function verifyServer(
     try {
       const certificate = new X509Certificate(nodeCertificatePem);
       const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
-      const { nodeId } = verifyNode(certificate, trust);
+      const { nodeId } = verifyCurator(certificate, trust);
       if (server !== 'any' && !server.nodeIds.includes(nodeId)) verifyControlPlane(certificate, trust);
       return { nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
     } catch (error) {

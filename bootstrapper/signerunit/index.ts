@@ -4,5 +4,12 @@
  * The agent hands it the keys as credentials of its unit. Those of Kubernetes come later than etcd's, so the worker that
  * calls `SignerUnit.start` repeats it until all are there, and again when one was replaced.
  */
-export { ETCD_PIPE, SIGNER_SOCKET, SIGNER_UNIT, SIGNER_USER } from './signer-files.ts';
+export {
+  ETCD_PIPE,
+  SIGNER_MEMORY,
+  SIGNER_SOCKET,
+  SIGNER_UNIT,
+  SIGNER_USER,
+  type SignerCluster,
+} from './signer-files.ts';
 export { SignerUnit, type SignerUnitConfig, type SignerUnitPorts } from './signer-unit.ts';

@@ -4,6 +4,8 @@ export const SIGNER_UNIT = 'cluster-signer.service';
 export const SIGNER_USER = 'cluster-signer';
 /** Where the join service asks. The folder is systemd's and lives as long as the unit. */
 export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
+/** Where the signer keeps what it has seen: its own folder, which systemd makes for its user. */
+export const SIGNER_MEMORY = '/var/lib/cluster-signer';
 /** Where the join service passes the signer's own TLS on to etcd. */
 export const ETCD_PIPE = '/run/cluster-joinservice/etcd.sock';
 
@@ -17,13 +19,32 @@ export interface SignerEtcdFiles {
   readonly keyFile: string;
 }
 
+/** What the signer has to know from elsewhere than etcd, which others write. */
+export interface SignerCluster {
+  readonly clusterId: string;
+  readonly epoch: number;
+  /** Raw Ed25519, base64: the first owners, as this machine was provisioned with them. */
+  readonly ownerKeys: readonly string[];
+  /** This node. */
+  readonly own: { readonly nodeId: string; readonly name: string; readonly address: string };
+  /** Where no node can be. */
+  readonly networks: {
+    readonly serviceSubnet: string;
+    readonly podSubnet: string;
+    readonly apiServerSans: readonly string[];
+    readonly apiEndpoint?: string;
+  };
+}
+
 /** The configuration, with each file where the unit sees it. */
-export function buildSignerConfig(folder: string = CREDENTIALS): string {
+export function buildSignerConfig(cluster: SignerCluster, folder: string = CREDENTIALS): string {
   const at = (name: string): string => `${folder}/${name}`;
   const config = {
     version: 1,
     listen: SIGNER_SOCKET,
     keys: folder,
+    memory: SIGNER_MEMORY,
+    cluster,
     etcd: {
       endpoint: `unix:${ETCD_PIPE}`,
       caFile: at('etcd-ca.crt'),
@@ -36,7 +57,8 @@ export function buildSignerConfig(folder: string = CREDENTIALS): string {
 
 /**
  * The signer as a unit: a user of its own without any network, which sees the keys it is handed and nothing else of the
- * cluster. It shares the join service's group for the two sockets between them. A key that is not there yet is left out.
+ * cluster. It shares the join service's group for the two sockets between them, and has a folder of its own for what it has
+ * seen. A key that is not there yet is left out.
  */
 export function buildSignerUnit(options: {
   /** Program and script. */
@@ -74,6 +96,8 @@ RestartSec=1
 TimeoutStopSec=10
 OOMScoreAdjust=-500
 UMask=0007
+StateDirectory=cluster-signer
+StateDirectoryMode=0700
 RuntimeDirectory=cluster-signer
 RuntimeDirectoryMode=0750
 ${credentials.map(([name, path]) => `LoadCredential=${name}:${path}`).join('\n')}

@@ -6,6 +6,7 @@ import {
   buildSignerUnit,
   SIGNER_UNIT,
   SIGNER_USER,
+  type SignerCluster,
   type SignerEtcdFiles,
 } from './signer-files.ts';
 
@@ -22,6 +23,7 @@ export interface SignerUnitConfig {
   /** User and group of the join service. */
   readonly joinserviceUser: string;
   readonly etcd: SignerEtcdFiles;
+  readonly cluster: SignerCluster;
   /** The keys of the control plane: name in the key ring → file. Some come later than others. */
   readonly keys: Readonly<Record<string, string>>;
   /** Those that may stay away for good. */
@@ -52,11 +54,14 @@ export class SignerUnit {
       ...config,
       group: config.joinserviceUser,
       keys: there,
-      credentialsSha256: await this.#hashOf([...Object.values({ ...config.etcd }), ...Object.values(there)]),
+      credentialsSha256: await this.#hashOf(buildSignerConfig(config.cluster), [
+        ...Object.values({ ...config.etcd }),
+        ...Object.values(there),
+      ]),
     });
     const quietLooks = this.#inForce?.unit === unit ? this.#inForce.quietLooks + 1 : 0;
     const isDue = quietLooks % (QUIET_LOOKS + 1) === 0;
-    if (isDue) await this.#bringIntoForce(config.configFile, unit, signal);
+    if (isDue) await this.#bringIntoForce(config, unit, signal);
     this.#inForce = { unit, quietLooks };
     return Object.keys(config.keys).filter((name) => !Object.hasOwn(there, name));
   }
@@ -66,9 +71,13 @@ export class SignerUnit {
     await this.#ports.units.stop(SIGNER_UNIT, signal);
   }
 
-  async #bringIntoForce(configFile: string, unit: string, signal: AbortSignal): Promise<void> {
+  async #bringIntoForce(
+    { configFile, cluster }: SignerUnitConfig,
+    unit: string,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { files, units } = this.#ports;
-    await files.writeAtomic(configFile, buildSignerConfig());
+    await files.writeAtomic(configFile, buildSignerConfig(cluster));
     const changed = await units.install(SIGNER_UNIT, unit, signal);
     const { active } = await units.status(SIGNER_UNIT, signal);
     if (active === 'active' && changed) await units.restart(SIGNER_UNIT, signal);
@@ -98,8 +107,8 @@ export class SignerUnit {
     return there;
   }
 
-  async #hashOf(paths: readonly string[]): Promise<string> {
-    const hash = createHash('sha256').update(buildSignerConfig());
+  async #hashOf(config: string, paths: readonly string[]): Promise<string> {
+    const hash = createHash('sha256').update(config);
     for (const path of paths) {
       const bytes = await this.#ports.files.read(path, MAX_BYTES);
       hash

@@ -9,6 +9,11 @@ const config: SignerUnitConfig = {
   configFile: '/etc/cluster/signer.json',
   stateDir: '/var/lib/cluster',
   joinserviceUser: 'cluster-joinservice',
+  cluster: {
+    ...{ clusterId: 'c0ffee', epoch: 1, ownerKeys: ['A'.repeat(43) + '='] },
+    own: { nodeId: 'node-1', name: 'c1', address: '192.0.2.1' },
+    networks: { serviceSubnet: '10.96.0.0/12', podSubnet: '10.244.0.0/16', apiServerSans: [] },
+  },
   etcd: { caFile: '/s/ca.crt', certFile: '/s/client.crt', keyFile: '/s/client.key' },
   keys: { 'cluster-ca.key': '/s/cluster.key', 'kubernetes-ca.key': '/k/ca.key' },
   optionalKeys: { 'rotation.json': '/s/rotation.json' },
@@ -36,7 +41,13 @@ test('the unit has no network, no capability, and of the state what it is handed
   expect(text).toMatch(/^InaccessiblePaths=-\/var\/lib\/cluster /m);
   expect(text).toContain('LoadCredential=cluster-ca.key:/s/cluster.key');
   expect(text).not.toContain('kubernetes-ca.key');
-  expect(JSON.parse(buildSignerConfig())).toMatchObject({ keys: '/run/credentials/cluster-signer.service' });
+  // What it has seen is its own: neither the join service's group nor anybody else reads or writes it.
+  expect(text).toMatch(/^StateDirectory=cluster-signer\nStateDirectoryMode=0700$/m);
+  expect(JSON.parse(buildSignerConfig(config.cluster))).toMatchObject({
+    keys: '/run/credentials/cluster-signer.service',
+    memory: '/var/lib/cluster-signer',
+    cluster: config.cluster,
+  });
 });
 
 test('a key that comes or changes restarts it; nothing new does not', async () => {
@@ -49,6 +60,13 @@ test('a key that comes or changes restarts it; nothing new does not', async () =
   await files.writeAtomic('/k/ca.key', 'three');
   await unit.start(config, signal);
   expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(2);
+});
+
+test('other owners, another epoch or another address restart it', async () => {
+  const { units, unit } = await create();
+  await unit.start(config, signal);
+  await unit.start({ ...config, cluster: { ...config.cluster, epoch: 2 } }, signal);
+  expect(units.moves.filter((line) => line.startsWith('restart'))).toHaveLength(1);
 });
 
 test('a key that may stay away is not waited for, and handed over when it is there', async () => {

@@ -3,7 +3,7 @@ import { createPublicKey, verify, type X509Certificate } from 'node:crypto';
 import { InitResultSchema } from '../../initproto/gen/init_pb.js';
 import { childSignal, withTimeout } from '../../internal/cleanup/index.ts';
 import { ownershipStatement, selfSignedCertificate } from '../../internal/crypto/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyCurator } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { Curator, type GetInitResultResponse } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -111,7 +111,7 @@ function verified(
     );
   try {
     if (shown === undefined) throw new TypeError('nobody has shown a certificate');
-    verifyNode(shown, { caPem: result.clusterCaPem, clusterId, nowMs });
+    verifyCurator(shown, { caPem: result.clusterCaPem, clusterId, nowMs });
   } catch (cause) {
     throw new ClusterError(
       'cluster-result-invalid',

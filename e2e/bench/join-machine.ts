@@ -12,7 +12,11 @@ import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
+import {
+  encodeTicketStatement,
+  machineKeyStatement,
+  ticketEvidenceBinding,
+} from '../../internal/crypto/index.ts';
 import {
   createRequest,
   fingerprintOfKey,
@@ -87,28 +91,44 @@ export class BenchMachine {
    * that shows the lock, for the commit. No retry.
    */
   async join(host: string, port: number): Promise<Ticket> {
+    let clusterId: string;
     {
       using asking = await this.#dial(host, port);
-      await this.#hardware.lock(await this.#admission(asking));
+      clusterId = await this.#admission(asking);
+      await this.#hardware.lock(clusterId);
     }
     using locked = await this.#dial(host, port);
     return await locked.client.issueJoinTicket(
       {
         key: this.#proof(locked.session),
         joinId: this.nodeId,
-        keys: this.#ticketKeys ?? (await this.makeKeys()),
+        keys: await this.#ask({ clusterId, session: locked.session }),
       },
       { signal: never },
     );
   }
 
   async makeKeys() {
-    const keys = {
+    return {
       kubeletClientCsr: await createRequest(generateKeyPem(), 'client'),
       kubeletServingCsr: await createRequest(generateKeyPem(), 'serving'),
       sealingPublicKey: pubKeyOf(generateKeyPem()),
     };
-    return { ...keys, signature: this.#sign(ticketKeysStatement({ nodeId: this.nodeId, ...keys })) };
+  }
+
+  /** The statement, with the evidence over it. */
+  async #ask(at: { readonly clusterId: string; readonly session: Uint8Array }) {
+    const keys = this.#ticketKeys ?? (await this.makeKeys());
+    const [address, roles, timeMs] = [this.#address, ['KubernetesWorker'], clock.nowMs()];
+    const statement = encodeTicketStatement({
+      ...{ ...at, ...keys, address, roles, timeMs },
+      nodePubKeyDer: this.#pubKeyDer,
+    });
+    const { issuer } = this.#hardware;
+    const document = await issuer.issue(ticketEvidenceBinding(statement), never);
+    const evidence = [{ variant: issuer.variant, document }];
+    const signature = this.#sign(statement);
+    return { ...keys, address, roles, timeMs: BigInt(timeMs), signature, evidence };
   }
 
   async #dial(host: string, port: number): Promise<BenchSession> {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyCurator } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade, type Client } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -36,7 +36,7 @@ export class OwnerDesk implements Disposable {
     const trust = { caPem: clusterCaPem, clusterId, nowMs: () => Date.now() };
     const upgrade = tlsClientUpgrade({
       identity: { certPem: ownerCertPem, keyPem: new Secret(keyPem) },
-      accept: (certificate) => verifyNode(certificate, trust),
+      accept: (certificate) => verifyCurator(certificate, trust),
     });
     return new OwnerDesk(new RpcChannel({ endpoint: curatorEndpoints[0], upgrade }));
   }

@@ -1,7 +1,7 @@
 import { sign } from 'node:crypto';
 import { request } from 'node:https';
 import { CodedError } from '../../internal/errors/index.ts';
-import { generateKeyPem, KeySigner, nodeLeaf, pubKeyOf, verifyNode } from '../../internal/pki/index.ts';
+import { generateKeyPem, KeySigner, nodeLeaf, pubKeyOf, verifyCurator } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
@@ -133,7 +133,7 @@ export class Thief {
       endpoint: `${host}:9091`,
       upgrade: tlsClientUpgrade({
         identity: { certPem, keyPem },
-        accept: (shown) => verifyNode(shown, { caPem, clusterId, nowMs: () => Date.now() }),
+        accept: (shown) => verifyCurator(shown, { caPem, clusterId, nowMs: () => Date.now() }),
       }),
     });
     const name = `curator of ${host}, node, forged`;

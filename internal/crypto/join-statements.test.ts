@@ -1,11 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign } from 'node:crypto';
-import {
-  isSignedBy,
-  joinServerStatement,
-  machineKeyStatement,
-  ticketKeysStatement,
-} from './join-statements.ts';
+import { isSignedBy, joinServerStatement, machineKeyStatement } from './join-statements.ts';
 
 const session = new Uint8Array(64).fill(7);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -18,25 +13,6 @@ test('a statement is signed for one session and one purpose', () => {
   expect(isSignedBy(pubKeyDer, joinServerStatement(session), signature)).toBe(false);
   expect(isSignedBy(pubKeyDer, machineKeyStatement(session.with(0, 8)), signature)).toBe(false);
   expect(() => machineKeyStatement(session.subarray(1))).toThrow(RangeError);
-});
-
-test('the keys of a ticket have one encoding for each set', () => {
-  const of = (nodeId: string, a: string, b: string, c: string): string =>
-    Buffer.from(
-      ticketKeysStatement({
-        nodeId,
-        kubeletClientCsr: Buffer.from(a),
-        kubeletServingCsr: Buffer.from(b),
-        sealingPublicKey: Buffer.from(c),
-      }),
-    ).toString('hex');
-  const all = [
-    of('n', 'a', 'b', 'c'),
-    of('na', '', 'b', 'c'),
-    of('n', 'ab', '', 'c'),
-    of('n', 'a', 'bc', ''),
-  ];
-  expect(new Set(all).size).toBe(4);
 });
 
 describe('isSignedBy() refuses', () => {

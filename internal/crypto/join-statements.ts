@@ -13,25 +13,6 @@ export function joinServerStatement(session: Uint8Array): Uint8Array {
 }
 
 /**
- * What a machine signs with its own key about the other keys it made. Label, then node id and each part with its length
- * (u32 big endian) before it. Not bound to a session: the signer, which sees none, verifies it too.
- */
-export function ticketKeysStatement(keys: {
-  readonly nodeId: string;
-  readonly kubeletClientCsr: Uint8Array;
-  readonly kubeletServingCsr: Uint8Array;
-  readonly sealingPublicKey: Uint8Array;
-}): Uint8Array {
-  const parts = [
-    Buffer.from(keys.nodeId, 'utf8'),
-    keys.kubeletClientCsr,
-    keys.kubeletServingCsr,
-    keys.sealingPublicKey,
-  ].flatMap(withLength);
-  return Buffer.concat([Buffer.from('cluster/join/keys/v1\0', 'utf8'), ...parts]);
-}
-
-/**
  * What an owner signs to have a certificate for the Kubernetes API. Label, then cluster id and certificate request, each
  * with its length (u32 big endian) before it.
  */

@@ -1,6 +1,7 @@
 /**
  * Domain: X.509 as this cluster uses it. Authorities, the seam to whoever holds their key (`Signer`), requests, and the
- * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`.
+ * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`; and of the services of a
+ * control plane, which have a key of their own: `curatorLeaf` and `verifyCurator`.
  */
 export {
   CLOCK_TOLERANCE_MS,
@@ -11,6 +12,14 @@ export {
   type SubjectName,
   type Usage,
 } from './authority.ts';
+export {
+  curatorLeaf,
+  delegationStatement,
+  verifyControlPlane,
+  verifyCurator,
+  type CuratorIdentity,
+  type Delegation,
+} from './curator.ts';
 export { PkiError, pkiErrors, type PkiErrorCode } from './errors.ts';
 export { fingerprintOfKey, generateKeyPem, keyPemFromSeed, nodeIdOf, pubKeyOf, spkiOf } from './keys.ts';
 export {
@@ -18,7 +27,6 @@ export {
   operatorLeaf,
   verifyMember,
   isControlPlaneCertificate,
-  verifyControlPlane,
   verifyNode,
   type MemberIdentity,
   type MemberTrust,

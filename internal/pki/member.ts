@@ -8,7 +8,7 @@ const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const NODE_DAYS = 7;
 const OPERATOR_DAYS = 365;
 /** A DNS name that only certificates of control planes have; nobody resolves it. */
-const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
+export const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
 
 /**
  * Who a certificate of the cluster CA speaks for. It says who somebody is and never what they may do: that is decided
@@ -87,6 +87,15 @@ export interface MemberTrust {
 /** Who showed this certificate, having proved to hold its key; throws `pki-untrusted` or `pki-expired`. */
 export function verifyMember(certificate: X509Certificate, trust: MemberTrust): MemberIdentity {
   const doing = `verifying the certificate of ${certificate.subject.replaceAll('\n', ', ')}`;
+  checkIssued(certificate, trust, doing);
+  const identity = identityOf(certificate, spkiOf(certificate.publicKey));
+  if (identity?.clusterId !== trust.clusterId)
+    throw new PkiError('pki-untrusted', `${doing}: it names no member of cluster ${trust.clusterId}`);
+  return identity;
+}
+
+/** That the cluster CA has signed it, and that it is good now. Throws `pki-untrusted` or `pki-expired`. */
+export function checkIssued(certificate: X509Certificate, trust: MemberTrust, doing: string): void {
   const ca = new X509Certificate(trust.caPem);
   if (certificate.ca || !certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
     throw new PkiError('pki-untrusted', `${doing}: another CA signed it`);
@@ -95,10 +104,6 @@ export function verifyMember(certificate: X509Certificate, trust: MemberTrust): 
     throw new PkiError('pki-expired', `${doing}: not valid before ${certificate.validFrom}`);
   if (Date.parse(certificate.validTo) < nowMs - CLOCK_TOLERANCE_MS)
     throw new PkiError('pki-expired', `${doing}: not valid after ${certificate.validTo}`);
-  const identity = identityOf(certificate, spkiOf(certificate.publicKey));
-  if (identity?.clusterId !== trust.clusterId)
-    throw new PkiError('pki-untrusted', `${doing}: it names no member of cluster ${trust.clusterId}`);
-  return identity;
 }
 
 /** A node of this cluster, whichever: for clients of a curator, whose address proves nothing. */
@@ -115,26 +120,12 @@ export function verifyNode(
   return identity;
 }
 
-/**
- * A control plane of this cluster, whichever: for clients that know no more than an address, at which any worker could
- * answer. A demoted one passes until its certificate runs out, and whoever has copied the cluster's CA for good.
- */
-export function verifyControlPlane(
-  certificate: X509Certificate,
-  trust: MemberTrust,
-): Extract<MemberIdentity, { kind: 'node' }> {
-  const identity = verifyNode(certificate, trust);
-  if (!isControlPlaneCertificate(certificate))
-    throw new PkiError('pki-untrusted', `verifying a control plane: it is ${identity.nodeId}, which is none`);
-  return identity;
-}
-
 /** What it says; whether that is true its signature tells. */
 export function isControlPlaneCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`);
 }
 
-function namesOf(certificate: X509Certificate): readonly string[] {
+export function namesOf(certificate: X509Certificate): readonly string[] {
   return (certificate.subjectAltName ?? '').split(', ');
 }
 

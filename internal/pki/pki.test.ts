@@ -11,7 +11,8 @@ import {
 import { Secret } from '../secret/index.ts';
 import { createAuthorityPem, KeySigner } from './authority.ts';
 import { generateKeyPem, nodeIdOf, pubKeyOf } from './keys.ts';
-import { nodeLeaf, operatorLeaf, verifyControlPlane, verifyMember, verifyNode } from './member.ts';
+import { verifyControlPlane } from './curator.ts';
+import { nodeLeaf, operatorLeaf, verifyMember, verifyNode } from './member.ts';
 import { createRequest, verifyRequest } from './request.ts';
 import { generateKeyPairSync } from 'node:crypto';
 

@@ -17,6 +17,7 @@ export { MemoryEtcd } from './memory-etcd.ts';
 export { everyFault, FaultyFiles, SimulatedCrash, type Fault, type FaultCase } from './faulty-files.ts';
 export { MemoryFiles } from './memory-files.ts';
 export { TestCluster, type TestPeer } from './test-cluster.ts';
+export { TestOwner } from './test-owner.ts';
 export { FakeCommands, type CommandAnswer } from './fake-commands.ts';
 export { FakeUnits } from './fake-units.ts';
 export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './fake-tpm.ts';

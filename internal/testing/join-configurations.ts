@@ -7,6 +7,8 @@ export async function joinConfigurations(of: {
   readonly clusterId: string;
   readonly nodeId: string;
   readonly joinPort: number;
+  /** Raw Ed25519, base64: whose signature the signer goes by. */
+  readonly ownerKey: string;
   readonly etcdAt: { readonly endpoint: string; readonly metricsUrl: string };
 }) {
   const { at, clusterId, nodeId, joinPort, etcdAt } = of;
@@ -41,6 +43,12 @@ export async function joinConfigurations(of: {
     version: 1,
     listen: at('signer-own.sock'),
     keys: at('.'),
+    memory: at('memory'),
+    cluster: {
+      ...{ clusterId, epoch: 1, ownerKeys: [of.ownerKey] },
+      own: { nodeId, name: 'first', address: '127.0.0.1' },
+      networks: { serviceSubnet: '10.96.0.0/12', podSubnet: '10.244.0.0/16', apiServerSans: [] },
+    },
     etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdOf('signer') },
   };
   return { joinservice, signer };

@@ -18,6 +18,7 @@ import { tapGrpc, type TappedMessage } from './grpc-tap.ts';
 import { joinConfigurations } from './join-configurations.ts';
 import { createMemoryLogger } from './memory-logger.ts';
 import type { TestCluster } from './test-cluster.ts';
+import { TestOwner } from './test-owner.ts';
 import type { TestEtcd, TestMember } from './test-etcd.ts';
 
 const ROOT = join(import.meta.dirname, '../../joinservice');
@@ -179,6 +180,7 @@ export class JoinPrograms implements AsyncDisposable {
       clusterId: cluster.clusterId,
       nodeId,
       joinPort: this.#port,
+      ownerKey: Buffer.from(new TestOwner(cluster.clusterId, () => clock.nowMs()).pubKey).toString('base64'),
       etcdAt,
     });
     const all = {

@@ -11,7 +11,8 @@ import {
   type TraceFactRecord,
 } from '../../internal/records/index.ts';
 import type { GetTraceResponseSchema } from '../curatorproto/gen/admission_pb.js';
-import { canonicalAddress, readTrace } from '../join/index.ts';
+import { canonicalAddress } from '../evidence/index.ts';
+import { readTrace } from '../join/index.ts';
 import { AdminError } from './errors.ts';
 import { factToWire, joinToWire } from './join-wire.ts';
 import { findJoin, listJoins, readTurns } from './joins-on-record.ts';

@@ -16,9 +16,9 @@ import {
 import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { NodeView } from '../curator/index.ts';
+import { canonicalAddress } from '../evidence/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { JoinError } from './errors.ts';
-import { canonicalAddress } from './node-address.ts';
 import { SharedRead } from './shared-read.ts';
 
 /** Where a control plane answers. */

@@ -2,13 +2,8 @@ import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { absent, put, type KeySpace } from '../../internal/etcd/index.ts';
 import type { Readable } from '../../internal/event/index.ts';
-import {
-  nodeNameKey,
-  records,
-  type JoinRecord,
-  type MachineRecord,
-  type NodeRecord,
-} from '../../internal/records/index.ts';
+import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../internal/records/index.ts';
+import { isSameMachine, type CommitEvidence } from '../evidence/index.ts';
 import { describeMachine } from './admission-audit.ts';
 import { akOf, nodeOf } from './admission-record.ts';
 import type { Authority } from '../authority/index.ts';
@@ -31,28 +26,6 @@ export interface CommitPorts {
   readonly clock: Clock;
   /** The node that decides: for the audit. */
   readonly nodeId: string;
-}
-
-/** Which machine the evidence of a commit's own session is of, and how often it was locked. */
-export interface CommitEvidence {
-  /** undefined for evidence without a TPM. */
-  readonly akName: string | undefined;
-  readonly identity: string;
-  readonly variant: string;
-  /** undefined where nothing counts. */
-  readonly lockCounter?: bigint | undefined;
-}
-
-/**
- * Whether evidence is of the machine on record. An attestation key that a processor vouched for may be anybody's without
- * it: the same key under a weaker kind of evidence is not the same machine.
- */
-export function isSameMachine(
-  known: Pick<MachineRecord, 'akName' | 'identity' | 'variant'>,
-  { akName, identity, variant }: Pick<CommitEvidence, 'akName' | 'identity' | 'variant'>,
-): boolean {
-  if (known.variant !== variant) return false;
-  return known.akName === undefined ? known.identity === identity : known.akName === akName;
 }
 
 /** Makes members of machines that were admitted: node, name, identity, request and audit in one transaction. */

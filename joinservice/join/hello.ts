@@ -2,8 +2,8 @@ import { isSignedBy, machineKeyStatement } from '../../internal/crypto/index.ts'
 import { nodeIdOf } from '../../internal/pki/index.ts';
 import type { JoinRecord, TraceFactRecord } from '../../internal/records/index.ts';
 import type { Hello, KeyProof } from '../joinproto/gen/join_pb.js';
+import { canonicalAddress } from '../evidence/index.ts';
 import { JoinError } from './errors.ts';
-import { canonicalAddress } from './node-address.ts';
 
 const MAX_TEXT = 256;
 const MAX_ROLES = 8;

@@ -10,8 +10,6 @@
  */
 export { JoinError, joinErrors, type JoinErrorCode } from './errors.ts';
 export { JoinService, type JoinServiceOptions } from './join-service.ts';
-export { canonicalAddress } from './node-address.ts';
 export { isNodeName, wishedName } from './policy.ts';
 export { readTrace } from './trace.ts';
-export { joinValidators, type AttestationInForce } from './read-attestation.ts';
 export type { TicketSigner } from './tickets.ts';

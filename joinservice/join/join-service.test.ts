@@ -152,6 +152,8 @@ async function rejoin(peer: AttestedPeer): Promise<string> {
     kubeletServingCsr: new Uint8Array(10),
     sealingPublicKey: new Uint8Array(10),
     signature: new Uint8Array(64),
+    address: '192.0.2.1',
+    evidence: [{ variant: 'snp+tpm', document: new Uint8Array(10) }],
   };
   const request = create(IssueRejoinTicketRequestSchema, {
     key: { publicKey: pubKeyDer, signature },

@@ -21,6 +21,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { EvidenceProfile, MachineRecord } from '../../internal/records/index.ts';
+import { akNameOf } from '../evidence/index.ts';
 import { JoinError } from './errors.ts';
 
 /** Which hardware is vouched for, and what passing evidence means. In force now. */
@@ -159,12 +160,6 @@ export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uin
       'join-evidence-mismatch',
       `joining with the key of ${own}: the evidence is by ${identity}`,
     );
-}
-
-/** The Name of the attestation key that signed; undefined for evidence without a TPM. */
-export function akNameOf({ claims }: Pick<AttestedPeer, 'claims'>): string | undefined {
-  const name = claims['attestationKey'] ?? claims['tpm.attestationKey'];
-  return typeof name === 'string' ? name : undefined;
 }
 
 /** SHA-256 over everything that the verdict rests on: what the audit names evidence by. */

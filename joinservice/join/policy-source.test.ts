@@ -3,7 +3,7 @@ import { put } from '../../internal/etcd/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import { createMemoryLogger, MemoryEtcd, settle } from '../../internal/testing/index.ts';
 import { PolicySource, type ConfigurationInForce } from './policy-source.ts';
-import { readAttestation } from './read-attestation.ts';
+import { readAttestation } from '../evidence/index.ts';
 
 const stop = new AbortController();
 afterEach(() => stop.abort(new Error('the test is over')));

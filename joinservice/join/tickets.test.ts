@@ -14,7 +14,8 @@ import {
 import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
 import { IssueJoinTicketRequestSchema, IssueRejoinTicketRequestSchema } from '../joinproto/gen/join_pb.js';
 import type { ClusterFacts } from './cluster-facts.ts';
-import { isSameMachine, type Commits } from './commits.ts';
+import { isSameMachine } from '../evidence/index.ts';
+import type { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { checkAllowed, checkPolicyInForce } from './machine.ts';
 import { Sightings } from './sightings.ts';
@@ -85,6 +86,10 @@ const keys = {
   kubeletServingCsr: new Uint8Array(10),
   sealingPublicKey: new Uint8Array(10),
   signature: new Uint8Array(64),
+  address: '192.0.2.1',
+  roles: ['KubernetesWorker'],
+  timeMs: 1n,
+  evidence: [{ variant: 'snp+tpm', document: new Uint8Array(10) }],
 };
 const proof = {
   publicKey: pubKeyDer,
@@ -144,8 +149,9 @@ function ticketsOf(): Tickets {
   });
 }
 
-function rejoin(peer: AttestedPeer, address = '192.0.2.1') {
-  const request = create(IssueRejoinTicketRequestSchema, { key: proof, address, keys });
+function rejoin(peer: AttestedPeer, address = '192.0.2.1', stated = address) {
+  const asked = { ...keys, address: stated };
+  const request = create(IssueRejoinTicketRequestSchema, { key: proof, address, keys: asked });
   return ticketsOf().rejoin(request, peer, never);
 }
 
@@ -155,9 +161,25 @@ function take(peer: AttestedPeer) {
 }
 
 describe('a member that asks again', () => {
-  test('gets certificates for its address, in the one form that it has', async () => {
+  test('gets certificates for the address in its statement, which the signer gets as it was signed', async () => {
     await rejoin(peerOf(), '2001:DB8:0::1');
-    expect(signed).toEqual(['2001:db8::1']);
+    expect(signed).toEqual(['2001:DB8:0::1']);
+  });
+
+  test('gets none where its statement names another address, or none', async () => {
+    for (const stated of ['192.0.2.2', ''])
+      await expect(rejoin(peerOf(), '192.0.2.1', stated)).rejects.toEqual(coded('join-address-invalid'));
+    expect(signed).toEqual([]);
+  });
+
+  test('gets none without evidence, or with more of it than a machine has', async () => {
+    const [shown] = keys.evidence;
+    const all = Array.from({ length: 3 }, () => shown ?? { variant: '', document: new Uint8Array() });
+    for (const evidence of [[], all]) {
+      const asked = { key: proof, address: '192.0.2.1', keys: { ...keys, evidence } };
+      const request = create(IssueRejoinTicketRequestSchema, asked);
+      await expect(ticketsOf().rejoin(request, peerOf(), never)).rejects.toEqual(coded('join-keys-invalid'));
+    }
   });
 
   test.each([

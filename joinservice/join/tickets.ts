@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { AttestedPeer } from '../../internal/atls/index.ts';
-import { machineIdentityText } from '../../internal/attestation/index.ts';
+import { MAX_EVIDENCE_BYTES } from '../../internal/attestation/index.ts';
 import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import { canonicalJson } from '../../internal/config/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
@@ -11,6 +11,7 @@ import {
   type NodeRecord,
 } from '../../internal/records/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
+import { evidenceOf, isSameMachine, reservedFor } from '../evidence/index.ts';
 import type {
   IssueJoinTicketRequest,
   IssueRejoinTicketRequest,
@@ -19,15 +20,19 @@ import type {
 } from '../joinproto/gen/join_pb.js';
 import type { MemberCredentials, MemberRequest } from '../signer/index.ts';
 import type { ClusterFacts } from './cluster-facts.ts';
-import { isSameMachine, type CommitEvidence, type Commits } from './commits.ts';
+import type { Commits } from './commits.ts';
 import { JoinError } from './errors.ts';
 import { address, verifyKey } from './hello.ts';
-import { akNameOf } from './machine.ts';
-import { reservedFor } from './node-address.ts';
 import type { Sightings } from './sightings.ts';
 
 const MAX_CSR_BYTES = 8192;
 const MAX_SPKI_BYTES = 256;
+const MAX_PEM_BYTES = 16 * 1024;
+const MAX_ENROLMENT_BYTES = 16 * 1024;
+const MAX_ROLES = 8;
+const MAX_ROLE = 64;
+/** The best kind that a machine has, and its key. */
+const MAX_EVIDENCE = 2;
 
 /** Who signs. The process that strangers reach holds no key of the cluster. */
 export interface TicketSigner {
@@ -68,12 +73,13 @@ export class Tickets {
     const asked = await this.#request(nodeId, signal);
     const claimed = address(asked.claimed.address);
     const roles = asked.decision?.roles ?? [];
+    checkStated(nodeId, keys, claimed);
     await this.#checkAddress({ nodeId, roles }, claimed, signal);
     this.#ports.checkEvidence(peer);
     this.#ports.checkAllowed(asked.machine.identity);
     const node = await this.#ports.commits.commit(nodeId, evidenceOf(peer), signal);
     await this.#checkSame(node, peer, signal);
-    return this.#ticket(node, { address: claimed, keys }, signal);
+    return this.#ticket(node, { session: peer.session, keys }, signal);
   }
 
   /** A member with the key on record and evidence of the machine on record: roles as they are now. */
@@ -81,13 +87,14 @@ export class Tickets {
     const { nodeId } = verifyKey(request.key, peer.session);
     const keys = readKeys(request.keys);
     const claimed = address(request.address);
+    checkStated(nodeId, keys, claimed);
     const node = await this.#member(nodeId, signal);
     const { identity } = checkMachine(node, peer);
     this.#ports.checkEvidence(peer);
     this.#ports.checkAllowed(identity);
     await this.#checkSame(node, peer, signal);
     await this.#checkAddress(node, claimed, signal);
-    return this.#ticket(node, { address: claimed, keys }, signal);
+    return this.#ticket(node, { session: peer.session, keys }, signal);
   }
 
   /** The very machine that took its ticket, in the life that it took it in: neither a copy nor put back. */
@@ -98,7 +105,7 @@ export class Tickets {
 
   async #ticket(
     node: NodeRecord,
-    asked: { readonly address: string; readonly keys: TicketKeys },
+    asked: { readonly session: Uint8Array; readonly keys: TicketKeys },
     signal: AbortSignal,
   ): Promise<Ticket> {
     const { facts, signer } = this.#ports;
@@ -108,9 +115,16 @@ export class Tickets {
       facts.controlPlanes(signal),
     ]);
     const { nodeId, name, roles, labels } = node;
-    const { kubeletClientCsr, kubeletServingCsr, sealingPublicKey, signature } = asked.keys;
+    // All but the session is the machine's word, which the signer verifies; the session is what this end has seen.
+    const { $typeName: _, timeMs, nodeCertificatePem: nodeCertPem, ...statement } = asked.keys;
     const signed = await signer.signMember(
-      { nodeId, address: asked.address, kubeletClientCsr, kubeletServingCsr, sealingPublicKey, signature },
+      {
+        ...statement,
+        nodeCertPem,
+        nodeId,
+        session: asked.session,
+        timeMs: Number(BigInt.asIntN(53, timeMs)),
+      },
       signal,
     );
     return {
@@ -169,16 +183,6 @@ export class Tickets {
   }
 }
 
-/** Which machine the evidence of a session is of. */
-export function evidenceOf(peer: AttestedPeer): CommitEvidence {
-  return {
-    akName: akNameOf(peer),
-    variant: peer.variant,
-    identity: machineIdentityText(peer.machineIdentity),
-    lockCounter: lockCounterOf(peer),
-  };
-}
-
 /** Its TPM counts locks: one more than at the commit, and the machine was wiped and bound anew in between. */
 function checkLockCounter({ nodeId, admission }: NodeRecord, peer: AttestedPeer): void {
   const expected = admission?.lockCounter;
@@ -207,6 +211,16 @@ function checkMachine({ nodeId, admission }: NodeRecord, peer: AttestedPeer): Ma
   return admission;
 }
 
+/** What the machine has signed for is where it is: the signer goes by its statement. */
+function checkStated(nodeId: string, keys: TicketKeys, claimed: string): void {
+  if (address(keys.address) === claimed) return;
+  const stated = JSON.stringify(keys.address.slice(0, 64));
+  throw new JoinError(
+    'join-address-invalid',
+    `ticketing ${nodeId} at ${claimed}: its statement says ${stated}`,
+  );
+}
+
 /** Sizes; what they mean is for the signer to verify. */
 function readKeys(keys: TicketKeys | undefined): TicketKeys {
   const isSized =
@@ -215,7 +229,14 @@ function readKeys(keys: TicketKeys | undefined): TicketKeys {
       ({ length }) => length > 0 && length <= MAX_CSR_BYTES,
     ) &&
     keys.sealingPublicKey.length <= MAX_SPKI_BYTES &&
-    keys.signature.length === 64;
+    keys.signature.length === 64 &&
+    keys.roles.length <= MAX_ROLES &&
+    keys.roles.every(({ length }) => length <= MAX_ROLE) &&
+    keys.nodeCertificatePem.length <= MAX_PEM_BYTES &&
+    keys.enrolment.length <= MAX_ENROLMENT_BYTES &&
+    keys.evidence.length > 0 &&
+    keys.evidence.length <= MAX_EVIDENCE &&
+    keys.evidence.every(({ document }) => document.length <= MAX_EVIDENCE_BYTES);
   if (!isSized) throw new JoinError('join-keys-invalid', 'reading the keys for a ticket');
   return keys;
 }

@@ -334,6 +334,17 @@ async function startPrograms(world: World): Promise<{ readonly join: string; rea
       version: 1,
       listen: at('signer.sock'),
       keys: folder,
+      memory: at('memory'),
+      cluster: {
+        ...{ clusterId: cluster.clusterId, epoch: 1 },
+        ownerKeys: [Buffer.from(world.signer.pubKey).toString('base64')],
+        own: {
+          nodeId: node.identity.kind === 'node' ? node.identity.nodeId : '',
+          name: 'first',
+          address: '127.0.0.1',
+        },
+        networks: { serviceSubnet: '10.96.0.0/12', podSubnet: '10.244.0.0/16', apiServerSans: [] },
+      },
       etcd: { endpoint: `unix:${at('etcd.sock')}`, ...etcdFiles },
     },
     ports,

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
+import { encodeChallenge, openBox, type Box } from '../../internal/attestation/enrol/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
@@ -21,6 +22,7 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
   test('waits for approval, is named by the inventory, and becomes a member', async () => {
     const tpm = await service.tpm();
     const a = new TestMachine(tpmHardware(tpm));
+    a.address = '192.0.2.9'; // a control plane's, which nobody else gets
     using session = await a.dial(service.endpoint);
     const events = session.admission({ wantedName: 'fast' });
     expect((await events.next()).value).toMatchObject({
@@ -62,9 +64,13 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
       clusterId: service.cluster.clusterId,
       nodeId: a.nodeId,
     } as const;
-    const keys = JSON.parse(
-      Buffer.from(unseal(sealed, a.sealingKeyPem, context).reveal()).toString(),
-    ) as object;
+    // The inventory names a TPM: nothing but that TPM opens what is sealed to the agent's key.
+    const outer = unseal(sealed, a.sealingKeyPem, context).reveal();
+    const box = JSON.parse(Buffer.from(outer).toString()) as Box;
+    const openedBy = async (chip: Tpm) =>
+      openBox(box, a.askedIn, (challenge, of) => tpmHardware(chip).answer(encodeChallenge(challenge), of));
+    await expect(openedBy(await service.tpm())).rejects.toEqual(coded('tpm-credential-rejected'));
+    const keys = JSON.parse(Buffer.from((await openedBy(tpm)).reveal()).toString()) as object;
     expect(Object.keys(keys)).toEqual(CONTROL_PLANE_KEYS);
     // The answer was lost: the same membership again; and later, by rejoining.
     expect((await session.ticket()).nodeName).toBe('a-1');

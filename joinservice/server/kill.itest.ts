@@ -282,7 +282,6 @@ describe('kill -9 in the middle of joining, and the machine asks again with the 
         expect.arrayContaining([
           'request of signer: ',
           'answer of signer: ',
-          'request of etcd: meta',
           'request of etcd: nodes',
           'request of etcd: configuration',
         ]),

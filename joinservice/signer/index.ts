@@ -1,17 +1,21 @@
 /**
- * What signs has no network: a process of its own with the cluster's CA keys, beside the join service that strangers reach.
+ * What signs has no network: a process of its own with the cluster's CA keys, beside the join service that untrusted peers
+ * reach.
  *
- *     joinservice ──SignMember──▶ signer.sock ─▶ MemberSigner ─▶ is the node UP on record? did it sign these keys?
- *          ▲                                          │                    ▲
- *          │                                          └─ KeyRing (files)   │ TLS, as etcd's user "signer"
- *          └── a pipe of bytes it can't read ◀── etcd-pipe.sock ◀──────────┘
+ *     joinservice ──SignMember──▶ signer.sock ─▶ MemberSigner ─▶ statement of the agent, evidence over it, address;
+ *          ▲                                          │          for a control plane an owner's grant
+ *          │                                          ├─ KeyRing (files), SignerMemory (its own folder)
+ *          │                                          └─ records and owners' documents in etcd ──┐
+ *          └── a pipe of bytes it cannot read ◀── etcd-pipe.sock ◀── TLS, as etcd's user "signer"┘
  *
- * A join service that was taken over gets certificates for machines on record that asked for them, and no key. What it
- * can still do is write records; each is in the audit.
+ * Who the owners are, which cluster this is and which addresses are taken comes from the configuration, which root writes.
+ * A join service that was taken over gets certificates for workers whose records it writes, and nothing of the control
+ * plane (docs/threat-model.md §9).
  */
 export { parseSignerConfig, type SignerConfig } from './config.ts';
 export { SignerError, signerErrors, type SignerErrorCode } from './errors.ts';
 export { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
 export { signKubeconfig, type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
 export { MemberSigner, type MemberCredentials, type MemberRequest } from './member-signer.ts';
+export { SignerMemory } from './memory.ts';
 export { serveSigner, signerHandlers, type SignerPorts } from './serve.ts';

@@ -1,6 +1,5 @@
 import { isSignedBy, kubeconfigStatement } from '../../internal/crypto/index.ts';
-import { fingerprintOfKey, verifyRequest } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, records } from '../../internal/records/index.ts';
+import { verifyRequest } from '../../internal/pki/index.ts';
 import { SignerError } from './errors.ts';
 import type { SignerReads } from './member-signer.ts';
 
@@ -23,25 +22,20 @@ export interface KubeconfigCredentials {
 }
 
 /**
- * A client certificate of the Kubernetes API for a key that an owner on record has signed for: whoever took over the join
- * service could ask for nothing but what an owner asked for.
+ * A client certificate of the Kubernetes API for a key that an owner has signed for. Who the owners are comes from this
+ * program's configuration and from what they have signed, never from the records of operators.
  */
 export async function signKubeconfig(
-  ports: SignerReads,
+  ports: Pick<SignerReads, 'documents' | 'keys' | 'lifetimes' | 'cluster'>,
   request: KubeconfigRequest,
   signal: AbortSignal,
 ): Promise<KubeconfigCredentials> {
   const { certificateRequest, operatorPubKeyDer, signature } = request;
-  const key = records.operator.key(fingerprintOfKey(operatorPubKeyDer));
-  const [entry, cluster] = [
-    await ports.etcd.get(key, { signal }),
-    await ports.etcd.get(CLUSTER_KEY, { signal }),
-  ];
-  if (entry === undefined || cluster === undefined)
-    throw new SignerError('signer-not-on-record', `record ${key} not found`);
-  const { name, role } = records.operator.decode(key, entry.value);
-  if (role !== 'owner') throw new SignerError('signer-not-on-record', `signing for ${name}: no owner`);
-  const { clusterId } = records.cluster.decode(CLUSTER_KEY, cluster.value);
+  const { clusterId } = ports.cluster;
+  const operator = await ports.documents.operator(operatorPubKeyDer, signal);
+  if (operator?.role !== 'owner')
+    throw new SignerError('signer-not-on-record', `signing for ${operator?.name ?? 'a stranger'}: no owner`);
+  const { name } = operator;
   if (!isSignedBy(operatorPubKeyDer, kubeconfigStatement({ clusterId, certificateRequest }), signature))
     throw new SignerError(
       'signer-request-invalid',

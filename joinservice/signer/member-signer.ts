@@ -1,19 +1,32 @@
-import { isIP } from 'node:net';
-import { isSignedBy, seal, ticketKeysStatement, type Sealed } from '../../internal/crypto/index.ts';
+import { X509Certificate } from 'node:crypto';
+import type { Clock } from '../../internal/clock/index.ts';
+import { floorOf, type VerifiedDocument } from '../../internal/authority/index.ts';
+import { seal, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
-  fingerprintOfKey,
+  nodeIdOf,
   nodeLeaf,
   operatorLeaf,
+  verifyControlPlane,
   verifyRequest,
   type LeafSpec,
   type SubjectName,
 } from '../../internal/pki/index.ts';
-import { CLUSTER_KEY, records, type ClusterRecord, type NodeRecord } from '../../internal/records/index.ts';
-import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
+import { records, type NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
+import { isListedAs } from '../authority/index.ts';
+import { checkAddress, type ReservedNetworks, type ReservedNode } from './addresses.ts';
 import { SignerError } from './errors.ts';
+import { closeFor } from './close-for.ts';
+import type { EvidenceJudge, StatementEvidence } from './evidence-judge.ts';
 import type { KeyRing } from './key-ring.ts';
 import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
+import type { SignerMemory } from './memory.ts';
+import type { OwnerDocuments } from './owner-documents.ts';
+import { verifyStatement, type SignedStatement } from './statement.ts';
+import type { StoredConfiguration } from './stored-configuration.ts';
+
+const MAX_PEM_BYTES = 16 * 1024;
 
 /** What a signature is made from. */
 export interface SignerReads {
@@ -21,16 +34,39 @@ export interface SignerReads {
   readonly etcd: KeySpace;
   readonly keys: KeyRing;
   readonly lifetimes: Lifetimes;
+  readonly configuration: StoredConfiguration;
+  readonly documents: OwnerDocuments;
+  readonly memory: SignerMemory;
+  readonly evidence: EvidenceJudge;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  /** From this program's configuration, which root writes. */
+  readonly cluster: SignerCluster;
+}
+
+/** What etcd has no say in. */
+export interface SignerCluster {
+  readonly clusterId: string;
+  /** The node that this signer runs on. */
+  readonly own: ReservedNode;
+  readonly networks: ReservedNetworks;
 }
 
 /** What a member asks to have signed. Everything here is the join service's word until it has been verified. */
 export interface MemberRequest {
   readonly nodeId: string;
   readonly address: string;
+  readonly roles: readonly string[];
   readonly kubeletClientCsr: Uint8Array;
   readonly kubeletServingCsr: Uint8Array;
   readonly sealingPublicKey: Uint8Array;
+  readonly session: Uint8Array;
+  readonly timeMs: number;
   readonly signature: Uint8Array;
+  readonly evidence: readonly StatementEvidence[];
+  /** The node's own certificate as it has it, whatever its dates; empty while it joins. */
+  readonly nodeCertPem: string;
+  /** Of its TPM; empty without one. */
+  readonly enrolment: Uint8Array;
 }
 
 export interface MemberCredentials {
@@ -40,109 +76,227 @@ export interface MemberCredentials {
   readonly kubernetesClientsCaPem: string;
   readonly kubeletClientCertPem: string;
   readonly kubeletServingCertPem: string;
-  /** Where the roles on record need them. */
+  /** Where the machine asked for a control plane, the record says so and an owner has signed for it. */
   readonly controlPlaneKeys: Sealed | undefined;
 }
 
 /**
- * Signs what records allow and nothing else. What a certificate says comes from the record: name, roles, key. From the
- * request come only public keys, which the machine itself signed, and its address.
+ * Signs what a machine's own statement asks for, as far as its record and, for a control plane, an owner's grant allow.
+ * The record narrows: whoever writes etcd can take something away and can give nothing of the control plane.
  */
 export class MemberSigner {
-  readonly #etcd: KeySpace;
-  readonly #keys: KeyRing;
-  readonly #lifetimes: Lifetimes;
+  readonly #reads: SignerReads;
 
-  constructor({ etcd, keys, lifetimes }: SignerReads) {
-    this.#etcd = etcd;
-    this.#keys = keys;
-    this.#lifetimes = lifetimes;
+  constructor(reads: SignerReads) {
+    this.#reads = reads;
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const { nodeId, address } = request;
-    if (isIP(address) === 0) throw invalid(`the address ${JSON.stringify(address.slice(0, 64))}`);
-    const [cluster, node] = [await this.#cluster(signal), await this.#node(nodeId, signal)];
-    const pubKeyDer = Buffer.from(node.pubKey, 'base64');
-    if (!isSignedBy(pubKeyDer, ticketKeysStatement(request), request.signature))
-      throw invalid(`the keys were not signed by ${nodeId}`);
+    const { memory, cluster } = this.#reads;
+    const node = await this.#node(request.nodeId, signal);
+    const statement = this.#statement(node, request);
+    await this.#refuseReplay(node, statement);
+    const controlPlanes = [cluster.own, ...(await memory.controlPlanes()).values()];
+    const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
+    const made = { statement: statement.bytes, evidence: request.evidence };
+    const shows = await this.#reads.evidence.judge(node, made, signal);
+    const place = isControlPlane(node.roles)
+      ? await this.#place(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
+      : undefined;
+    const credentials = await this.#credentials(node, { request, address, shows, place }, signal);
+    // Before anything is given away: a crash afterwards lets the same statement be asked again.
+    await this.#remember(node, { statement, address, shows, place });
+    return credentials;
+  }
+
+  /** For the key in the request, if an owner has signed for an operator who has it. */
+  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
+    const { documents, cluster, lifetimes, keys } = this.#reads;
+    const pubKeyDer = await keyOf(certificateRequest);
+    const operator = await documents.operator(pubKeyDer, signal);
+    if (operator === undefined)
+      throw new SignerError(
+        'signer-not-on-record',
+        'signing for an operator: no owner has signed for this key',
+      );
+    const validDays = await lifetimes.operatorDays(signal);
+    const leaf = operatorLeaf({ clusterId: cluster.clusterId, pubKeyDer, name: operator.name, validDays });
+    return (await keys.authority('cluster-ca')).issue(leaf);
+  }
+
+  #statement(node: NodeRecord, request: MemberRequest): SignedStatement {
+    const { cluster, clock } = this.#reads;
+    const nodePubKeyDer = new Uint8Array(Buffer.from(node.pubKey, 'base64'));
+    const asked = { ...request, clusterId: cluster.clusterId, nodePubKeyDer };
+    const by = { nodeId: node.nodeId, signature: request.signature, nowMs: clock.nowMs() };
+    return verifyStatement(asked, by);
+  }
+
+  /** The same statement again gets an equal answer, sealed to the same key. */
+  async #refuseReplay({ nodeId }: NodeRecord, { id, timeMs }: SignedStatement): Promise<void> {
+    const { memory } = this.#reads;
+    const newest = (await memory.controlPlanes()).get(nodeId)?.statement ?? memory.worker(nodeId);
+    if (newest === undefined || timeMs > newest.timeMs || id === newest.id) return;
+    throw new SignerError(
+      'signer-statement-replayed',
+      `reading the statement of ${nodeId}: a newer one has come ${newest.timeMs - timeMs} ms after it`,
+    );
+  }
+
+  /**
+   * What an owner has signed about this place: a grant for a node key on a machine, or an inventory that names the machine
+   * before it has a node key. For this machine and no other: with another attestation key an owner signs a newer grant.
+   */
+  async #place(
+    node: NodeRecord,
+    { shows, nodeCertPem }: { readonly shows: Shown; readonly nodeCertPem: string },
+    signal: AbortSignal,
+  ): Promise<Place> {
+    const { documents, configuration, memory } = this.#reads;
+    const { config, sha256 } = await configuration.now(signal);
+    const roles = node.roles.filter((role) => role !== 'KubernetesWorker');
+    const isListed = isListedAs(config.join.inventory, shows.machine.identity, roles);
+    const isRunning = await this.#wasControlPlane(node, nodeCertPem);
+    const grant = await documents.grant(node, { isRunning, signal }).catch((error: unknown) => {
+      if (isListed && isMissing(error)) return undefined;
+      throw error;
+    });
+    // After the grant, whose floors may say that this policy is an old one.
+    const signed = await documents.configurationSha256(signal);
+    if (signed !== sha256)
+      throw new SignerError(
+        'signer-policy-unsigned',
+        `signing for ${node.nodeId} as a control plane: configuration ${sha256}, signed is ${signed ?? 'none'}`,
+      );
+    const known = (await memory.controlPlanes()).get(node.nodeId);
+    const isSame = known === undefined || known.akName === shows.akName;
+    if (!isSame && (known.grant?.serial ?? 0) >= (grant?.serial ?? 0))
+      throw new SignerError(
+        'signer-machine-changed',
+        `signing for ${node.nodeId}: attestation key ${shows.akName ?? 'none'}, known is ${known.akName ?? 'none'}`,
+      );
+    return { grant };
+  }
+
+  /** Whether the cluster CA has signed for this very node as a control plane before. That alone gives nothing. */
+  async #wasControlPlane({ nodeId }: NodeRecord, nodeCertPem: string): Promise<boolean> {
+    const { cluster, keys } = this.#reads;
+    if (nodeId === cluster.own.nodeId) return true;
+    if (nodeCertPem === '' || nodeCertPem.length > MAX_PEM_BYTES) return false;
+    const { caPem } = await keys.authority('cluster-ca');
+    try {
+      const certificate = new X509Certificate(nodeCertPem);
+      const nowMs = (): number => Date.parse(certificate.validFrom);
+      return (
+        verifyControlPlane(certificate, { caPem, clusterId: cluster.clusterId, nowMs }).nodeId === nodeId
+      );
+    } catch {
+      return false; // then the grant itself has to be good now
+    }
+  }
+
+  async #remember(
+    { nodeId, name }: NodeRecord,
+    at: {
+      readonly statement: SignedStatement;
+      readonly address: string;
+      readonly shows: Shown;
+      readonly place: Place | undefined;
+    },
+  ): Promise<void> {
+    const { memory } = this.#reads;
+    const { address, shows, place } = at;
+    const statement = { id: at.statement.id, timeMs: at.statement.timeMs };
+    if (place === undefined) return memory.keepWorker(nodeId, statement);
+    const { identity } = shows.machine;
+    await memory.keepControlPlane({
+      ...{ version: 1, nodeId, name, address, identity, statement },
+      ...(shows.akName === undefined ? {} : { akName: shows.akName }),
+      ...(place.grant === undefined ? {} : { grant: floorOf(place.grant) }),
+    });
+  }
+
+  async #credentials(
+    node: NodeRecord,
+    of: {
+      readonly request: MemberRequest;
+      readonly address: string;
+      readonly shows: Shown;
+      readonly place: Place | undefined;
+    },
+    signal: AbortSignal,
+  ): Promise<MemberCredentials> {
+    const { request, address } = of;
+    const { keys, lifetimes, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
-      await this.#keys.authority('cluster-ca'),
-      await this.#keys.authority('kubernetes-ca'),
+      await keys.authority('cluster-ca'),
+      await keys.authority('kubernetes-ca'),
     ];
-    const clients = await this.#keys.kubernetesClients();
-    const { clusterId } = cluster;
-    const { nodeMinutes, kubeletMinutes } = await this.#lifetimes.now(signal);
-    const validDays = nodeMinutes / MINUTES_PER_DAY;
+    const clients = await keys.kubernetesClients();
+    const { nodeMinutes, kubeletMinutes } = await lifetimes.now(signal);
     const kubeletDays = kubeletMinutes / MINUTES_PER_DAY;
+    const leaf = nodeLeaf({
+      clusterId: cluster.clusterId,
+      pubKeyDer: Buffer.from(node.pubKey, 'base64'),
+      addresses: [address],
+      validDays: nodeMinutes / MINUTES_PER_DAY,
+      isControlPlane: isControlPlane(node.roles),
+    });
+    const names: readonly SubjectName[] = [
+      { type: 'dns', value: node.name },
+      { type: 'ip', value: address },
+    ];
+    const asClient = { usage: 'client', names: [], validDays: kubeletDays } as const;
+    const asServer = { usage: 'server', names, validDays: kubeletDays } as const;
     return {
-      nodeCertPem: await clusterCa.issue(
-        nodeLeaf({
-          ...{ clusterId, pubKeyDer, addresses: [address], validDays },
-          isControlPlane: isControlPlane(node.roles),
-        }),
-      ),
+      nodeCertPem: await clusterCa.issue(leaf),
       kubernetesCaPem: kubernetesCa.caPem,
       kubernetesClientsCaPem: clients.believedPem ?? '',
-      kubeletClientCertPem: await clients.signer.issue(
-        kubeletLeaf(node, client, { usage: 'client', names: [], validDays: kubeletDays }),
-      ),
-      kubeletServingCertPem: await kubernetesCa.issue(
-        kubeletLeaf(node, serving, {
-          usage: 'server',
-          validDays: kubeletDays,
-          names: [
-            { type: 'dns', value: node.name },
-            { type: 'ip', value: address },
-          ],
-        }),
-      ),
-      controlPlaneKeys: await this.#sealedKeys(node, clusterId, request.sealingPublicKey),
+      kubeletClientCertPem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
+      kubeletServingCertPem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
+      controlPlaneKeys: await this.#sealedKeys(node, of),
     };
   }
 
-  /** For the key in the request, if an operator has it. */
-  async signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string> {
-    const pubKeyDer = await keyOf(certificateRequest);
-    const key = records.operator.key(fingerprintOfKey(pubKeyDer));
-    const entry = await this.#etcd.get(key, { signal });
-    if (entry === undefined) throw notOnRecord(key);
-    const { name } = records.operator.decode(key, entry.value);
-    const { clusterId } = await this.#cluster(signal);
-    const validDays = await this.#lifetimes.operatorDays(signal);
-    const leaf = operatorLeaf({ clusterId, pubKeyDer, name, validDays });
-    return (await this.#keys.authority('cluster-ca')).issue(leaf);
-  }
-
   async #sealedKeys(
-    node: NodeRecord,
-    clusterId: string,
-    sealingPublicKey: Uint8Array,
+    { nodeId }: NodeRecord,
+    of: { readonly request: MemberRequest; readonly shows: Shown; readonly place: Place | undefined },
   ): Promise<Sealed | undefined> {
-    if (!isControlPlane(node.roles)) return undefined;
-    const keys = await this.#keys.controlPlaneKeys();
+    const { request, shows, place } = of;
+    if (place === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
+    const keys = await this.#reads.keys.controlPlaneKeys();
+    // A grant names the node key, which has signed. An inventory names a TPM, and that has to open what is for it.
+    const text = place.grant === undefined ? closeFor(keys, shows, request) : keys;
+    const { clusterId } = this.#reads.cluster;
     try {
-      return seal(keys, sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId: node.nodeId });
+      return seal(text, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
     } catch (error) {
       if (error instanceof RangeError) throw invalid('the key to seal to is none of P-256', error);
       throw error;
     }
   }
 
-  async #cluster(signal: AbortSignal): Promise<ClusterRecord> {
-    const entry = await this.#etcd.get(CLUSTER_KEY, { signal });
-    if (entry === undefined) throw notOnRecord(CLUSTER_KEY);
-    return records.cluster.decode(CLUSTER_KEY, entry.value);
-  }
-
   async #node(nodeId: string, signal: AbortSignal): Promise<NodeRecord> {
     const key = records.node.key(nodeId);
-    const entry = nodeId.includes('/') ? undefined : await this.#etcd.get(key, { signal });
+    const entry = nodeId.includes('/') ? undefined : await this.#reads.etcd.get(key, { signal });
     const node = entry === undefined ? undefined : records.node.decode(key, entry.value);
-    if (node === undefined || !isMemberState(node.state)) throw notOnRecord(key);
+    // The id is the key's own: a record with another key would name a kubelet by the id of that node.
+    const isOwnKey = node !== undefined && nodeIdOf(Buffer.from(node.pubKey, 'base64')) === nodeId;
+    if (!isOwnKey || !isMemberState(node.state)) throw notOnRecord(key);
     return node;
   }
+}
+
+type Shown = Awaited<ReturnType<EvidenceJudge['judge']>>;
+
+/** What an owner has signed about a place in the control plane; without a grant it is the inventory. */
+interface Place {
+  readonly grant: VerifiedDocument<'grant'> | undefined;
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof SignerError && error.code === 'signer-grant-missing';
 }
 
 /** Kubernetes' own names of a kubelet (Node authorization): the user of its certificates, client and serving. */

@@ -1,8 +1,8 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { EtcdClient, Namespace } from '../../internal/etcd/index.ts';
+import { EtcdClient, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import { CLUSTER_PREFIX, COLLATERAL_KEY } from '../../internal/records/index.ts';
 import {
   implement,
   localUpgrade,
@@ -12,12 +12,18 @@ import {
 } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { Signer } from '../signerproto/gen/signer_pb.js';
+import { collateralIn } from '../evidence/index.ts';
+import type { ReservedNetworks } from './addresses.ts';
 import type { SignerConfig } from './config.ts';
 import { SignerError } from './errors.ts';
+import { EvidenceJudge } from './evidence-judge.ts';
 import { signKubeconfig } from './kubeconfig-signer.ts';
 import { KeyRing } from './key-ring.ts';
 import { Lifetimes } from './lifetimes.ts';
-import { MemberSigner } from './member-signer.ts';
+import { SignerMemory } from './memory.ts';
+import { MemberSigner, type SignerReads } from './member-signer.ts';
+import { OwnerDocuments } from './owner-documents.ts';
+import { StoredConfiguration } from './stored-configuration.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
@@ -46,11 +52,7 @@ export async function serveSigner(
     clock,
   });
   const space = new Namespace(etcd, CLUSTER_PREFIX);
-  const reads = {
-    etcd: space,
-    lifetimes: new Lifetimes(space),
-    keys: new KeyRing({ files, folder: config.keys, nowMs: () => clock.nowMs() }),
-  };
+  const reads = createReads(config, { ...ports, etcd: space });
   const signer = new MemberSigner(reads);
   await using server = new RpcServer<LocalPeer>({
     upgrade: localUpgrade,
@@ -69,6 +71,46 @@ export async function serveSigner(
   await server.close(GRACE_MS);
 }
 
+/** What a signature is made from, with everything that etcd has no say in from the configuration. */
+function createReads(
+  { cluster, keys, memory: folder }: SignerConfig,
+  ports: SignerPorts & { readonly etcd: KeySpace },
+): SignerReads {
+  const { files, clock, etcd } = ports;
+  const { clusterId, epoch, own, networks } = cluster;
+  const [first, ...others] = cluster.ownerKeys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
+  if (first === undefined) throw new TypeError('a configuration without an owner');
+  const nowMs = (): number => clock.nowMs();
+  const memory = new SignerMemory({ files, folder });
+  const configuration = new StoredConfiguration(etcd);
+  return {
+    ...{ etcd, memory, configuration, clock },
+    lifetimes: new Lifetimes(configuration),
+    keys: new KeyRing({ files, folder: keys, nowMs }),
+    documents: new OwnerDocuments({
+      ...{ etcd, memory, nowMs, clusterId, epoch },
+      ownerKeys: [first, ...others],
+    }),
+    evidence: new EvidenceJudge({
+      attestation: async (signal) => (await configuration.now(signal)).attestation(),
+      // Nothing is followed: a way to etcd that is gone for a while must not keep the next request waiting.
+      collateral: async (signal) => {
+        const entry = await etcd.get(COLLATERAL_KEY, { signal });
+        return entry === undefined ? {} : collateralIn(entry);
+      },
+      ...{ clusterId, nowMs },
+    }),
+    cluster: { clusterId, own, networks: withoutUndefined(networks) },
+  };
+}
+
+function withoutUndefined({
+  apiEndpoint,
+  ...networks
+}: SignerConfig['cluster']['networks']): ReservedNetworks {
+  return apiEndpoint === undefined ? networks : { ...networks, apiEndpoint };
+}
+
 /** The contract on one side, the one who decides on the other. Each signature is a line in the log. */
 export function signerHandlers(
   signer: MemberSigner,
@@ -76,7 +118,12 @@ export function signerHandlers(
 ): Omit<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
   return {
     signMember: async (request, { signal }) => {
-      const signed = await signer.signMember(request, signal);
+      const { nodeCertificatePem: nodeCertPem } = request;
+      const asked = { ...request, nodeCertPem, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
+      const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
+        log.warn('a request for a node was refused', { node: request.nodeId, error });
+        throw error;
+      });
       const sealed = signed.controlPlaneKeys;
       log.info('signed for a node', {
         node: request.nodeId,

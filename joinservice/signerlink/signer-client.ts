@@ -31,7 +31,10 @@ export class SignerClient implements Disposable {
   }
 
   async signMember(request: MemberRequest, signal: AbortSignal): Promise<MemberCredentials> {
-    const signed = await this.#client.signMember(request, { signal, timeoutMs: SIGN_MS });
+    const { timeMs, roles, evidence, nodeCertPem: nodeCertificatePem, ...same } = request;
+    const lists = { roles: [...roles], evidence: [...evidence] };
+    const asked = { ...same, ...lists, nodeCertificatePem, timeMs: BigInt(timeMs) };
+    const signed = await this.#client.signMember(asked, { signal, timeoutMs: SIGN_MS });
     return {
       nodeCertPem: signed.nodeCertificatePem,
       kubernetesCaPem: signed.kubernetesCaPem,

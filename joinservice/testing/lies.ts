@@ -1,7 +1,6 @@
 import { decodeEnrolmentRequest, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
-import { ticketKeysStatement } from '../../internal/crypto/index.ts';
-import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
-import type { TestHardware, TestMachine } from './test-machine.ts';
+import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
+import type { TestHardware, TestSession } from './test-machine.ts';
 
 /** Shows the evidence of its first session in every later one. */
 export function replaying(real: TestHardware): TestHardware {
@@ -28,16 +27,9 @@ export function endorsedBy(own: TestHardware, others: TestHardware): TestHardwar
   };
 }
 
-/** Keys for a ticket by a kubelet that names another node in its requests, signed by its machine for node `nodeId`. */
-export async function keysInTheNameOf(
-  name: string,
-  { machine, nodeId }: { readonly machine: TestMachine; readonly nodeId: string },
-) {
-  const [client, serving] = [generateKeyPem(), generateKeyPem()];
-  const made = {
-    kubeletClientCsr: await createRequest(client, `system:node:${name}`),
-    kubeletServingCsr: await createRequest(serving, `system:node:${name}`),
-    sealingPublicKey: pubKeyOf(machine.sealingKeyPem),
-  };
-  return { ...made, signature: machine.sign(ticketKeysStatement({ nodeId, ...made })) };
+/** Keys for a ticket by a kubelet that names another node in its requests, which its machine signs all the same. */
+export async function keysInTheNameOf(name: string, session: TestSession, address?: string) {
+  const kubelet = async (): Promise<Uint8Array> => createRequest(generateKeyPem(), `system:node:${name}`);
+  const made = { kubeletClientCsr: await kubelet(), kubeletServingCsr: await kubelet() };
+  return { ...(await session.keys(address === undefined ? {} : { address }, made)), ...made };
 }

@@ -5,7 +5,12 @@ import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { machineKeyStatement, ticketKeysStatement } from '../../internal/crypto/index.ts';
+import {
+  encodeTicketStatement,
+  machineKeyStatement,
+  ticketEvidenceBinding,
+  type TicketStatement,
+} from '../../internal/crypto/index.ts';
 import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
@@ -20,6 +25,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
+/** A machine that knows no better asks for everything; its record decides. */
+const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'];
 const ANY_MACHINE: Rules = {
   policy: {
     version: 'test',
@@ -50,6 +57,10 @@ export class TestMachine {
   readonly pubKeyDer: Uint8Array;
   readonly nodeId: string;
   readonly sealingKeyPem = generateKeyPem();
+  /** Where it says to be. */
+  address = '192.0.2.1';
+  /** The session of its newest statement. */
+  askedIn = new Uint8Array();
   readonly #hardware: TestHardware;
 
   constructor(hardware: TestHardware, privKey = generateKeyPairSync('ed25519').privateKey) {
@@ -96,15 +107,29 @@ export class TestMachine {
     return new Uint8Array(sign(undefined, statement, this.privKey));
   }
 
-  /** Keys for a ticket, signed by this machine. */
-  async ticketKeys(nodeId = this.nodeId) {
-    const [client, serving] = [generateKeyPem(), generateKeyPem()];
+  /** Keys for a ticket, with this machine's signed statement and the evidence over it. `over`: what it lies about. */
+  async ticketKeys(
+    asked: Pick<TicketStatement, 'clusterId' | 'session'> &
+      Partial<Pick<TicketStatement, 'address' | 'roles' | 'timeMs'>>,
+    over: Partial<TicketStatement> = {},
+  ) {
     const keys = {
-      kubeletClientCsr: await createRequest(client, 'x'),
-      kubeletServingCsr: await createRequest(serving, 'x'),
+      kubeletClientCsr: await createRequest(generateKeyPem(), 'x'),
+      kubeletServingCsr: await createRequest(generateKeyPem(), 'x'),
       sealingPublicKey: pubKeyOf(this.sealingKeyPem),
     };
-    return { ...keys, signature: this.sign(ticketKeysStatement({ nodeId, ...keys })) };
+    const { address = this.address, roles = ROLES, timeMs = clock.nowMs() } = asked;
+    this.askedIn = new Uint8Array(asked.session);
+    const said = { ...asked, ...keys, address, roles, timeMs, nodePubKeyDer: this.pubKeyDer };
+    const statement = encodeTicketStatement({ ...said, ...over });
+    const { issuer } = this.#hardware;
+    const document = await issuer.issue(ticketEvidenceBinding(statement), never);
+    return {
+      ...{ ...keys, address, roles: [...roles], timeMs: BigInt(timeMs) },
+      signature: this.sign(statement),
+      evidence: [{ variant: issuer.variant, document }],
+      enrolment: await this.#hardware.enrolment(),
+    };
   }
 }
 
@@ -186,13 +211,19 @@ export class TestSession implements Disposable {
 
   /** The commit over this very session, whatever its evidence shows. */
   async ticketHere(joinId = this.#machine.nodeId): Promise<Ticket> {
-    const keys = await this.#machine.ticketKeys();
+    const keys = await this.keys();
     return this.client.issueJoinTicket({ key: await this.keyProof(), joinId, keys }, { signal: never });
   }
 
-  async rejoin(address = '192.0.2.1'): Promise<Ticket> {
-    const keys = await this.#machine.ticketKeys();
+  async rejoin(address = this.#machine.address): Promise<Ticket> {
+    const keys = await this.keys({ address });
     return this.client.issueRejoinTicket({ key: await this.keyProof(), address, keys }, { signal: never });
+  }
+
+  /** Keys to ask with in this session. */
+  async keys(asked: { readonly address?: string } = {}, over: Partial<TicketStatement> = {}) {
+    const [{ session }, clusterId] = await Promise.all([this.peer, this.#clusterId()]);
+    return this.#machine.ticketKeys({ ...asked, session, clusterId }, over);
   }
 
   async #clusterId(): Promise<string> {
@@ -206,7 +237,7 @@ export class TestSession implements Disposable {
       key: await this.keyProof(),
       agentVersion: '0.1.0',
       hostname: 'machine',
-      address: '192.0.2.1',
+      address: this.#machine.address,
       nowMs: BigInt(clock.nowMs()),
       enrolment: await hardware.enrolment(),
       ...hello,

@@ -12,6 +12,7 @@
  * once, which an AK certificate could not. `compareSightings` notices a copied TPM state that shows up twice.
  */
 export { Activations, type ActivationOptions, type Challenge } from './activation.ts';
+export { closeBox, openBox, type Box } from './box.ts';
 export {
   endorsementKeyIdOf,
   verifyEndorsement,

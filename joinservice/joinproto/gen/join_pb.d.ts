@@ -497,12 +497,57 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
   sealingPublicKey: Uint8Array;
 
   /**
-   * The machine's key over `ticketKeysStatement` (internal/crypto): whoever signs certificates sees that the machine
-   * itself asked for these keys, and need not believe the join service.
+   * The statement (`encodeTicketStatement` of internal/crypto) has the fields above, the cluster's id, the machine's key,
+   * this session, and the following three. The signer verifies it and need not believe the join service.
+   * Where other nodes reach the machine; no port.
    *
-   * @generated from field: bytes signature = 4;
+   * @generated from field: string address = 5;
+   */
+  address: string;
+
+  /**
+   * As the agent knows them: it gets nothing for a role that is not among them.
+   *
+   * @generated from field: repeated string roles = 6;
+   */
+  roles: string[];
+
+  /**
+   * Wall clock of the machine, ms since the epoch.
+   *
+   * @generated from field: int64 time_ms = 7;
+   */
+  timeMs: bigint;
+
+  /**
+   * The machine's key over the statement.
+   *
+   * @generated from field: bytes signature = 8;
    */
   signature: Uint8Array;
+
+  /**
+   * Of the machine, bound to the statement (`ticketEvidenceBinding`): one of each kind that it has.
+   *
+   * @generated from field: repeated cluster.join.v1.TicketEvidence evidence = 9;
+   */
+  evidence: TicketEvidence[];
+
+  /**
+   * Of a member, its certificate as it has it, whatever its dates; empty while it joins. For a control plane it shows that
+   * the owner's grant was used in time: neither its end nor a recovery of the quorum ends renewals.
+   *
+   * @generated from field: string node_certificate_pem = 10;
+   */
+  nodeCertificatePem: string;
+
+  /**
+   * `encodeEnrolmentRequest` of internal/attestation/enrol, where a control plane is asked for and a TPM says which machine
+   * this is: the signer closes the keys for that TPM where an owner has named no node key.
+   *
+   * @generated from field: bytes enrolment = 11;
+   */
+  enrolment: Uint8Array;
 };
 
 /**
@@ -510,6 +555,29 @@ export declare type TicketKeys = Message<"cluster.join.v1.TicketKeys"> & {
  * Use `create(TicketKeysSchema)` to create a new message.
  */
 export declare const TicketKeysSchema: GenMessage<TicketKeys>;
+
+/**
+ * @generated from message cluster.join.v1.TicketEvidence
+ */
+export declare type TicketEvidence = Message<"cluster.join.v1.TicketEvidence"> & {
+  /**
+   * E.g. "tpm".
+   *
+   * @generated from field: string variant = 1;
+   */
+  variant: string;
+
+  /**
+   * @generated from field: bytes document = 2;
+   */
+  document: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.join.v1.TicketEvidence.
+ * Use `create(TicketEvidenceSchema)` to create a new message.
+ */
+export declare const TicketEvidenceSchema: GenMessage<TicketEvidence>;
 
 /**
  * @generated from message cluster.join.v1.Ticket

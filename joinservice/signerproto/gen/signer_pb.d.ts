@@ -3,8 +3,8 @@
 /* eslint-disable */
 
 // Between the join service and the process beside it that holds the cluster's CA keys and has no network. Over a Unix
-// socket on one machine, both of one version. The signer believes nothing it is told: it reads the record in etcd and
-// verifies the machine's own signature.
+// socket on one machine, both of one version. The signer believes nothing it is told: it verifies the statement of the
+// machine's agent, with the evidence that is bound to it, and what an owner signed. What it reads in etcd only narrows that.
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
@@ -15,6 +15,8 @@ import type { Message } from "@bufbuild/protobuf";
 export declare const file_signer: GenFile;
 
 /**
+ * The parts of a statement (`encodeTicketStatement` of internal/crypto) that the signer does not know by itself.
+ *
  * @generated from message cluster.signer.v1.SignMemberRequest
  */
 export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberRequest"> & {
@@ -50,11 +52,49 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
   sealingPublicKey: Uint8Array;
 
   /**
-   * The node's key over `ticketKeysStatement` (internal/crypto).
+   * The node's key over the statement.
    *
    * @generated from field: bytes signature = 6;
    */
   signature: Uint8Array;
+
+  /**
+   * @generated from field: repeated string roles = 7;
+   */
+  roles: string[];
+
+  /**
+   * The session in which the machine asked the join service.
+   *
+   * @generated from field: bytes session = 8;
+   */
+  session: Uint8Array;
+
+  /**
+   * @generated from field: int64 time_ms = 9;
+   */
+  timeMs: bigint;
+
+  /**
+   * Bound to the statement (`ticketEvidenceBinding`).
+   *
+   * @generated from field: repeated cluster.signer.v1.Evidence evidence = 10;
+   */
+  evidence: Evidence[];
+
+  /**
+   * The node's own, as it has it; empty while it joins.
+   *
+   * @generated from field: string node_certificate_pem = 11;
+   */
+  nodeCertificatePem: string;
+
+  /**
+   * `encodeEnrolmentRequest`; empty without a TPM.
+   *
+   * @generated from field: bytes enrolment = 12;
+   */
+  enrolment: Uint8Array;
 };
 
 /**
@@ -62,6 +102,29 @@ export declare type SignMemberRequest = Message<"cluster.signer.v1.SignMemberReq
  * Use `create(SignMemberRequestSchema)` to create a new message.
  */
 export declare const SignMemberRequestSchema: GenMessage<SignMemberRequest>;
+
+/**
+ * @generated from message cluster.signer.v1.Evidence
+ */
+export declare type Evidence = Message<"cluster.signer.v1.Evidence"> & {
+  /**
+   * E.g. "tpm".
+   *
+   * @generated from field: string variant = 1;
+   */
+  variant: string;
+
+  /**
+   * @generated from field: bytes document = 2;
+   */
+  document: Uint8Array;
+};
+
+/**
+ * Describes the message cluster.signer.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export declare const EvidenceSchema: GenMessage<Evidence>;
 
 /**
  * @generated from message cluster.signer.v1.SignMemberResponse

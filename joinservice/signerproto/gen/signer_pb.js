@@ -3,8 +3,8 @@
 /* eslint-disable */
 
 // Between the join service and the process beside it that holds the cluster's CA keys and has no network. Over a Unix
-// socket on one machine, both of one version. The signer believes nothing it is told: it reads the record in etcd and
-// verifies the machine's own signature.
+// socket on one machine, both of one version. The signer believes nothing it is told: it verifies the statement of the
+// machine's agent, with the evidence that is bound to it, and what an owner signed. What it reads in etcd only narrows that.
 
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 
@@ -12,7 +12,7 @@ import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2
  * Describes the file signer.proto.
  */
 export const file_signer = /*@__PURE__*/
-  fileDesc("CgxzaWduZXIucHJvdG8SEWNsdXN0ZXIuc2lnbmVyLnYxIp0BChFTaWduTWVtYmVyUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSGgoSa3ViZWxldF9jbGllbnRfY3NyGAMgASgMEhsKE2t1YmVsZXRfc2VydmluZ19jc3IYBCABKAwSGgoSc2VhbGluZ19wdWJsaWNfa2V5GAUgASgMEhEKCXNpZ25hdHVyZRgGIAEoDCL4AQoSU2lnbk1lbWJlclJlc3BvbnNlEhwKFG5vZGVfY2VydGlmaWNhdGVfcGVtGAEgASgJEhkKEWt1YmVybmV0ZXNfY2FfcGVtGAIgASgJEiYKHmt1YmVsZXRfY2xpZW50X2NlcnRpZmljYXRlX3BlbRgDIAEoCRInCh9rdWJlbGV0X3NlcnZpbmdfY2VydGlmaWNhdGVfcGVtGAQgASgJEjUKEmNvbnRyb2xfcGxhbmVfa2V5cxgFIAEoCzIZLmNsdXN0ZXIuc2lnbmVyLnYxLlNlYWxlZBIhChlrdWJlcm5ldGVzX2NsaWVudHNfY2FfcGVtGAYgASgJIkkKBlNlYWxlZBIcChRlcGhlbWVyYWxfcHVibGljX2tleRgBIAEoDBINCgVub25jZRgCIAEoDBISCgpjaXBoZXJ0ZXh0GAMgASgMIjIKE1NpZ25PcGVyYXRvclJlcXVlc3QSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgBIAEoDCIvChRTaWduT3BlcmF0b3JSZXNwb25zZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkiZAoVU2lnbkt1YmVjb25maWdSZXF1ZXN0EhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYASABKAwSGwoTb3BlcmF0b3JfcHVibGljX2tleRgCIAEoDBIRCglzaWduYXR1cmUYAyABKAwiTAoWU2lnbkt1YmVjb25maWdSZXNwb25zZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkSGQoRa3ViZXJuZXRlc19jYV9wZW0YAiABKAkyqwIKBlNpZ25lchJZCgpTaWduTWVtYmVyEiQuY2x1c3Rlci5zaWduZXIudjEuU2lnbk1lbWJlclJlcXVlc3QaJS5jbHVzdGVyLnNpZ25lci52MS5TaWduTWVtYmVyUmVzcG9uc2USXwoMU2lnbk9wZXJhdG9yEiYuY2x1c3Rlci5zaWduZXIudjEuU2lnbk9wZXJhdG9yUmVxdWVzdBonLmNsdXN0ZXIuc2lnbmVyLnYxLlNpZ25PcGVyYXRvclJlc3BvbnNlEmUKDlNpZ25LdWJlY29uZmlnEiguY2x1c3Rlci5zaWduZXIudjEuU2lnbkt1YmVjb25maWdSZXF1ZXN0GikuY2x1c3Rlci5zaWduZXIudjEuU2lnbkt1YmVjb25maWdSZXNwb25zZWIGcHJvdG8z");
+  fileDesc("CgxzaWduZXIucHJvdG8SEWNsdXN0ZXIuc2lnbmVyLnYxIq4CChFTaWduTWVtYmVyUmVxdWVzdBIPCgdub2RlX2lkGAEgASgJEg8KB2FkZHJlc3MYAiABKAkSGgoSa3ViZWxldF9jbGllbnRfY3NyGAMgASgMEhsKE2t1YmVsZXRfc2VydmluZ19jc3IYBCABKAwSGgoSc2VhbGluZ19wdWJsaWNfa2V5GAUgASgMEhEKCXNpZ25hdHVyZRgGIAEoDBINCgVyb2xlcxgHIAMoCRIPCgdzZXNzaW9uGAggASgMEg8KB3RpbWVfbXMYCSABKAMSLQoIZXZpZGVuY2UYCiADKAsyGy5jbHVzdGVyLnNpZ25lci52MS5FdmlkZW5jZRIcChRub2RlX2NlcnRpZmljYXRlX3BlbRgLIAEoCRIRCgllbnJvbG1lbnQYDCABKAwiLQoIRXZpZGVuY2USDwoHdmFyaWFudBgBIAEoCRIQCghkb2N1bWVudBgCIAEoDCL4AQoSU2lnbk1lbWJlclJlc3BvbnNlEhwKFG5vZGVfY2VydGlmaWNhdGVfcGVtGAEgASgJEhkKEWt1YmVybmV0ZXNfY2FfcGVtGAIgASgJEiYKHmt1YmVsZXRfY2xpZW50X2NlcnRpZmljYXRlX3BlbRgDIAEoCRInCh9rdWJlbGV0X3NlcnZpbmdfY2VydGlmaWNhdGVfcGVtGAQgASgJEjUKEmNvbnRyb2xfcGxhbmVfa2V5cxgFIAEoCzIZLmNsdXN0ZXIuc2lnbmVyLnYxLlNlYWxlZBIhChlrdWJlcm5ldGVzX2NsaWVudHNfY2FfcGVtGAYgASgJIkkKBlNlYWxlZBIcChRlcGhlbWVyYWxfcHVibGljX2tleRgBIAEoDBINCgVub25jZRgCIAEoDBISCgpjaXBoZXJ0ZXh0GAMgASgMIjIKE1NpZ25PcGVyYXRvclJlcXVlc3QSGwoTY2VydGlmaWNhdGVfcmVxdWVzdBgBIAEoDCIvChRTaWduT3BlcmF0b3JSZXNwb25zZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkiZAoVU2lnbkt1YmVjb25maWdSZXF1ZXN0EhsKE2NlcnRpZmljYXRlX3JlcXVlc3QYASABKAwSGwoTb3BlcmF0b3JfcHVibGljX2tleRgCIAEoDBIRCglzaWduYXR1cmUYAyABKAwiTAoWU2lnbkt1YmVjb25maWdSZXNwb25zZRIXCg9jZXJ0aWZpY2F0ZV9wZW0YASABKAkSGQoRa3ViZXJuZXRlc19jYV9wZW0YAiABKAkyqwIKBlNpZ25lchJZCgpTaWduTWVtYmVyEiQuY2x1c3Rlci5zaWduZXIudjEuU2lnbk1lbWJlclJlcXVlc3QaJS5jbHVzdGVyLnNpZ25lci52MS5TaWduTWVtYmVyUmVzcG9uc2USXwoMU2lnbk9wZXJhdG9yEiYuY2x1c3Rlci5zaWduZXIudjEuU2lnbk9wZXJhdG9yUmVxdWVzdBonLmNsdXN0ZXIuc2lnbmVyLnYxLlNpZ25PcGVyYXRvclJlc3BvbnNlEmUKDlNpZ25LdWJlY29uZmlnEiguY2x1c3Rlci5zaWduZXIudjEuU2lnbkt1YmVjb25maWdSZXF1ZXN0GikuY2x1c3Rlci5zaWduZXIudjEuU2lnbkt1YmVjb25maWdSZXNwb25zZWIGcHJvdG8z");
 
 /**
  * Describes the message cluster.signer.v1.SignMemberRequest.
@@ -22,46 +22,53 @@ export const SignMemberRequestSchema = /*@__PURE__*/
   messageDesc(file_signer, 0);
 
 /**
+ * Describes the message cluster.signer.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export const EvidenceSchema = /*@__PURE__*/
+  messageDesc(file_signer, 1);
+
+/**
  * Describes the message cluster.signer.v1.SignMemberResponse.
  * Use `create(SignMemberResponseSchema)` to create a new message.
  */
 export const SignMemberResponseSchema = /*@__PURE__*/
-  messageDesc(file_signer, 1);
+  messageDesc(file_signer, 2);
 
 /**
  * Describes the message cluster.signer.v1.Sealed.
  * Use `create(SealedSchema)` to create a new message.
  */
 export const SealedSchema = /*@__PURE__*/
-  messageDesc(file_signer, 2);
+  messageDesc(file_signer, 3);
 
 /**
  * Describes the message cluster.signer.v1.SignOperatorRequest.
  * Use `create(SignOperatorRequestSchema)` to create a new message.
  */
 export const SignOperatorRequestSchema = /*@__PURE__*/
-  messageDesc(file_signer, 3);
+  messageDesc(file_signer, 4);
 
 /**
  * Describes the message cluster.signer.v1.SignOperatorResponse.
  * Use `create(SignOperatorResponseSchema)` to create a new message.
  */
 export const SignOperatorResponseSchema = /*@__PURE__*/
-  messageDesc(file_signer, 4);
+  messageDesc(file_signer, 5);
 
 /**
  * Describes the message cluster.signer.v1.SignKubeconfigRequest.
  * Use `create(SignKubeconfigRequestSchema)` to create a new message.
  */
 export const SignKubeconfigRequestSchema = /*@__PURE__*/
-  messageDesc(file_signer, 5);
+  messageDesc(file_signer, 6);
 
 /**
  * Describes the message cluster.signer.v1.SignKubeconfigResponse.
  * Use `create(SignKubeconfigResponseSchema)` to create a new message.
  */
 export const SignKubeconfigResponseSchema = /*@__PURE__*/
-  messageDesc(file_signer, 6);
+  messageDesc(file_signer, 7);
 
 /**
  * @generated from service cluster.signer.v1.Signer

@@ -4,6 +4,16 @@ import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 
+/** What validators take of a record. They verify each document. Throws for one that cannot be read. */
+export function collateralIn(entry: Entry): Pick<Collateral, 'snp' | 'tdx'> {
+  const { bundle, evaluationNumber } = records.collateral.decode(entry.key, entry.value);
+  const { snp, tdx } = collateralFrom(parseBundle(Buffer.from(bundle, 'base64').toString('utf8')).items);
+  return {
+    ...(snp === undefined ? {} : { snp }),
+    ...(tdx === undefined ? {} : { tdx: { ...tdx, seenEvaluationNumber: evaluationNumber } }),
+  };
+}
+
 /** Follows what operators hand on, and keeps the newest that can be read in force; nothing before the first. */
 export class CollateralSource {
   readonly #etcd: KeySpace;
@@ -31,13 +41,8 @@ export class CollateralSource {
   #swap(entry: Entry | undefined): void {
     if (entry === undefined) return;
     try {
-      const { bundle, evaluationNumber } = records.collateral.decode(entry.key, entry.value);
-      const { snp, tdx } = collateralFrom(parseBundle(Buffer.from(bundle, 'base64').toString('utf8')).items);
-      this.#current = {
-        ...(snp === undefined ? {} : { snp }),
-        ...(tdx === undefined ? {} : { tdx: { ...tdx, seenEvaluationNumber: evaluationNumber } }),
-      };
-      this.#log.info('collateral is in force', { revision: entry.modRevision, evaluationNumber });
+      this.#current = collateralIn(entry);
+      this.#log.info('collateral is in force', { revision: entry.modRevision });
     } catch (error) {
       this.#log.error('collateral is not usable, what was there before stays in force', { error });
     }

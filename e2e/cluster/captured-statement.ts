@@ -1,0 +1,39 @@
+import { createPrivateKey, createPublicKey, randomBytes, sign } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { openKeySecret } from '../../internal/attestation/tpm/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { encodeTicketStatement, ticketEvidenceBinding } from '../../internal/crypto/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
+import { tpmHardware } from '../../internal/testing/machine-hardware.ts';
+import { socketSource, Tpm } from '../../internal/tpm/index.ts';
+import type { Captured, StatementOrders } from './deputy-orders.ts';
+
+const never = new AbortController().signal;
+
+/** A statement as the agent of a machine makes it, with that machine's key and TPM: what passes through the join service. */
+export async function captureStatement(orders: StatementOrders): Promise<Captured> {
+  const { loot, clusterId, address, roles, timeMs } = orders;
+  await using tpm = new Tpm({ source: socketSource({ path: loot.tpm }), clock: new SystemClock() });
+  const secret = await openKeySecret({ tpm, files: new DiskFiles(), path: loot.sealed, pcrs: [] }, never);
+  const privKey = createPrivateKey(await readFile(loot.key, 'utf8'));
+  const nodePubKeyDer = spkiOf(createPublicKey(privKey));
+  const keys = {
+    kubeletClientCsr: await createRequest(generateKeyPem(), 'x'),
+    kubeletServingCsr: await createRequest(generateKeyPem(), 'x'),
+    sealingPublicKey: pubKeyOf(generateKeyPem()),
+    session: new Uint8Array(randomBytes(64)),
+  };
+  const statement = encodeTicketStatement({ ...keys, clusterId, nodePubKeyDer, address, roles, timeMs });
+  const document = await tpmHardware(tpm, secret).issuer.issue(ticketEvidenceBinding(statement), never);
+  const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64');
+  return {
+    ...{ nodeId: nodeIdOf(nodePubKeyDer), address, roles, timeMs },
+    kubeletClientCsr: text(keys.kubeletClientCsr),
+    kubeletServingCsr: text(keys.kubeletServingCsr),
+    sealingPublicKey: text(keys.sealingPublicKey),
+    session: text(keys.session),
+    signature: text(sign(undefined, statement, privKey)),
+    evidence: [{ variant: 'tpm', document: text(document) }],
+  };
+}

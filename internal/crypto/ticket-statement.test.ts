@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  encodeTicketStatement,
+  ticketEvidenceBinding,
+  ticketStatementId,
+  type TicketStatement,
+} from './ticket-statement.ts';
+
+const statement: TicketStatement = {
+  clusterId: 'c',
+  nodePubKeyDer: Buffer.from('key'),
+  address: '192.0.2.1',
+  roles: ['a', 'b'],
+  kubeletClientCsr: Buffer.from('one'),
+  kubeletServingCsr: Buffer.from('two'),
+  sealingPublicKey: Buffer.from('recipient'),
+  session: new Uint8Array(64).fill(7),
+  timeMs: 1,
+};
+
+describe('encodeTicketStatement()', () => {
+  test('has another encoding for each change of each field, also where bytes move between two', () => {
+    const changes: readonly Partial<TicketStatement>[] = [
+      {},
+      { clusterId: 'd' },
+      { clusterId: 'ck', nodePubKeyDer: Buffer.from('ey') },
+      { address: '192.0.2.2' },
+      { roles: ['a'] },
+      { roles: ['ab'] },
+      { roles: [], kubeletClientCsr: Buffer.from('abone') },
+      { kubeletClientCsr: Buffer.from('onet'), kubeletServingCsr: Buffer.from('wo') },
+      { kubeletServingCsr: Buffer.from('twor'), sealingPublicKey: Buffer.from('ecipient') },
+      { session: new Uint8Array(64).fill(8) },
+      { timeMs: 2 },
+    ];
+    const ids = changes.map((change) =>
+      ticketStatementId(encodeTicketStatement({ ...statement, ...change })),
+    );
+    expect(new Set(ids).size).toBe(changes.length);
+  });
+
+  test.each([
+    { name: 'a session of another length', change: { session: new Uint8Array(63) } },
+    { name: 'a negative time', change: { timeMs: -1 } },
+    { name: 'a time that is no whole number', change: { timeMs: 1.5 } },
+  ])('refuses $name', ({ change }) => {
+    expect(() => encodeTicketStatement({ ...statement, ...change })).toThrow(RangeError);
+  });
+});
+
+test('evidence is bound to the whole statement, in 64 bytes', () => {
+  const one = ticketEvidenceBinding(encodeTicketStatement(statement));
+  const other = ticketEvidenceBinding(encodeTicketStatement({ ...statement, timeMs: 2 }));
+  expect(one).toHaveLength(64);
+  expect(Buffer.compare(one, other)).not.toBe(0);
+});

@@ -1,0 +1,220 @@
+import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
+import { MachineKeyIssuer } from '../../internal/attestation/machinekey/index.ts';
+import {
+  encodeTicketStatement,
+  generateEd25519Key,
+  ticketEvidenceBinding,
+  unseal,
+  type TicketStatement,
+} from '../../internal/crypto/index.ts';
+import { put, type Write } from '../../internal/etcd/index.ts';
+import {
+  createAuthorityPem,
+  createRequest,
+  fingerprintOfKey,
+  generateKeyPem,
+  nodeIdOf,
+  pubKeyOf,
+  spkiOf,
+} from '../../internal/pki/index.ts';
+import { records, type MachineRecord, type NodeRecord } from '../../internal/records/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  configurationWrite,
+  FakeClock,
+  MemoryEtcd,
+  MemoryFiles,
+  TestCluster,
+  TestOwner,
+} from '../../internal/testing/index.ts';
+import { EvidenceJudge } from './evidence-judge.ts';
+import { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
+import { Lifetimes } from './lifetimes.ts';
+import { SignerMemory } from './memory.ts';
+import { MemberSigner, type MemberRequest, type SignerReads } from './member-signer.ts';
+import { OwnerDocuments } from './owner-documents.ts';
+import { StoredConfiguration } from './stored-configuration.ts';
+
+const never = new AbortController().signal;
+export const CONTROL_PLANE = ['ConsensusMember', 'KubernetesController'] as const;
+export const CONFIGURATION = {
+  attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+  join: { policy: 'approve', inventory: [] },
+};
+
+/** A machine with nothing but its key, and the agent on it. */
+export class SignerMachine {
+  readonly keyPem: Secret<string>;
+  readonly pubKeyDer: Uint8Array;
+  readonly nodeId: string;
+  readonly sealingKeyPem: Secret<string> = generateKeyPem();
+  readonly #privKey: KeyObject;
+
+  constructor(keyPem: Secret<string> = generateEd25519Key()) {
+    this.keyPem = keyPem;
+    this.#privKey = createPrivateKey(keyPem.reveal());
+    this.pubKeyDer = spkiOf(createPublicKey(this.#privKey));
+    this.nodeId = nodeIdOf(this.pubKeyDer);
+  }
+
+  get machine(): MachineRecord {
+    const id = fingerprintOfKey(this.pubKeyDer).replace('sha256:', '');
+    return {
+      ...{ identity: `machine-key:${id}`, proof: 'pinned', variant: 'machine-key', profile: 'identity' },
+      ...{ evidenceDigest: id, policyVersion: 'p' },
+    } as const;
+  }
+
+  /** As it would be on record. */
+  record(name: string, roles: readonly Role[], over: Partial<NodeRecord> = {}): NodeRecord {
+    return {
+      ...{ version: 1, nodeId: this.nodeId, name, state: 'UP', roles: [...roles], labels: {}, createdMs: 1 },
+      pubKey: Buffer.from(this.pubKeyDer).toString('base64'),
+      admission: { ...this.machine, decidedBy: 'operator:o', timeMs: 1 },
+      ...over,
+    };
+  }
+
+  /** What its agent asks with. `lie`: fields of the request that the statement does not have. */
+  async ask(
+    of: Pick<TicketStatement, 'clusterId' | 'timeMs'> & Partial<TicketStatement>,
+    lie: Partial<MemberRequest> = {},
+  ): Promise<MemberRequest> {
+    const fields: TicketStatement = {
+      ...{ address: '192.0.2.7', roles: CONTROL_PLANE, session: new Uint8Array(64).fill(3) },
+      kubeletClientCsr: await createRequest(generateKeyPem(), 'kubelet'),
+      kubeletServingCsr: await createRequest(generateKeyPem(), 'kubelet'),
+      sealingPublicKey: pubKeyOf(this.sealingKeyPem),
+      nodePubKeyDer: this.pubKeyDer,
+      ...of,
+    };
+    const statement = encodeTicketStatement(fields);
+    const issuer = new MachineKeyIssuer({ privKey: new Secret(this.#privKey) });
+    const document = await issuer.issue(ticketEvidenceBinding(statement), never);
+    return {
+      ...fields,
+      nodeId: this.nodeId,
+      signature: new Uint8Array(sign(undefined, statement, this.#privKey)),
+      evidence: [{ variant: 'machine-key', document }],
+      nodeCertPem: '',
+      enrolment: new Uint8Array(),
+      ...lie,
+    };
+  }
+}
+
+/** A signer with its keys, an etcd that anybody writes, and an owner who does not sit at it. */
+export class FakeSigner {
+  readonly etcd: MemoryEtcd;
+  readonly files = new MemoryFiles();
+  readonly clock: FakeClock;
+  readonly cluster: TestCluster;
+  readonly owner: TestOwner;
+  readonly own = new SignerMachine();
+  reads: SignerReads;
+
+  private constructor(world: {
+    readonly etcd: MemoryEtcd;
+    readonly clock: FakeClock;
+    readonly cluster: TestCluster;
+  }) {
+    this.etcd = world.etcd;
+    this.clock = world.clock;
+    this.cluster = world.cluster;
+    this.owner = new TestOwner(world.cluster.clusterId, () => world.clock.nowMs());
+    this.reads = this.#start(1);
+  }
+
+  static async create(): Promise<FakeSigner> {
+    const clock = new FakeClock();
+    const etcd = new MemoryEtcd();
+    const cluster = await TestCluster.create(etcd, () => clock.nowMs());
+    const fake = new FakeSigner({ etcd, clock, cluster });
+    await fake.#writeKeys();
+    fake.write(configurationWrite(CONFIGURATION), fake.owner.policyFor(configurationWrite(CONFIGURATION)));
+    return fake;
+  }
+
+  /** A new process, with what is on its disk. */
+  restart(epoch = 1): void {
+    this.reads = this.#start(epoch);
+  }
+
+  #start(epoch: number): SignerReads {
+    const { etcd, files, clock, cluster } = this;
+    const { clusterId } = cluster;
+    const nowMs = (): number => clock.nowMs();
+    const memory = new SignerMemory({ files, folder: '/memory' });
+    const configuration = new StoredConfiguration(etcd);
+    return {
+      ...{ etcd, memory, configuration, clock },
+      lifetimes: new Lifetimes(configuration),
+      keys: new KeyRing({ files, folder: '/keys', nowMs }),
+      documents: new OwnerDocuments({
+        ...{ etcd, memory, nowMs, clusterId, epoch },
+        ownerKeys: [this.owner.pubKey],
+      }),
+      evidence: new EvidenceJudge({
+        attestation: async (signal) => (await configuration.now(signal)).attestation(),
+        collateral: () => Promise.resolve({}),
+        ...{ clusterId, nowMs },
+      }),
+      cluster: {
+        clusterId,
+        own: { nodeId: this.own.nodeId, name: 'c1', address: '192.0.2.1' },
+        networks: {
+          serviceSubnet: '10.96.0.0/12',
+          podSubnet: '10.244.0.0/16',
+          apiServerSans: ['192.0.2.100'],
+        },
+      },
+    };
+  }
+
+  /** As whoever has the credentials of the join service may. */
+  write(...writes: readonly Write[]): void {
+    this.etcd.commitNow({ when: [], then: [...writes] });
+  }
+
+  put(record: NodeRecord): void {
+    this.write(put(records.node.key(record.nodeId), records.node.encode(record)));
+  }
+
+  async request(machine: SignerMachine, of: Partial<TicketStatement> = {}): Promise<MemberRequest> {
+    return machine.ask({ clusterId: this.cluster.clusterId, timeMs: this.clock.nowMs(), ...of });
+  }
+
+  sign(request: MemberRequest) {
+    return new MemberSigner(this.reads).signMember(request, never);
+  }
+
+  /** The keys in an answer, for who has the private half of the recipient key. */
+  open(machine: SignerMachine, signed: Awaited<ReturnType<FakeSigner['sign']>>): Record<string, string> {
+    if (signed.controlPlaneKeys === undefined) throw new TypeError('no keys');
+    const { clusterId } = this.cluster;
+    const context = { kind: 'control-plane-keys', clusterId, nodeId: machine.nodeId } as const;
+    const text = unseal(signed.controlPlaneKeys, machine.sealingKeyPem, context).reveal();
+    return JSON.parse(Buffer.from(text).toString('utf8')) as Record<string, string>;
+  }
+
+  async #writeKeys(): Promise<void> {
+    const { files, cluster } = this;
+    const nowMs = this.clock.nowMs();
+    for (const folder of ['/keys', '/memory']) await files.makeDirectory(folder);
+    for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
+    const keyPem = generateKeyPem();
+    const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
+    await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
+    await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
+    await files.writeAtomic('/keys/cluster-ca.crt', cluster.authority.caPem);
+    await files.writeAtomic('/keys/cluster-ca.key', cluster.authority.keyPem.reveal());
+  }
+}
+
+/** Another key pair to seal to, whose private half somebody else has. */
+export function recipientKey(): { readonly keyPem: Secret<string>; readonly pubKeyDer: Uint8Array } {
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+  return { keyPem, pubKeyDer: pubKeyOf(keyPem) };
+}
