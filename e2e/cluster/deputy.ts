@@ -2,7 +2,7 @@
  * Somebody who runs code as the join service of a live control plane: with its user, credentials, sockets and its access
  * to etcd, and nothing else. Orders on the standard input; a line of JSON for each attack on the standard output.
  */
-import { X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { stdin, stdout } from 'node:process';
 import { text } from 'node:stream/consumers';
