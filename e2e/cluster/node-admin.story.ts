@@ -138,7 +138,8 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
     const text = await must('node', 'metrics', 'n1');
     assert.match(text, /cluster_program_info\{program="agent"/);
     assert.match(text, /cluster_program_info\{program="joinservice"/);
-    assert.match(text, /etcd_server_has_leader 1/);
+    for (const etcd of ['state', 'kubernetes'])
+      assert.match(text, new RegExp(`etcd_server_has_leader\\{etcd="${etcd}"\\} 1`));
   });
 
   await story.test('a drain respects the budget, names what it waits for, and gives up in time', async () => {

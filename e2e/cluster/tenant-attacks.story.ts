@@ -19,7 +19,7 @@ const NODE = 'n1';
 const KUBECONFIG = '/run/tenant.conf';
 const METADATA = '169.254.169.254';
 /** Ports on the node's address that a pod reaches by design, and what their TLS or their answer says to it. */
-const GUARDED = [2379, 6443, 9090, 9091, 10250] as const;
+const GUARDED = [2379, 2382, 6443, 9090, 9091, 10250] as const;
 
 /** Connects from where it runs; prints "open" or the error's code for each "host port". */
 const CONNECT = `
@@ -124,6 +124,7 @@ await test('a tenant with the role edit in a namespace gets nothing of the node'
   await story.test('what listens on the address of the node lets no tenant in', async () => {
     const want: Readonly<Record<number, RegExp>> = {
       2379: /^(ERR_SSL|ECONNRESET|EPROTO)/,
+      2382: /^(ERR_SSL|ECONNRESET|EPROTO)/,
       6443: /^40[13]$/,
       9090: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
       9091: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
