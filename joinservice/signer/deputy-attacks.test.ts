@@ -176,7 +176,7 @@ describe('an inventory that names a control plane', () => {
     const shows = { akName: 'ab'.repeat(34), machine: record };
     const close = (): unknown =>
       closeFor(new Secret(new Uint8Array(8)), shows, { enrolment, session: new Uint8Array(64) });
-    expect(close).toThrow(coded('signer-machine-other') as Error);
+    expect(close).toThrow(coded('signer-machine-other'));
   });
 });
 
