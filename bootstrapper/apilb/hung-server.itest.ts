@@ -29,7 +29,7 @@ test('clients of a server that is stopped by SIGSTOP come to another one within 
     children.push(child);
     let text = '';
     child.stdout?.on('data', (data: Buffer) => (text += data.toString()));
-    while (!said.test(text)) await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
+    while (!said.test(text)) await once(child.stdout, 'data');
     return child;
   };
   try {

@@ -93,7 +93,9 @@ function connectionOver(socket: TLSSocket): Connection {
     else waiting?.resolve(answer);
     waiting = undefined;
   };
-  socket.on('error', (error) => (failure = error));
+  socket.on('error', (error: Error) => {
+    failure = error;
+  });
   socket.once('close', () => settle(failure));
   socket.once('secureConnect', () => {
     if (socket.authorized) return;

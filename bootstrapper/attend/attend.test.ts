@@ -11,7 +11,8 @@ import {
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { attend, AttendError, LogRing, type TaskPorts } from './index.ts';
 import { packBytes, packLines } from './parcels.ts';
-import { readUnitLogs } from './unit-logs.ts';
+import { readUnitLogs, SHOWN_UNITS } from './unit-logs.ts';
+import { ETCD_INSTANCES } from '../consensus/index.ts';
 
 const never = new AbortController().signal;
 const record = (path: string, message: string): LogRecord => ({
@@ -169,6 +170,10 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
 
 const data = (saying: { value: Record<string, unknown> } | undefined): string =>
   Buffer.from((saying?.value['data'] as Uint8Array | undefined) ?? []).toString();
+
+test('the logs of both etcd members may be read', () => {
+  expect(SHOWN_UNITS).toEqual(expect.arrayContaining(Object.values(ETCD_INSTANCES).map(({ unit }) => unit)));
+});
 
 describe('attend()', () => {
   test('hands on for whom papers are to be tried, and what came of it', async () => {

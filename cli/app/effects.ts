@@ -4,6 +4,9 @@
  */
 const READING: ReadonlySet<string> = new Set([
   'config validate',
+  'provisioning generate',
+  'provisioning validate',
+  'provisioning schema',
   'config schema',
   'config show',
   'status',
@@ -48,6 +51,8 @@ export const CHANGING: ReadonlySet<string> = new Set([
   'node set-role',
   'node remove',
   'node reset',
+  'node readmit',
+  'sign',
   'audit export',
   'operator add',
   'operator remove',

@@ -85,7 +85,7 @@ await test('parts that hang are detected and take nothing else down', async (sto
   });
 
   await story.test('an etcd member that is stopped for 60 s makes no node NotReady', async (step) => {
-    const pid = await cluster.pidOf(preferred, 'cluster-etcd');
+    const pid = await cluster.pidOf(preferred, 'cluster-etcd-kubernetes.service');
     await cluster.run(preferred, 'kill', '-STOP', pid);
     const hungMs = Date.now();
     const seen = await watchNodes(cluster, { from, untilMs: hungMs + 60_000 });

@@ -5,12 +5,12 @@ import { JoiningCluster } from './joining.ts';
 import { eventually } from './node-shell.ts';
 import {
   CODES,
+  FORBIDDEN,
   IMAGE,
   POD_ATTEMPTS,
   podOf,
   RBAC_ATTEMPTS,
   TENANT,
-  VIOLATES,
   type ApiAttempt,
 } from './tenant-attempts.ts';
 
@@ -98,12 +98,12 @@ await test('a tenant with the role edit in a namespace gets nothing of the node'
     assert.ok(!/tpm|sev|tdx|kvm|mem|sd[a-z]|vd[a-z]/.test(devices), devices);
     const debug = ['debug', 'app', `--image=${IMAGE}`, '--profile=sysadmin', '--target=main'];
     const { code, stderr } = await asTenant(bench, {
-      ...{ name: '', by: 'Pod Security', want: VIOLATES },
+      ...{ name: '', by: 'RBAC', want: FORBIDDEN },
       args: debug,
     });
     assert.notEqual(code, 0);
-    assert.match(stderr, VIOLATES);
-    attempted('add a privileged container to a pod that runs', 'Pod Security', CODES['Pod Security']);
+    assert.match(stderr, FORBIDDEN);
+    attempted('add a privileged container to a pod that runs', 'RBAC', CODES.RBAC);
     attempted('find a TPM in /dev', 'the container runtime', 'ENOENT');
   });
 

@@ -17,8 +17,8 @@ export interface ApiAttempt {
 
 export const TENANT = 'tenant';
 export const IMAGE = 'registry.k8s.io/pause:3.10.1';
-export const VIOLATES = /violates PodSecurity "baseline:latest"/;
-const FORBIDDEN = /\(Forbidden\).* cannot /s;
+const VIOLATES = /violates PodSecurity "baseline:latest"/;
+export const FORBIDDEN = /forbidden: User "system:serviceaccount:tenant:dev" cannot /;
 
 /** A pod that asks for no more than it needs. */
 export function podOf(name: string, spec: object = {}, container: object = {}): object {
