@@ -107,7 +107,7 @@ function bytes(base64: string): Uint8Array {
 }
 
 /** With these records and documents written, and everything as before afterwards. */
-async function with_<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
+async function withWritten<T>(writes: readonly Write[], work: () => Promise<T>): Promise<T> {
   const before = await Promise.all(writes.map(({ key }) => space.get(key, { signal: never })));
   try {
     await write(...writes);
@@ -191,22 +191,22 @@ await attempt('a curator, called with the key of the services', 'curator', async
   return 'an answer';
 });
 await attempt('a control plane by a record of its own', 'signer', () =>
-  with_([node(CONTROL_PLANE)], async () => granted(await sign(await own.ask(CONTROL_PLANE)))),
+  withWritten([node(CONTROL_PLANE)], async () => granted(await sign(await own.ask(CONTROL_PLANE)))),
 );
 await attempt('the same, and a configuration that takes its evidence', 'signer', async () =>
-  with_([node(CONTROL_PLANE), await lenient()], async () =>
+  withWritten([node(CONTROL_PLANE), await lenient()], async () =>
     granted(await sign(await own.ask(CONTROL_PLANE))),
   ),
 );
 await attempt('the same, and a grant that it signed itself', 'signer', async () =>
-  with_([node(CONTROL_PLANE), await lenient(), grant], async () =>
+  withWritten([node(CONTROL_PLANE), await lenient(), grant], async () =>
     granted(await sign(await own.ask(CONTROL_PLANE))),
   ),
 );
 await attempt('the same, and a set of owners that it signed itself', 'signer', async () => {
   const raw = Buffer.from(pubKeyOf(eve)).subarray(-32).toString('base64');
   const writes = [node(CONTROL_PLANE), await lenient(), grant, forged('owners', { keys: [raw] }, 1_000)];
-  return with_(writes, async () => granted(await sign(await own.ask(CONTROL_PLANE))));
+  return withWritten(writes, async () => granted(await sign(await own.ask(CONTROL_PLANE))));
 });
 await attempt('its own key in the record of the control plane', 'signer', async () => {
   const { nodeId } = orders.older;
@@ -215,7 +215,7 @@ await attempt('its own key in the record of the control plane', 'signer', async 
   if (entry === undefined) throw new TypeError('no record');
   const record = { ...records.node.decode(key, entry.value), pubKey: own.pubKey };
   const request = await own.ask(CONTROL_PLANE);
-  return with_([put(key, records.node.encode(record))], async () =>
+  return withWritten([put(key, records.node.encode(record))], async () =>
     granted(await sign({ ...request, nodeId })),
   );
 });
@@ -236,14 +236,14 @@ await attempt('an older statement of the control plane', 'signer', async () =>
   granted(await sign(orders.older)),
 );
 await attempt('the certificate of an operator by a record', 'signer', () =>
-  with_([operatorRecord], async () => {
+  withWritten([operatorRecord], async () => {
     const certificateRequest = await createRequest(eve, 'eve');
     await signer.signOperator({ certificateRequest }, { signal: never });
     return 'the certificate of an operator';
   }),
 );
 await attempt('the certificate of an operator by a list that it signed itself', 'signer', () =>
-  with_(
+  withWritten(
     [operatorRecord, forged('operators', { operators: [{ name: 'eve', fingerprint, role: 'owner' }] }, '')],
     async () => {
       const certificateRequest = await createRequest(eve, 'eve');
@@ -253,7 +253,7 @@ await attempt('the certificate of an operator by a list that it signed itself', 
   ),
 );
 await attempt('a kubeconfig of an administrator by a record', 'signer', () =>
-  with_([operatorRecord], async () => {
+  withWritten([operatorRecord], async () => {
     const certificateRequest = await createRequest(generateKeyPem(), 'eve');
     const signature = signEd25519(eve, kubeconfigStatement({ clusterId, certificateRequest }));
     const operatorPublicKey = pubKeyOf(eve);
@@ -262,17 +262,17 @@ await attempt('a kubeconfig of an administrator by a record', 'signer', () =>
   }),
 );
 await attempt('the address of the control plane for a worker of its own', 'signer', async () =>
-  with_([node(['KubernetesWorker']), await lenient()], async () =>
+  withWritten([node(['KubernetesWorker']), await lenient()], async () =>
     granted(await sign(await own.ask(['KubernetesWorker'], orders.older.address))),
   ),
 );
 await attempt('the name of the control plane for a worker of its own', 'signer', async () =>
-  with_([node(['KubernetesWorker'], 'n1'), await lenient()], async () =>
+  withWritten([node(['KubernetesWorker'], 'n1'), await lenient()], async () =>
     granted(await sign(await own.ask(['KubernetesWorker']))),
   ),
 );
 await attempt('a worker of its own', 'nobody', async () =>
-  with_([node(['KubernetesWorker']), await lenient()], async () =>
+  withWritten([node(['KubernetesWorker']), await lenient()], async () =>
     granted(await sign(await own.ask(['KubernetesWorker']))),
   ),
 );

@@ -82,7 +82,7 @@ describe('verifyCurator()', () => {
       given: () => renamed(leaf(), nodeIdOf(pubKeyOf(node)), nodeIdOf(pubKeyOf(tls))),
     },
     { name: 'of another cluster', given: () => renamed(leaf(), clusterId, 'decade') },
-    { name: 'that may also call', given: () => ({ ...leaf(), usages: ['server', 'client'] }) },
+    { name: 'that may also call', given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }) },
     {
       name: 'with two names of members',
       given: (): LeafSpec => {
