@@ -184,6 +184,15 @@ function interruptible(files: MemoryFiles, points: Points): MemoryFiles {
   });
 }
 
+/** Its inventory names no machine. */
+const CONFIGURATION = Buffer.from(
+  JSON.stringify({
+    version: 1,
+    name: 'prod',
+    attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+  }),
+);
+
 interface Parts {
   readonly find: (name: string) => State['nodes'][number];
   /** A call that changes nothing: before and after it the program could be interrupted just as well at the next effect. */
@@ -207,7 +216,15 @@ function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
   const members = () => cluster.state.nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER));
   return {
     getNode: look(({ node }: ByName) => ({ node: find(node) })),
-    listNodes: look(() => ({ nodes: cluster.state.nodes })),
+    listNodes: look(() => {
+      const kubernetesEtcd = { hasLeader: true, members: members().map(({ nodeId }) => ({ name: nodeId })) };
+      return {
+        nodes: cluster.state.nodes.map((node) =>
+          members().includes(node) ? { ...node, status: { ...node.status, kubernetesEtcd } } : node,
+        ),
+      };
+    }),
+    getConfiguration: look(() => ({ document: CONFIGURATION, revision: 1n, updatedBy: 'node-1' })),
     getClusterInfo: look(() => ({
       directory: [],
       etcd: { hasLeader: true, members: members().map(({ name }) => ({ name, isLearner: false })) },
