@@ -29,7 +29,7 @@ const FOLDERS = [
   '/var/log/pods',
   '/var/log/containers',
 ];
-/** The last is that of releases before 0.2, which had one etcd. */
+/** The last is that of earlier releases, which had one etcd. */
 const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
 const LINKS = ['cni0', 'flannel.1'];
 

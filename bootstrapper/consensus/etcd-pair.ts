@@ -122,7 +122,7 @@ export function endpointsAt(
 }
 
 /**
- * Control planes of releases before 0.2 had one etcd for both. Its data is not taken apart: nothing of it is touched,
+ * Control planes of earlier releases had one etcd for both. Its data is not taken apart: nothing of it is touched,
  * and the release that made it continues to run it.
  * @throws ConsensusError `consensus-single-etcd`
  */

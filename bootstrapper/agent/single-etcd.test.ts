@@ -1,0 +1,21 @@
+import { expect, test } from '@jest/globals';
+import { createMemoryLogger, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
+import type { AgentOptions, AgentPorts } from './agent-ports.ts';
+import { runAgent } from './agent.ts';
+import { PLACES } from './places.ts';
+
+test('runAgent() refuses a control plane of the release with one etcd by name, and touches nothing of it', async () => {
+  const [files, commands, units] = [new MemoryFiles(), new FakeCommands(), new FakeUnits()];
+  await files.makeDirectory(`${PLACES.state}/etcd`);
+  await files.writeAtomic(`${PLACES.state}/etcd/etcd.json`, '{}');
+  const { log } = createMemoryLogger();
+  const machine = { bootId: () => Promise.resolve('boot') };
+  const ports = { files, commands, units, log, machine } as unknown as AgentPorts;
+  const options = {
+    provisioning: { tpm: { kind: 'none' } },
+    signal: new AbortController().signal,
+  } as unknown as AgentOptions;
+  await expect(runAgent(ports, options)).rejects.toMatchObject({ code: 'consensus-single-etcd' });
+  expect([commands.runs, units.moves]).toEqual([[], []]);
+  expect(await files.list(PLACES.state)).toEqual(['etcd']);
+});
