@@ -12,7 +12,9 @@ await test('up fails on an agent package that is none: down leaves the host as i
   await writeFile(broken, 'no package');
   const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
   assert.notEqual(failed.code, 0);
-  assert.match(failed.stderr, /Installing the agent package: stopped/);
+  // Before anything is made: the machines get what the package says that it depends on.
+  assert.match(failed.stderr, /Preparing the root file system: stopped/);
+  assert.match(failed.stderr, /cluster-agent_broken\.deb/);
   await bench.must('mini', 'down', '--name', 'broken');
   assert.deepEqual(bench.changes(before, await bench.facts()), []);
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
