@@ -171,7 +171,7 @@ async function buildPlaceholder(folder: string, target: string): Promise<void> {
     'Version: 0.0.0',
     'Architecture: all',
     'Maintainer: nobody <nobody@example.org>',
-    'Depends: systemd',
+    'Depends: systemd, dbus, iproute2',
     'Description: placeholder',
   ];
   const unit = [
