@@ -35,20 +35,19 @@ export class NodeShell {
     return this.#bench.cli(...this.#exec, ...etcdctlArgv(user), ...args);
   }
 
-  /** The same with this client's certificate, at the etcd of another client. */
-  etcdctlAt(
-    user: EtcdClientName,
-    other: EtcdClientName,
-    ...args: readonly string[]
-  ): Promise<{ code: number; stdout: string; stderr: string }> {
-    const argv = etcdctlArgv(user, portOf(other));
-    return this.#bench.cli(
-      ...this.#exec,
-      ...argv,
-      '--insecure-skip-tls-verify',
-      '--command-timeout=2s',
-      ...args,
-    );
+  /**
+   * What an etcd answers to TLS with this client's certificate: its status line, or the code of the error. Nothing is sent for a
+   * while, because data on a refused connection would hide the alert behind a reset.
+   */
+  tlsAnswer(client: EtcdClientName, at: EtcdClientName): Promise<string> {
+    const folder = credentialsOf(client);
+    const script = `const s = require('node:tls').connect({ host: '127.0.0.1', port: ${portOf(at)}, rejectUnauthorized: false,
+      cert: require('node:fs').readFileSync('${folder}/client.crt'), key: require('node:fs').readFileSync('${folder}/client.key') });
+      const end = (text) => { console.log(text); process.exit(); };
+      s.once('error', (error) => end(error.code)).once('data', (data) => end(String(data).split('\\r')[0]));
+      setTimeout(() => s.write('GET /version HTTP/1.1\\r\\nhost: etcd\\r\\n\\r\\n'), 2000);
+      setTimeout(() => end('silence'), 15000);`;
+    return this.run('/usr/lib/cluster/node', '-e', script);
   }
 }
 
@@ -85,14 +84,18 @@ function isOfKubernetes(user: EtcdClientName): boolean {
   return user === 'apiserver' || user === 'kubernetes-root';
 }
 
+function credentialsOf(user: EtcdClientName): string {
+  const etcd = isOfKubernetes(user) ? 'kubernetes' : 'state';
+  return `/var/lib/cluster/consensus/${etcd}/users/${user.replace('kubernetes-', '')}`;
+}
+
 function portOf(user: EtcdClientName): number {
   return isOfKubernetes(user) ? 2379 : 2382;
 }
 
 /** The beginning of an etcdctl command on a control plane, at the etcd of this client. */
-export function etcdctlArgv(user: EtcdClientName, port = portOf(user)): readonly [string, ...string[]] {
-  const etcd = isOfKubernetes(user) ? 'kubernetes' : 'state';
-  const folder = `/var/lib/cluster/consensus/${etcd}/users/${user.replace('kubernetes-', '')}`;
+export function etcdctlArgv(user: EtcdClientName): readonly [string, ...string[]] {
+  const folder = credentialsOf(user);
   const identity = [
     '--cacert',
     `${folder}/ca.crt`,
@@ -101,7 +104,7 @@ export function etcdctlArgv(user: EtcdClientName, port = portOf(user)): readonly
     '--key',
     `${folder}/client.key`,
   ];
-  return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${port}`, ...identity];
+  return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${portOf(user)}`, ...identity];
 }
 
 /** What the kubelet of a machine reads at its start, whoever wrote it. */
