@@ -164,7 +164,11 @@ function othersRun(after: HostFacts): boolean {
 }
 
 /** A package with the agent's name whose unit sleeps: machines are the subject here, not what runs on them. */
-async function buildPlaceholder(folder: string, target: string): Promise<void> {
+export async function buildPlaceholder(
+  folder: string,
+  target: string,
+  postinst = 'systemctl enable bootstrapper.service',
+): Promise<void> {
   const tree = join(folder, 'agent');
   const control = [
     'Package: cluster-agent',
@@ -185,13 +189,9 @@ async function buildPlaceholder(folder: string, target: string): Promise<void> {
   await mkdir(join(tree, 'DEBIAN'), { recursive: true });
   await mkdir(join(tree, 'lib/systemd/system'), { recursive: true });
   await writeFile(join(tree, 'DEBIAN/control'), `${control.join('\n')}\n`);
-  await writeFile(
-    join(tree, 'DEBIAN/postinst'),
-    '#!/bin/sh\nset -e\nsystemctl enable bootstrapper.service\n',
-    {
-      mode: 0o755,
-    },
-  );
+  await writeFile(join(tree, 'DEBIAN/postinst'), `#!/bin/sh\nset -e\n${postinst}\n`, {
+    mode: 0o755,
+  });
   await writeFile(join(tree, 'lib/systemd/system/bootstrapper.service'), `${unit.join('\n')}\n`);
   const runner = new ExecaRunner({ path: SEARCH_PATH });
   await runner.run({

@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ended, said } from '../cluster/program.ts';
-import { createBench } from './bench.ts';
+import { buildPlaceholder, createBench } from './bench.ts';
 
 await test('up fails on an agent package that is none: down leaves the host as it was', async () => {
   await using bench = await createBench();
@@ -15,6 +15,19 @@ await test('up fails on an agent package that is none: down leaves the host as i
   // Before anything is made: the machines get what the package says that it depends on.
   assert.match(failed.stderr, /Preparing the root file system: stopped/);
   assert.match(failed.stderr, /cluster-agent_broken\.deb/);
+  await bench.must('mini', 'down', '--name', 'broken');
+  assert.deepEqual(bench.changes(before, await bench.facts()), []);
+  assert.deepEqual(await bench.machines.files.list(bench.root), []);
+});
+
+await test('up fails on an agent package that cannot be installed: down leaves the host as it was', async () => {
+  await using bench = await createBench();
+  const before = await bench.facts();
+  const broken = join(bench.folder, 'cluster-agent_broken.deb');
+  await buildPlaceholder(join(bench.folder, 'broken'), broken, 'exit 1');
+  const failed = await bench.cli('mini', 'up', '--nodes-only', '--name', 'broken', '--agent', broken);
+  assert.notEqual(failed.code, 0);
+  assert.match(failed.stderr, /Installing the agent package: stopped/);
   await bench.must('mini', 'down', '--name', 'broken');
   assert.deepEqual(bench.changes(before, await bench.facts()), []);
   assert.deepEqual(await bench.machines.files.list(bench.root), []);
