@@ -44,7 +44,7 @@ async function supervised() {
 }
 
 describe('addressRunnable()', () => {
-  test('names an address that goes at once, takes no other, and goes on when it is back (row 8)', async () => {
+  test('names an address that goes at once, takes no other, and goes on when it is back', async () => {
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
     now.addresses = [OTHER];
@@ -75,7 +75,7 @@ describe('addressRunnable()', () => {
     expect([tree.at('root').state, now.hurries]).toEqual(['healthy', 1]);
   });
 
-  test('of a machine that is bound to nobody waits for an address and says so (row 8)', async () => {
+  test('of a machine that is bound to nobody waits for an address and says so', async () => {
     Object.assign(now, { bound: undefined, addresses: [] });
     await using tree = await supervised();
     expect(tree.at('root').state).toBe('healthy');
@@ -95,7 +95,7 @@ describe('untilAddress()', () => {
     expect(records).toEqual([]);
   });
 
-  test('says that there is none, and goes on when one appears (row 8)', async () => {
+  test('says that there is none, and goes on when one appears', async () => {
     const { log, records } = createMemoryLogger();
     let hasOne = false;
     let isOver = false;

@@ -17,7 +17,7 @@ test.each([
   { name: 'in its provisioning', provisioned: ['127.0.0.3:9090'], directed: [] },
   { name: 'by somebody on the machine, after it was a member', provisioned: [], directed: ['127.0.0.3'] },
 ])(
-  'a member whose directory is dead asks where join services were said to be $name (row 41)',
+  'a member whose directory is dead asks where join services were said to be $name',
   async ({ provisioned, directed }) => {
     const cluster = await TestCluster.create(new MemoryEtcd(), () => clock.nowMs());
     const [own, other] = [

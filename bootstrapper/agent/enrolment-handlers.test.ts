@@ -88,7 +88,7 @@ async function createMachine() {
 }
 
 describe('enrolment on a machine', () => {
-  test('a member resumes with what is on its disk and asks nobody (rows 11, 44)', async () => {
+  test('a member resumes with what is on its disk and asks nobody', async () => {
     const machine = await createMachine();
     await machine.saveMember();
     const { enrolment, values } = await machine.enrol();
@@ -229,7 +229,7 @@ describe('enrolment on a machine', () => {
     },
   ];
   test.each(refusals)(
-    'with $name it creates no second cluster, names the file and touches nothing (rows 74, 75)',
+    'with $name it creates no second cluster, names the file and touches nothing',
     async ({ code, path, break: breakIt }) => {
       const machine = await createMachine();
       await breakIt(machine);

@@ -192,7 +192,7 @@ describe('joining', () => {
     await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'init-other-cluster' });
   });
 
-  test('what only a member has is empty until it is one, and on the disk before anybody sees it (rows 7, 43)', async () => {
+  test('what only a member has is empty until it is one, and on the disk before anybody sees it', async () => {
     const disk = new MemoryFiles();
     const admitted = Promise.withResolvers<void>();
     const cluster = new FakeAdmissions();
@@ -223,7 +223,7 @@ describe('joining', () => {
     expect(valueOf(localControlPlane)).toBeUndefined();
   });
 
-  test('a member whose agent is killed comes back as the same node and asks nobody to let it in (row 13)', async () => {
+  test('a member whose agent is killed comes back as the same node and asks nobody to let it in', async () => {
     const disk = new MemoryFiles();
     const cluster = new FakeAdmissions();
     const first = await live(disk, (files) => cluster.joinClient(files));

@@ -184,7 +184,7 @@ async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-test('an init and an admission in the same instant, a hundred times: one wins, the other ends cleanly, the next life finds the winner (row 77)', async () => {
+test('an init and an admission in the same instant, a hundred times: one wins, the other ends cleanly, the next life finds the winner', async () => {
   const wins = { init: 0, join: 0 };
   // The head start of the admission, in turns of the event loop (negative: of the init): corrected after each round, so
   // that it stays a race.

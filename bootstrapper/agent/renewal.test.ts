@@ -138,7 +138,7 @@ describe('a member that comes back', () => {
     expect(await state.membership.load()).toEqual(renewed);
   });
 
-  test('it asks whom the cluster told of last, and relays, and saves whom the new ticket names (row 41)', async () => {
+  test('it asks whom the cluster told of last, and relays, and saves whom the new ticket names', async () => {
     const { ports, membership, asked, time, state } = await createMember({
       roles: ['KubernetesWorker'],
       hasCa: false,

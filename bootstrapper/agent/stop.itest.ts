@@ -14,7 +14,7 @@ const setUp = [
   'exec "$@"',
 ].join(' && ');
 
-test('an agent that is stopped in any moment of its life ends within seconds, opens nothing any more and leaves no rejection (row 46)', async () => {
+test('an agent that is stopped in any moment of its life ends within seconds, opens nothing any more and leaves no rejection', async () => {
   const run = await new ExecaRunner({ path: process.env['PATH'] ?? '' }).run({
     argv: [
       'unshare',

@@ -26,7 +26,7 @@ const messages = (lines: readonly string[]): unknown[] =>
   lines.map((line) => (JSON.parse(line) as { message: string }).message);
 
 describe('LogRing', () => {
-  test('gives the last lines of a runnable, with all below it unless exact (row 72)', () => {
+  test('gives the last lines of a runnable, with all below it unless exact', () => {
     const ring = new LogRing();
     for (const [path, message] of [
       ['root.a', '1'],

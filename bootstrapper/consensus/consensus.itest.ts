@@ -124,7 +124,7 @@ describe('start()', () => {
     expect(units.moves.at(-1)).toBe(`restart ${STATE_ETCD.unit}`);
   }, 30_000);
 
-  test('goes on from a crash between any two writes (row 29)', async () => {
+  test('goes on from a crash between any two writes', async () => {
     const { start, units, consensus, config } = await createNode();
     let crashes = 0;
     for (let survivingWrites = 0; ; survivingWrites++) {
@@ -164,7 +164,7 @@ describe('start()', () => {
     20_000,
   );
 
-  test('gives up an etcd that never serves after the configured time, and says what was waited for (row 9)', async () => {
+  test('gives up an etcd that never serves after the configured time, and says what was waited for', async () => {
     const { start, config } = await createNode();
     const etcdBinary = join(config.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
@@ -177,7 +177,7 @@ describe('start()', () => {
     expect(performance.now() - startedMs).toBeGreaterThan(1_000);
   }, 20_000);
 
-  test('refuses to start an empty etcd in the place of lost data (row 74)', async () => {
+  test('refuses to start an empty etcd in the place of lost data', async () => {
     const { start, layout, units } = await createNode();
     (await start())[Symbol.dispose]();
     await units.kill(STATE_ETCD.unit);
@@ -214,7 +214,7 @@ describe('bootstrapCluster()', () => {
     nowMs: 1,
   };
 
-  test('writes everything once, however often and at once it is called; another cluster is refused (row 10)', async () => {
+  test('writes everything once, however often and at once it is called; another cluster is refused', async () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
     const results = await Promise.all(Array.from({ length: 8 }, () => bootstrapCluster(etcd, birth, signal)));

@@ -97,7 +97,7 @@ const write = (etcd: EtcdClient, key: string) =>
   etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
 
 describe('later control-plane nodes', () => {
-  test('two at once take their turns, become voters, and come back after a power cut of all (rows 14, 64)', async () => {
+  test('two at once take their turns, become voters, and come back after a power cut of all', async () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
@@ -127,7 +127,7 @@ describe('later control-plane nodes', () => {
     expect(moves).toEqual([]);
   }, 90_000);
 
-  test('goes on from a kill between any two of its writes, never as a second member (row 65)', async () => {
+  test('goes on from a kill between any two of its writes, never as a second member', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();
@@ -262,7 +262,7 @@ async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISS
 }
 
 describe('leaving', () => {
-  test('out of the members first, then the data and every key; back in again (row 66)', async () => {
+  test('out of the members first, then the data and every key; back in again', async () => {
     const [first, second] = await createNodes(2);
     if (second === undefined) throw new Error('two nodes');
     const one = await first.start();

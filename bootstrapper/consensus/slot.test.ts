@@ -55,7 +55,7 @@ describe('the slot in which etcd changes its members', () => {
     await c.done();
   });
 
-  test('whoever was thought dead writes nothing any more: its lease is another one’s turn (row 67)', async () => {
+  test('whoever was thought dead writes nothing any more: its lease is another one’s turn', async () => {
     const world = ports();
     const a = new Holder(world, 'a');
     await settle();

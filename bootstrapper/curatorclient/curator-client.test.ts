@@ -173,7 +173,7 @@ describe('CuratorClient', () => {
     expect(left?.aborted).toBe(true);
   });
 
-  test('dials nobody, not even a written address, before this node is a member (row 27)', async () => {
+  test('dials nobody, not even a written address, before this node is a member', async () => {
     let dialed = 0;
     const listener = createServer((socket) => (dialed++, socket.destroy()));
     await new Promise<void>((resolve) => listener.listen(port, '127.0.0.9', resolve));
@@ -191,7 +191,7 @@ describe('CuratorClient', () => {
     }
   });
 
-  test('goes on at the next curator when one is dead, and remembers (rows 39, 40)', async () => {
+  test('goes on at the next curator when one is dead, and remembers', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     expect(await ask(client)).toBe('127.0.0.2');
@@ -202,7 +202,7 @@ describe('CuratorClient', () => {
     expect(performance.now() - startedMs).toBeLessThan(5_000);
   });
 
-  test('ends what is under way at a curator that leaves the directory, and uses one that came (row 39)', async () => {
+  test('ends what is under way at a curator that leaves the directory, and uses one that came', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([a]);
     const answers: string[] = [];
@@ -232,7 +232,7 @@ describe('CuratorClient', () => {
     expect(other).toBe(`127.0.0.2:${port}`);
   });
 
-  test('refuses another node at the address of one, and a foreign cluster, and falls back (row 76)', async () => {
+  test('refuses another node at the address of one, and a foreign cluster, and falls back', async () => {
     const [a, b] = [await startCurator('127.0.0.2'), await startCurator('127.0.0.3')];
     const client = createClient([{ ...a, nodeId: 'node-of-somebody-else' }, b]);
     expect(await ask(client)).toBe('127.0.0.3');
@@ -243,7 +243,7 @@ describe('CuratorClient', () => {
     await expect(ask(foreign)).rejects.toEqual(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
-  test('says that the node is disowned when a curator has no record of its key, and asks no other (row 59)', async () => {
+  test('says that the node is disowned when a curator has no record of its key, and asks no other', async () => {
     const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     await expect(ask(client)).rejects.toMatchObject({
@@ -255,7 +255,7 @@ describe('CuratorClient', () => {
     ]);
   });
 
-  test('asks written addresses when nobody in the directory answers (row 41)', async () => {
+  test('asks written addresses when nobody in the directory answers', async () => {
     const b = await startCurator('127.0.0.3');
     const gone = { ...b, host: '127.0.0.9', nodeId: 'node-gone' };
     expect(await ask(createClient([gone], ['127.0.0.3']))).toBe('127.0.0.3');
@@ -264,7 +264,7 @@ describe('CuratorClient', () => {
     );
   });
 
-  test('asks a written address also where the directory has another node at it (row 41)', async () => {
+  test('asks a written address also where the directory has another node at it', async () => {
     const b = await startCurator('127.0.0.3');
     expect(await ask(createClient([{ ...b, nodeId: 'node-gone' }], ['127.0.0.3']))).toBe('127.0.0.3');
   });
@@ -274,7 +274,7 @@ describe('CuratorClient', () => {
     await expect(ask(createClient([], ['127.0.0.3']))).rejects.toMatchObject({ code: 'pki-untrusted' });
   });
 
-  test('asks a relay last of all, and leaves it for who it was told of through it (row 41)', async () => {
+  test('asks a relay last of all, and leaves it for who it was told of through it', async () => {
     const [b, c] = [await startCurator('127.0.0.3'), await startCurator('127.0.0.4')];
     await using relay = await relayTo('127.0.0.3');
     const client = createClient([{ ...b, host: '127.0.0.9', nodeId: 'node-gone' }], ['127.0.0.8']);

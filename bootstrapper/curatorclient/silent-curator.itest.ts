@@ -94,7 +94,7 @@ async function createCluster() {
   return { client, wire };
 }
 
-test('a curator that says nothing any more is left within seconds, and asked last for a while (rows 39, 40)', async () => {
+test('a curator that says nothing any more is left within seconds, and asked last for a while', async () => {
   const { client, wire } = await createCluster();
   const stop = new AbortController();
   const hosts: string[] = [];

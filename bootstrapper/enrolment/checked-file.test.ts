@@ -20,7 +20,7 @@ describe('CheckedFile', () => {
     expect(await file.load()).toEqual({ nodeId: 'n' });
   });
 
-  test('load() refuses the file with any byte flipped or cut, and leaves it as it is (rows 11, 75)', async () => {
+  test('load() refuses the file with any byte flipped or cut, and leaves it as it is', async () => {
     await file.save({ nodeId: 'n' });
     const good = await readFile(file.path);
     for (let at = 0; at < good.length - 1; at++) {

@@ -19,7 +19,7 @@ function create(changes: Partial<EnrolmentHandlers<typeof membership>> = {}) {
 }
 
 describe('Enrolment', () => {
-  test('shows New, CreatingCluster and Running in this order, once (row 1)', async () => {
+  test('shows New, CreatingCluster and Running in this order, once', async () => {
     const { enrolment, records } = create();
     await enrolment.run(never);
     expect(records.map(({ fields }) => `${String(fields['from'])}→${String(fields['to'])}`)).toEqual([
@@ -29,7 +29,7 @@ describe('Enrolment', () => {
     expect(await enrolment.finished(never)).toBe(membership);
   });
 
-  test('an illegal move fails it, and the log names the true from and to (row 2)', async () => {
+  test('an illegal move fails it, and the log names the true from and to', async () => {
     const { enrolment, records } = create({ New: () => Promise.resolve({ to: 'Running', membership }) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({
@@ -39,7 +39,7 @@ describe('Enrolment', () => {
     expect(records.at(-1)?.fields).toMatchObject({ from: 'New', to: 'Failed' });
   });
 
-  test('a second run is refused without side effects, after Running and after Failed (row 3)', async () => {
+  test('a second run is refused without side effects, after Running and after Failed', async () => {
     let calls = 0;
     const counted = { New: () => (calls++, Promise.resolve({ to: 'CreatingCluster' as const })) };
     for (const CreatingCluster of [handlers.CreatingCluster, unexpected]) {
@@ -51,7 +51,7 @@ describe('Enrolment', () => {
     }
   });
 
-  test('an error of a handler ends in Failed, and whoever waits before or after learns it (rows 4, 6)', async () => {
+  test('an error of a handler ends in Failed, and whoever waits before or after learns it', async () => {
     const { enrolment } = create({ CreatingCluster: () => Promise.reject(new Error('disk on fire')) });
     const before = Array.from({ length: 50 }, () =>
       enrolment.finished(never).catch((error: unknown) => error),
@@ -65,13 +65,13 @@ describe('Enrolment', () => {
     expect([...reasons][0]).toMatchObject({ code: 'enrolment-step-failed' });
   });
 
-  test('a handler that returns without moving is called stuck (row 5)', async () => {
+  test('a handler that returns without moving is called stuck', async () => {
     const { enrolment } = create({ New: () => Promise.resolve({ to: 'New' } as never) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({ code: 'enrolment-stuck' });
   });
 
-  test('an aborted waiter rejects alone (row 6)', async () => {
+  test('an aborted waiter rejects alone', async () => {
     const { enrolment } = create();
     const abort = new AbortController();
     const aborted = enrolment.finished(abort.signal);

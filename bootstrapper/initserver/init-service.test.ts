@@ -61,7 +61,7 @@ describe('acknowledge', () => {
     { name: 'by a key that is not the caller’s', signature: () => signedBy(stranger) },
     { name: 'over another cluster', signature: () => signedBy(owner.privateKey, another) },
     { name: 'that is none', signature: () => new Uint8Array() },
-  ])('refuses a signature $name and leaves no file behind (row 69)', async ({ signature }) => {
+  ])('refuses a signature $name and leaves no file behind', async ({ signature }) => {
     await job.finish(outcome);
     const before = await files.list('/init');
     await expect(acknowledge('one', signature())).rejects.toMatchObject({ code: 'init-signature' });

@@ -255,7 +255,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that will not change stops the asking until somebody hurries it (row 56)', async () => {
+  test('a refusal that will not change stops the asking until somebody hurries it', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -273,7 +273,7 @@ describe('JoinClient', () => {
     using _granted = await admitting;
   });
 
-  test('a refusal that may change is asked again (row 56)', async () => {
+  test('a refusal that may change is asked again', async () => {
     let answers = 0;
     cluster.behaviour.decide = async function* (nodeId) {
       answers++;
@@ -284,7 +284,7 @@ describe('JoinClient', () => {
     expect(answers).toBe(3);
   });
 
-  test('a join service that is down while a machine joins delays it, and nobody has to do anything (row 54)', async () => {
+  test('a join service that is down while a machine joins delays it, and nobody has to do anything', async () => {
     const port = await findFreePort();
     const { client, nodeId } = createMachine({ endpoints: [`127.0.0.1:${port}`] });
     const admitting = client.admit(life.signal);
@@ -346,7 +346,7 @@ describe('JoinClient', () => {
     expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
   });
 
-  test('through a relay it believes a control plane only: any worker could answer with its own certificate (row 41)', async () => {
+  test('through a relay it believes a control plane only: any worker could answer with its own certificate', async () => {
     const { client, nodeId } = createMachine();
     const through = {
       clusterId: cluster.clusterId,

@@ -274,7 +274,7 @@ test('two who take the marks off at once leave none behind', async () => {
 });
 
 describe('retireControlPlane()', () => {
-  test('stops the static pods, waits until nobody answers, then takes every key away (row 33)', async () => {
+  test('stops the static pods, waits until nobody answers, then takes every key away', async () => {
     const bed = createControlPlane();
     await placeAuthority(bed.files);
     await bed.create().makePki(silent, never);

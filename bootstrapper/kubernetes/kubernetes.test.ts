@@ -68,7 +68,7 @@ describe('buildKubeadmConfig()', () => {
     });
   });
 
-  test('points the cluster at the node-local balancer and the API server at its local etcd, with the networks of the cluster (row 36)', () => {
+  test('points the cluster at the node-local balancer and the API server at its local etcd, with the networks of the cluster', () => {
     expect(documents().get('ClusterConfiguration')).toMatchObject({
       controlPlaneEndpoint: '127.0.0.1:6445',
       etcd: { external: { endpoints: ['https://127.0.0.1:2379'], caFile: '/e/ca.crt' } },

@@ -70,7 +70,7 @@ class TaintedNode extends FakeCommands {
 const pods = (runsWorkloads: boolean) => ({ nodeName: 'n2', runsWorkloads, signal: never });
 
 describe('followWorkloads()', () => {
-  test('keeps ordinary pods off a control plane that is no worker, and lets them in when it is one (row 18)', async () => {
+  test('keeps ordinary pods off a control plane that is no worker, and lets them in when it is one', async () => {
     const node = await TaintedNode.create();
     const seen: boolean[] = [];
     for (const runsWorkloads of [false, true, false, true]) {

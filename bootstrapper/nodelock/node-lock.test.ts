@@ -66,7 +66,7 @@ const init: LockClaim = { clusterId: 'a'.repeat(32), by: 'init', id: 'init-1' };
 const ticket: LockClaim = { clusterId: 'b'.repeat(32), by: 'join', id: 'ticket-1' };
 
 describe('NodeLock', () => {
-  test('acquire() lets exactly one of an init and a ticket win, a hundred times (row 77)', async () => {
+  test('acquire() lets exactly one of an init and a ticket win, a hundred times', async () => {
     for (let round = 0; round < 100; round++) {
       await rm(join(folder, 'lock.json'), { force: true });
       const claims = round % 2 === 0 ? [init, ticket] : [ticket, init];

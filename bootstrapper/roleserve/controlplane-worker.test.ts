@@ -104,7 +104,7 @@ function createControlPlane() {
 }
 
 describe('the controlplane worker', () => {
-  test('creates the cluster, publishes membership and roles, spends the bootstrap data without starting again, and then does what the roles on record say (row 30)', async () => {
+  test('creates the cluster, publishes membership and roles, spends the bootstrap data without starting again, and then does what the roles on record say', async () => {
     const { values, phases, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.bootstrapData.set(bootstrap);
@@ -124,7 +124,7 @@ describe('the controlplane worker', () => {
     expect(driver.starts).toEqual(['bootstrap']);
   });
 
-  test('a later start shows the same phases but the one that makes the cluster (row 28)', async () => {
+  test('a later start shows the same phases but the one that makes the cluster', async () => {
     const { values, phases, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -134,7 +134,7 @@ describe('the controlplane worker', () => {
     expect(phases.names).toEqual(['consensus', 'curator']);
   });
 
-  test('restarts nothing when address, certificates, peers or components change, and stops when the role goes (rows 19, 20, 31, 33)', async () => {
+  test('restarts nothing when address, certificates, peers or components change, and stops when the role goes', async () => {
     const { values, driver, worker } = createControlPlane();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);

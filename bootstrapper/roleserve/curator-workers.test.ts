@@ -95,7 +95,7 @@ describe('the rolefetch worker', () => {
     return { values, curator, worker, order, seen };
   }
 
-  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats (row 21)', async () => {
+  test('publishes the roles of this node after they are on disk, ignores other nodes and repeats', async () => {
     const { values, curator, worker, order, seen } = create();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -112,7 +112,7 @@ describe('the rolefetch worker', () => {
     expect(order).toEqual(['saved', 'published']);
   });
 
-  test('keeps the old roles when the new ones are not understood, says so, dials again and takes the next ones (row 32)', async () => {
+  test('keeps the old roles when the new ones are not understood, says so, dials again and takes the next ones', async () => {
     const { values, curator, worker, order, seen } = create();
     await using tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -130,7 +130,7 @@ describe('the rolefetch worker', () => {
     expect(seen).toEqual([new Set(['KubernetesWorker']), new Set()]);
   });
 
-  test('with no curator to dial it tries again with growing pauses, and recovers by itself (row 22)', async () => {
+  test('with no curator to dial it tries again with growing pauses, and recovers by itself', async () => {
     const { values, curator, worker, seen } = create();
     curator.absent = 14;
     await using tree = superviseForTest(worker);
@@ -195,7 +195,7 @@ describe('the statuspush worker', () => {
     };
   }
 
-  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change (row 37)', async () => {
+  test('pushes exactly what changed: nothing before the membership, one at first, none for the same, one for each change', async () => {
     const { values, curator, clock, worker } = create();
     await using _tree = superviseForTest(worker, { clock });
     await clock.advance(20_000);
@@ -219,7 +219,7 @@ describe('the statuspush worker', () => {
     ]);
   });
 
-  test('a machine that comes back with another address tells it, and the same one once in a life (row 37)', async () => {
+  test('a machine that comes back with another address tells it, and the same one once in a life', async () => {
     const { values, curator, clock, worker } = create();
     for (const nodeAddress of ['198.18.0.11', '198.18.0.11', '198.18.0.99']) {
       await using _tree = superviseForTest(worker, { clock });
@@ -307,7 +307,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual([serving.curatorEndpoint, '']);
   });
 
-  test('a curator whose role was taken away is announced no more at once (row 33)', async () => {
+  test('a curator whose role was taken away is announced no more at once', async () => {
     const { values, curator, clock, worker } = create();
     curator.announced = serving.curatorEndpoint;
     values.localRoles.set(new Set(['KubernetesWorker']));
@@ -317,7 +317,7 @@ describe('the statuspush worker', () => {
     expect(endpoints(curator)).toEqual(['']);
   });
 
-  test('a status that could not be pushed is pushed whole after the pause (row 38)', async () => {
+  test('a status that could not be pushed is pushed whole after the pause', async () => {
     const { values, curator, clock, worker } = create();
     curator.failing = true;
     await using _tree = superviseForTest(worker, { clock });

@@ -91,7 +91,7 @@ const hosts = (directory: ClusterDirectory | undefined): readonly string[] =>
   (directory ?? []).map(({ host }) => host);
 
 describe('the directory worker', () => {
-  test('saves what the cluster tells before others see it, each change once (rows 41, 42)', async () => {
+  test('saves what the cluster tells before others see it, each change once', async () => {
     const { values, curators, worker, order, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -125,7 +125,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(1);
   });
 
-  test('never takes an empty directory, or one that can not be one (row 42)', async () => {
+  test('never takes an empty directory, or one that can not be one', async () => {
     const { values, curators, worker, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -143,7 +143,7 @@ describe('the directory worker', () => {
     expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
   });
 
-  test('keeps the workers that pass connections on, each change once, and none that can not be (row 41)', async () => {
+  test('keeps the workers that pass connections on, each change once, and none that can not be', async () => {
     const { values, curators, worker, saves, relaySaves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -162,7 +162,7 @@ describe('the directory worker', () => {
     expect(saves).toEqual([]); // the directory is the one of the membership
   });
 
-  test('begins with the saved one, so that a node comes back through curators it did not join with (row 41)', async () => {
+  test('begins with the saved one, so that a node comes back through curators it did not join with', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, worker, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);
@@ -171,7 +171,7 @@ describe('the directory worker', () => {
     expect(seen).toEqual([[node]]);
   });
 
-  test('takes whom a new ticket names as long as nobody has told anything, and never after (rows 41, 42)', async () => {
+  test('takes whom a new ticket names as long as nobody has told anything, and never after', async () => {
     const node = { nodeId: 'node-3', host: '198.51.100.3', curator: true, apiServer: true };
     const { values, curators, worker, saves, seen } = createDirectory([node]);
     await using _tree = superviseForTest(worker);

@@ -58,7 +58,7 @@ describe('planKubernetes()', () => {
     expect(plan(changes)).toEqual(want);
   });
 
-  test('takes networks and version from the cluster, name and address from the membership (row 36)', () => {
+  test('takes networks and version from the cluster, name and address from the membership', () => {
     expect(plan({})).toMatchObject({
       kind: 'start',
       config: {
@@ -150,7 +150,7 @@ async function createKubernetes(
   return { values, phases, files, commands, units, clock, worker };
 }
 
-test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves, until its roles go (rows 19, 34)', async () => {
+test('the kubernetes worker makes certificates at once, waits for images and consensus, then serves, until its roles go', async () => {
   const { values, phases, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   values.bootstrapData.set(bootstrap);
@@ -173,7 +173,7 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });
 
-test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays (rows 16, 18, 28, 35)', async () => {
+test('a worker runs its kubelet with the same phase names, becomes a control plane and a worker again, and the kubelet stays', async () => {
   const { values, phases, files, units, clock, worker } = await createKubernetes();
   await using _tree = superviseForTest(worker);
   values.clusterMembership.set(membership);
@@ -201,7 +201,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   );
 });
 
-test('a control plane that loses every role at once ends its static pods through the kubelet, and then the kubelet (rows 18, 34)', async () => {
+test('a control plane that loses every role at once ends its static pods through the kubelet, and then the kubelet', async () => {
   let arePodsRunning = true;
   const kubernetes = await createKubernetes(
     () => undefined,
@@ -227,7 +227,7 @@ test('a control plane that loses every role at once ends its static pods through
   expect(units.active.has('kubelet.service')).toBe(false);
 });
 
-test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts (rows 16, 18, 20, 31)', async () => {
+test('a control plane that becomes a worker too, and is none any more, takes ordinary pods and refuses them, and nothing restarts', async () => {
   const { values, phases, commands, units, worker } = await createKubernetes();
   await using tree = superviseForTest(worker);
   const controlOnly: RoleSet = new Set(['ConsensusMember', 'KubernetesController']);

@@ -41,7 +41,7 @@ interface Passage {
   readonly limits: unknown;
 }
 
-test('a worker passes on to curators and join services of the control planes of now, without a restart (row 41)', async () => {
+test('a worker passes on to curators and join services of the control planes of now, without a restart', async () => {
   const { values, units, worker, passages, podsHaveStarted } = await createRelay(WORKER);
   await using _tree = superviseForTest(worker);
   await settle();

@@ -13,7 +13,7 @@ const runnable = (init: Partial<Runnable>): Runnable =>
 const verdict = (init: Partial<Runnable>): unknown => runnableViews([runnable(init)], NOW)[0]?.verdict;
 
 describe('runnableViews()', () => {
-  test('idle and stuck look different (row 51)', () => {
+  test('idle and stuck look different', () => {
     expect(verdict({ state: Runnable_State.NEW, idleBecause: 'idle: role absent' })).toBe('idle');
     expect(verdict({ state: Runnable_State.NEW })).toBe('stuck');
     expect(verdict({ state: Runnable_State.NEW, sinceMs: BigInt(NOW - 1000) })).toBe('starts');

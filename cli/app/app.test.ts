@@ -124,7 +124,7 @@ describe('runApp()', () => {
     { name: 'too many arguments', args: ['probe', 'one', 'a', 'b'] },
     { name: 'an unknown output format', args: ['-o', 'xml', 'probe', 'one'] },
   ];
-  test.each(usage)('refuses $name as a usage error (row 70)', async ({ args }) => {
+  test.each(usage)('refuses $name as a usage error', async ({ args }) => {
     const { code, host } = await run(args);
     expect(code).toBe(EXIT_CODES.usage.number);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { code: 'app-usage', exit: 'usage' } }]);
@@ -142,7 +142,7 @@ describe('runApp()', () => {
     },
   );
 
-  test.each(exits)('ends with the number of %s when a command answers it (row 70)', async (exit) => {
+  test.each(exits)('ends with the number of %s when a command answers it', async (exit) => {
     expect((await run(['probe', 'one'], async () => exit)).code).toBe(EXIT_CODES[exit].number);
   });
 

@@ -278,7 +278,7 @@ describe('runInit()', () => {
     expect(node.accepted?.spec.bundleManifest).toEqual(before);
   });
 
-  test('does not keep a result whose certificates are for other keys, and leaves no file of it behind (row 69)', async () => {
+  test('does not keep a result whose certificates are for other keys, and leaves no file of it behind', async () => {
     const { files, node, options } = await start();
     node.failure = { case: 'result', value: { clusterId: 'wrong' } };
     await expect(runInit(contextOf(files), options)).rejects.toMatchObject({

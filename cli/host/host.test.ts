@@ -179,7 +179,7 @@ describe('a host for programs', () => {
     expect(texts).toEqual(['waiting', 'waiting', 'working']);
   });
 
-  test('writes one JSON object per line on stdout and nothing else (row 71)', async () => {
+  test('writes one JSON object per line on stdout and nothing else', async () => {
     const { host, out, err, clock } = start({ output: 'json' }, { terminal: true });
     host.say('a', 'hello', { n: 1 });
     await host.step('s', 'Working', async ({ update }) => {
@@ -290,7 +290,7 @@ describe('formats', () => {
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 
-  test('a table pads columns and trims line ends (row 71)', () => {
+  test('a table pads columns and trims line ends', () => {
     expect(formatTable(['A', 'LONG'], [['xyz', '1']])).toBe('A    LONG\nxyz  1');
   });
 });

@@ -34,7 +34,7 @@ interface Race {
   readonly context: string;
 }
 
-await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: one wins, the other ends cleanly, another life of the agent goes on with the winner (row 77)`, async (story) => {
+await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: one wins, the other ends cleanly, another life of the agent goes on with the winner`, async (story) => {
   const next = random(SEED);
   story.diagnostic(`RACE_SEED=${SEED}`);
   await using bench = await createBench();

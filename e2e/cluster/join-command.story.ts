@@ -63,7 +63,7 @@ await test('automation joins a machine with one command', async (story) => {
   });
 
   await story.test(
-    'its agent killed, the machine is the same member, and nobody approves it again (row 13)',
+    'its agent killed, the machine is the same member, and nobody approves it again',
     async () => {
       const [key, members] = [await cluster.nodeKey('n2'), await cluster.members()];
       await cluster.run('n2', 'systemctl', 'kill', '--signal', 'KILL', 'bootstrapper');

@@ -131,7 +131,7 @@ await test('a machine comes back when every control plane that it knew is gone',
     await cluster.cutPower('n1');
   });
 
-  await story.test('it comes back through the other worker, and through nobody else (row 41)', async () => {
+  await story.test('it comes back through the other worker, and through nobody else', async () => {
     await cluster.sh('n2', 'systemctl stop cluster-relay');
     assert.ok(Date.now() < endsMs, 'what it has is valid still');
     const sinceMs = await switchOn();
@@ -158,7 +158,7 @@ await test('a machine comes back when every control plane that it knew is gone',
     assert.match(await cluster.log('n3'), /ran out while it was off/);
   });
 
-  await story.test('without a relay the address that an operator wrote down will do (row 41)', async () => {
+  await story.test('without a relay the address that an operator wrote down will do', async () => {
     await putBack([`${first}:9090`, `${fourth}:9090`]);
     await cluster.sh('n2', 'systemctl stop cluster-relay');
     await isBack(await switchOn());

@@ -45,7 +45,7 @@ for (let round = 1; round <= ROUNDS; round++)
     const desk = ['--workspace', cluster.paths.workspace];
     const first = new NodeShell(bench, NAME);
 
-    await story.test('all are members, healthy and Ready (row 35)', async () => {
+    await story.test('all are members, healthy and Ready', async () => {
       const { nodes } = await answer<{ nodes: NodeJson[] }>(bench, 'node', 'ls', ...desk);
       assert.deepEqual(nodes.map(({ name }) => name).toSorted(), MACHINES);
       for (const { state, health } of nodes) assert.deepEqual([state, health], ['up', 'healthy']);
@@ -110,7 +110,7 @@ for (let round = 1; round <= ROUNDS; round++)
     });
 
     await story.test(
-      'first and later control planes name the same phases, also in another life (row 28)',
+      'first and later control planes name the same phases, also in another life',
       async () => {
         const machines = new JoiningCluster(bench, NAME);
         /** Those that the agent has begun in the life it has now, but for what only an init does. */

@@ -48,7 +48,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
   const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
 
-  await story.test('labels change the record and restart nothing (row 20)', async () => {
+  await story.test('labels change the record and restart nothing', async () => {
     const units = async () =>
       `${await first.run('sh', '-c', OUR_UNITS)}\n${await second.run('sh', '-c', OUR_UNITS)}`;
     await eventually(
@@ -73,7 +73,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
     assert.equal(await units(), before);
   });
 
-  await story.test('logs of a runnable with backlog, of a unit, and of no other unit (row 72)', async () => {
+  await story.test('logs of a runnable with backlog, of a unit, and of no other unit', async () => {
     const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
       (await must('node', 'logs', 'n2', ...flags)).split('\n').filter((line) => line !== '');
     const said = await logs('--path', 'root.rolefetch', '--backlog', '5');
@@ -88,7 +88,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
   });
 
   await story.test(
-    'a control plane takes ordinary pods and refuses them again, nothing restarts, and who follows its path is told (rows 18, 72)',
+    'a control plane takes ordinary pods and refuses them again, nothing restarts, and who follows its path is told',
     async () => {
       const before = await first.run('sh', '-c', OUR_UNITS);
       const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
@@ -128,7 +128,7 @@ await test('an operator steers a node: labels, logs, drain with a budget, guards
     },
   );
 
-  await story.test('show has the tree with the state of each runnable (rows 17, 51)', async () => {
+  await story.test('show has the tree with the state of each runnable', async () => {
     const shown = await must('node', 'show', 'n2');
     assert.match(shown, /kubernetes +runs/);
     assert.match(shown, /controlplane +idle .*role absent/);

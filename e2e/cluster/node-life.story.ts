@@ -86,7 +86,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
     must('node', 'set-role', '--yes', node, ...roles, '--force', '--delete-emptydir-data');
 
   await story.test(
-    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind (rows 16, 18, 33, 66)`,
+    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind`,
     async (step) => {
       await eventually(
         'the relay listens, behind the pods of its worker',
@@ -121,7 +121,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
   );
 
   await story.test(
-    'a worker becomes a control plane alone and a worker again: its pods leave, and come back (rows 16, 18)',
+    'a worker becomes a control plane alone and a worker again: its pods leave, and come back',
     async () => {
       const pids = await pidsOf('n2');
       await first.run('sh', '-c', `echo '${visitorOf('n2')}' | kubectl apply -f -`);
@@ -147,7 +147,7 @@ await test('a node changes its role over and over, is reset, joins anew and is l
   );
 
   await story.test(
-    'who made the cluster gives its roles to another and takes them back, in the same life (rows 30, 66)',
+    'who made the cluster gives its roles to another and takes them back, in the same life',
     async (step) => {
       const pids = await pidsOf('n1');
       await setRole('n2', '--control-plane', '--worker');

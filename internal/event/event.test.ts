@@ -30,7 +30,7 @@ describe('EventValue', () => {
     expect(await first).toBe(7);
   });
 
-  test('set to undefined ends the wait (row 24)', async () => {
+  test('set to undefined ends the wait', async () => {
     const value = new EventValue<undefined>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -38,7 +38,7 @@ describe('EventValue', () => {
     expect(await first).toBeUndefined();
   });
 
-  test('next() skips what was missed and gives the newest (row 24)', async () => {
+  test('next() skips what was missed and gives the newest', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     for (const each of [1, 2, 3]) value.set(each);
@@ -58,7 +58,7 @@ describe('EventValue', () => {
     expect(await second).toBe(4);
   });
 
-  test('an equal set notifies again (row 24)', async () => {
+  test('an equal set notifies again', async () => {
     const value = new EventValue<string>();
     using watcher = value.watch();
     value.set('same');
@@ -88,7 +88,7 @@ describe('EventValue', () => {
 });
 
 describe('Watcher', () => {
-  test('next() rejects a second reader and serves the first (row 25)', async () => {
+  test('next() rejects a second reader and serves the first', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const first = watcher.next(never);
@@ -97,7 +97,7 @@ describe('Watcher', () => {
     expect(await first).toBe(1);
   });
 
-  test('next() works again after an abort, and nothing was lost (row 25)', async () => {
+  test('next() works again after an abort, and nothing was lost', async () => {
     const value = new EventValue<number>();
     using watcher = value.watch();
     const controller = new AbortController();
@@ -126,7 +126,7 @@ describe('Watcher', () => {
     expect(value.waiting).toBe(0);
   });
 
-  test('200,000 rounds leave no listener on the signal and none on the value (row 25)', async () => {
+  test('200,000 rounds leave no listener on the signal and none on the value', async () => {
     const { signal } = new AbortController();
     const value = new EventValue<number>();
     const view = combine({ value, twice: map(value, (n) => n * 2) });
@@ -272,7 +272,7 @@ describe('operators', () => {
   });
 });
 
-test('types refuse a wrong value and a reader who writes (row 26)', () => {
+test('types refuse a wrong value and a reader who writes', () => {
   const value = new EventValue<number>();
   const reader: Readable<number> = value;
   // @ts-expect-error a string is no number

@@ -40,7 +40,7 @@ describe('failure', () => {
     expect(tree.at('root').state).toBe('healthy');
   });
 
-  test('a child that fails starts again alone (row 47)', async () => {
+  test('a child that fails starts again alone', async () => {
     const [child, sibling] = [puppet(), puppet()];
     await using tree = superviseForTest(parentOf({ child: child.run, sibling: sibling.run }));
     await settle();
@@ -50,7 +50,7 @@ describe('failure', () => {
     expect(tree.at('root.child')).toMatchObject({ state: 'healthy', restarts: 1, lastError: 'broken' });
   });
 
-  test('members of a group fall together and start together (row 47)', async () => {
+  test('members of a group fall together and start together', async () => {
     const [a, b, other] = [puppet(), puppet(), puppet()];
     await using tree = superviseForTest(async (scope) => {
       scope.runGroup({ a: a.run, b: b.run });

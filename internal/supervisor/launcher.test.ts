@@ -66,7 +66,7 @@ function bench(
 }
 
 describe('launcher', () => {
-  test('says that it waits for its first input, then what the plan waits for (row 17)', async () => {
+  test('says that it waits for its first input, then what the plan waits for', async () => {
     await using it = bench();
     await settle();
     expect(it.tree.at('root.worker')).toMatchObject({ state: 'new', note: 'first input' });
@@ -87,7 +87,7 @@ describe('launcher', () => {
     expect(it.starts).toEqual(['a']);
   });
 
-  test('keeps the workload when anything but presence changes (row 31)', async () => {
+  test('keeps the workload when anything but presence changes', async () => {
     await using it = bench();
     for (const peers of [['a'], ['a', 'b'], []]) {
       it.role.set({ wanted: true, peers });
@@ -216,7 +216,7 @@ describe('launcher', () => {
       return { role, tree: superviseForTest(launcher({ input: role, plan: planStop, start, retire })) };
     }
 
-    test('retires it once when the role is gone, also when this process never started it (row 19)', async () => {
+    test('retires it once when the role is gone, also when this process never started it', async () => {
       let retired = 0;
       const { role, tree } = retiring(async () => void retired++);
       for (let round = 0; round < 3; round++) {

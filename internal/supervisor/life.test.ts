@@ -107,7 +107,7 @@ describe('life', () => {
 });
 
 describe('tree()', () => {
-  test('shows what is waited for until it is healthy (row 51)', async () => {
+  test('shows what is waited for until it is healthy', async () => {
     let go: () => void = () => undefined;
     await using tree = superviseForTest(
       parentOf({
@@ -132,7 +132,7 @@ describe('tree()', () => {
     });
   });
 
-  test('keeps the last error after the restart, and the time of the last move (row 51)', async () => {
+  test('keeps the last error after the restart, and the time of the last move', async () => {
     const child = puppet();
     await using tree = superviseForTest(parentOf({ child: child.run }));
     await settle();

@@ -44,7 +44,7 @@ describe('misuse', () => {
       error: 'a name is lower-case words joined by single dashes',
     })),
   ];
-  test.each(misuses)('$name fails loudly and names the path (row 49)', async ({ run, error }) => {
+  test.each(misuses)('$name fails loudly and names the path', async ({ run, error }) => {
     await using tree = superviseForTest(
       parentOf({
         child: async (scope) => {

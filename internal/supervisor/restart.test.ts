@@ -21,7 +21,7 @@ describe('pauses', () => {
     return seen;
   }
 
-  test('grow by half each time, up to one minute (rows 22, 48)', async () => {
+  test('grow by half each time, up to one minute', async () => {
     const seen = await pauses(16);
     expect(seen.slice(0, 5)).toEqual([500, 750, 1125, 1688, 2531]);
     expect(seen.slice(-3)).toEqual([60_000, 60_000, 60_000]);
@@ -46,7 +46,7 @@ describe('pauses', () => {
     return (tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs();
   }
 
-  test('start anew after a life that stayed healthy (row 48)', async () => {
+  test('start anew after a life that stayed healthy', async () => {
     expect(await pauseAfterHealthyFor(10_000)).toBe(500);
   });
 
@@ -54,7 +54,7 @@ describe('pauses', () => {
     expect(await pauseAfterHealthyFor(1000)).toBeGreaterThan(2531);
   });
 
-  test('end at once when the tree stops (row 48)', async () => {
+  test('end at once when the tree stops', async () => {
     const tree = superviseForTest(parentOf({ child: () => Promise.reject(new Error('broken')) }));
     await settle();
     expect(tree.clock.sleeping).toBe(1);

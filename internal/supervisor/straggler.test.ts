@@ -21,7 +21,7 @@ describe('a runnable that ignores its signal', () => {
     return it;
   }
 
-  test('is named, and finished rejects with its path (row 50)', async () => {
+  test('is named, and finished rejects with its path', async () => {
     const child = deaf();
     const tree = superviseForTest(parentOf({ child: child.run, sibling: good }), { graceMs: 2000 });
     await settle();
@@ -51,7 +51,7 @@ describe('a runnable that ignores its signal', () => {
     expect(tree.records).toEqual([]);
   });
 
-  test('holds up the restart of its group, so that nothing runs twice, and ends the tree (row 50)', async () => {
+  test('holds up the restart of its group, so that nothing runs twice, and ends the tree', async () => {
     const [a, b, other] = [puppet(), deaf(), puppet()];
     const tree = superviseForTest(
       async (scope) => {

@@ -77,7 +77,7 @@ async function createDesk() {
   };
 }
 
-test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other (row 55)', async () => {
+test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other', async () => {
   await using desk = await createDesk();
   const { pending, joined } = desk.joins;
   expect(await desk.list(JoinState.PENDING)).toEqual([pending.nodeId]);

@@ -92,7 +92,7 @@ describe('watches of a curator whose etcd was out of reach', () => {
   test.each([
     { name: 'go on where they were while etcd still knows', compacts: false, relists: 1 },
     { name: 'list everything anew when etcd has compacted what they missed', compacts: true, relists: 2 },
-  ])('$name; the last state of each node is never lost (row 68)', async ({ compacts, relists }) => {
+  ])('$name; the last state of each node is never lost', async ({ compacts, relists }) => {
     const parts = await createCurator();
     const { cluster, wire } = parts;
     const [stays, goes] = [await cluster.addNode('stays'), await cluster.addNode('goes')];

@@ -74,7 +74,7 @@ async function live(options: {
 }
 
 describe('heartbeats', () => {
-  test('two beats and the time that etcd takes fit into one timeout (row 62)', () => {
+  test('two beats and the time that etcd takes fit into one timeout', () => {
     expect(2 * INTERVAL_MS + 2 * EXPIRY_MS).toBeLessThan(TIMEOUT_MS);
   });
 
@@ -82,7 +82,7 @@ describe('heartbeats', () => {
     { name: 'on time', delayMs: () => 0 },
     { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
     { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
-  ])('ten idle minutes show no flap and write once: $name (row 62)', async ({ name: _, ...how }) => {
+  ])('ten idle minutes show no flap and write once: $name', async ({ name: _, ...how }) => {
     const { health, writes, beats } = await live({ minutes: 10, ...how });
     expect(health).toEqual(['beating']);
     expect(writes).toBe(1);

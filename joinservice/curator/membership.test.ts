@@ -35,7 +35,7 @@ describe('a node that was deleted', () => {
   ];
 
   test.each(calls)(
-    'is refused by every curator with the very next call: $name (row 59)',
+    'is refused by every curator with the very next call: $name',
     async ({ call }) => {
       await using curators = await TestCurators.create(CURATORS);
       const node = await curators.cluster.addNode('n');
@@ -58,7 +58,7 @@ describe('one watch of the records', () => {
     }
   }
 
-  test('serves every watcher of a curator, and each is told of a change once (row 23)', async () => {
+  test('serves every watcher of a curator, and each is told of a change once', async () => {
     const etcd = new CountingEtcd();
     await using curators = await TestCurators.create(1, etcd);
     const before = etcd.watches;

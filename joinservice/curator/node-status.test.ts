@@ -11,7 +11,7 @@ describe('status and heartbeats', () => {
   const status = (address: string) =>
     create(CuratorContract.method.updateNodeStatus.input, { status: create(NodeStatusSchema, { address }) });
 
-  test('health goes from UNKNOWN to HEALTHY to TIMEOUT and back, without a write per beat (row 63)', async () => {
+  test('health goes from UNKNOWN to HEALTHY to TIMEOUT and back, without a write per beat', async () => {
     const { curators, cluster, owner, etcd } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const node = await cluster.addNode('n');

@@ -174,7 +174,7 @@ describe('nodes', () => {
     await expect(curator.setNodeRoles(request, as(owner))).rejects.toEqual(coded(code));
   });
 
-  test('a node leaves in order: roles, state, record; each shortcut is refused (row 60)', async () => {
+  test('a node leaves in order: roles, state, record; each shortcut is refused', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = nodeIdOf(node);

@@ -13,7 +13,7 @@ describe('watches', () => {
   const request = (after?: { epoch: bigint; revision: bigint }) =>
     create(CuratorContract.method.watchNodes.input, after === undefined ? {} : { after });
 
-  test('a watch resumes at another curator with only what came after, deletions included (row 68)', async () => {
+  test('a watch resumes at another curator with only what came after, deletions included', async () => {
     const { curators, cluster, owner } = await createCurators(2);
     const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
     const gone = await cluster.addNode('gone');
@@ -33,7 +33,7 @@ describe('watches', () => {
     await after.end();
   });
 
-  test('a node that is deleted and comes back unchanged is told again, and its deletion alone throws nothing (row 68)', async () => {
+  test('a node that is deleted and comes back unchanged is told again, and its deletion alone throws nothing', async () => {
     const { curator, cluster, owner, etcd } = await createCurators();
     const peer = await cluster.addNode('here');
     const key = records.node.key(nodeIdOf(peer));

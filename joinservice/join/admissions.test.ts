@@ -225,7 +225,7 @@ describe('who may join', () => {
     },
   ] as const;
 
-  test.each(table)('at admission: $name: $want (row 58)', async ({ policy, asks, want }) => {
+  test.each(table)('at admission: $name: $want', async ({ policy, asks, want }) => {
     const desk = deskWith(policy);
     const answer = desk.admissions.consider(at(asks), never);
     if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
@@ -233,7 +233,7 @@ describe('who may join', () => {
   });
 
   test.each(table)(
-    'at commit, whatever was true at admission: $name: $want (row 58)',
+    'at commit, whatever was true at admission: $name: $want',
     async ({ policy, asks, want }) => {
       const desk = deskWith(listing(1));
       const admitted = machine(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
@@ -301,7 +301,7 @@ describe('who may join', () => {
     expect(await desk.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
   });
 
-  test('a machine that may not join leaves no record of a member, and the same request gets the same answer (row 52)', async () => {
+  test('a machine that may not join leaves no record of a member, and the same request gets the same answer', async () => {
     const desk = deskWith(listing(2));
     const answers: unknown[] = [];
     for (let i = 0; i < 3; i++) {

@@ -93,7 +93,7 @@ describe('operators', () => {
     b = new TestMachine(tpmHardware(tpm));
   }, 60_000);
 
-  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said (row 12)', async () => {
+  test('see who waits, compare the fingerprint, and approve; the machine becomes what they said', async () => {
     using session = await b.dial(service.endpoint);
     const admitted = session.admitted({ hostname: 'B.example.org', facts: [fact('dns', 'pass')] });
     const join = await until(async () => {

@@ -261,7 +261,7 @@ async function killedEverywhere(
 
 describe('kill -9 in the middle of joining, and the machine asks again with the same key', () => {
   test(
-    'of the join service, at each of its requests and writes: one membership, minted last (rows 45, 53, 57)',
+    'of the join service, at each of its requests and writes: one membership, minted last',
     async () => {
       const killed = await killedEverywhere('joinservice', ({ by }) => by === 'joinservice');
       const isWrite = ({ step }: Killed): boolean => step.includes('audit');
