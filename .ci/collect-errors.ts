@@ -11,7 +11,7 @@ import type { ErrorSpec } from '../internal/errors/index.ts';
 const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
 const TARGET = resolve(ROOT, 'cli/app/explained-errors.json');
 
-/** Every catalogue by code, sorted. A code that two folders use is refused. */
+/** Every catalogue by code, sorted. A code that two directories use is refused. */
 export async function collectErrors(): Promise<Record<string, ErrorSpec & { readonly source: string }>> {
   const collected = new Map<string, ErrorSpec & { readonly source: string }>();
   for (const source of sources()) {

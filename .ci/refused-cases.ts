@@ -1,7 +1,7 @@
 /**
  * Writes docs/refused-cases.md: every way in which evidence, certificates, policies and sessions can be wrong, and the test
  * that refuses each for its stated reason. The cases are in docs/refused-cases.json; a test is [alias of its file, title,
- * code of the refusal], and a case that the product can't meet has an `answer` in place of tests.
+ * code of the refusal], and a case that the product cannot meet has an `answer` in place of tests.
  * `node .ci/refused-cases.ts` writes; with `--check` it fails when the page is not what the cases say, when a file has no
  * such title, or when the test of that title does not assert the code.
  */

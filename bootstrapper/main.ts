@@ -3,17 +3,17 @@ import { MAX_PROVISIONING_BYTES, parseProvisioning, PROVISIONING_PATH } from '..
 import { CodedError, describeError, EXIT_CODES, findCoded } from '../internal/errors/index.ts';
 import { ExecaRunner } from '../internal/exec/index.ts';
 import { DiskFiles, DiskStreams, KernelFiles } from '../internal/file/index.ts';
-import { createLogger, lineSink, outlive } from '../internal/logging/index.ts';
+import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
 import type { ProcessUsage } from '../internal/metrics/index.ts';
-import { guardProcess, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
+import { acquireProcessLock, LinuxMachine, SystemdUnits } from '../internal/platform/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { runAgent } from './agent/index.ts';
-import { LogRing } from './attend/index.ts';
+import { LogRing } from './nodestream/index.ts';
 
 /** The on-node agent: reads its provisioning, wires the real machine, runs until systemd stops it. */
 /** sysexits.h; the unit is not restarted after it (RestartPreventExitStatus). */
 const EX_CONFIG = 78;
-const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'agent-tpm-unusable']);
+const FINAL_CODES: ReadonlySet<string> = new Set(['config-provisioning-invalid', 'preflight-tpm-unusable']);
 const MAX_STATUS_CHARS = 1000;
 /** Gone with each boot. */
 const RUN_FOLDER = '/run/cluster';
@@ -23,7 +23,7 @@ const files = new DiskFiles();
 const commands = new ExecaRunner({ path: process.env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin' });
 /** The newest of it, for operators who ask this node. */
 const ring = new LogRing();
-outlive(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // Node's own warnings
 const journal = lineSink(process.stdout);
 const log = createLogger({
   path: '',
@@ -77,7 +77,7 @@ function staysFailed(code: string | undefined): boolean {
 try {
   const raw = await files.read(PROVISIONING_PATH, MAX_PROVISIONING_BYTES);
   await files.makeDirectory(RUN_FOLDER, 0o755);
-  await using _guard = await guardProcess(files, `${RUN_FOLDER}/agent.lock`);
+  await using _guard = await acquireProcessLock(files, `${RUN_FOLDER}/agent.lock`);
   const provisioning = parseProvisioning(Buffer.from(raw ?? []).toString('utf8'));
   await runAgent(
     {

@@ -1,6 +1,6 @@
 /**
  * Every phase between power-on and a serving node, in the order in which an operator meets them. First and later nodes
- * show the same names. Stories that kill, cut and starve run once per entry: a phase that is not here can't run.
+ * show the same names. Stories that kill, cut and starve run once per entry: a phase that is not here cannot run.
  */
 export const PHASES = [
   { name: 'preflight', title: 'Checking the machine', before: 'lock' },

@@ -1,7 +1,7 @@
 import { SystemClock } from '../internal/clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
 import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
-import { createLogger, lineSink, outlive } from '../internal/logging/index.ts';
+import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
 import { METRICS_PORT, parseJoinserviceConfig, serve } from './server/index.ts';
 
@@ -9,7 +9,7 @@ import { METRICS_PORT, parseJoinserviceConfig, serve } from './server/index.ts';
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-outlive(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // Node's own warnings
 const log = createLogger({
   path: 'joinservice',
   nowMs: () => clock.nowMs(),

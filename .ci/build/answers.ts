@@ -32,7 +32,7 @@ async function answerable(): Promise<readonly (readonly string[])[]> {
     loads: () => true,
     action: () => async () => undefined,
     write: () => undefined,
-    writeUnasked: () => undefined,
+    writeGroupHelp: () => undefined,
   });
   const paths = commandPaths(program, []);
   const shells = program.commands.find((command) => command.name() === 'completion')?.registeredArguments[0];

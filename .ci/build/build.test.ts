@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { REQUIRED_PROGRAMS } from '../../internal/checks/index.ts';
+import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
 import { collectAnswers } from './answers.ts';
 import { buildDebianPackage, controlText, type DebianPackage } from './debian.ts';
 import { wrapBody } from './executable.ts';
@@ -74,7 +74,7 @@ describe('bundleProgram()', () => {
   });
 });
 
-describe('a program that is a folder', () => {
+describe('a program that is a directory', () => {
   const program: Program = { name: 'p', entry: 'main.ts', shape: 'folder' };
   const files = (): Record<string, string> =>
     Object.fromEntries(

@@ -1,11 +1,11 @@
-import { MODULES_FILE, REQUIRED_PROGRAMS, SYSCTL_FILE } from '../../internal/checks/index.ts';
+import { MODULES_FILE, REQUIRED_PROGRAMS, SYSCTL_FILE } from '../../internal/preflight/index.ts';
 
 interface Named {
   readonly name: string;
   readonly version: string;
 }
 
-/** `tar` leaves the folders of the machine as they are, and takes what is in `root/` only. */
+/** `tar` leaves the directories of the machine as they are, and takes what is in `root/` only. */
 function unpack({ name, version }: Named): string {
   return `tar --extract --gzip --file ${name}-${version}-linux-*.tar.gz --directory / --no-overwrite-dir \\
     --no-same-owner --strip-components=2 ${name}-${version}/root`;

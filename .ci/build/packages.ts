@@ -2,17 +2,17 @@ import { globSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
 import {
   buildContainerScopes,
-  buildKeptSlice,
+  buildPlaceholderSlice,
   CONTAINER_SCOPES_DROPIN,
-  KEPT_SLICES,
-} from '../../bootstrapper/kubernetes/units.ts';
+  PLACEHOLDER_SLICES,
+} from '../../bootstrapper/kubernetes/node/units.ts';
 import {
   MODULES_FILE,
   modulesFile,
   REQUIRED_PROGRAMS,
   SYSCTL_FILE,
   sysctlFile,
-} from '../../internal/checks/index.ts';
+} from '../../internal/preflight/index.ts';
 import type { DebianPackage } from './debian.ts';
 import { agentNotes, cliNotes } from './install-notes.ts';
 import { nodeBinary, type Architecture } from './node-binary.ts';
@@ -94,7 +94,7 @@ function agentEntries(options: PackageOptions, units: string): readonly Entry[] 
     ),
     // What the agent would write on a machine without the package, and have systemd read all units again for.
     text(`${units}/${CONTAINER_SCOPES_DROPIN}`, buildContainerScopes()),
-    ...KEPT_SLICES.map((name) => text(`${units}/${name}`, buildKeptSlice())),
+    ...PLACEHOLDER_SLICES.map((name) => text(`${units}/${name}`, buildPlaceholderSlice())),
     text(MODULES_FILE, modulesFile()),
     text(SYSCTL_FILE, sysctlFile()),
     ...documents('cluster-agent', options),
@@ -145,7 +145,7 @@ function copy(from: string, path: string, mode = 0o644): Entry {
   return { kind: 'copy', path, mode, from };
 }
 
-/** One of the package's own: an RPM leaves a folder behind that it does not name. */
+/** One of the package's own: an RPM leaves a directory behind that it does not name. */
 function folder(path: string): Entry {
   return { kind: 'folder', path, mode: 0o755 };
 }

@@ -9,7 +9,7 @@ export interface Program {
   readonly entry: string;
   /**
    * `file`: `<name>.mjs`, for what stays running: a newer package may replace its files under it, and it must not
-   * come back for one. `folder`: `<name>/main.mjs` and the pieces that it loads when it needs them, for what starts often.
+   * come back for one. `directory`: `<name>/main.mjs` and the pieces that it loads when it needs them, for what starts often.
    */
   readonly shape: 'file' | 'folder';
   /** Source files that the build writes: path in the checkout → text. */

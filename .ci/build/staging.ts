@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
-/** One entry of a package: a folder, a copy of a file, or a file with this text. */
+/** One entry of a package: a directory, a copy of a file, or a file with this text. */
 export type Entry = { readonly path: string; readonly mode: number } & (
   | { readonly kind: 'folder' }
   | { readonly kind: 'copy'; readonly from: string }
@@ -20,7 +20,7 @@ export type Entry = { readonly path: string; readonly mode: number } & (
 );
 
 /**
- * Lays the entries out in a folder of their own, with the modes that were asked for and `epochSeconds` as the time of
+ * Lays the entries out in a directory of their own, with the modes that were asked for and `epochSeconds` as the time of
  * everything, and runs `work` on it. `more` lays out what is none of the package's files.
  */
 export function withStage<T>(
@@ -51,13 +51,13 @@ export function place(stage: string, entry: Entry): void {
   chmodSync(target, entry.mode);
 }
 
-/** Of everything below a folder, in KiB. */
+/** Of everything below a directory, in KiB. */
 export function sizeInKiB(folder: string): number {
   const sizes = [...walk(folder)].map((path) => statSync(path).size);
   return Math.ceil(sizes.reduce((sum, size) => sum + size, 0) / 1024);
 }
 
-/** The umask has no say: folders are 0755 unless the package says otherwise. */
+/** The umask has no say: directories are 0755 unless the package says otherwise. */
 function setModes(stage: string, entries: readonly Entry[]): void {
   for (const path of walk(stage)) if (statSync(path).isDirectory()) chmodSync(path, 0o755);
   for (const { path, mode } of entries) chmodSync(join(stage, path), mode);

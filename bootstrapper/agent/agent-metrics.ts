@@ -1,6 +1,6 @@
 import { processMetrics, type MetricFamily, type ProcessUsage } from '../../internal/metrics/index.ts';
 import type { TreeSnapshot } from '../../internal/supervisor/index.ts';
-import type { BalancedServer } from '../kubernetes/index.ts';
+import type { ApiServerHealth } from '../kubernetes/index.ts';
 
 export interface AgentMetricsInput {
   readonly version: string;
@@ -8,7 +8,7 @@ export interface AgentMetricsInput {
   readonly tree: TreeSnapshot;
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
   /** The API servers as this node's balancer finds them; empty where none runs. */
-  readonly servers: readonly BalancedServer[];
+  readonly servers: readonly ApiServerHealth[];
   readonly nowMs: number;
 }
 
@@ -42,7 +42,7 @@ export function agentMetrics(input: AgentMetricsInput): readonly MetricFamily[] 
   ];
 }
 
-function balancerMetrics(servers: readonly BalancedServer[]): readonly MetricFamily[] {
+function balancerMetrics(servers: readonly ApiServerHealth[]): readonly MetricFamily[] {
   return [
     {
       name: 'cluster_balancer_upstream_verdict',

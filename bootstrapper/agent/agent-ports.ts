@@ -5,7 +5,7 @@ import type { AppendPort, FilePort, KernelFilePort, StreamPort } from '../../int
 import type { Logger } from '../../internal/logging/index.ts';
 import type { ProcessUsage } from '../../internal/metrics/index.ts';
 import type { MachinePort, UnitPort } from '../../internal/platform/index.ts';
-import type { LogRing } from '../attend/index.ts';
+import type { LogRing } from '../nodestream/index.ts';
 
 /** The world outside the agent. */
 export interface AgentPorts {

@@ -4,11 +4,11 @@ import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../i
 import type { Enrolment, Membership } from '../enrolment/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { untilMended } from './mended.ts';
+import { untilFileChanges } from './until-file-changes.ts';
 import { openNode } from './open-node.ts';
-import { carryOutWaitingRecovery, recoveryRunnable } from './recovery.ts';
-import { PLACES } from './places.ts';
-import { carryOutWaitingReset, resetRunnable } from './reset.ts';
+import { runPendingRecovery, recoveryRunnable } from './recovery.ts';
+import { AGENT_PATHS } from './paths.ts';
+import { runPendingReset, resetRunnable } from './pending-reset.ts';
 import { createRunnables } from './runnables.ts';
 
 const GRACE_MS = 10_000;
@@ -20,10 +20,10 @@ const GRACE_MS = 10_000;
 export async function runAgent(ports: AgentPorts, options: AgentOptions): Promise<void> {
   const { log, clock, random } = ports;
   using life = childSignal(options.signal);
-  const outcome = await carryOutWaitingReset(ports, options.provisioning, life.signal);
+  const outcome = await runPendingReset(ports, options.provisioning, life.signal);
   if (outcome === 'restarting') return await untilAborted(life.signal);
-  await refuseSingleEtcd(ports.files, PLACES.state);
-  await carryOutWaitingRecovery(ports, life.signal);
+  await refuseSingleEtcd(ports.files, AGENT_PATHS.state);
+  await runPendingRecovery(ports, life.signal);
   const node = await openNode(ports, options, life.signal);
   const tree = { of: (): TreeSnapshot => [], hurry: (): void => undefined };
   const runnables = createRunnables({
@@ -31,11 +31,11 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
     node,
     version: options.version,
     tree: () => tree.of(),
-    hurry: () => tree.hurry(),
+    retryNow: () => tree.hurry(),
   });
   const enrolment = enrolmentRunnable(
     node.enrolment,
-    (error, signal) => untilMended(ports, error, signal),
+    (error, signal) => untilFileChanges(ports, error, signal),
     (reason) => life.abort(reason),
   );
   const end = (reason: unknown): void => life.abort(reason);
@@ -50,7 +50,7 @@ export async function runAgent(ports: AgentPorts, options: AgentOptions): Promis
   };
   const supervision = supervise({ root, log, clock, random, graceMs: GRACE_MS, signal: life.signal });
   tree.of = () => supervision.tree();
-  tree.hurry = () => supervision.hurry();
+  tree.hurry = () => supervision.retryNow();
   await supervision.finished;
   if (!options.signal.aborted && life.signal.aborted) throw life.signal.reason;
 }

@@ -36,11 +36,11 @@ export type BlobFetch = (blob: BlobReference, signal: AbortSignal) => Promise<vo
 export function createComponentSource(
   ports: StorePorts,
   fetch: BlobFetch,
-): Pick<ComponentPorts, 'install' | 'blob' | 'bring'> {
+): Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'> {
   const { store, files, streams, signal } = ports;
   return {
-    blob: (component) => checked(ports, fetch, component),
-    bring: async (component, childSignal, onFetch) => {
+    blobPath: (component) => checked(ports, fetch, component),
+    fetch: async (component, childSignal, onFetch) => {
       if (await store.has(component.sha256)) return false;
       onFetch();
       await fetchOrSay(fetch, component, childSignal);

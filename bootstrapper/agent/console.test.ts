@@ -13,7 +13,7 @@ async function createMachine(isMember: boolean, answer?: CommandAnswer) {
   const status = new EventValue<{ readonly state: string }>();
   const enrolment = { status } as unknown as Pick<Enrolment<Membership>, 'status'>;
   const tree = superviseForTest(
-    consoleRunnable({ files, commands, enrolment, fingerprint, isMember: async () => isMember }),
+    consoleRunnable({ files, commands, enrolment, fingerprint, isJoinedOrJoining: async () => isMember }),
   );
   await settle();
   const shown = async (): Promise<string | undefined> => {

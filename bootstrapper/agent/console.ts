@@ -15,7 +15,7 @@ export interface ConsoleOptions {
   readonly commands: CommandRunner;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
   readonly fingerprint: string;
-  readonly isMember: () => Promise<boolean>;
+  readonly isJoinedOrJoining: () => Promise<boolean>;
 }
 
 /**
@@ -23,7 +23,7 @@ export interface ConsoleOptions {
  * no console is no reason to stop anything.
  */
 export function consoleRunnable(options: ConsoleOptions): Runnable {
-  const { files, enrolment, isMember } = options;
+  const { files, enrolment, isJoinedOrJoining: isMember } = options;
   return async (scope) => {
     scope.healthy();
     if (!(await isMember())) await show(options, scope);

@@ -1,10 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import {
-  createAuthorityPem,
+  createCaCertPem,
   generateKeyPem,
-  KeySigner,
-  pubKeyOf,
+  KeyCertificateSigner,
+  pubKeyDerOf,
   renewalTimeOf,
 } from '../../internal/pki/index.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
@@ -12,8 +12,12 @@ import { FakeClock, FakeUnits, MemoryFiles } from '../../internal/testing/index.
 import { consensusLayout } from '../consensus/index.ts';
 import { KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { RoleValues, type Renewal } from '../roleserve/index.ts';
-import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
-import { PLACES } from './places.ts';
+import {
+  controlPlaneRenewals,
+  kubeletServingRenewal,
+  certificateLifetimes,
+} from './control-plane-renewal.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const never = new AbortController().signal;
 const DAY_MS = 24 * 3600 * 1000;
@@ -26,11 +30,11 @@ async function createNode() {
   const [files, clock, values] = [new MemoryFiles(), new FakeClock(), new RoleValues()];
   const keyPem = generateKeyPem();
   const nowMs = () => clock.nowMs();
-  const caPem = await createAuthorityPem({ commonName: 'ca', keyPem, nowMs: nowMs() });
-  const signer = new KeySigner({ caPem, keyPem, nowMs });
+  const caPem = await createCaCertPem({ commonName: 'ca', keyPem, nowMs: nowMs() });
+  const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
   const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 90 } as const;
-  const certPem = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
-  const layout = consensusLayout(PLACES.state, 'state');
+  const certPem = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
+  const layout = consensusLayout(AGENT_PATHS.state, 'state');
   const certificates = [layout.server, layout.peer, layout.user('root')].map(({ certFile }) => certFile);
   for (const path of [...certificates, `${PATHS.pki}/apiserver.crt`]) {
     await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
@@ -44,8 +48,8 @@ async function createNode() {
     renewCurator: () => Promise.resolve(void done.push('curator')),
   };
   const log = createMemoryLogger().log;
-  await files.makeDirectory(PLACES.credentials);
-  await files.writeAtomic(PLACES.curatorCert, certPem);
+  await files.makeDirectory(AGENT_PATHS.credentials);
+  await files.writeAtomic(AGENT_PATHS.curatorCert, certPem);
   const renewals = controlPlaneRenewals({ files, nowMs, log, values, driver });
   return { clock, values, done, etcdRenewal: renewals.etcd, ...renewals };
 }
@@ -60,15 +64,20 @@ const running = {
 describe('controlPlaneRenewals()', () => {
   test('are not due before etcd serves: who starts it looks after them', async () => {
     const { etcdRenewal, kubernetes } = await createNode();
-    expect([await etcdRenewal.times(never), await kubernetes.times(never)]).toEqual([[], []]);
+    expect([await etcdRenewal.certificateTimes(never), await kubernetes.certificateTimes(never)]).toEqual([
+      [],
+      [],
+    ]);
   });
 
   test('say when each of etcd’s and of Kubernetes’ own certificates is due', async () => {
     const { values, clock, etcdRenewal, kubernetes } = await createNode();
     values.localControlPlane.set(running);
-    const dueIn = (await etcdRenewal.times(never)).map((times) => renewalTimeOf(times) - clock.nowMs());
+    const dueIn = (await etcdRenewal.certificateTimes(never)).map(
+      (times) => renewalTimeOf(times) - clock.nowMs(),
+    );
     expect(dueIn).toEqual([60 * DAY_MS, 60 * DAY_MS, 60 * DAY_MS]);
-    expect(await kubernetes.times(never)).toHaveLength(1);
+    expect(await kubernetes.certificateTimes(never)).toHaveLength(1);
   });
 
   test('etcd’s are renewed by the driver, which hands them to those who hold one', async () => {
@@ -80,9 +89,9 @@ describe('controlPlaneRenewals()', () => {
 
   test('the curator’s is due like the others, and made by the driver, which restarts the service', async () => {
     const { values, done, curator } = await createNode();
-    expect(await curator.times(never)).toEqual([]);
+    expect(await curator.certificateTimes(never)).toEqual([]);
     values.localControlPlane.set(running);
-    expect(await curator.times(never)).toHaveLength(1);
+    expect(await curator.certificateTimes(never)).toHaveLength(1);
     expect(await renew(curator)).toBeUndefined();
     expect(done).toEqual(['curator']);
   });
@@ -94,7 +103,7 @@ describe('controlPlaneRenewals()', () => {
     values.clusterSettings.set({ ...settings, certificates });
     await clock.advance(61 * DAY_MS);
     await renew(kubernetes);
-    const [times] = await kubernetes.times(never);
+    const [times] = await kubernetes.certificateTimes(never);
     expect((times?.notAfterMs ?? 0) - clock.nowMs()).toBe(30 * DAY_MS);
   });
 });
@@ -105,15 +114,15 @@ test('kubeletServingRenewal() is due when a kubelet runs with another certificat
   await files.writeAtomic(KUBELET_FILES.servingCert, 'renewed');
   units.active.add('kubelet.service');
   const renewal = kubeletServingRenewal({ files, units });
-  expect(await renewal.times(never)).toHaveLength(1);
+  expect(await renewal.certificateTimes(never)).toHaveLength(1);
   await renew(renewal);
   expect(units.moves).toEqual(['restart kubelet.service']);
-  expect(await renewal.times(never)).toEqual([]);
+  expect(await renewal.certificateTimes(never)).toEqual([]);
 });
 
 test('lifetimesOf() has the defaults where the cluster says nothing', () => {
   const values = new RoleValues();
-  expect(lifetimesOf(values)).toEqual(DEFAULT_CERTIFICATES);
+  expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
   values.clusterSettings.set(settings);
-  expect(lifetimesOf(values)).toEqual(DEFAULT_CERTIFICATES);
+  expect(certificateLifetimes(values)).toEqual(DEFAULT_CERTIFICATES);
 });

@@ -1,19 +1,19 @@
 import { DEFAULT_CERTIFICATES, type CertificatesConfig } from '../../internal/config/index.ts';
-import { valueOf } from '../../internal/event/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { certificateTimesOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { certificateFiles, consensusLayout, ETCD_INSTANCES } from '../consensus/index.ts';
 import {
-  ownCertificateTimes,
-  renewOwnCertificates,
-  restartKubeletServing,
-  shownServingTimes,
-  type KubeletServingPorts,
+  controlPlaneCertificateTimes,
+  renewControlPlaneCertificates,
+  restartForServingCertificate,
+  servedCertificateTimes,
+  type ServingCertificatePorts,
 } from '../kubernetes/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
-import { curatorTimes } from './curator-credentials.ts';
-import { PLACES } from './places.ts';
+import { curatorCertificateTimes } from './curator-credentials.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 
@@ -29,8 +29,10 @@ export interface ControlPlaneRenewalPorts {
 }
 
 /** How long certificates live, as the cluster was made. */
-export function lifetimesOf({ clusterSettings }: Pick<RoleValues, 'clusterSettings'>): CertificatesConfig {
-  return valueOf(clusterSettings)?.certificates ?? DEFAULT_CERTIFICATES;
+export function certificateLifetimes({
+  clusterSettings,
+}: Pick<RoleValues, 'clusterSettings'>): CertificatesConfig {
+  return currentValue(clusterSettings)?.certificates ?? DEFAULT_CERTIFICATES;
 }
 
 /**
@@ -49,34 +51,34 @@ export function controlPlaneRenewals(
   return {
     etcd: {
       name: 'etcd',
-      times: async () => (serves() ? etcdTimes(files) : []),
+      certificateTimes: async () => (serves() ? etcdTimes(files) : []),
       prepare: here((signal) => driver.renewConsensus(signal)),
     },
     kubernetes: {
       name: 'Kubernetes control plane',
-      times: async () => (serves() ? ownCertificateTimes(files) : []),
+      certificateTimes: async () => (serves() ? controlPlaneCertificateTimes(files) : []),
       prepare: here(async () => {
-        const renewed = await renewOwnCertificates({ files, nowMs }, lifetimesOf(values));
+        const renewed = await renewControlPlaneCertificates({ files, nowMs }, certificateLifetimes(values));
         log.info('certificates of the control plane were renewed', { renewed });
       }),
     },
     curator: {
       name: 'join service and curator',
-      times: async () => (serves() ? curatorTimes(files) : []),
+      certificateTimes: async () => (serves() ? curatorCertificateTimes(files) : []),
       prepare: here((signal) => driver.renewCurator(signal)),
     },
   };
 }
 
 /** A kubelet shows its renewed serving certificate to the API server only after a restart. */
-export function kubeletServingRenewal(ports: KubeletServingPorts): Renewal {
+export function kubeletServingRenewal(ports: ServingCertificatePorts): Renewal {
   return {
     name: 'the certificate that the kubelet shows',
-    times: async (signal) => {
-      const shown = await shownServingTimes(ports, signal);
+    certificateTimes: async (signal) => {
+      const shown = await servedCertificateTimes(ports, signal);
       return shown === undefined ? [] : [shown];
     },
-    prepare: here((signal) => restartKubeletServing(ports, signal)),
+    prepare: here((signal) => restartForServingCertificate(ports, signal)),
   };
 }
 
@@ -97,6 +99,6 @@ async function etcdTimes(files: FilePort): Promise<readonly CertificateTimes[]> 
 
 function etcdCertificates(): readonly string[] {
   return Object.values(ETCD_INSTANCES).flatMap((etcd) =>
-    certificateFiles(consensusLayout(PLACES.state, etcd.name), etcd),
+    certificateFiles(consensusLayout(AGENT_PATHS.state, etcd.name), etcd),
   );
 }

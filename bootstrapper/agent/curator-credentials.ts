@@ -4,18 +4,18 @@ import {
   certificateTimesOf,
   curatorLeaf,
   delegationStatement,
-  KeySigner,
-  pubKeyOf,
+  KeyCertificateSigner,
+  pubKeyDerOf,
   renewalTimeOf,
-  spkiOf,
-  verifyCurator,
+  spkiDerOf,
+  verifyCuratorCertificate,
   type CertificateTimes,
 } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { CuratorUnitError } from '../curatorunit/index.ts';
+import { UnitError } from '../units/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { MachineIdentity } from './machine-identity.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MINUTE_SECONDS = 60;
@@ -45,13 +45,13 @@ export async function ensureCuratorCredentials(
   options: CuratorCredentialOptions,
 ): Promise<CuratorCredentials> {
   const { files, nowMs } = ports;
-  const at = { certFile: PLACES.curatorCert, keyFile: PLACES.curatorKey };
+  const at = { certFile: AGENT_PATHS.curatorCert, keyFile: AGENT_PATHS.curatorKey };
   const certPem = await text(files, at.certFile);
   const keyPem = await text(files, at.keyFile);
   if (certPem !== undefined && keyPem !== undefined && isGood({ certPem, keyPem }, options, nowMs()))
     return at;
   const { keyPem: madeKey, certPem: madeCert } = await make(ports, options);
-  await files.makeDirectory(PLACES.credentials);
+  await files.makeDirectory(AGENT_PATHS.credentials);
   // A crash in between leaves a pair that does not match, which the next start replaces.
   await files.writeAtomic(at.keyFile, madeKey.reveal());
   await files.writeAtomic(at.certFile, madeCert);
@@ -60,18 +60,18 @@ export async function ensureCuratorCredentials(
 
 /** A node that is no control plane any more answers as none. */
 export async function removeCuratorCredentials(files: FilePort): Promise<void> {
-  await files.remove(PLACES.curatorKey);
-  await files.remove(PLACES.curatorCert);
+  await files.remove(AGENT_PATHS.curatorKey);
+  await files.remove(AGENT_PATHS.curatorCert);
 }
 
 /** When the certificate is due; nothing where there is none. */
-export async function curatorTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
-  const certPem = await text(files, PLACES.curatorCert);
+export async function curatorCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
+  const certPem = await text(files, AGENT_PATHS.curatorCert);
   if (certPem === undefined) return [];
   try {
     return [certificateTimesOf(certPem)];
   } catch {
-    return [{ madeMs: 0, notAfterMs: 0 }]; // damaged: it is due
+    return [{ issuedMs: 0, notAfterMs: 0 }]; // damaged: it is due
   }
 }
 
@@ -84,7 +84,7 @@ async function make(
   const { privateKey } = generateKeyPairSync('ed25519');
   const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
   const notAfterSeconds = Math.floor(nowMs() / 1000) + Math.ceil(validMinutes * MINUTE_SECONDS);
-  const delegation = { clusterId, tlsPubKeyDer: pubKeyOf(keyPem), notAfterSeconds };
+  const delegation = { clusterId, tlsPubKeyDer: pubKeyDerOf(keyPem), notAfterSeconds };
   const nodeKey = createPrivateKey(machine.keyPem.reveal());
   const leaf = curatorLeaf({
     delegation,
@@ -100,17 +100,14 @@ async function authorityOf(
   files: FilePort,
   { clusterCaPem }: Membership,
   nowMs: () => number,
-): Promise<KeySigner> {
+): Promise<KeyCertificateSigner> {
   const [caPem, keyPem] = [
-    await text(files, `${PLACES.ca}/ca.crt`),
-    await text(files, `${PLACES.ca}/ca.key`),
+    await text(files, `${AGENT_PATHS.ca}/ca.crt`),
+    await text(files, `${AGENT_PATHS.ca}/ca.key`),
   ];
   if (caPem === undefined || keyPem === undefined || caPem.trim() !== clusterCaPem.trim())
-    throw new CuratorUnitError(
-      'curatorunit-no-authority',
-      `reading ${PLACES.ca}: the cluster CA is not there`,
-    );
-  return new KeySigner({ caPem, keyPem: new Secret(keyPem), nowMs });
+    throw new UnitError('units-no-cluster-ca', `reading ${AGENT_PATHS.ca}: the cluster CA is not there`);
+  return new KeyCertificateSigner({ caPem, keyPem: new Secret(keyPem), nowMs });
 }
 
 /** Of this cluster, for this node at this address, with its own key, and not due. */
@@ -122,8 +119,8 @@ function isGood(
   const { clusterId, clusterCaPem: caPem, nodeId, nodeAddress } = membership;
   try {
     const certificate = new X509Certificate(certPem);
-    const named = verifyCurator(certificate, { caPem, clusterId, nowMs: () => nowMs });
-    const isOwn = Buffer.compare(spkiOf(certificate.publicKey), pubKeyOf(new Secret(keyPem))) === 0;
+    const named = verifyCuratorCertificate(certificate, { caPem, clusterId, nowMs: () => nowMs });
+    const isOwn = Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDerOf(new Secret(keyPem))) === 0;
     const isHere = certificate.checkIP(nodeAddress) !== undefined;
     return named.nodeId === nodeId && isOwn && isHere && renewalTimeOf(certificateTimesOf(certPem)) > nowMs;
   } catch {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from '../initserver/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
@@ -9,7 +9,7 @@ import { NodeLock } from '../nodelock/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const never = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
@@ -44,8 +44,8 @@ const nobodyAsked = {
 /** A disk, and what the enrolment of a machine that starts with it ends in. */
 async function createMachine() {
   const files = new MemoryFiles();
-  for (const folder of [PLACES.enrolment, PLACES.init]) await files.makeDirectory(folder);
-  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => 0 });
+  for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
+  const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
     run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
@@ -55,7 +55,7 @@ async function createMachine() {
   const createJob = (): InitJob =>
     new InitJob(
       { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },
-      PLACES.init,
+      AGENT_PATHS.init,
     );
   const enrol = async () => {
     const values = new RoleValues();
@@ -63,7 +63,7 @@ async function createMachine() {
     const handlers = createEnrolmentHandlers({
       ...{ files, lock, job, state, values, joinClient: nobodyAsked, log: createMemoryLogger().log },
       ownAddress: () => '198.18.0.11',
-      withValidCertificates: (known) => Promise.resolve(known),
+      ensureValidCertificates: (known) => Promise.resolve(known),
     });
     const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
     const running = enrolment.run(never);
@@ -77,9 +77,9 @@ async function createMachine() {
     await state.settings.save(settings);
     await state.roles.save(['ConsensusMember']);
     await state.membership.save(membership);
-    await files.makeDirectory(PLACES.etcdData);
+    await files.makeDirectory(AGENT_PATHS.etcdData);
     for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
-      if (reached === 'membership' && !path.startsWith(PLACES.state)) continue;
+      if (reached === 'membership' && !path.startsWith(AGENT_PATHS.state)) continue;
       await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
       await files.writeAtomic(path, 'a key');
     }
@@ -129,53 +129,53 @@ describe('enrolment on a machine', () => {
   }[] = [
     {
       name: 'etcd data without membership and lock',
-      code: 'enrolment-remains',
-      path: PLACES.membership,
-      break: ({ files }) => files.makeDirectory(PLACES.etcdData),
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.membership,
+      break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
     },
     {
       name: 'a lock whose request is gone',
-      code: 'enrolment-remains',
-      path: `${PLACES.init}/request.json`,
+      code: 'enrolment-files-missing',
+      path: `${AGENT_PATHS.init}/request.json`,
       break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
     },
     {
       name: 'a damaged lock',
       code: 'nodelock-damaged',
-      path: PLACES.lock,
-      break: ({ files }) => files.writeAtomic(PLACES.lock, '{'),
+      path: AGENT_PATHS.lock,
+      break: ({ files }) => files.writeAtomic(AGENT_PATHS.lock, '{'),
     },
     {
       name: 'a damaged membership',
-      code: 'enrolment-membership-damaged',
-      path: PLACES.membership,
+      code: 'membership-damaged',
+      path: AGENT_PATHS.membership,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.writeAtomic(PLACES.membership, '{}');
+        await files.writeAtomic(AGENT_PATHS.membership, '{}');
       },
     },
     {
       name: 'a membership whose roles are gone',
-      code: 'enrolment-membership-damaged',
-      path: PLACES.roles,
+      code: 'membership-damaged',
+      path: AGENT_PATHS.roles,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.remove(PLACES.roles);
+        await files.remove(AGENT_PATHS.roles);
       },
     },
     {
       name: 'a membership whose lock is gone',
-      code: 'enrolment-remains',
-      path: PLACES.lock,
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.lock,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.remove(PLACES.lock);
+        await files.remove(AGENT_PATHS.lock);
       },
     },
     {
       name: 'a membership beside a lock of another cluster',
-      code: 'enrolment-remains',
-      path: PLACES.lock,
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.lock,
       break: async ({ state, saveMember }) => {
         await saveMember();
         await state.membership.save({ ...membership, clusterId: 'b'.repeat(32) });
@@ -183,21 +183,21 @@ describe('enrolment on a machine', () => {
     },
     {
       name: 'a result of an init whose membership is gone',
-      code: 'enrolment-remains',
-      path: PLACES.membership,
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.membership,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.remove(PLACES.membership);
+        await files.remove(AGENT_PATHS.membership);
       },
     },
     {
       name: 'a membership whose init is gone',
-      code: 'enrolment-remains',
-      path: `${PLACES.init}/request.json`,
+      code: 'enrolment-files-missing',
+      path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.remove(PLACES.init);
-        await files.makeDirectory(PLACES.init);
+        await files.remove(AGENT_PATHS.init);
+        await files.makeDirectory(AGENT_PATHS.init);
       },
     },
     ...Object.values(CONTROL_PLANE_KEY_FILES).map((path) => ({
@@ -211,20 +211,20 @@ describe('enrolment on a machine', () => {
     })),
     {
       name: 'a damaged result of an init',
-      code: 'init-journal-damaged',
-      path: `${PLACES.init}/outcome.json`,
+      code: 'initserver-record-damaged',
+      path: `${AGENT_PATHS.init}/outcome.json`,
       break: async ({ files, saveMember }) => {
         await saveMember();
-        await files.writeAtomic(`${PLACES.init}/outcome.json`, '');
+        await files.writeAtomic(`${AGENT_PATHS.init}/outcome.json`, '');
       },
     },
     {
       name: 'a damaged request of an init',
-      code: 'init-journal-damaged',
-      path: `${PLACES.init}/request.json`,
+      code: 'initserver-record-damaged',
+      path: `${AGENT_PATHS.init}/request.json`,
       break: async ({ files, lock }) => {
         await lock.acquire({ clusterId, by: 'init', id: 'one' });
-        await files.writeAtomic(`${PLACES.init}/request.json`, '{"initId":"o');
+        await files.writeAtomic(`${AGENT_PATHS.init}/request.json`, '{"initId":"o');
       },
     },
   ];
@@ -248,7 +248,7 @@ describe('enrolment on a machine', () => {
 
 async function snapshot(
   files: MemoryFiles,
-  folder = PLACES.state as string,
+  folder = AGENT_PATHS.state as string,
 ): Promise<Record<string, string>> {
   const all: Record<string, string> = {};
   for (const name of await files.list(folder)) {

@@ -6,13 +6,13 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { parseRoles } from '../../internal/role/index.ts';
 import { EnrolmentError, type EnrolmentHandlers, type Membership } from '../enrolment/index.ts';
 import type { InitJob, InitRecord, InitSpec } from '../initserver/index.ts';
-import type { Granted, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
+import type { GrantedAdmission, JoinClient, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { NodeLockError, type NodeLock } from '../nodelock/index.ts';
 import type { ClusterSettings, RoleValues } from '../roleserve/index.ts';
 import type { NodeState } from './node-state.ts';
-import { placeTicket } from './place-ticket.ts';
-import { PLACES } from './places.ts';
-import { findWayOn } from './way-on.ts';
+import { installTicket } from './install-ticket.ts';
+import { AGENT_PATHS } from './paths.ts';
+import { findResumePoint } from './resume-point.ts';
 
 export interface EnrolmentPorts {
   readonly files: FilePort;
@@ -20,9 +20,9 @@ export interface EnrolmentPorts {
   readonly job: InitJob;
   readonly state: NodeState;
   readonly values: RoleValues;
-  readonly joinClient: Pick<JoinClient, 'admit' | 'ticket' | 'joined'>;
+  readonly joinClient: Pick<JoinClient, 'admit' | 'requestTicket' | 'reportJoined'>;
   /** A member whose certificates ran out while it was off gets new ones first; durable when it resolves. */
-  readonly withValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
+  readonly ensureValidCertificates: (membership: Membership, signal: AbortSignal) => Promise<Membership>;
   readonly ownAddress: () => string;
   readonly log: Logger;
 }
@@ -40,11 +40,11 @@ export interface EnrolmentPorts {
 export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandlers<Membership> {
   const { job, state, values, lock, joinClient } = ports;
   // The session that was admitted, for the ticket: kept in this life only.
-  let granted: Granted | undefined;
+  let granted: GrantedAdmission | undefined;
   return {
     New: async (signal) => {
       await job.restore();
-      const wayOn = await findWayOn(ports);
+      const wayOn = await findResumePoint(ports);
       if (wayOn === 'resuming') return { to: 'Resuming' };
       if (wayOn === 'joining') return { to: 'Joining' };
       granted = await admittedOrInit(ports, signal);
@@ -67,8 +67,8 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
       // Before anything is shown of the machine: the register says what the lock says.
       await lock.acquire(claimOf(record));
       const ticket = await takeTicket(ports, { session, record }, signal);
-      const membership = await placeTicket(ports, ticket, ports.ownAddress());
-      joinClient.joined(membership);
+      const membership = await installTicket(ports, ticket, ports.ownAddress());
+      joinClient.reportJoined(membership);
       values.clusterSettings.set(ticket.settings);
       values.clusterMembership.set(membership);
       values.localRoles.set(new Set(ticket.roles));
@@ -81,13 +81,13 @@ export function createEnrolmentHandlers(ports: EnrolmentPorts): EnrolmentHandler
         state.settings.load(),
       ]);
       if (known === undefined || roles === undefined || settings === undefined) {
-        const path = roles === undefined ? PLACES.roles : PLACES.settings;
-        throw new EnrolmentError('enrolment-membership-damaged', `resuming: ${path} is gone`, {
+        const path = roles === undefined ? AGENT_PATHS.roles : AGENT_PATHS.settings;
+        throw new EnrolmentError('membership-damaged', `resuming: ${path} is gone`, {
           details: { path },
         });
       }
       values.clusterSettings.set(settings);
-      const membership = await ports.withValidCertificates(known, signal);
+      const membership = await ports.ensureValidCertificates(known, signal);
       values.clusterMembership.set(membership);
       values.localRoles.set(new Set(parseRoles(roles)));
       return { to: 'Running', membership };
@@ -116,7 +116,10 @@ function claimOf({ clusterId, joinId }: JoinRecord): { clusterId: string; by: 'j
  * An owner's init or a cluster's admission, whichever takes the lock. The other one is called off and has ended when this
  * resolves. undefined: it was the init.
  */
-async function admittedOrInit(ports: EnrolmentPorts, signal: AbortSignal): Promise<Granted | undefined> {
+async function admittedOrInit(
+  ports: EnrolmentPorts,
+  signal: AbortSignal,
+): Promise<GrantedAdmission | undefined> {
   const { job, joinClient } = ports;
   using race = childSignal(signal);
   const accepted = when(job.accepted, () => true, race.signal).then(() => undefined);
@@ -134,17 +137,17 @@ async function admittedOrInit(ports: EnrolmentPorts, signal: AbortSignal): Promi
 /** Admission on disk, then the lock. undefined: an init was faster. */
 async function lockFor(
   { lock, state, files, job }: EnrolmentPorts,
-  granted: Granted,
-): Promise<Granted | undefined> {
+  granted: GrantedAdmission,
+): Promise<GrantedAdmission | undefined> {
   try {
     await state.join.save(granted.record);
     await lock.acquire(claimOf(granted.record));
-    await job.forgetRequest(); // of an init that did not come as far as the lock
+    await job.deleteRequest(); // of an init that did not come as far as the lock
     return granted;
   } catch (error) {
     granted[Symbol.dispose]();
     if (!(error instanceof NodeLockError) || error.code !== 'nodelock-held') throw error;
-    await files.remove(PLACES.join);
+    await files.remove(AGENT_PATHS.join);
     return undefined;
   }
 }
@@ -152,16 +155,16 @@ async function lockFor(
 /** Over the session that was admitted, if it is still there; else asked for anew. Nothing is minted twice. */
 async function takeTicket(
   { joinClient, log }: EnrolmentPorts,
-  at: { readonly session: Granted | undefined; readonly record: JoinRecord },
+  at: { readonly session: GrantedAdmission | undefined; readonly record: JoinRecord },
   signal: AbortSignal,
 ): Promise<OpenedTicket> {
   if (at.session !== undefined) {
     try {
-      return await at.session.commit(signal);
+      return await at.session.requestTicket(signal);
     } catch (error) {
       signal.throwIfAborted();
       log.warn('the ticket did not come over the session that was admitted; asking anew', { error });
     }
   }
-  return joinClient.ticket(at.record, signal);
+  return joinClient.requestTicket(at.record, signal);
 }

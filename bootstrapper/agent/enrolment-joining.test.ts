@@ -1,22 +1,22 @@
 import { describe, expect, test } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { valueOf } from '../../internal/event/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { everyFault } from '../../internal/testing/faulty-files.ts';
+import { everyFault } from '../../internal/testing/host/faulty-files.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type InitRecord } from '../initserver/index.ts';
-import type { Granted, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
+import type { GrantedAdmission, JoinRecord, OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers, type EnrolmentPorts } from './enrolment-handlers.ts';
 import { loadMachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const never = new AbortController().signal;
 const clusterId = 'a'.repeat(32);
@@ -33,19 +33,19 @@ class FakeAdmissions {
   joinClient(files: FilePort): EnrolmentPorts['joinClient'] {
     const commit = () => this.#ticket(files);
     return {
-      admit: async (): Promise<Granted> => {
-        const { nodeId } = await loadMachineIdentity(files, PLACES);
+      admit: async (): Promise<GrantedAdmission> => {
+        const { nodeId } = await loadMachineIdentity(files, AGENT_PATHS);
         const record: JoinRecord = { clusterId, joinId: nodeId, endpoints: ['198.18.0.11:9090'] };
-        return { record, commit, [Symbol.dispose]: () => undefined };
+        return { record, requestTicket: commit, [Symbol.dispose]: () => undefined };
       },
-      ticket: commit,
-      joined: () => undefined,
+      requestTicket: commit,
+      reportJoined: () => undefined,
     };
   }
 
   async #ticket(files: FilePort): Promise<OpenedTicket> {
     this.asked++;
-    const { nodeId } = await loadMachineIdentity(files, PLACES);
+    const { nodeId } = await loadMachineIdentity(files, AGENT_PATHS);
     const keys = await ensureKeys(files);
     this.members.add(nodeId);
     this.onAnswer();
@@ -89,8 +89,8 @@ async function live(
   files: MemoryFiles | Parameters<Parameters<typeof everyFault>[0]['run']>[0],
   joinClient: (files: FilePort) => EnrolmentPorts['joinClient'],
 ): Promise<Life> {
-  for (const folder of [PLACES.enrolment, PLACES.init]) await files.makeDirectory(folder);
-  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => 0 });
+  for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
+  const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
     run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
@@ -100,14 +100,14 @@ async function live(
   const ownAddress = () => '198.18.0.12';
   const job = new InitJob(
     { files, lock, phases, preflight: () => Promise.resolve(), ownAddress },
-    PLACES.init,
+    AGENT_PATHS.init,
   );
   const { log } = createMemoryLogger();
   const handlers = createEnrolmentHandlers({
     ...{ files, lock, job, values, ownAddress, log },
     state: new NodeState(files),
     joinClient: joinClient(files),
-    withValidCertificates: (known) => Promise.resolve(known),
+    ensureValidCertificates: (known) => Promise.resolve(known),
   });
   const enrolment = new Enrolment<Membership>({ handlers, log });
   void enrolment.run(never);
@@ -152,7 +152,7 @@ describe('joining', () => {
         cluster.onAnswer = () => undefined;
         const { enrolment, lock } = await live(disk, (files) => cluster.joinClient(files));
         const membership = await enrolment.finished(never);
-        const { nodeId } = await loadMachineIdentity(disk, PLACES);
+        const { nodeId } = await loadMachineIdentity(disk, AGENT_PATHS);
         expect({ name, id: membership.nodeId, members: [...cluster.members] }).toEqual({
           name,
           id: nodeId,
@@ -181,7 +181,7 @@ describe('joining', () => {
     for (let state = 'New'; state !== 'CreatingCluster';) state = (await status.next(never)).state;
     expect(await life.lock.read()).toMatchObject({ by: 'init', id: 'one' });
     expect(cluster.members.size).toBe(0);
-    expect(await disk.stat(PLACES.join)).toBeUndefined();
+    expect(await disk.stat(AGENT_PATHS.join)).toBeUndefined();
   });
 
   test('an admission that takes the lock first refuses an init by name', async () => {
@@ -189,7 +189,7 @@ describe('joining', () => {
     const life = await live(new MemoryFiles(), (files) => cluster.joinClient(files));
     await life.enrolment.finished(never);
     const request = { initId: 'two', spec: { clusterId: 'b'.repeat(32) } } as InitRecord;
-    await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'init-other-cluster' });
+    await expect(life.job.accept(request, never)).rejects.toMatchObject({ code: 'initserver-other-cluster' });
   });
 
   test('what only a member has is empty until it is one, and on the disk before anybody sees it', async () => {
@@ -203,24 +203,28 @@ describe('joining', () => {
     const { clusterMembership, clusterSettings, localRoles, localControlPlane } = values;
     const members = { clusterMembership, clusterSettings, localRoles };
     const isEmpty = (): boolean[] =>
-      Object.values(members).map((each) => valueOf<unknown>(each) === undefined);
+      Object.values(members).map((each) => currentValue<unknown>(each) === undefined);
     expect(isEmpty()).toEqual([true, true, true]);
     const onDisk = new Map<string, Promise<string>>();
     using _seen = clusterMembership.subscribe(() => {
       if (onDisk.size > 0) return; // what counts is the first moment
-      for (const path of [PLACES.membership, `${PLACES.credentials}/node.crt`, KUBELET_FILES.clientCert])
+      for (const path of [
+        AGENT_PATHS.membership,
+        `${AGENT_PATHS.credentials}/node.crt`,
+        KUBELET_FILES.clientCert,
+      ])
         onDisk.set(path, textOf(disk, path));
     });
     admitted.resolve();
     const { nodeId, directory } = await enrolment.finished(never);
     expect(isEmpty()).toEqual([false, false, false]);
-    const stored = JSON.parse((await onDisk.get(PLACES.membership)) ?? '') as { value: Membership };
+    const stored = JSON.parse((await onDisk.get(AGENT_PATHS.membership)) ?? '') as { value: Membership };
     expect(stored.value).toMatchObject({ nodeId, directory });
     expect(directory.length).toBeGreaterThan(0);
-    expect(await onDisk.get(`${PLACES.credentials}/node.crt`)).toBe(`of ${nodeId}`);
+    expect(await onDisk.get(`${AGENT_PATHS.credentials}/node.crt`)).toBe(`of ${nodeId}`);
     expect(await onDisk.get(KUBELET_FILES.clientCert)).toMatch(/^for /);
     // etcd's client belongs to who runs etcd.
-    expect(valueOf(localControlPlane)).toBeUndefined();
+    expect(currentValue(localControlPlane)).toBeUndefined();
   });
 
   test('a member whose agent is killed comes back as the same node and asks nobody to let it in', async () => {
@@ -236,24 +240,24 @@ describe('joining', () => {
     for (let life = 0; life < 3; life++) {
       const { enrolment, values } = await live(disk, () => nobody);
       expect(await enrolment.finished(never)).toEqual(before);
-      expect(valueOf(values.localRoles)).toEqual(new Set(roles));
+      expect(currentValue(values.localRoles)).toEqual(new Set(roles));
     }
     expect([cluster.asked, [...cluster.members]]).toEqual([1, [before.nodeId]]);
   });
 
   test('a lock whose admission is gone creates and asks for nothing', async () => {
     const disk = new MemoryFiles();
-    await disk.makeDirectory(PLACES.enrolment);
-    const lock = new NodeLock({ files: disk, path: PLACES.lock, nowMs: () => 0 });
+    await disk.makeDirectory(AGENT_PATHS.enrolment);
+    const lock = new NodeLock({ files: disk, path: AGENT_PATHS.lock, nowMs: () => 0 });
     await lock.acquire({ clusterId, by: 'join', id: 'node-1' });
     const { enrolment } = await live(disk, () => ({
       admit: untilAborted,
-      ticket: (_, signal) => untilAborted(signal),
-      joined: () => undefined,
+      requestTicket: (_, signal) => untilAborted(signal),
+      reportJoined: () => undefined,
     }));
     await expect(enrolment.finished(never)).rejects.toMatchObject({
-      code: 'enrolment-remains',
-      details: { path: PLACES.join, clusterId },
+      code: 'enrolment-files-missing',
+      details: { path: AGENT_PATHS.join, clusterId },
     });
   });
 });

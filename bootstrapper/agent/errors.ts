@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const agentErrors = defineErrors({
-  'agent-tpm-unusable': {
+  'preflight-tpm-unusable': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,

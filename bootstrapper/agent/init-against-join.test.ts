@@ -5,20 +5,20 @@ import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machineke
 import { SystemClock } from '../../internal/clock/index.ts';
 import { when } from '../../internal/event/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/fake-cluster.ts';
+import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { ClusterSpecSchema, InitRequestSchema } from '../../initproto/gen/init_pb.js';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { createInitHandlers, InitJob, type InitServicePorts } from '../initserver/index.ts';
-import { ensureTicketKeys, JoinClient, joinUpgrades, KnownEndpoints } from '../joinclient/index.ts';
+import { ensureTicketKeys, JoinClient, createJoinUpgrades, KnownEndpoints } from '../joinclient/index.ts';
 import { KUBELET_FILES } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const ROUNDS = 100;
 const PASSING = ['New', 'Joining', 'Resuming'];
@@ -66,14 +66,14 @@ class Machine {
   /** Enrolment, init handlers and join client as the agent wires them. */
   async live(signal: AbortSignal) {
     const { log } = createMemoryLogger();
-    for (const folder of [PLACES.enrolment, PLACES.init]) await this.disk.makeDirectory(folder);
+    for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await this.disk.makeDirectory(folder);
     const files = this.disk;
-    const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => clock.nowMs() });
-    const phases = await PhaseLog.open({ store: new FileEventStore(files, PLACES.events), clock, log });
+    const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs() });
+    const phases = await PhaseLog.open({ store: new FileEventStore(files, AGENT_PATHS.events), clock, log });
     const ownAddress = (): string => '127.0.0.1';
     const job = new InitJob(
       { files, lock, phases, preflight: () => Promise.resolve(), ownAddress },
-      PLACES.init,
+      AGENT_PATHS.init,
     );
     const enrolment = new Enrolment<Membership>({
       log,
@@ -82,7 +82,7 @@ class Machine {
         state: new NodeState(files),
         values: new RoleValues(),
         joinClient: this.#joinClient(),
-        withValidCertificates: (known) => Promise.resolve(known),
+        ensureValidCertificates: (known) => Promise.resolve(known),
       }),
     });
     const handlers = createInitHandlers({
@@ -126,7 +126,7 @@ class Machine {
           answerChallenge: () => Promise.reject(new Error('no TPM')),
         },
         checkMachine: () => Promise.resolve(),
-        upgrade: joinUpgrades({
+        upgrade: createJoinUpgrades({
           issuers: [new MachineKeyIssuer({ privKey })],
           attestation: undefined,
           collateral: () => Promise.resolve({}),
@@ -146,7 +146,7 @@ class Machine {
         ownerKeys: [this.#cluster.ownerKey],
         ...{ pinned: undefined, proxies: [] },
         ...{ nodeId, pubKeyDer },
-        introduce: () => ({
+        introduction: () => ({
           ...{ agentVersion: '0.1.0', hostname: 'w1', address: '127.0.0.1', wantedName: 'w1' },
           wantedRoles: [],
         }),
@@ -209,7 +209,7 @@ test('an init and an admission in the same instant, a hundred times: one wins, t
     } else {
       wins.join++;
       headStart--;
-      expect(answer).toEqual({ code: 'init-other-cluster', clusterId: cluster.clusterId });
+      expect(answer).toEqual({ code: 'initserver-other-cluster', clusterId: cluster.clusterId });
       expect(lock).toMatchObject({ by: 'join', clusterId: cluster.clusterId });
       expect(await life.stands()).toBe('Running');
       expect(cluster.minted.get(machine.keys.nodeId)).toBe(1);
@@ -230,7 +230,7 @@ async function expectSameWinner(machine: Machine, winner: 'init' | 'join'): Prom
   expect(await life.stands()).toBe(winner === 'init' ? 'CreatingCluster' : 'Running');
   expect(await life.lock.read()).toMatchObject({ by: winner });
   expect(await life.init()).toEqual(
-    winner === 'init' ? 'accepted' : { code: 'init-other-cluster', clusterId: cluster.clusterId },
+    winner === 'init' ? 'accepted' : { code: 'initserver-other-cluster', clusterId: cluster.clusterId },
   );
   expect(cluster.said.length).toBe(asked);
   stop.abort(new Error('the agent stops'));

@@ -1,12 +1,12 @@
 import { describe, expect, test } from '@jest/globals';
 import {
   certificateTimesOf,
-  createAuthorityPem,
-  createRequest,
+  createCaCertPem,
+  createCertificateRequest,
   generateKeyPem,
-  KeySigner,
+  KeyCertificateSigner,
 } from '../../internal/pki/index.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { InitRecord } from '../initserver/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
@@ -21,13 +21,13 @@ async function build(configuration: string) {
   const files = new MemoryFiles();
   const nowMs = (): number => Date.UTC(2026, 0, 1);
   const keyPem = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
+  const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
   await files.makeDirectory(PATHS.pki);
   await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
   await files.writeAtomic(`${PATHS.pki}/ca.key`, keyPem.reveal());
-  const csr = Buffer.from(await createRequest(generateKeyPem(), 'x')).toString('base64');
+  const csr = Buffer.from(await createCertificateRequest(generateKeyPem(), 'x')).toString('base64');
   const spec = { configuration, kubernetesAdminCsrBase64: csr, ownerCsrBase64: csr };
-  const authority = new KeySigner({ caPem, keyPem, nowMs });
+  const authority = new KeyCertificateSigner({ caPem, keyPem, nowMs });
   return buildInitOutcome({ files, authority, nowMs }, { initId: 'one', spec } as InitRecord, membership);
 }
 
@@ -42,7 +42,9 @@ describe('buildInitOutcome()', () => {
       ['{}', 365 * 24 * 60],
     ] as const) {
       const { ownerCertPem, kubernetesAdminCertPem } = await build(configuration);
-      for (const { madeMs, notAfterMs } of [ownerCertPem, kubernetesAdminCertPem].map(certificateTimesOf))
+      for (const { issuedMs: madeMs, notAfterMs } of [ownerCertPem, kubernetesAdminCertPem].map(
+        certificateTimesOf,
+      ))
         expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(minutes);
     }
   });

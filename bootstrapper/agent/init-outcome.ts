@@ -1,11 +1,16 @@
 import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { KeySigner, operatorLeaf, verifyRequest, type Signer } from '../../internal/pki/index.ts';
+import {
+  KeyCertificateSigner,
+  operatorLeaf,
+  verifyCertificateRequest,
+  type CertificateSigner,
+} from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
 import { API_PORT, PATHS } from '../kubernetes/index.ts';
-import { CURATOR_PORT } from '../curatorunit/index.ts';
+import { CURATOR_PORT } from '../units/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
@@ -14,13 +19,13 @@ const ADMIN_GROUP = 'kubeadm:cluster-admins';
 
 /** What the owner gets: certificates for the keys in the request, and where to knock. */
 export async function buildInitOutcome(
-  ports: { readonly files: FilePort; readonly authority: Signer; readonly nowMs: () => number },
+  ports: { readonly files: FilePort; readonly authority: CertificateSigner; readonly nowMs: () => number },
   { spec }: InitRecord,
   membership: Membership,
 ): Promise<InitOutcome> {
   const { files, authority, nowMs } = ports;
   const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
-  const kubernetesCa = new KeySigner({
+  const kubernetesCa = new KeyCertificateSigner({
     caPem: kubernetesCaPem,
     keyPem: new Secret(await readPem(files, `${PATHS.pki}/ca.key`)),
     nowMs,
@@ -28,8 +33,8 @@ export async function buildInitOutcome(
   const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
   const validDays = operatorMinutesFrom(spec.configuration) / MINUTES_PER_DAY;
   const own = [`${membership.nodeAddress}:${API_PORT}`];
-  const adminKey = await verifyRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
-  const ownerKey = await verifyRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
+  const adminKey = await verifyCertificateRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
+  const ownerKey = await verifyCertificateRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
   const admin = {
     commonName: 'owner',
     organization: ADMIN_GROUP,

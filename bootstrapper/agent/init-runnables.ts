@@ -12,10 +12,10 @@ import { machineHandlers, type MachineServicePorts } from '../machineservice/ind
 import { Machine } from '../../initproto/gen/machine_pb.js';
 import { createInitServer, wireResult, type InitJob, type InitServicePorts } from '../initserver/index.ts';
 import type { KubernetesStatus } from '../roleserve/index.ts';
-import { ensureClusterAuthority } from './cluster-authority.ts';
+import { ensureClusterCa } from './cluster-ca.ts';
 import { buildInitOutcome } from './init-outcome.ts';
 import type { MachineIdentity } from './machine-identity.ts';
-import { INIT_PORT, PLACES } from './places.ts';
+import { INIT_PORT, AGENT_PATHS } from './paths.ts';
 import { untilInitIsOver } from './until-init-is-over.ts';
 
 /** For the answer to the acknowledgement itself. */
@@ -31,7 +31,7 @@ export interface InitServerOptions {
   readonly machineService: MachineServicePorts;
   readonly clock: Clock;
   /** Whether this machine is a member, or on its way by a ticket: one that did not come from an init never opens the port. */
-  readonly isMember: () => Promise<boolean>;
+  readonly isJoinedOrJoining: () => Promise<boolean>;
 }
 
 /** The Init port: open until the owner has acknowledged, and while enrolment has failed. */
@@ -47,7 +47,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     await listen(options, scope, () => untilAborted(scope.signal));
   };
 
-  /** An init under way, a machine that is nobody's yet, or one that has to answer why it can't be enrolled. */
+  /** An init under way, a machine that is nobody's yet, or one that has to answer why it cannot be enrolled. */
   async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
     const status = options.enrolment.status.peek();
     if (status.set && status.value.state === 'Failed') return false; // what is read below may be what is damaged
@@ -62,7 +62,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
     await Promise.allSettled([restored, failed]);
     signal.throwIfAborted();
     if (first === 'failed') return true;
-    return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isMember()));
+    return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isJoinedOrJoining()));
   }
 
   async function serveInit(options: InitServerOptions, scope: Scope): Promise<void> {
@@ -101,7 +101,7 @@ export interface OutcomeOptions {
   readonly files: FilePort;
   readonly clock: Clock;
   /** Keeps the result in the cluster, where every curator answers it to the owner. */
-  readonly keepInCluster: (initId: string, result: Uint8Array, signal: AbortSignal) => Promise<void>;
+  readonly saveToCluster: (initId: string, result: Uint8Array, signal: AbortSignal) => Promise<void>;
 }
 
 /** Puts the init's result together once this node is a member and its Kubernetes serves. */
@@ -119,13 +119,13 @@ export function outcomeRunnable(options: OutcomeOptions): Runnable {
     const finished = job.outcome.peek();
     if (!finished.set || finished.value === undefined) {
       const nowMs = (): number => clock.nowMs();
-      const authority = await ensureClusterAuthority(
+      const authority = await ensureClusterCa(
         { files, nowMs },
-        { folder: PLACES.ca, clusterName: membership.clusterName },
+        { folder: AGENT_PATHS.ca, clusterName: membership.clusterName },
       );
       const outcome = await buildInitOutcome({ files, authority, nowMs }, record, membership);
       const result = toBinary(InitResultSchema, create(InitResultSchema, wireResult(outcome)));
-      await options.keepInCluster(record.initId, result, scope.signal);
+      await options.saveToCluster(record.initId, result, scope.signal);
       await job.finish(outcome);
     }
     scope.done();

@@ -46,7 +46,7 @@ function createChecks() {
 
 test('a join is checked as an init is, with the machine’s own name, address and some room', async () => {
   const { begun, checks } = createChecks();
-  const checked = checks.forJoin();
+  const checked = checks.checkForJoin();
   await settle();
   expect(begun[0]?.options).toEqual({
     nodeName: 'w1',
@@ -62,7 +62,7 @@ test('a join is checked as an init is, with the machine’s own name, address an
 
 test('two checks run one after the other, also when the first finds something', async () => {
   const { begun, checks } = createChecks();
-  const [first, second] = [checks.forJoin(), checks.forJoin()];
+  const [first, second] = [checks.checkForJoin(), checks.checkForJoin()];
   await settle();
   expect(begun).toHaveLength(1);
   begun[0]?.end.reject(new Error('swap is on'));
@@ -76,7 +76,7 @@ test('two checks run one after the other, also when the first finds something', 
 test('a report counts what is still to be uploaded, and is told whose clock to compare with', async () => {
   const { begun, checks } = createChecks();
   const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
-  const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, askerMs: 3 });
+  const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, callerNowMs: 3 });
   await settle();
   expect(begun[0]?.options).toMatchObject({
     nodeName: 'n7',

@@ -1,7 +1,7 @@
 import { parseManifest } from '../../internal/bundle/index.ts';
-import type { CheckResult } from '../../internal/checks/index.ts';
+import type { CheckResult } from '../../internal/preflight/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import type { InitSpec, PreflightAsk } from '../initserver/index.ts';
+import type { InitSpec, PreflightQuery } from '../initserver/index.ts';
 import {
   checkMachine,
   runPreflight,
@@ -9,7 +9,7 @@ import {
   type PreflightPorts,
 } from '../preflight/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 /** Room beside the bundle itself: unpacked images, etcd, logs. */
 const HEADROOM_BYTES = 1024 ** 3;
@@ -17,11 +17,11 @@ const HEADROOM_BYTES = 1024 ** 3;
 /** The checks before anything changes. */
 export interface MachineChecks {
   /** For what an owner asks of this machine. @throws PreflightError */
-  forInit(spec: InitSpec): Promise<void>;
+  checkForInit(spec: InitSpec): Promise<void>;
   /** Before this machine asks to be let in; what it will need of the bundle nobody has said yet. @throws PreflightError */
-  forJoin(): Promise<void>;
+  checkForJoin(): Promise<void>;
   /** What each check says, before an owner uploads anything. Changes nothing. */
-  report(ask: PreflightAsk): Promise<readonly CheckResult[]>;
+  report(ask: PreflightQuery): Promise<readonly CheckResult[]>;
 }
 
 interface ChecksOptions {
@@ -31,7 +31,7 @@ interface ChecksOptions {
   readonly check?: typeof checkMachine;
 }
 
-type Needed = PreflightOptions['needed'];
+type Needed = PreflightOptions['neededBytes'];
 
 /** One at a time: each binds the ports that it looks at, and two would find each other's. */
 export function createMachineChecks(
@@ -52,15 +52,15 @@ export function createMachineChecks(
     return mine;
   };
   const optionsFor = (nodeName: string, needed: Needed, askerMs?: number): PreflightOptions => ({
-    ...{ nodeName, needed, askerMs, signal },
-    wantedAddress: provisioning.address,
-    acceptsCgroupV1: provisioning.kubelet.failCgroupV1 === false,
+    ...{ nodeName, neededBytes: needed, callerClockMs: askerMs, signal },
+    configuredAddress: provisioning.address,
+    allowsCgroupV1: provisioning.kubelet.failCgroupV1 === false,
   });
   return {
-    forInit: ({ nodeName, bundleManifest }) =>
+    checkForInit: ({ nodeName, bundleManifest }) =>
       inTurn(() => run(probe, optionsFor(nodeName, neededFor(bundleManifest)))),
-    forJoin: () => inTurn(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
-    report: ({ nodeName, bundleManifest, missingBytes, askerMs }) => {
+    checkForJoin: () => inTurn(() => run(probe, optionsFor(machine.hostname(), neededFor('')))),
+    report: ({ nodeName, bundleManifest, missingBytes, callerNowMs: askerMs }) => {
       const needed = neededFor(bundleManifest, missingBytes);
       const options = optionsFor(nodeName || machine.hostname(), needed, askerMs);
       // The clock of a local machine is its host's: a time service of its own would say nothing.
@@ -72,13 +72,14 @@ export function createMachineChecks(
 
 /** @param missingBytes of the components that are still to be uploaded */
 function neededFor(bundleManifest: string, missingBytes = 0): Needed {
-  if (bundleManifest === '') return { [PLACES.state]: HEADROOM_BYTES, [PLACES.images]: HEADROOM_BYTES };
+  if (bundleManifest === '')
+    return { [AGENT_PATHS.state]: HEADROOM_BYTES, [AGENT_PATHS.images]: HEADROOM_BYTES };
   const { components } = parseManifest(Buffer.from(bundleManifest, 'utf8'));
   const bytesOf = (of: readonly { readonly sizeBytes: number }[]): number =>
     of.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   return {
-    [PLACES.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
+    [AGENT_PATHS.state]: missingBytes + bytesOf(components) + HEADROOM_BYTES,
     // Images are kept there packed and unpacked, and unpacked they are four times as large.
-    [PLACES.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
+    [AGENT_PATHS.images]: 6 * bytesOf(components.filter(({ kind }) => kind === 'image')),
   };
 }

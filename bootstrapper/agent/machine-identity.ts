@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import type { FilePort } from '../../internal/file/index.ts';
-import { fingerprintOfKey, nodeIdOf, pubKeyOf } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 
 const MAX_KEY_BYTES = 16 * 1024;
@@ -27,7 +27,7 @@ export async function loadMachineIdentity(
     return loadMachineIdentity(files, places);
   }
   const keyPem = new Secret(Buffer.from(found).toString('utf8'));
-  const pubKeyDer = pubKeyOf(keyPem);
+  const pubKeyDer = pubKeyDerOf(keyPem);
   const fingerprint = fingerprintOfKey(pubKeyDer);
   const shown = await files.read(places.fingerprint, MAX_KEY_BYTES);
   // A disk that can only be read must not keep the agent from saying so.

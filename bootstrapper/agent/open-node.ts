@@ -3,37 +3,37 @@ import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
-import { valueOf } from '../../internal/event/index.ts';
-import { spkiOf } from '../../internal/pki/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import { spkiDerOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
-import { CollateralShelf } from '../collateral/index.ts';
+import { CollateralCache } from '../collateral/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
 import { fetchBlob, type CuratorClient } from '../curatorclient/index.ts';
 import { Enrolment, type Membership } from '../enrolment/index.ts';
 import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
-import { KeyStore, settleSharedKeys } from '../keys/index.ts';
+import { KeyStore, installSharedKeys } from '../keyrotation/index.ts';
 import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { ResetOrders } from '../reset/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
-import { untilAddress } from './address.ts';
+import { untilAddress } from './own-address.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { createBlobUploads, createComponentSource } from './component-store.ts';
-import { createCurators } from './curators.ts';
-import { DirectedEndpoints } from './directed-endpoints.ts';
-import { lifetimesOf } from './control-plane-renewal.ts';
-import { createJoinClient } from './join-client.ts';
+import { createCuratorClient } from './create-curator-client.ts';
+import { OperatorEndpoints } from './operator-endpoints.ts';
+import { certificateLifetimes } from './control-plane-renewal.ts';
+import { createJoinClient } from './create-join-client.ts';
 import { createMachineChecks, type MachineChecks } from './machine-checks.ts';
 import { createEnrolmentHandlers } from './enrolment-handlers.ts';
 import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
 import { NodeState } from './node-state.ts';
-import { KEY_PLACES, PLACES } from './places.ts';
-import { RecoveryDesk } from './recovery.ts';
-import { withValidCertificates } from './renewal.ts';
+import { KEY_PATHS, AGENT_PATHS } from './paths.ts';
+import { RecoveryService } from './recovery.ts';
+import { ensureValidCertificates } from './ticket-renewal.ts';
 import { requireUsableTpm } from './usable-tpm.ts';
-import { refuseLostMachineKey } from './way-on.ts';
+import { refuseLostMachineKey } from './resume-point.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
 const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
@@ -57,20 +57,20 @@ export interface OpenNode {
   readonly enrolment: Enrolment<Membership>;
   readonly joinClient: JoinClient;
   /** Whether this machine is a member, or bound to a cluster by a ticket. */
-  readonly isSpokenFor: () => Promise<boolean>;
-  readonly directed: DirectedEndpoints;
+  readonly isJoinedOrJoining: () => Promise<boolean>;
+  readonly operatorEndpoints: OperatorEndpoints;
   /** The way out of a lost quorum, for root on this machine. */
-  readonly recovery: RecoveryDesk;
+  readonly recovery: RecoveryService;
   /** The owner's orders to become a fresh machine. */
   readonly resetOrders: ResetOrders;
   /** Where blobs of the bundle lie: the store, then seeds that are only read. */
-  readonly stores: readonly [string, ...string[]];
+  readonly blobStores: readonly [string, ...string[]];
   readonly uploads: BlobUploads;
   /** What each check of this machine says. */
-  readonly report: MachineChecks['report'];
-  readonly sources: Pick<ComponentPorts, 'install' | 'blob' | 'bring'>;
+  readonly reportChecks: MachineChecks['report'];
+  readonly sources: Pick<ComponentPorts, 'install' | 'blobPath' | 'fetch'>;
   /** What AMD and Intel say, as this machine has it. */
-  readonly collateral: CollateralShelf;
+  readonly collateral: CollateralCache;
   /** This node's way to the curators of its cluster. */
   readonly curators: CuratorClient;
 }
@@ -82,44 +82,54 @@ export async function openNode(
 ): Promise<OpenNode> {
   const { files, streams, clock, log, machine } = ports;
   const { provisioning } = options;
-  for (const folder of [PLACES.state, PLACES.init, PLACES.enrolment]) await files.makeDirectory(folder);
+  for (const folder of [AGENT_PATHS.state, AGENT_PATHS.init, AGENT_PATHS.enrolment])
+    await files.makeDirectory(folder);
   await refuseLostMachineKey(files);
-  const identity = await loadMachineIdentity(files, PLACES);
+  const identity = await loadMachineIdentity(files, AGENT_PATHS);
   log.info('this machine', {
     fingerprint: identity.fingerprint,
     nodeId: identity.nodeId,
     version: options.version,
   });
-  const stores: OpenNode['stores'] = [PLACES.store, ...provisioning.seedStores];
+  const stores: OpenNode['blobStores'] = [AGENT_PATHS.store, ...provisioning.seedStores];
   const store = new BlobStore({ files, streams, roots: stores });
-  const events = new FileEventStore(files, PLACES.events);
+  const events = new FileEventStore(files, AGENT_PATHS.events);
   const phases = await PhaseLog.open({ store: events, clock, log: log.child('phases') });
   const { lock, evidence } = openTrust(ports, { provisioning, identity, signal });
   const isBound = async (): Promise<boolean> => (await lock.read()) !== undefined;
   await requireUsableTpm(ports, { tpm: provisioning.tpm, isBound, signal });
   const addressNow = (): string => provisioning.address ?? machine.addresses()[0] ?? '127.0.0.1';
   const checks = createMachineChecks(ports, { provisioning, signal });
-  const preflight = (spec: InitSpec): Promise<void> => checks.forInit(spec);
-  const job = new InitJob({ files, lock, phases, preflight, ownAddress: addressNow }, PLACES.init);
+  const preflight = (spec: InitSpec): Promise<void> => checks.checkForInit(spec);
+  const job = new InitJob({ files, lock, phases, preflight, ownAddress: addressNow }, AGENT_PATHS.init);
   const ownAddress = (): string => {
     const accepted = job.accepted.peek();
     return (accepted.set ? accepted.value.nodeAddress : undefined) ?? addressNow();
   };
   const values = new RoleValues();
   const state = new NodeState(files);
-  const directed = new DirectedEndpoints(state.directed);
+  const directed = new OperatorEndpoints(state.operatorEndpoints);
   await directed.restore();
-  const curators = createCurators(ports, { reads: values, identity, provisioning, directed });
-  const keys = new KeyStore(files, KEY_PLACES);
+  const curators = createCuratorClient(ports, { reads: values, identity, provisioning, directed });
+  const keys = new KeyStore(files, KEY_PATHS);
   // An earlier life may have ended in the middle of a phase.
-  await settleSharedKeys(files, keys, PLACES.state);
+  await installSharedKeys(files, keys, AGENT_PATHS.state);
   const collateral = await openCollateral(ports, state);
   const owners = ownersFrom(provisioning);
   const { ownerKeys } = owners;
   const { version } = options;
   const joinClient = createJoinClient(ports, {
-    ...{ provisioning, identity, evidence, ownerKeys, directed, ownAddress, version, collateral },
-    checkMachine: () => checks.forJoin(),
+    ...{
+      provisioning,
+      identity,
+      evidence,
+      ownerKeys,
+      operatorEndpoints: directed,
+      ownAddress,
+      version,
+      collateral,
+    },
+    checkMachine: () => checks.checkForJoin(),
   });
   const handlers = createEnrolmentHandlers({
     ...{ files, lock, job, state, values, ownAddress },
@@ -129,12 +139,12 @@ export async function openNode(
         await untilAddress({ hasOne, clock, log }, asking);
         return joinClient.admit(asking);
       },
-      ticket: (record, asking) => joinClient.ticket(record, asking),
-      joined: (membership) => joinClient.joined(membership),
+      requestTicket: (record, asking) => joinClient.requestTicket(record, asking),
+      reportJoined: (membership) => joinClient.reportJoined(membership),
     },
     log: log.child('enrolment'),
-    withValidCertificates: (membership, resuming) =>
-      withValidCertificates(
+    ensureValidCertificates: (membership, resuming) =>
+      ensureValidCertificates(
         {
           files,
           state,
@@ -142,7 +152,7 @@ export async function openNode(
           joinClient,
           machine: identity,
           nowMs: () => clock.nowMs(),
-          lifetimes: () => lifetimesOf(values),
+          lifetimes: () => certificateLifetimes(values),
           log,
         },
         membership,
@@ -159,13 +169,13 @@ export async function openNode(
     ownAddress,
     ...owners,
     joinClient,
-    directed,
-    recovery: new RecoveryDesk(ports, {
-      membership: () => valueOf(values.clusterMembership),
-      directory: () => valueOf(values.clusterDirectory),
+    operatorEndpoints: directed,
+    recovery: new RecoveryService(ports, {
+      membership: () => currentValue(values.clusterMembership),
+      directory: () => currentValue(values.clusterDirectory),
     }),
-    resetOrders: new ResetOrders({ files, places: PLACES, ownerKeys, nodeId: identity.nodeId }),
-    isSpokenFor: async () =>
+    resetOrders: new ResetOrders({ files, paths: AGENT_PATHS, ownerKeys, nodeId: identity.nodeId }),
+    isJoinedOrJoining: async () =>
       (await state.membership.load()) !== undefined || (await lock.read())?.by === 'join',
     state,
     keys,
@@ -173,9 +183,9 @@ export async function openNode(
     phases,
     job,
     enrolment: new Enrolment<Membership>({ handlers, log: log.child('enrolment') }),
-    stores,
-    report: (ask) => checks.report(ask),
-    uploads: createBlobUploads({ store, files, streams, signal }, PLACES.state),
+    blobStores: stores,
+    reportChecks: (ask) => checks.report(ask),
+    uploads: createBlobUploads({ store, files, streams, signal }, AGENT_PATHS.state),
     collateral,
     curators,
     sources: createComponentSource({ store, files, streams, signal }, (blob, fetchSignal) =>
@@ -184,8 +194,8 @@ export async function openNode(
   };
 }
 
-async function openCollateral({ clock, log }: AgentPorts, state: NodeState): Promise<CollateralShelf> {
-  const shelf = new CollateralShelf({
+async function openCollateral({ clock, log }: AgentPorts, state: NodeState): Promise<CollateralCache> {
+  const shelf = new CollateralCache({
     saved: state.collateral,
     trust: { amd: amdTrust(), intel: intelTrust() },
     nowMs: () => clock.nowMs(),
@@ -210,7 +220,7 @@ function openTrust(
     tpm === undefined || provisioning.tpm.kind === 'none'
       ? {}
       : { register: new TpmLockRegister({ tpm, pcr: provisioning.tpm.lockPcr, signal }) };
-  const lock = new NodeLock({ files, path: PLACES.lock, nowMs: () => clock.nowMs(), ...register });
+  const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs(), ...register });
   const evidence = createMachineEvidence({
     provisioning,
     tpm,
@@ -218,8 +228,8 @@ function openTrust(
     files,
     kernel,
     clock,
-    keySecretPath: PLACES.keySecret,
-    mirrorLock: () => lock.mirror(),
+    keySecretPath: AGENT_PATHS.keySecret,
+    mirrorLock: () => lock.mirrorToRegister(),
   });
   return { lock, evidence };
 }
@@ -229,7 +239,7 @@ function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNod
   const raw = (base64: string): Uint8Array => Buffer.from(base64, 'base64');
   const named = (base64: string, name: string): NamedKey => {
     const key = Buffer.concat([ED25519_SPKI_PREFIX, raw(base64)]);
-    return { name, pubKeyDer: spkiOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
+    return { name, pubKeyDer: spkiDerOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
   };
   return {
     ownerKeys: [raw(first), ...more.map(raw)],

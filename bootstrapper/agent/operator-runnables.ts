@@ -1,14 +1,14 @@
 import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
-import { attendWorker, type TaskPorts } from '../attend/index.ts';
+import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
 import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
-import type { EtcdMembers } from './controlplane-driver.ts';
+import type { EtcdMembers } from './control-plane-driver.ts';
 import { agentMetrics } from './agent-metrics.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import { listCertificates } from './certificates.ts';
-import { impostorDesk } from './impostor.ts';
+import { listCertificateExpiries } from './certificate-expiry.ts';
+import { removalProbe } from './removal-probe.ts';
 import type { OpenNode } from './open-node.ts';
 
 /** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
@@ -30,7 +30,7 @@ export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<R
   const never = new AbortController().signal;
   const render = async (): Promise<string> => {
     const [certificates, servers] = await Promise.all([
-      listCertificates(files),
+      listCertificateExpiries(files),
       readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal: never }).catch(() => []), // none runs, or it hangs
     ]);
     return renderMetrics(
@@ -55,7 +55,7 @@ export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<R
     return [await render(), joinservice ?? '', mergeMetrics(etcd)].join('');
   };
   return {
-    attend: attendWorker({
+    attend: nodeStreamWorker({
       reads: node.values,
       curators: node.curators,
       agentVersion: version,
@@ -83,7 +83,7 @@ function taskPorts(
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
     reset: (order) => resetOrders.accept(clusterId, order),
-    probe: impostorDesk({
+    probe: removalProbe({
       ...{ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd },
       ...{ nodeName, clusterId },
     }),

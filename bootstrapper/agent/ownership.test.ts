@@ -5,8 +5,8 @@ import {
   ownershipStatement,
   signEd25519,
 } from '../../internal/crypto/index.ts';
-import { EventValue, valueOf } from '../../internal/event/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { EventValue, currentValue } from '../../internal/event/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../internal/testing/index.ts';
 import type { Acknowledgement, InitOutcome } from '../initserver/index.ts';
 import type { LocalControlPlane } from '../roleserve/index.ts';
@@ -17,7 +17,7 @@ const ownerKey = generateEd25519Key();
 const ownPubKey = ed25519PubKeyFrom(ownerKey) ?? new Uint8Array();
 const outcome = {
   clusterId: 'a'.repeat(32),
-  clusterCaPem: await createAuthorityPem({ commonName: 'CA', keyPem: generateKeyPem(), nowMs: 0 }),
+  clusterCaPem: await createCaCertPem({ commonName: 'CA', keyPem: generateKeyPem(), nowMs: 0 }),
   epoch: 1,
 } as unknown as InitOutcome;
 const word = Buffer.from(
@@ -46,8 +46,8 @@ function createMachine() {
     ownerKeys: [ownPubKey],
     localControlPlane,
     clock,
-    keep: (ownership) => (machine.kept.push(ownership), Promise.resolve()),
-    known: () => {
+    save: (ownership) => (machine.kept.push(ownership), Promise.resolve()),
+    load: () => {
       record.looks++;
       if (record.failsOnce && record.looks === 1) return Promise.reject(new Error('etcd is away'));
       return Promise.resolve(record.value);
@@ -83,9 +83,9 @@ describe('ownershipRunnable()', () => {
     await settle();
     await clock.advance(MINUTE_MS);
     record.value = 'of an owner whom this machine does not know';
-    expect(valueOf(acknowledged)).toBeUndefined();
+    expect(currentValue(acknowledged)).toBeUndefined();
     await clock.advance(MINUTE_MS);
-    expect(valueOf(acknowledged)).toEqual({ ownershipSignatureBase64: record.value });
+    expect(currentValue(acknowledged)).toEqual({ ownershipSignatureBase64: record.value });
     expect([record.looks, kept]).toEqual([2, []]);
   });
 

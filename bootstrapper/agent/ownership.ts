@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto';
 import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import { isSignedBy, ownershipStatement } from '../../internal/crypto/index.ts';
+import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { OwnershipRecord } from '../../internal/records/index.ts';
@@ -23,9 +23,9 @@ export interface OwnershipOptions {
   readonly ownerKeys: readonly Uint8Array[];
   readonly localControlPlane: Readable<LocalControlPlane | undefined>;
   readonly clock: Clock;
-  readonly keep: (ownership: Ownership, signal: AbortSignal) => Promise<void>;
+  readonly save: (ownership: Ownership, signal: AbortSignal) => Promise<void>;
   /** The owner's signature that the cluster has on record, base64. */
-  readonly known: (signal: AbortSignal) => Promise<string | undefined>;
+  readonly load: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
 /**
@@ -33,7 +33,7 @@ export interface OwnershipOptions {
  * in each life of this machine; what is on record already stays.
  */
 export function ownershipRunnable(options: OwnershipOptions): Runnable {
-  const { job, localControlPlane, clock, keep } = options;
+  const { job, localControlPlane, clock, save: keep } = options;
   return async (scope) => {
     const { signal } = scope;
     scope.healthy();
@@ -45,7 +45,7 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
     if (outcome === undefined) throw new TypeError('an outcome that is none');
     const signature = Buffer.from(ownershipSignatureBase64, 'base64');
     const statement = ownershipStatement({ ...outcome, epoch: BigInt(outcome.epoch) });
-    const owner = options.ownerKeys.find((key) => isSignedBy(spkiOfRaw(key), statement, signature));
+    const owner = options.ownerKeys.find((key) => isSignedByEd25519Key(spkiOfRaw(key), statement, signature));
     if (owner === undefined) {
       scope.log.error('no owner of this machine signed that the cluster is theirs: nobody can join');
       return scope.done();
@@ -76,7 +76,7 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
  * and the secrets of the request leave the disk.
  */
 async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Acknowledgement | 'on record'> {
-  const { job, localControlPlane, clock, known } = options;
+  const { job, localControlPlane, clock, load: known } = options;
   using looking = childSignal(scope.signal);
   const { signal } = looking;
   let isOnRecord = false;

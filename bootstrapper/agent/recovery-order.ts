@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { FilePort } from '../../internal/file/index.ts';
 import { ETCD_NAMES, type EtcdName } from '../consensus/index.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const MAX_BYTES = 64 * 1024;
 const names = z.array(z.enum(ETCD_NAMES));
@@ -25,17 +25,17 @@ export interface RecoveryOrder {
 }
 
 /** undefined where nothing is ordered. What cannot be read is an order that was not carried out yet. */
-export async function readOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
-  const bytes = await files.read(PLACES.recoveryOrder, MAX_BYTES);
+export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
+  const bytes = await files.read(AGENT_PATHS.recoveryOrder, MAX_BYTES);
   if (bytes === undefined) return undefined;
   const { clusterName, decided, done } = shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   return { clusterName, decided, done: done ?? [] };
 }
 
-export async function saveOrder(files: FilePort, order: RecoveryOrder): Promise<void> {
-  await files.writeAtomic(PLACES.recoveryOrder, encodeOrder(order));
+export async function saveRecoveryOrder(files: FilePort, order: RecoveryOrder): Promise<void> {
+  await files.writeAtomic(AGENT_PATHS.recoveryOrder, encodeRecoveryOrder(order));
 }
 
-export function encodeOrder({ clusterName, decided, done }: RecoveryOrder): string {
+export function encodeRecoveryOrder({ clusterName, decided, done }: RecoveryOrder): string {
   return `${JSON.stringify({ version: 1, clusterName, ...(decided === undefined ? {} : { decided, done }) })}\n`;
 }

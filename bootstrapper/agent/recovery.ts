@@ -4,27 +4,32 @@ import type { Runnable } from '../../internal/supervisor/index.ts';
 import {
   consensusLayout,
   ConsensusError,
-  endpointsAt,
+  clientEndpointsOf,
   ETCD_INSTANCES,
   ETCD_NAMES,
   ETCD_PORTS,
   judgeRecoveries,
   QUOTA_BYTES,
   recoverMember,
-  surveyDeeply,
+  surveyWithDataCopy,
   surveyMembers,
   type EtcdName,
   type RecoverConfig,
   type Surveys,
 } from '../consensus/index.ts';
-import { directoryOf, type ClusterDirectory } from '../curatorclient/index.ts';
+import { directoryFromMembership, type ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
 import type { QuorumRecovery } from '../machineservice/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { NodeState } from './node-state.ts';
-import { PLACES } from './places.ts';
-import { encodeOrder, readOrder, saveOrder, type RecoveryOrder } from './recovery-order.ts';
+import { AGENT_PATHS } from './paths.ts';
+import {
+  encodeRecoveryOrder,
+  readRecoveryOrder,
+  saveRecoveryOrder,
+  type RecoveryOrder,
+} from './recovery-order.ts';
 
 const MAX_BYTES = 64 * 1024;
 /** For the answer to reach who has ordered: the socket closes with the agent. */
@@ -41,23 +46,23 @@ function configOf(
   directory: ClusterDirectory | undefined,
 ): RecoverConfig {
   const { nodeId, nodeAddress, clusterId } = membership;
-  const others = (directory ?? directoryOf(membership)).filter((each) => each.nodeId !== nodeId);
+  const others = (directory ?? directoryFromMembership(membership)).filter((each) => each.nodeId !== nodeId);
   const program = (file: string): string => `${PATHS.bin}/${file}`;
   return {
     ...{ etcd: ETCD_INSTANCES[name], nodeId, clusterId, address: nodeAddress },
     ...{ ports: ETCD_PORTS[name], recoveryPorts: RECOVERY_PORTS, quotaBytes: QUOTA_BYTES[name] },
-    peers: endpointsAt(
+    peers: clientEndpointsOf(
       others.map(({ host }) => (host.includes(':') ? `[${host}]` : host)),
       ETCD_PORTS[name],
     ),
     ...{ etcdBinary: program('etcd'), etcdctlBinary: program('etcdctl'), etcdutlBinary: program('etcdutl') },
-    stateDir: PLACES.state,
-    layout: consensusLayout(PLACES.state, name),
+    stateDir: AGENT_PATHS.state,
+    layout: consensusLayout(AGENT_PATHS.state, name),
   };
 }
 
 /** The recovery of the quorum, as root on this machine sees and orders it while the agent runs. */
-export class RecoveryDesk implements QuorumRecovery {
+export class RecoveryService implements QuorumRecovery {
   readonly #ports: RecoveryPorts;
   readonly #membership: () => Membership | undefined;
   readonly #directory: () => ClusterDirectory | undefined;
@@ -87,12 +92,12 @@ export class RecoveryDesk implements QuorumRecovery {
       surveyMembers(this.#ports, configOf(name, membership, this.#directory()), signal);
     const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
     const { refusals, losses } = judgeRecoveries(surveys);
-    const failure = await files.read(PLACES.recoveryFailure, MAX_BYTES);
+    const failure = await files.read(AGENT_PATHS.recoveryFailure, MAX_BYTES);
     const { clusterName, nodeName } = membership;
     return {
       ...{ clusterName, nodeName, surveys, refusals, losses },
       lastFailure: Buffer.from(failure ?? []).toString('utf8'),
-      isOrdered: (await files.stat(PLACES.recoveryOrder)) !== undefined,
+      isOrdered: (await files.stat(AGENT_PATHS.recoveryOrder)) !== undefined,
     };
   }
 
@@ -104,18 +109,18 @@ export class RecoveryDesk implements QuorumRecovery {
         'consensus-not-recoverable',
         `recovering ${JSON.stringify(clusterName.slice(0, 80))}: this machine belongs to ${membership.clusterName}`,
       );
-    await files.makeDirectory(folderOf(PLACES.recoveryOrder));
-    await files.remove(PLACES.recoveryFailure);
+    await files.makeDirectory(folderOf(AGENT_PATHS.recoveryOrder));
+    await files.remove(AGENT_PATHS.recoveryFailure);
     await files.createExclusive(
-      PLACES.recoveryOrder,
-      encodeOrder({ clusterName, decided: undefined, done: [] }),
+      AGENT_PATHS.recoveryOrder,
+      encodeRecoveryOrder({ clusterName, decided: undefined, done: [] }),
     );
     this.#ordered.set(true);
   }
 
   async #member(): Promise<Membership> {
     const membership = this.#membership();
-    const hasData = await this.#ports.files.stat(consensusLayout(PLACES.state, 'state').memberData);
+    const hasData = await this.#ports.files.stat(consensusLayout(AGENT_PATHS.state, 'state').memberData);
     if (membership === undefined || hasData === undefined)
       throw new ConsensusError('consensus-not-recoverable', 'no data of etcd found on this machine');
     return membership;
@@ -128,10 +133,10 @@ export class RecoveryDesk implements QuorumRecovery {
  * the two etcd clusters are recovered is decided once and kept in the order: the first one that is recovered changes
  * what a second look would find.
  */
-export async function carryOutWaitingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
+export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
   const { files } = ports;
   const log = ports.log.child('recovery');
-  const order = await readOrder(files);
+  const order = await readRecoveryOrder(files);
   if (order === undefined) return;
   const state = new NodeState(files);
   const membership = await state.membership.load();
@@ -149,28 +154,28 @@ export async function carryOutWaitingRecovery(ports: RecoveryPorts, signal: Abor
     // Once one of them has new data the order has to stay: the next start completes it.
     if (await isHalfDone(files)) throw error;
     log.error('the quorum was not recovered', { error });
-    await files.writeAtomic(PLACES.recoveryFailure, describeError(error));
+    await files.writeAtomic(AGENT_PATHS.recoveryFailure, describeError(error));
   }
-  await files.remove(PLACES.recoveryOrder);
+  await files.remove(AGENT_PATHS.recoveryOrder);
 }
 
 async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: AbortSignal): Promise<void> {
   const { files } = work.ports;
   const decided = order.decided ?? (await decide(work, signal));
   let now: RecoveryOrder = { ...order, decided };
-  await saveOrder(files, now);
+  await saveRecoveryOrder(files, now);
   for (const name of decided) {
     if (now.done.includes(name)) continue;
     await recoverMember(work.ports, work.configOf(name), signal);
     now = { ...now, done: [...now.done, name] };
-    await saveOrder(files, now);
+    await saveRecoveryOrder(files, now);
   }
 }
 
 async function isHalfDone(files: RecoveryPorts['files']): Promise<boolean> {
-  const marks = ETCD_NAMES.map((name) => consensusLayout(PLACES.state, name).recoveryMark);
+  const marks = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name).recoveryMarker);
   const stats = await Promise.all(marks.map((path) => files.stat(path)));
-  return stats.some((stat) => stat !== undefined) || ((await readOrder(files))?.done.length ?? 0) > 0;
+  return stats.some((stat) => stat !== undefined) || ((await readRecoveryOrder(files))?.done.length ?? 0) > 0;
 }
 
 interface RecoveryWork {
@@ -181,8 +186,8 @@ interface RecoveryWork {
 /** Both are asked once more, at the last moment: the other members may have come back. */
 async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): Promise<readonly EtcdName[]> {
   const surveys: Surveys = {
-    state: await surveyDeeply(ports, configOf('state'), signal),
-    kubernetes: await surveyDeeply(ports, configOf('kubernetes'), signal),
+    state: await surveyWithDataCopy(ports, configOf('state'), signal),
+    kubernetes: await surveyWithDataCopy(ports, configOf('kubernetes'), signal),
   };
   const { lost, refusals } = judgeRecoveries(surveys);
   if (refusals.length > 0)
@@ -195,7 +200,7 @@ async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): P
 
 /** Ends the agent when a recovery was ordered: systemd starts it again, and it begins with that. */
 export function recoveryRunnable(
-  { desk, clock }: { readonly desk: Pick<RecoveryDesk, 'ordered'>; readonly clock: AgentPorts['clock'] },
+  { desk, clock }: { readonly desk: Pick<RecoveryService, 'ordered'>; readonly clock: AgentPorts['clock'] },
   end: (reason: unknown) => void,
 ): Runnable {
   return async (scope) => {

@@ -1,24 +1,24 @@
-import { valueOf } from '../../internal/event/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
-import { EVIDENCE_SOCKET } from '../../internal/atls/remote/index.ts';
+import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
-import { addressRunnable } from './address.ts';
+import { ownAddressRunnable } from './own-address.ts';
 import { ownershipRunnable } from './ownership.ts';
 import { signerClusterOf, signerDriver } from './signer-driver.ts';
-import { keysRunnables } from './keys-runnables.ts';
-import { JOINSERVICE_USER } from '../curatorunit/index.ts';
+import { keyRotationRunnables } from './key-rotation-runnables.ts';
+import { JOINSERVICE_USER } from '../units/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
 import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
   APILB_HEALTH_SOCKET,
   ControlPlaneHealth,
-  type ControlPlaneQuestion,
+  type ControlPlaneHealthQuery,
   createHealthProbe,
   isListening,
   Kubeadm,
-  Marks,
+  StepCheckpoints,
   PATHS,
   probeNode,
   probeReadyz,
@@ -31,7 +31,7 @@ import {
   controlPlaneWorker,
   kubernetesWorker,
   directoryWorker,
-  marksWorker,
+  strayTaintsWorker,
   relayWorker,
   renewalWorker,
   type Renewal,
@@ -41,15 +41,19 @@ import {
 } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { consoleRunnable } from './console.ts';
-import { createCertificateLister } from './certificates.ts';
-import { controlPlaneRenewals, kubeletServingRenewal, lifetimesOf } from './control-plane-renewal.ts';
-import { MachineControlPlane } from './controlplane-driver.ts';
-import { KubernetesEtcdHealth } from './kubernetes-etcd.ts';
+import { createCertificateExpiryLister } from './certificate-expiry.ts';
+import {
+  controlPlaneRenewals,
+  kubeletServingRenewal,
+  certificateLifetimes,
+} from './control-plane-renewal.ts';
+import { MachineControlPlaneDriver } from './control-plane-driver.ts';
+import { KubernetesEtcdHealth } from './kubernetes-etcd-health.ts';
 import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
 import type { OpenNode } from './open-node.ts';
 import { operatorRunnables } from './operator-runnables.ts';
-import { PLACES } from './places.ts';
-import { ticketRenewal } from './renewal.ts';
+import { AGENT_PATHS } from './paths.ts';
+import { ticketRenewal } from './ticket-renewal.ts';
 
 export interface RunnablesOptions {
   readonly ports: AgentPorts;
@@ -57,7 +61,7 @@ export interface RunnablesOptions {
   readonly version: string;
   readonly tree: () => TreeSnapshot;
   /** Ends the pauses after failures. */
-  readonly hurry: () => void;
+  readonly retryNow: () => void;
 }
 
 /** Who reads and writes which value is decided here and nowhere else. */
@@ -69,7 +73,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
   const driver = createDriver(options);
   const kubernetesEtcd = new KubernetesEtcdHealth({
     etcd: () => driver.etcdMembers()?.kubernetes,
-    controlPlanes: () => (valueOf(values.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
+    controlPlanes: () => (currentValue(values.clusterDirectory) ?? []).map(({ nodeId }) => nodeId),
     clock,
   });
   const health = new ControlPlaneHealth({ files, clock, probe: createHealthProbe() });
@@ -77,10 +81,10 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     agentVersion: version,
     bootId: () => machine.bootId(),
     tree,
-    certificates: createCertificateLister(files, clock),
+    certificates: createCertificateExpiryLister(files, clock),
     holdsKeys: () => options.node.keys.holdsKeys(),
-    controlPlane: (question: ControlPlaneQuestion, signal: AbortSignal) => health.look(question, signal),
-    kubernetesEtcd: (signal: AbortSignal) => kubernetesEtcd.look(signal),
+    controlPlane: (question: ControlPlaneHealthQuery, signal: AbortSignal) => health.check(question, signal),
+    kubernetesEtcd: (signal: AbortSignal) => kubernetesEtcd.check(signal),
   };
   return {
     initserver: initServerRunnable({
@@ -92,7 +96,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       service: initService(options),
       machineService: machineService(options),
       clock,
-      isMember: options.node.isSpokenFor,
+      isJoinedOrJoining: options.node.isJoinedOrJoining,
     }),
     outcome: outcomeRunnable({
       job,
@@ -100,7 +104,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       kubernetesStatus: values.kubernetesStatus,
       files,
       clock,
-      keepInCluster: (initId, result, signal) => driver.keepInitResult(initId, result, signal),
+      saveToCluster: (initId, result, signal) => driver.saveInitResult(initId, result, signal),
     }),
     rolefetch: roleFetchWorker({
       reads,
@@ -120,7 +124,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       { evidence: options.node.evidence, files, commands: options.ports.commands, clock },
     ),
     collateral: collateralWorker({
-      ...{ reads, curators, clock, shelf: options.node.collateral },
+      ...{ reads, curators, clock, cache: options.node.collateral },
       random: options.ports.random,
     }),
     statuspush: statusPushWorker({ reads, curators, clock, facts }),
@@ -140,7 +144,7 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
     console: consoleRunnable({
       ...{ files, commands: options.ports.commands, enrolment },
       fingerprint: identity.fingerprint,
-      isMember: options.node.isSpokenFor,
+      isJoinedOrJoining: options.node.isJoinedOrJoining,
     }),
     ...operatorRunnables({ ...options, etcd: () => driver.etcdMembers() }),
     address: ownAddress(options),
@@ -149,53 +153,62 @@ export function createRunnables(options: RunnablesOptions): Readonly<Record<stri
       ownerKeys,
       localControlPlane: values.localControlPlane,
       clock,
-      keep: (ownership, signal) => driver.keepOwnership(ownership, signal),
-      known: (signal) => driver.knownOwnership(signal),
+      save: (ownership, signal) => driver.saveOwnership(ownership, signal),
+      load: (signal) => driver.loadOwnership(signal),
     }),
     ...workloads(options, driver),
   };
 }
 
-function ownAddress({ ports, node, hurry }: RunnablesOptions): Runnable {
+function ownAddress({ ports, node, retryNow: hurry }: RunnablesOptions): Runnable {
   const { job, values, phases } = node;
-  return addressRunnable({
-    ...{ phases, clock: ports.clock, hurry },
+  return ownAddressRunnable({
+    ...{ phases, clock: ports.clock, retryNow: hurry },
     addresses: () => ports.machine.addresses(),
-    bound: () => {
+    boundAddress: () => {
       const accepted = job.accepted.peek();
       const begun = accepted.set ? accepted.value.nodeAddress : undefined;
-      return valueOf(values.clusterMembership)?.nodeAddress ?? begun;
+      return currentValue(values.clusterMembership)?.nodeAddress ?? begun;
     },
-    isInitUnderWay: () => job.isUnderWay(),
+    isInitInProgress: () => job.isInProgress(),
   });
 }
 
-function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineControlPlane): Renewal {
+function createTicketRenewal({ ports, node }: RunnablesOptions, driver: MachineControlPlaneDriver): Renewal {
   const { state, values, joinClient, ownAddress, job } = node;
   return ticketRenewal({
     ...{ files: ports.files, state, values, joinClient, ownAddress },
-    makesTheCluster: () => job.isUnderWay(),
+    isCreatingCluster: () => job.isInProgress(),
     onRenewed: async (membership, signal) => {
-      if (valueOf(values.localControlPlane) !== undefined) await driver.startCurator(membership, signal);
+      if (currentValue(values.localControlPlane) !== undefined) await driver.startCurator(membership, signal);
     },
   });
 }
 
 function machineService({ ports, node }: RunnablesOptions): MachineServicePorts {
-  const { enrolment, joinClient, directed, phases, values, identity, recovery } = node;
+  const { enrolment, joinClient, operatorEndpoints: directed, phases, values, identity, recovery } = node;
   const { kubernetesStatus, localRoles } = values;
   const { fingerprint, nodeId } = identity;
   return {
-    ...{ enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, fingerprint, nodeId },
+    ...{
+      enrolment,
+      joinClient,
+      operatorEndpoints: directed,
+      phases,
+      kubernetesStatus,
+      localRoles,
+      fingerprint,
+      nodeId,
+    },
     recovery,
     clock: ports.clock,
   };
 }
 
-function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
+function createDriver({ ports, node }: RunnablesOptions): MachineControlPlaneDriver {
   const { files, units, commands, clock, log, machine } = ports;
-  const { identity, owners, ownAddress, state, stores, values } = node;
-  return new MachineControlPlane(
+  const { identity, owners, ownAddress, state, blobStores: stores, values } = node;
+  return new MachineControlPlaneDriver(
     { files, commands, units, clock, log: log.child('consensus'), state, retire: retirePorts(ports) },
     {
       machine: identity,
@@ -204,38 +217,45 @@ function createDriver({ ports, node }: RunnablesOptions): MachineControlPlane {
       etcdBinary: `${PATHS.bin}/etcd`,
       ownAddress,
       addresses: () => machine.addresses(),
-      stores,
-      isBetweenKeys: () => node.keys.isInBetween(),
-      certificateMinutes: () => lifetimesOf(values).controlPlaneMinutes,
-      nodeMinutes: () => lifetimesOf(values).nodeMinutes,
-      membership: () => valueOf(values.clusterMembership),
-      directory: () => valueOf(values.clusterDirectory),
+      blobStores: stores,
+      isKeyChangePending: () => node.keys.isActivationPending(),
+      certificateMinutes: () => certificateLifetimes(values).controlPlaneMinutes,
+      nodeMinutes: () => certificateLifetimes(values).nodeMinutes,
+      membership: () => currentValue(values.clusterMembership),
+      directory: () => currentValue(values.clusterDirectory),
     },
   );
 }
 
 function retirePorts({ files, commands, clock, log }: AgentPorts): RetirePorts {
-  return { files, commands, clock, log: log.child('kubernetes'), marks: new Marks(files), isListening };
+  return {
+    files,
+    commands,
+    clock,
+    log: log.child('kubernetes'),
+    checkpoints: new StepCheckpoints(files),
+    isListening,
+  };
 }
 
 /** The workers that run something on this machine. */
 function workloads(
   { ports, node }: RunnablesOptions,
-  driver: MachineControlPlane,
+  driver: MachineControlPlaneDriver,
 ): Readonly<Record<string, Runnable>> {
   const { files, units, commands, log } = ports;
   const { values, phases, host, ownAddress, sources } = node;
   const reads = values;
   const apiServerEtcd = {
     endpoint: `https://127.0.0.1:${ETCD_PORTS.kubernetes.client}`,
-    ...consensusLayout(PLACES.state, 'kubernetes').user('apiserver'),
+    ...consensusLayout(AGENT_PATHS.state, 'kubernetes').user('apiserver'),
   };
   const kubeadm = new Kubeadm({ commands, log: log.child('kubeadm') });
   const writes = { ...values, bootstrapSpent: () => values.bootstrapData.set(undefined) };
   const signer = signerDriver({ files, commands, units, cluster: () => signerClusterOf(node) });
   const kubernetes = { ...retirePorts(ports), units, kubeadm, probe: probeReadyz, probeNode };
   return {
-    ...keysRunnables({ ports, node, driver, signer, kubernetes, etcd: apiServerEtcd }),
+    ...keyRotationRunnables({ ports, node, driver, signer, kubernetes, etcd: apiServerEtcd }),
     components: componentsWorker({
       reads,
       writes,
@@ -249,7 +269,7 @@ function workloads(
     }),
     relay: relayWorker({ reads, ports: { files, units, clock: ports.clock } }),
     signer: signerWorker({ reads, driver: signer, clock: ports.clock }),
-    marks: marksWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
+    marks: strayTaintsWorker({ reads, curators: node.curators, clock: ports.clock, commands }),
     controlplane: controlPlaneWorker({ reads, writes, phases, driver }),
     kubernetes: kubernetesWorker({
       reads,
@@ -259,8 +279,8 @@ function workloads(
       nodeId: node.identity.nodeId,
       ownAddress,
       apiServerEtcd,
-      makesTheCluster: () => node.job.isUnderWay(),
-      isBetweenKeys: () => node.keys.isInBetween(),
+      isCreatingCluster: () => node.job.isInProgress(),
+      isKeyChangePending: () => node.keys.isActivationPending(),
       ports: kubernetes,
     }),
   };
@@ -270,7 +290,7 @@ function balancerHealth({ clock }: AgentPorts) {
   return (signal: AbortSignal) => readBalancerHealth(APILB_HEALTH_SOCKET, { clock, signal });
 }
 
-function initService({ ports, node, version, hurry }: RunnablesOptions): InitServicePorts {
+function initService({ ports, node, version, retryNow: hurry }: RunnablesOptions): InitServicePorts {
   const { clock, machine } = ports;
   const { job, phases, uploads, identity, enrolment } = node;
   return {
@@ -282,8 +302,8 @@ function initService({ ports, node, version, hurry }: RunnablesOptions): InitSer
     evidence: node.evidence,
     agentVersion: version,
     fingerprint: identity.fingerprint,
-    report: node.report,
-    hurry,
+    reportChecks: node.reportChecks,
+    retryNow: hurry,
     enrolmentState: () => {
       const status = enrolment.status.peek();
       return status.set ? status.value.state : 'New';

@@ -1,10 +1,15 @@
-import { valueOf } from '../../internal/event/index.ts';
-import { JOINSERVICE_USER } from '../curatorunit/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import { JOINSERVICE_USER } from '../units/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
-import { SIGNER_MEMORY, SignerUnit, type SignerCluster, type SignerUnitPorts } from '../signerunit/index.ts';
-import { PLACES } from './places.ts';
+import {
+  SIGNER_STATE_DIRECTORY,
+  SignerUnit,
+  type SignerCluster,
+  type SignerUnitPorts,
+} from '../signerunit/index.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 const SIGNER_COMMAND = [
   '/usr/lib/cluster/node',
@@ -20,11 +25,11 @@ export function signerDriver(
   ports: SignerUnitPorts & { readonly cluster: () => SignerCluster },
 ): SignerDriver {
   const unit = new SignerUnit(ports);
-  const { caFile, certFile, keyFile } = consensusLayout(PLACES.state, 'state').user('signer');
+  const { caFile, certFile, keyFile } = consensusLayout(AGENT_PATHS.state, 'state').user('signer');
   const config = {
     command: SIGNER_COMMAND,
     configFile: '/etc/cluster/signer.json',
-    stateDir: PLACES.state,
+    stateDir: AGENT_PATHS.state,
     joinserviceUser: JOINSERVICE_USER,
     etcd: { caFile, certFile, keyFile },
     keys: CONTROL_PLANE_KEY_FILES,
@@ -35,7 +40,7 @@ export function signerDriver(
     stop: async (signal) => {
       await unit.stop(signal);
       // It begins anew with the floors in the owner's next grant.
-      await ports.files.remove(SIGNER_MEMORY);
+      await ports.files.remove(SIGNER_STATE_DIRECTORY);
     },
   };
 }
@@ -48,7 +53,10 @@ export function signerClusterOf({
   readonly ownerKeys: readonly Uint8Array[];
   readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterSettings'>;
 }): SignerCluster {
-  const [membership, settings] = [valueOf(values.clusterMembership), valueOf(values.clusterSettings)];
+  const [membership, settings] = [
+    currentValue(values.clusterMembership),
+    currentValue(values.clusterSettings),
+  ];
   if (membership === undefined || settings === undefined)
     throw new TypeError('a signer needs a membership and the settings of its cluster');
   const { clusterId, epoch, nodeId, nodeName, nodeAddress } = membership;

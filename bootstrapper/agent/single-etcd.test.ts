@@ -2,12 +2,12 @@ import { expect, test } from '@jest/globals';
 import { createMemoryLogger, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { runAgent } from './agent.ts';
-import { PLACES } from './places.ts';
+import { AGENT_PATHS } from './paths.ts';
 
 test('runAgent() refuses a control plane of the release with one etcd by name, and touches nothing of it', async () => {
   const [files, commands, units] = [new MemoryFiles(), new FakeCommands(), new FakeUnits()];
-  await files.makeDirectory(`${PLACES.state}/etcd`);
-  await files.writeAtomic(`${PLACES.state}/etcd/etcd.json`, '{}');
+  await files.makeDirectory(`${AGENT_PATHS.state}/etcd`);
+  await files.writeAtomic(`${AGENT_PATHS.state}/etcd/etcd.json`, '{}');
   const { log } = createMemoryLogger();
   const machine = { bootId: () => Promise.resolve('boot') };
   const ports = { files, commands, units, log, machine } as unknown as AgentPorts;
@@ -17,5 +17,5 @@ test('runAgent() refuses a control plane of the release with one etcd by name, a
   } as unknown as AgentOptions;
   await expect(runAgent(ports, options)).rejects.toMatchObject({ code: 'consensus-single-etcd' });
   expect([commands.runs, units.moves]).toEqual([[], []]);
-  expect(await files.list(PLACES.state)).toEqual(['etcd']);
+  expect(await files.list(AGENT_PATHS.state)).toEqual(['etcd']);
 });

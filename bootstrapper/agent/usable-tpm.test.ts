@@ -40,7 +40,7 @@ describe('requireUsableTpm()', () => {
   test('gives a machine up that is nobody’s and whose TPM never answers', async () => {
     const { clock, required } = createMachine(false, ['no such file']);
     const outcome = expect(required(device)).rejects.toMatchObject({
-      code: 'agent-tpm-unusable',
+      code: 'preflight-tpm-unusable',
       message: expect.stringContaining('no such file'),
     });
     for (let second = 0; second < 31; second++) {

@@ -1,4 +1,4 @@
-import { problemOfTpm } from '../../internal/checks/index.ts';
+import { findTpmProblem } from '../../internal/preflight/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -11,7 +11,7 @@ const PAUSE_MS = 1_000;
 /**
  * A machine that is nobody's yet and whose TPM does not answer can prove nothing, and nobody would learn why. One that is bound
  * to a cluster runs on: it needs its TPM when it has to prove itself again.
- * @throws AgentError `agent-tpm-unusable`
+ * @throws AgentError `preflight-tpm-unusable`
  */
 export async function requireUsableTpm(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
@@ -19,17 +19,17 @@ export async function requireUsableTpm(
     readonly tpm: Provisioning['tpm'];
     readonly isBound: () => Promise<boolean>;
     readonly signal: AbortSignal;
-    readonly probe?: typeof problemOfTpm;
+    readonly probe?: typeof findTpmProblem;
   },
 ): Promise<void> {
-  const { tpm, isBound, signal, probe = problemOfTpm } = options;
+  const { tpm, isBound, signal, probe = findTpmProblem } = options;
   if (tpm.kind === 'none' || (await isBound())) return;
   const deadlineMs = clock.monotonicMs() + PATIENCE_MS;
   for (let told = false; ; told = true) {
     const problem = await probe(tpm, clock, signal);
     if (problem === undefined) return;
     if (clock.monotonicMs() >= deadlineMs)
-      throw new AgentError('agent-tpm-unusable', `using the TPM of the provisioning: ${problem}`);
+      throw new AgentError('preflight-tpm-unusable', `using the TPM of the provisioning: ${problem}`);
     if (!told) log.warn('the TPM does not answer, waiting for it', { path: tpm.path, problem });
     await clock.sleep(PAUSE_MS, signal);
   }

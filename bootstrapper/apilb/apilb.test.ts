@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { SystemClock, type Clock } from '../../internal/clock/index.ts';
 import { createMemoryLogger, FakeClock } from '../../internal/testing/index.ts';
 import { Balancer } from './balancer.ts';
-import { parsePassages, type Endpoint, type Limits } from './config.ts';
+import { parseForwardRules, type Endpoint, type Limits } from './config.ts';
 import { UpstreamPool, type Verdict } from './upstreams.ts';
 
 const limits: Limits = {
@@ -48,21 +48,21 @@ describe('parsePassages()', () => {
     })),
   ];
   test.each(refused)('refuses $name', ({ text }) => {
-    expect(() => parsePassages(text)).toThrow(SyntaxError);
+    expect(() => parseForwardRules(text)).toThrow(SyntaxError);
   });
 
   test('takes several, and one by itself as agents wrote it first', () => {
     const passage = { listen: endpoint, upstreams: [endpoint] };
-    expect(parsePassages(JSON.stringify(passage))).toEqual([passage]);
+    expect(parseForwardRules(JSON.stringify(passage))).toEqual([passage]);
     const bounded = { ...passage, limits };
-    expect(parsePassages(JSON.stringify({ passages: [passage, bounded] }))).toEqual([passage, bounded]);
+    expect(parseForwardRules(JSON.stringify({ passages: [passage, bounded] }))).toEqual([passage, bounded]);
   });
 
   test('takes limits without an age, and the authority of servers that are asked for their health', () => {
     const { lifeMs: _, ...ageless } = limits;
     const health = { caPem: '-----BEGIN CERTIFICATE-----' };
     const passage = { listen: endpoint, upstreams: [endpoint], limits: ageless, health };
-    expect(parsePassages(JSON.stringify(passage))).toEqual([passage]);
+    expect(parseForwardRules(JSON.stringify(passage))).toEqual([passage]);
   });
 });
 
@@ -75,8 +75,8 @@ describe('UpstreamPool', () => {
 
   test('tries what failed lately last, the oldest failure first, until it cooled down', () => {
     const pool = new UpstreamPool([a, b, c]);
-    pool.failed(a, 1000);
-    pool.failed(b, 500);
+    pool.recordFailure(a, 1000);
+    pool.recordFailure(b, 500);
     expect(pool.inOrder(1001)).toEqual([c, b, a]);
     expect(pool.inOrder(5600)).toEqual([b, c, a]);
     expect(pool.inOrder(7000)).toEqual([a, b, c]);
@@ -86,7 +86,7 @@ describe('UpstreamPool', () => {
     const verdicts: Record<string, Verdict> = { a: 'silent', b: 'unready', c: 'healthy' };
     const pool = new UpstreamPool([a, b, c], ({ host }) => verdicts[host] ?? 'unknown');
     expect(pool.inOrder(0)).toEqual([c, b, a]);
-    pool.failed(c, 0);
+    pool.recordFailure(c, 0);
     expect(pool.inOrder(1)).toEqual([c, b, a]);
     verdicts['c'] = 'silent';
     verdicts['a'] = 'unknown';
@@ -95,7 +95,7 @@ describe('UpstreamPool', () => {
 
   test('forgets failures of upstreams that have left', () => {
     const pool = new UpstreamPool([a, b]);
-    pool.failed(a, 0);
+    pool.recordFailure(a, 0);
     pool.replace([b]);
     pool.replace([a, b]);
     expect(pool.inOrder(1)).toEqual([a, b]);

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import type { Endpoint, Passage } from './config.ts';
-import { Guests } from './guests.ts';
+import type { Endpoint, ForwardRule } from './config.ts';
+import { ConnectionLimiter } from './connection-limiter.ts';
 import { HealthChecks, type UpstreamHealth, type UpstreamProbe } from './health-checks.ts';
-import { keyOf, UpstreamPool } from './upstreams.ts';
+import { upstreamKey, UpstreamPool } from './upstreams.ts';
 
 const CONNECT_MS = 3_000;
 /** Who can connect must not be able to fill the journal. */
@@ -14,9 +14,9 @@ const COMPLAINT_MS = 10_000;
 /** Passes TCP connections on to a server that answers. TLS goes through untouched. */
 export class Balancer implements AsyncDisposable {
   readonly #pool: UpstreamPool;
-  readonly #guests: Guests | undefined;
+  readonly #guests: ConnectionLimiter | undefined;
   #health: HealthChecks | undefined;
-  #upstreams: Passage['upstreams'];
+  #upstreams: ForwardRule['upstreams'];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   /** The connections to each upstream that has any. */
@@ -26,13 +26,13 @@ export class Balancer implements AsyncDisposable {
   #complainedMs = -Infinity;
 
   constructor(options: {
-    readonly passage: Pick<Passage, 'upstreams' | 'limits'>;
+    readonly passage: Pick<ForwardRule, 'upstreams' | 'limits'>;
     readonly clock: Clock;
     readonly log: Logger;
   }) {
     const { passage, clock, log } = options;
     const { upstreams, limits } = passage;
-    this.#guests = limits === undefined ? undefined : new Guests(limits, clock);
+    this.#guests = limits === undefined ? undefined : new ConnectionLimiter(limits, clock);
     this.#clock = clock;
     this.#log = log;
     this.#upstreams = upstreams;
@@ -50,7 +50,7 @@ export class Balancer implements AsyncDisposable {
   }
 
   /** New connections use the new list; those under way stay where they are. */
-  replace(upstreams: Passage['upstreams']): void {
+  replace(upstreams: ForwardRule['upstreams']): void {
     this.#upstreams = upstreams;
     this.#pool.replace(upstreams);
     this.#health?.replace(upstreams);
@@ -61,9 +61,9 @@ export class Balancer implements AsyncDisposable {
     this.#health?.[Symbol.dispose]();
     this.#health = new HealthChecks({
       ...{ ...asking, clock: this.#clock, log: this.#log },
-      isUsed: (upstream) => this.#passed.has(keyOf(upstream)),
+      isUsed: (upstream) => this.#passed.has(upstreamKey(upstream)),
       cut: (upstream) => {
-        for (const socket of this.#passed.get(keyOf(upstream)) ?? []) socket.destroy();
+        for (const socket of this.#passed.get(upstreamKey(upstream)) ?? []) socket.destroy();
       },
     });
     this.#health.replace(this.#upstreams);
@@ -73,7 +73,7 @@ export class Balancer implements AsyncDisposable {
   states(): readonly (UpstreamHealth & { readonly connections: number })[] {
     return (this.#health?.states() ?? []).map((state) => ({
       ...state,
-      connections: this.#passed.get(keyOf(state.upstream))?.size ?? 0,
+      connections: this.#passed.get(upstreamKey(state.upstream))?.size ?? 0,
     }));
   }
 
@@ -110,10 +110,10 @@ export class Balancer implements AsyncDisposable {
     try {
       await once(socket, 'connect');
       socket.setTimeout(0);
-      this.#pool.worked(upstream);
+      this.#pool.recordSuccess(upstream);
       return socket;
     } catch (error) {
-      this.#pool.failed(upstream, this.#clock.monotonicMs());
+      this.#pool.recordFailure(upstream, this.#clock.monotonicMs());
       this.#complain('info', 'a server does not answer', { upstream, error });
       return undefined;
     }
@@ -128,7 +128,7 @@ export class Balancer implements AsyncDisposable {
   }
 
   #count(upstream: Endpoint, server: Socket): void {
-    const key = keyOf(upstream);
+    const key = upstreamKey(upstream);
     const sockets = this.#passed.get(key) ?? new Set();
     this.#passed.set(key, sockets.add(server));
     if (sockets.size === 1) this.#health?.used(upstream);

@@ -1,5 +1,5 @@
 /** Where connections come from and where they go: one of the program's listeners. */
-export interface Passage {
+export interface ForwardRule {
   readonly listen: Endpoint;
   /** Where they are passed on to, the one to prefer first. */
   readonly upstreams: readonly Endpoint[];
@@ -38,7 +38,7 @@ const MAX_PASSAGES = 8;
  * The configuration file, which an agent writes whenever the directory changes: `{"passages": […]}`, or one passage by
  * itself, as agents wrote it first. Strict: an unknown shape keeps the old configuration in force. Throws a SyntaxError.
  */
-export function parsePassages(text: string): readonly Passage[] {
+export function parseForwardRules(text: string): readonly ForwardRule[] {
   const value: unknown = JSON.parse(text);
   const { passages } = (value ?? {}) as { readonly passages?: unknown };
   if (passages === undefined) return [passageFrom(value)];
@@ -47,9 +47,9 @@ export function parsePassages(text: string): readonly Passage[] {
   return passages.map(passageFrom);
 }
 
-function passageFrom(value: unknown): Passage {
+function passageFrom(value: unknown): ForwardRule {
   if (typeof value !== 'object' || value === null) throw new SyntaxError('an object is expected');
-  const { listen, upstreams, limits, health } = value as Partial<Record<keyof Passage, unknown>>;
+  const { listen, upstreams, limits, health } = value as Partial<Record<keyof ForwardRule, unknown>>;
   if (!isEndpoint(listen)) throw new SyntaxError('listen: host and port are expected');
   if (!Array.isArray(upstreams) || upstreams.length === 0 || !upstreams.every(isEndpoint))
     throw new SyntaxError('upstreams: at least one host and port are expected');

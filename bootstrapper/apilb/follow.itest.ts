@@ -4,13 +4,13 @@ import { once } from 'node:events';
 import { open, rename, writeFile } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { findFreePort } from '../../internal/testing/free-port.ts';
-import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
+import { findFreePort } from '../../internal/testing/network/free-port.ts';
+import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
 
 test('a list that is written while the balancer still reads the one before is not missed', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const path = join(folder.path, 'config.json');
   const port = await findFreePort();
   const listing = (upstream: number): string =>
@@ -39,7 +39,7 @@ test('a list that is written while the balancer still reads the one before is no
 });
 
 test('outlives the journal that it writes to, and goes on as it is told', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const path = join(folder.path, 'config.json');
   const port = await findFreePort();
   const follow = async (upstream: number): Promise<void> => {

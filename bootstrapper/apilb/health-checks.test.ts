@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { createMemoryLogger, FakeClock, settle } from '../../internal/testing/index.ts';
 import type { Endpoint } from './config.ts';
 import { HealthChecks, type UpstreamProbe } from './health-checks.ts';
-import { keyOf } from './upstreams.ts';
+import { upstreamKey } from './upstreams.ts';
 
 const [a, b, c] = ['a', 'b', 'c'].map((host) => ({ host, port: 1 })) as [Endpoint, Endpoint, Endpoint];
 const open: Disposable[] = [];
@@ -28,13 +28,13 @@ class StubProbe implements UpstreamProbe {
     }
   }
 
-  async ask({ host }: Endpoint): Promise<string | undefined> {
+  async check({ host }: Endpoint): Promise<string | undefined> {
     this.asked.push(host);
     await this.#hung.get(host)?.promise;
     return this.unready.get(host);
   }
 
-  forget({ host }: Endpoint): void {
+  disconnect({ host }: Endpoint): void {
     this.forgotten.push(host);
     if (!this.#hung.has(host)) return;
     this.#hung.get(host)?.reject(new Error('forgotten'));
@@ -55,16 +55,16 @@ class StubProbe implements UpstreamProbe {
 function create({ used = [a], upstreams = [a, b, c] as readonly Endpoint[], random = 1 } = {}) {
   const clock = new FakeClock();
   const probe = new StubProbe();
-  const inUse = new Set(used.map(keyOf));
+  const inUse = new Set(used.map(upstreamKey));
   const cuts: string[] = [];
   const { log, records } = createMemoryLogger();
   const checks = new HealthChecks({
     ...{ probe, clock, log },
     random: () => random,
-    isUsed: (upstream) => inUse.has(keyOf(upstream)),
+    isUsed: (upstream) => inUse.has(upstreamKey(upstream)),
     cut: (upstream) => {
       cuts.push(upstream.host);
-      inUse.delete(keyOf(upstream));
+      inUse.delete(upstreamKey(upstream));
     },
   });
   open.push(checks);
@@ -169,7 +169,7 @@ describe('HealthChecks', () => {
     expect(probe.count('a')).toBe(1);
     await clock.advance(1);
     expect(probe.count('a')).toBe(2);
-    inUse.add(keyOf(a));
+    inUse.add(upstreamKey(a));
     checks.used(a);
     await settle();
     expect(probe.count('a')).toBe(3);

@@ -2,7 +2,7 @@ import type { Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Endpoint } from './config.ts';
-import { keyOf, type Verdict } from './upstreams.ts';
+import { upstreamKey, type Verdict } from './upstreams.ts';
 
 /**
  * How often an upstream is asked: one that carries connections, one that carries none, one that did not answer. With two
@@ -22,9 +22,9 @@ const STALL_MS = 500;
 
 /** One question to an upstream: resolves with why it is not ready, rejects when it does not answer. */
 export interface UpstreamProbe {
-  ask(upstream: Endpoint): Promise<string | undefined>;
+  check(upstream: Endpoint): Promise<string | undefined>;
   /** Ends the question under way, and closes what is kept: the next question uses a connection of its own. */
-  forget(upstream: Endpoint): void;
+  disconnect(upstream: Endpoint): void;
 }
 
 /** An upstream as an operator reads of it. */
@@ -84,7 +84,7 @@ export class HealthChecks implements Disposable {
 
   /** An upstream that left the list is asked as long as connections go to it. */
   replace(upstreams: readonly Endpoint[]): void {
-    const listed = new Map(upstreams.map((upstream) => [keyOf(upstream), upstream]));
+    const listed = new Map(upstreams.map((upstream) => [upstreamKey(upstream), upstream]));
     for (const [key, target] of this.#targets) {
       target.isListed = listed.has(key);
       if (!target.isListed) target.pause?.abort();
@@ -93,12 +93,12 @@ export class HealthChecks implements Disposable {
   }
 
   verdictOf(upstream: Endpoint): Verdict {
-    return this.#targets.get(keyOf(upstream))?.verdict ?? 'unknown';
+    return this.#targets.get(upstreamKey(upstream))?.verdict ?? 'unknown';
   }
 
   /** Its first connection: from now on it is asked more often. */
   used(upstream: Endpoint): void {
-    this.#targets.get(keyOf(upstream))?.pause?.abort();
+    this.#targets.get(upstreamKey(upstream))?.pause?.abort();
   }
 
   states(): readonly UpstreamHealth[] {
@@ -110,7 +110,7 @@ export class HealthChecks implements Disposable {
   [Symbol.dispose](): void {
     this.#hasEnded = true;
     for (const { upstream, pause } of this.#targets.values()) {
-      this.#options.probe.forget(upstream);
+      this.#options.probe.disconnect(upstream);
       pause?.abort();
     }
   }
@@ -136,7 +136,7 @@ export class HealthChecks implements Disposable {
       await this.#check(target);
       await this.#pause(target);
     }
-    probe.forget(target.upstream);
+    probe.disconnect(target.upstream);
     if (this.#targets.get(key) === target) this.#targets.delete(key);
   }
 
@@ -162,7 +162,7 @@ export class HealthChecks implements Disposable {
     if (answer?.verdict === 'silent' && target.verdict !== 'silent') {
       target.suspectedMs ??= askedMs;
       this.#askOthersNow(target);
-      probe.forget(target.upstream);
+      probe.disconnect(target.upstream);
       answer = await this.#ask(target);
     }
     if (answer === undefined || this.#hasEnded) return;
@@ -213,15 +213,15 @@ export class HealthChecks implements Disposable {
     void clock.sleep(ANSWER_MS, timer.signal).then(
       () => {
         isLate = true;
-        probe.forget(upstream);
+        probe.disconnect(upstream);
       },
       () => undefined,
     );
     try {
-      const why = await probe.ask(upstream);
+      const why = await probe.check(upstream);
       return why === undefined ? { verdict: 'healthy', why: '' } : { verdict: 'unready', why };
     } catch (error) {
-      probe.forget(upstream);
+      probe.disconnect(upstream);
       if (clock.monotonicMs() - startedMs > ANSWER_MS + STALL_MS) return undefined;
       return { verdict: 'silent', why: isLate ? `no answer within ${ANSWER_MS} ms` : describeError(error) };
     } finally {

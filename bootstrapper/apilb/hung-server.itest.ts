@@ -5,10 +5,15 @@ import { writeFile } from 'node:fs/promises';
 import { connect as connectLocal } from 'node:net';
 import { join } from 'node:path';
 import { connect, type TLSSocket } from 'node:tls';
-import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
-import { findFreePort } from '../../internal/testing/free-port.ts';
-import { freezeProcess } from '../../internal/testing/freeze-process.ts';
-import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
+import { findFreePort } from '../../internal/testing/network/free-port.ts';
+import { freezeProcess } from '../../internal/testing/host/freeze-process.ts';
+import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 
 const PROGRAM = join(import.meta.dirname, 'main.ts');
 /** An API server as far as the balancer can tell, which says its name to whoever asks for anything else. */
@@ -19,7 +24,7 @@ require('node:https').createServer({ cert: require('node:fs').readFileSync(pem),
 ).listen(port, '127.0.0.1', () => console.log('listening'));`;
 
 test('clients of a server that is stopped by SIGSTOP come to another one within five seconds', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const caPem = await writeServerPem(join(folder.path, 'server.pem'));
   const [port, first, second] = [await findFreePort(), await findFreePort(), await findFreePort()];
   const children: ChildProcess[] = [];
@@ -70,13 +75,13 @@ test('clients of a server that is stopped by SIGSTOP come to another one within 
 
 async function writeServerPem(path: string): Promise<string> {
   const keyPem = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: Date.now() });
-  const certPem = await new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }).issue({
+  const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: Date.now() });
+  const certPem = await new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() }).issue({
     commonName: 'kube-apiserver',
     usages: ['server'],
     names: [{ type: 'ip', value: '127.0.0.1' }],
     validDays: 1,
-    pubKeyDer: pubKeyOf(keyPem),
+    pubKeyDer: pubKeyDerOf(keyPem),
   });
   await writeFile(path, `${certPem}\n${keyPem.reveal()}`);
   return caPem;

@@ -1,9 +1,9 @@
 import { readFile, rm, watch } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SystemClock } from '../../internal/clock/index.ts';
-import { createLogger, lineSink, outlive } from '../../internal/logging/index.ts';
+import { createLogger, lineSink, ignoreOutputErrors } from '../../internal/logging/index.ts';
 import { Balancer } from './balancer.ts';
-import { parsePassages, type Passage } from './config.ts';
+import { parseForwardRules, type ForwardRule } from './config.ts';
 import { serveHealth } from './health-socket.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
@@ -15,7 +15,7 @@ import { ReadyzProbe } from './readyz-probe.ts';
 const path = process.argv[2] ?? '/etc/cluster-apilb/config.json';
 const runtime = process.env['RUNTIME_DIRECTORY'];
 const clock = new SystemClock();
-outlive(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // Node's own warnings
 const log = createLogger({
   path: 'apilb',
   nowMs: () => clock.nowMs(),
@@ -29,7 +29,7 @@ const changes = watch(dirname(path))[Symbol.asyncIterator]();
 const first = changes.next();
 const balancers = new Map<string, Balancer>();
 const checked = new Map<Balancer, string>();
-for (const passage of parsePassages(await readFile(path, 'utf8'))) {
+for (const passage of parseForwardRules(await readFile(path, 'utf8'))) {
   const balancer = new Balancer({ passage, clock, log });
   await checkHealth(balancer, passage);
   await balancer.listen(passage.listen);
@@ -48,7 +48,7 @@ if (runtime !== undefined) {
 for (let change = await first; change.done !== true; change = await changes.next()) {
   if (change.value.filename !== basename(path)) continue;
   try {
-    const passages = parsePassages(await readFile(path, 'utf8'));
+    const passages = parseForwardRules(await readFile(path, 'utf8'));
     if (passages.map(fixedPartOf).join() !== [...balancers.keys()].join()) {
       log.warn('other addresses or limits: starting over', {});
       process.exit(0); // its unit starts it again
@@ -65,11 +65,11 @@ for (let change = await first; change.done !== true; change = await changes.next
 }
 
 /** What a balancer is made with; its servers, and whether they are asked for their health, may change while it runs. */
-function fixedPartOf({ listen, limits }: Passage): string {
+function fixedPartOf({ listen, limits }: ForwardRule): string {
   return JSON.stringify([listen, limits]);
 }
 
-async function checkHealth(balancer: Balancer, { health }: Passage): Promise<void> {
+async function checkHealth(balancer: Balancer, { health }: ForwardRule): Promise<void> {
   if (health === undefined || checked.get(balancer) === health.caPem) return;
   checked.set(balancer, health.caPem);
   const probe = new ReadyzProbe(await import('node:tls'), health.caPem);

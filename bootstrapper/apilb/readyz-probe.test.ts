@@ -3,17 +3,22 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import * as tls from 'node:tls';
-import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
 import { ReadyzProbe } from './readyz-probe.ts';
 
 const keyPem = generateKeyPem();
-const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs: Date.now() });
-const certPem = await new KeySigner({ caPem, keyPem, nowMs: () => Date.now() }).issue({
+const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: Date.now() });
+const certPem = await new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() }).issue({
   commonName: 'kube-apiserver',
   usages: ['server'],
   names: [{ type: 'dns', value: 'another.name' }],
   validDays: 1,
-  pubKeyDer: pubKeyOf(keyPem),
+  pubKeyDer: pubKeyDerOf(keyPem),
 });
 
 describe('ReadyzProbe', () => {
@@ -51,32 +56,32 @@ describe('ReadyzProbe', () => {
 
   test('asks over one connection as long as it lasts', async () => {
     const probe = new ReadyzProbe(tls, caPem);
-    for (let count = 0; count < 3; count++) expect(await probe.ask(upstream)).toBeUndefined();
+    for (let count = 0; count < 3; count++) expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(1);
-    probe.forget(upstream);
-    expect(await probe.ask(upstream)).toBeUndefined();
+    probe.disconnect(upstream);
+    expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(2);
-    probe.forget(upstream);
+    probe.disconnect(upstream);
   });
 
   test.each(['401 Unauthorized', '403 Forbidden', '429 Too Many Requests'])(
     'takes %s for an answer: the server works',
     async (status) => {
       answer = say(withBody(status, 'no'));
-      expect(await new ReadyzProbe(tls, caPem).ask(upstream)).toBeUndefined();
+      expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBeUndefined();
     },
   );
 
   test('says which checks failed, without what could steer a terminal', async () => {
     answer = say(withBody('500 Internal Server Error', '[+]ping ok\n[-]etcd \u001b[31mfailed\n'));
-    const why = await new ReadyzProbe(tls, caPem).ask(upstream);
+    const why = await new ReadyzProbe(tls, caPem).check(upstream);
     expect(why).toBe('readyz answers 500: [-]etcd ?[31mfailed');
   });
 
   test('tells a server of another authority from one that does not answer', async () => {
     const otherKey = generateKeyPem();
-    const other = await createAuthorityPem({ commonName: 'other', keyPem: otherKey, nowMs: Date.now() });
-    expect(await new ReadyzProbe(tls, other).ask(upstream)).toMatch(/^another authority signed/);
+    const other = await createCaCertPem({ commonName: 'other', keyPem: otherKey, nowMs: Date.now() });
+    expect(await new ReadyzProbe(tls, other).check(upstream)).toMatch(/^another authority signed/);
     expect(connections.every((socket) => socket.bytesRead === 0 || socket.destroyed)).toBe(true);
   });
 
@@ -90,34 +95,34 @@ describe('ReadyzProbe', () => {
   ];
   test.each(hostile)('rejects when the server $name', async ({ answer: wrong }) => {
     answer = wrong;
-    await expect(new ReadyzProbe(tls, caPem).ask(upstream)).rejects.toThrow();
+    await expect(new ReadyzProbe(tls, caPem).check(upstream)).rejects.toThrow();
   });
 
   test('what is no HTTP is not ready', async () => {
     answer = say('SSH-2.0\r\n\r\n');
-    expect(await new ReadyzProbe(tls, caPem).ask(upstream)).toBe('readyz answers 0: ');
+    expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBe('readyz answers 0: ');
   });
 
   test('rejects when nobody listens', async () => {
-    await expect(new ReadyzProbe(tls, caPem).ask({ host: '127.0.0.1', port: 1 })).rejects.toThrow();
+    await expect(new ReadyzProbe(tls, caPem).check({ host: '127.0.0.1', port: 1 })).rejects.toThrow();
   });
 
   test('gives up when it is told to, and asks over another connection then', async () => {
     const probe = new ReadyzProbe(tls, caPem);
-    answer = () => probe.forget(upstream);
-    await expect(probe.ask(upstream)).rejects.toThrow('it closed the connection');
+    answer = () => probe.disconnect(upstream);
+    await expect(probe.check(upstream)).rejects.toThrow('it closed the connection');
     answer = say(withBody('200 OK', 'ok'));
-    expect(await probe.ask(upstream)).toBeUndefined();
+    expect(await probe.check(upstream)).toBeUndefined();
     expect(connections).toHaveLength(2);
-    probe.forget(upstream);
+    probe.disconnect(upstream);
   });
 
   test('believes nothing that comes before it has asked', async () => {
     const probe = new ReadyzProbe(tls, caPem);
     answer = say(withBody('200 OK', 'ok') + withBody('500 Internal Server Error', 'late'));
-    expect(await probe.ask(upstream)).toBeUndefined();
+    expect(await probe.check(upstream)).toBeUndefined();
     answer = say(withBody('200 OK', 'ok'));
-    expect(await probe.ask(upstream)).toBeUndefined();
-    probe.forget(upstream);
+    expect(await probe.check(upstream)).toBeUndefined();
+    probe.disconnect(upstream);
   });
 });

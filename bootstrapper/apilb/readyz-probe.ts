@@ -1,7 +1,7 @@
 import type { connect, createSecureContext, SecureContext, TLSSocket } from 'node:tls';
 import type { Endpoint } from './config.ts';
 import type { UpstreamProbe } from './health-checks.ts';
-import { keyOf } from './upstreams.ts';
+import { upstreamKey } from './upstreams.ts';
 
 /** Every API server answers this to everybody (system:public-info-viewer); the probe shows no credential. */
 const PATH = '/readyz';
@@ -32,7 +32,7 @@ export class ReadyzProbe implements UpstreamProbe {
     this.#context = tls.createSecureContext({ ca: caPem });
   }
 
-  async ask(upstream: Endpoint): Promise<string | undefined> {
+  async check(upstream: Endpoint): Promise<string | undefined> {
     const { socket, answer } = this.#connectionTo(upstream);
     const asked = answer();
     if (socket.getProtocol() !== null && !socket.connecting) socket.write(questionFor(upstream));
@@ -43,12 +43,12 @@ export class ReadyzProbe implements UpstreamProbe {
     return status === 200 || REFUSALS.includes(status) ? undefined : whyUnready(status, body);
   }
 
-  forget(upstream: Endpoint): void {
-    this.#kept.get(keyOf(upstream))?.socket.destroy();
+  disconnect(upstream: Endpoint): void {
+    this.#kept.get(upstreamKey(upstream))?.socket.destroy();
   }
 
   #connectionTo(upstream: Endpoint): Connection {
-    const key = keyOf(upstream);
+    const key = upstreamKey(upstream);
     const kept = this.#kept.get(key);
     if (kept !== undefined && !kept.socket.destroyed) return kept;
     const socket = this.#tls.connect({

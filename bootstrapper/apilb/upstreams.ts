@@ -26,13 +26,13 @@ export class UpstreamPool {
 
   replace(upstreams: readonly Endpoint[]): void {
     this.#upstreams = upstreams;
-    const kept = new Set(upstreams.map(keyOf));
+    const kept = new Set(upstreams.map(upstreamKey));
     for (const key of this.#failedAtMs.keys()) if (!kept.has(key)) this.#failedAtMs.delete(key);
   }
 
   inOrder(nowMs: number): readonly Endpoint[] {
     const failedAt = (upstream: Endpoint): number => {
-      const at = this.#failedAtMs.get(keyOf(upstream));
+      const at = this.#failedAtMs.get(upstreamKey(upstream));
       return at === undefined || nowMs - at > COOL_DOWN_MS ? -Infinity : at;
     };
     const rank = (upstream: Endpoint): number => RANKS[this.#verdictOf(upstream)];
@@ -41,15 +41,15 @@ export class UpstreamPool {
     );
   }
 
-  failed(upstream: Endpoint, nowMs: number): void {
-    this.#failedAtMs.set(keyOf(upstream), nowMs);
+  recordFailure(upstream: Endpoint, nowMs: number): void {
+    this.#failedAtMs.set(upstreamKey(upstream), nowMs);
   }
 
-  worked(upstream: Endpoint): void {
-    this.#failedAtMs.delete(keyOf(upstream));
+  recordSuccess(upstream: Endpoint): void {
+    this.#failedAtMs.delete(upstreamKey(upstream));
   }
 }
 
-export function keyOf(upstream: Endpoint): string {
+export function upstreamKey(upstream: Endpoint): string {
   return `${upstream.host} ${upstream.port}`;
 }

@@ -5,12 +5,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   lockedValue,
-  verifyBinding,
-  withLock,
+  bindingOfVerifyRequest,
+  withLockRegister,
   type LockExpectation,
   type Verdict,
 } from '../../internal/attestation/index.ts';
-import { Activations, verifyEndorsement } from '../../internal/attestation/enrol/index.ts';
+import { CredentialActivations, verifyEndorsement } from '../../internal/attestation/enrolment/index.ts';
 import { lockCounterOf } from '../../internal/attestation/tpm/index.ts';
 import { verifyKeyProof } from '../../internal/attestation/machinekey/index.ts';
 import {
@@ -21,7 +21,7 @@ import {
 import { CertificateCache, parsePem } from '../../internal/attestation/x509/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { DiskFiles, KernelFiles } from '../../internal/file/index.ts';
-import { fingerprintOfKey, pubKeyOf } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { createSwtpmFactory, type Swtpm, type SwtpmFactory } from '../../internal/testing/index.ts';
 import { LOCK_COUNTER, undefineNv, type Tpm } from '../../internal/tpm/index.ts';
@@ -86,7 +86,7 @@ function boot(state = folder): { readonly evidence: MachineEvidence; readonly lo
     kernel: new KernelFiles(),
     clock,
     keySecretPath: join(state, 'ak-secret'),
-    mirrorLock: () => lock.mirror(),
+    mirrorLock: () => lock.mirrorToRegister(),
   });
   return { evidence, lock };
 }
@@ -105,7 +105,7 @@ async function judge(evidence: MachineEvidence, expected: LockExpectation): Prom
   const document = await evidence.issuers[0].issue(binding, signal);
   return validator.validate(document, binding, {
     nowMs: clock.nowMs(),
-    policy: { ...withLock(policy, pcr, expected), machines: 'any' },
+    policy: { ...withLockRegister(policy, pcr, expected), machines: 'any' },
     collateral: { tpm: { attestationKeys: new Map() } },
   });
 }
@@ -204,17 +204,17 @@ describe('the evidence of a machine with a TPM', () => {
     const roots = new Set(certificatesIn(factory.rootPem).map((der) => cache.parse(der).fingerprint));
     const trust = { roots, authorities, pinnedKeys: new Set<string>() };
     const endorsement = verifyEndorsement(request, { trust, cache, nowMs: clock.nowMs() });
-    const activations = new Activations();
+    const activations = new CredentialActivations();
     const challenge = activations.challenge(endorsement, 0);
     const session = randomBytes(64);
     const answer = await evidence.answerChallenge(challenge, session, signal);
-    expect(() => new Activations().redeem({ id: challenge.id, answer, session }, 0)).toThrow(
+    expect(() => new CredentialActivations().verifyAnswer({ id: challenge.id, answer, session }, 0)).toThrow(
       expect.objectContaining({ code: 'enrol-challenge-unknown' }),
     );
-    expect(activations.redeem({ id: challenge.id, answer, session }, 0)).toBe(endorsement);
+    expect(activations.verifyAnswer({ id: challenge.id, answer, session }, 0)).toBe(endorsement);
     const again = activations.challenge(endorsement, 0);
     const elsewhere = await evidence.answerChallenge(again, randomBytes(64), signal);
-    expect(() => activations.redeem({ id: again.id, answer: elsewhere, session }, 0)).toThrow(
+    expect(() => activations.verifyAnswer({ id: again.id, answer: elsewhere, session }, 0)).toThrow(
       expect.objectContaining({ code: 'enrol-answer-wrong' }),
     );
   });
@@ -229,8 +229,8 @@ describe('the evidence of a machine with a TPM', () => {
       policy: { ...policy, machines: 'any' },
       collateral: { tpm: { attestationKeys: new Map() } },
     } as const;
-    await validator.validate(document, verifyBinding(request), context);
-    const other = verifyBinding({ ...request, nodeId: 'node-2' });
+    await validator.validate(document, bindingOfVerifyRequest(request), context);
+    const other = bindingOfVerifyRequest({ ...request, nodeId: 'node-2' });
     await expect(validator.validate(document, other, context)).rejects.toMatchObject({
       code: 'quote-binding',
     });
@@ -240,5 +240,7 @@ describe('the evidence of a machine with a TPM', () => {
 test('the machine key is proved inside a session', () => {
   const session = randomBytes(64);
   const proof = boot().evidence.proveKey('cluster/test/v1', session);
-  expect(verifyKeyProof('cluster/test/v1', session, proof)).toBe(fingerprintOfKey(pubKeyOf(machineKeyPem)));
+  expect(verifyKeyProof('cluster/test/v1', session, proof)).toBe(
+    fingerprintOfKey(pubKeyDerOf(machineKeyPem)),
+  );
 });

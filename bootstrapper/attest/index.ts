@@ -22,6 +22,6 @@ export {
   type MachineEvidenceOptions,
   type TicketEvidence,
 } from './machine-evidence.ts';
-export { evidenceSocketRunnable, type EvidenceSocketPlaces } from './socket-runnable.ts';
+export { evidenceSocketRunnable, type EvidenceSocketOptions } from './evidence-socket.ts';
 export { TpmLockRegister } from './tpm-lock-register.ts';
-export { createTpm } from './tpm-source.ts';
+export { createTpm } from './create-tpm.ts';

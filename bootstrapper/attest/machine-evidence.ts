@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import {
-  verifyBinding,
+  bindingOfVerifyRequest,
   type Issuer,
   type Variant,
   type VerifyRequest,
@@ -10,7 +10,7 @@ import {
   readEnrolmentRequest,
   type Challenge,
   type EnrolmentRequest,
-} from '../../internal/attestation/enrol/index.ts';
+} from '../../internal/attestation/enrolment/index.ts';
 import { MachineKeyIssuer, proveKey, type KeyProof } from '../../internal/attestation/machinekey/index.ts';
 import { createIssuer } from '../../internal/attestation/policy/index.ts';
 import { ticketEvidenceBinding } from '../../internal/crypto/index.ts';
@@ -47,7 +47,7 @@ export interface MachineEvidence {
   /** What this machine can show, best first; its own key is always among them. */
   readonly issuers: readonly [Issuer, ...Issuer[]];
   /** Makes the lock register say what the node lock says, e.g. after a reboot. Everything that is shown waits for it. */
-  showLock(): Promise<void>;
+  mirrorLock(): Promise<void>;
   /** That this machine's key is at this end of the session. `label` is the contract's: "cluster/init/key/v1". */
   proveKey(label: string, session: Uint8Array): KeyProof;
   /** EK, its certificate and AK; undefined where no TPM vouches for this machine by itself. */
@@ -71,7 +71,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
   return {
     variant: best.variant,
     issuers: best.variant === own.variant ? [own] : [best, own],
-    showLock: () => options.mirrorLock(),
+    mirrorLock: () => options.mirrorLock(),
     proveKey: (label, session) => proveKey(label, session, privKey),
     readEnrolment: async (signal) =>
       machine === undefined ? undefined : readEnrolmentRequest(await machine.options(signal), signal),
@@ -88,7 +88,7 @@ export function createMachineEvidence(options: MachineEvidenceOptions): MachineE
       }
       return shown;
     },
-    forVerify: (request, signal) => best.issue(verifyBinding(request), signal),
+    forVerify: (request, signal) => best.issue(bindingOfVerifyRequest(request), signal),
   };
 }
 

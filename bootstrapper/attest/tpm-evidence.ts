@@ -1,6 +1,6 @@
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { createTpmIssuer, FIRMWARE_EVENT_LOG, openKeySecret } from '../../internal/attestation/tpm/index.ts';
-import type { MachineOptions } from '../../internal/attestation/enrol/index.ts';
+import type { MachineOptions } from '../../internal/attestation/enrolment/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';

@@ -6,7 +6,7 @@ import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb
 import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { NodeCollateralError } from './errors.ts';
-import type { CollateralShelf } from './shelf.ts';
+import type { CollateralCache } from './collateral-cache.ts';
 
 /**
  * How long a node may be behind its cluster: 5 to 15 minutes. Asking costs a curator next to nothing, and another stream
@@ -17,7 +17,7 @@ const LOOK_MS = 10 * 60_000;
 export interface CollateralWorkerOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: Curators;
-  readonly shelf: CollateralShelf;
+  readonly cache: CollateralCache;
   readonly clock: Clock;
   /** In [0, 1): nodes that started together don't ask together. */
   readonly random: () => number;
@@ -47,7 +47,7 @@ async function keepFresh(options: CollateralWorkerOptions, scope: Scope): Promis
 
 /** Answers what is wrong, so that it is said once and not every few minutes. */
 async function lookOnce(
-  { curators, shelf }: CollateralWorkerOptions,
+  { curators, cache: shelf }: CollateralWorkerOptions,
   scope: Scope,
   told: string,
 ): Promise<string> {
@@ -58,7 +58,7 @@ async function lookOnce(
       (curator, work) => curator.of(Distribution).fetchCollateral({ knownSha256 }, { signal: work }),
       { signal },
     );
-    if (bundle.length > 0) await shelf.take(bundle);
+    if (bundle.length > 0) await shelf.accept(bundle);
     scope.waiting(undefined);
     return '';
   } catch (error) {
@@ -68,7 +68,7 @@ async function lookOnce(
     if (problem === told) return told;
     if (error instanceof NodeCollateralError)
       log.error('collateral of the cluster is refused, what this node had stays in force', { error });
-    else log.info('the collateral of the cluster can not be had now', { error });
+    else log.info('the collateral of the cluster cannot be had now', { error });
     return problem;
   }
 }

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import {
   encodeBundle,
-  MAX_HANDED_ON_BYTES,
+  MAX_UPLOAD_BYTES,
   type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
@@ -16,13 +16,13 @@ import {
 } from '../../internal/testing/index.ts';
 import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
-import { CheckedFile, type Membership } from '../enrolment/index.ts';
+import { ChecksummedFile, type Membership } from '../enrolment/index.ts';
 import {
-  CollateralShelf,
+  CollateralCache,
   collateralWorker,
   NodeCollateralError,
   ProvisionedCollateral,
-  type KeptCollateral,
+  type CachedCollateral,
 } from './index.ts';
 
 const PATH = '/state/collateral/collateral.json';
@@ -60,9 +60,9 @@ beforeEach(async () => {
   await files.makeDirectory('/etc/cluster');
 });
 
-async function openShelf(saved?: CheckedFile<KeptCollateral>): Promise<CollateralShelf> {
-  const shelf = new CollateralShelf({
-    saved: saved ?? new CheckedFile<KeptCollateral>(files, PATH),
+async function openShelf(saved?: ChecksummedFile<CachedCollateral>): Promise<CollateralCache> {
+  const shelf = new CollateralCache({
+    saved: saved ?? new ChecksummedFile<CachedCollateral>(files, PATH),
     trust: { amd: amd.trust, intel: intel.trust },
     nowMs: () => TEST_NOW_MS,
     log: log.log,
@@ -79,11 +79,11 @@ describe('CollateralShelf', () => {
   test('has what it took, also in the next life of the agent', async () => {
     const given = bundleOf(documents());
     const shelf = await openShelf();
-    expect(await shelf.take(given)).toBe('taken');
+    expect(await shelf.accept(given)).toBe('taken');
     expect(shelf.current.snp?.crls).toHaveLength(1);
     expect(shelf.current.tdx).toMatchObject({ seenEvaluationNumber: 17 });
     const { current } = shelf;
-    expect(await shelf.take(given)).toBe('known');
+    expect(await shelf.accept(given)).toBe('known');
     expect(shelf.current).toBe(current);
     const next = await openShelf();
     expect(next.current).toEqual(current);
@@ -91,27 +91,27 @@ describe('CollateralShelf', () => {
   });
 
   test('is on disk before it is in force', async () => {
-    const saved = new CheckedFile<KeptCollateral>(files, PATH);
+    const saved = new ChecksummedFile<CachedCollateral>(files, PATH);
     const shelf = await openShelf(saved);
     let atSave: unknown;
     const save = saved.save.bind(saved);
     const watching = Object.assign(saved, {
-      save: (kept: KeptCollateral) => ((atSave = shelf.current), save(kept)),
+      save: (kept: CachedCollateral) => ((atSave = shelf.current), save(kept)),
     });
-    await shelf.take(bundleOf(documents()));
+    await shelf.accept(bundleOf(documents()));
     expect([atSave, watching.path]).toEqual([{}, PATH]);
   });
 
   test('stays as it is when the disk takes nothing', async () => {
     const load = (): Promise<undefined> => Promise.resolve(undefined);
     const save = (): Promise<never> => Promise.reject(new Error('no space left'));
-    const shelf = await openShelf({ load, save } as unknown as CheckedFile<KeptCollateral>);
-    await expect(shelf.take(bundleOf(documents()))).rejects.toThrow('no space left');
+    const shelf = await openShelf({ load, save } as unknown as ChecksummedFile<CachedCollateral>);
+    await expect(shelf.accept(bundleOf(documents()))).rejects.toThrow('no space left');
     expect([shelf.current, shelf.givenSha256]).toEqual([{}, '']);
   });
 
   const hostile = [
-    { name: 'more than is ever handed on', given: () => new Uint8Array(MAX_HANDED_ON_BYTES + 1) },
+    { name: 'more than is ever handed on', given: () => new Uint8Array(MAX_UPLOAD_BYTES + 1) },
     { name: 'no bundle', given: () => Buffer.from('hello') },
     { name: 'one that is cut off', given: () => bundleOf(documents({ days: 0 })).subarray(0, 3000) },
     { name: 'one that another Intel signed', given: () => bundleOf(documents({ maker: forger, days: 0 })) },
@@ -120,26 +120,26 @@ describe('CollateralShelf', () => {
   ];
   test.each(hostile)('refuses $name, and what it had stays, in memory and on disk', async ({ given }) => {
     const shelf = await openShelf();
-    await shelf.take(bundleOf(documents()));
+    await shelf.accept(bundleOf(documents()));
     const [before, onDisk] = [shelf.current, await files.read(PATH, 1 << 22)];
-    await expect(shelf.take(given())).rejects.toBeInstanceOf(NodeCollateralError);
+    await expect(shelf.accept(given())).rejects.toBeInstanceOf(NodeCollateralError);
     expect(shelf.current).toBe(before);
     expect(await files.read(PATH, 1 << 22)).toEqual(onDisk);
   });
 
   test('a newer one without some lists takes no revocation back, and no number', async () => {
     const shelf = await openShelf();
-    await shelf.take(bundleOf(documents()));
+    await shelf.accept(bundleOf(documents()));
     const [kept] = shelf.current.snp?.crls ?? [];
     const intelOnly = documents({ days: 0, number: 18 }).filter(
       (item) => !(item.kind === 'crl' && Buffer.from(item.der).includes('Micro Devices')),
     );
-    await shelf.take(bundleOf(intelOnly));
+    await shelf.accept(bundleOf(intelOnly));
     expect(shelf.current.snp?.crls).toEqual([kept]);
     expect(shelf.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
-    await shelf.take(bundleOf([]));
+    await shelf.accept(bundleOf([]));
     expect(shelf.current.snp?.crls).toEqual([kept]);
-    await expect(shelf.take(bundleOf(documents({ days: 0 })))).rejects.toMatchObject({
+    await expect(shelf.accept(bundleOf(documents({ days: 0 })))).rejects.toMatchObject({
       cause: { code: 'tdx-evaluation-number' },
     });
   });
@@ -148,13 +148,13 @@ describe('CollateralShelf', () => {
     const shelf = await openShelf();
     const newer = bundleOf(documents({ number: 18 }));
     const older = bundleOf(documents({ number: 17 }));
-    const [first, second] = await Promise.allSettled([shelf.take(newer), shelf.take(older)]);
+    const [first, second] = await Promise.allSettled([shelf.accept(newer), shelf.accept(older)]);
     expect([first.status, second.status]).toEqual(['fulfilled', 'rejected']);
     expect(shelf.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
   });
 
   test('starts empty, and says so, when what is on disk is damaged', async () => {
-    await (await openShelf()).take(bundleOf(documents()));
+    await (await openShelf()).accept(bundleOf(documents()));
     await files.writeAtomic(PATH, '{"version":1}');
     expect((await openShelf()).current).toEqual({});
     expect(log.records.map(({ level }) => level)).toContain('error');
@@ -162,33 +162,33 @@ describe('CollateralShelf', () => {
 });
 
 describe('collateral beside the provisioning', () => {
-  const beside = (shelf: CollateralShelf) =>
-    new ProvisionedCollateral({ files, path: BESIDE, shelf, log: log.log });
+  const beside = (shelf: CollateralCache) =>
+    new ProvisionedCollateral({ files, path: BESIDE, cache: shelf, log: log.log });
   const warnings = (): number => log.records.filter(({ level }) => level === 'warn').length;
 
   test('is taken whenever it comes, and its absence is no problem', async () => {
     const shelf = await openShelf();
     const provisioned = beside(shelf);
-    await provisioned.look();
+    await provisioned.load();
     expect([shelf.current, warnings()]).toEqual([{}, 0]);
     await files.writeAtomic(BESIDE, bundleOf(documents()));
-    await provisioned.look();
+    await provisioned.load();
     expect(shelf.current.tdx).toMatchObject({ seenEvaluationNumber: 17 });
   });
 
   test('is no reason to step back behind what the cluster gave, and is reported once', async () => {
     const shelf = await openShelf();
-    await shelf.take(bundleOf(documents({ number: 18 })));
+    await shelf.accept(bundleOf(documents({ number: 18 })));
     await files.writeAtomic(BESIDE, bundleOf(documents()));
     const provisioned = beside(shelf);
-    for (let looks = 0; looks < 3; looks++) await provisioned.look();
+    for (let looks = 0; looks < 3; looks++) await provisioned.load();
     expect(shelf.current.tdx).toMatchObject({ seenEvaluationNumber: 18 });
     expect(warnings()).toBe(1);
   });
 
   test('that is larger than any is not read', async () => {
-    await files.writeAtomic(BESIDE, new Uint8Array(MAX_HANDED_ON_BYTES + 1));
-    await beside(await openShelf()).look();
+    await files.writeAtomic(BESIDE, new Uint8Array(MAX_UPLOAD_BYTES + 1));
+    await beside(await openShelf()).load();
     expect(warnings()).toBe(1);
   });
 });
@@ -215,7 +215,7 @@ describe('the collateral worker', () => {
     const clock = new FakeClock();
     const worker = collateralWorker({
       reads: { clusterMembership },
-      ...{ curators, shelf, clock, random: () => 0.5 },
+      ...{ curators, cache: shelf, clock, random: () => 0.5 },
     });
     return { clusterMembership, shelf, asked, cluster, clock, worker };
   }

@@ -10,5 +10,5 @@
  */
 export { collateralWorker, type CollateralWorkerOptions } from './collateral-worker.ts';
 export { NodeCollateralError, nodeCollateralErrors } from './errors.ts';
-export { ProvisionedCollateral } from './provisioned.ts';
-export { CollateralShelf, type KeptCollateral } from './shelf.ts';
+export { ProvisionedCollateral } from './provisioned-collateral.ts';
+export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';

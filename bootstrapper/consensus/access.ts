@@ -1,5 +1,5 @@
 import type { EtcdClient } from '../../internal/etcd/index.ts';
-import type { EtcdInstance } from './instances.ts';
+import type { EtcdInstance } from './etcd-instances.ts';
 
 /** Users, roles and grants, then the switch. Every step may be repeated; until the switch nobody else is let near. */
 export async function ensureAccessControl(

@@ -3,17 +3,17 @@ import type { EtcdClient } from '../../internal/etcd/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { urlOf, type EtcdSettings } from './etcd-unit.ts';
-import type { EtcdClientName, EtcdInstance } from './instances.ts';
-import type { ConsensusLayout, EtcdClientFiles } from './layout.ts';
-import type { Self } from './membership.ts';
-import type { ConsensusUnits } from './run-etcd.ts';
+import { urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
+import type { EtcdClientName, EtcdInstance } from './etcd-instances.ts';
+import type { ConsensusLayout, EtcdClientFiles } from './consensus-layout.ts';
+import type { OwnMember } from './membership/membership.ts';
+import type { ConsensusUnits } from './unit/run-etcd.ts';
 
 export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   /** Which of the two. */
   readonly etcd: EtcdInstance;
   /** Whether this node creates the cluster: the first member, which makes the authorities too. */
-  readonly creates: boolean;
+  readonly createsCluster: boolean;
   /** Client endpoints of the other members, "host:port"; none where this is the only one. */
   readonly peers: readonly string[];
   readonly etcdBinary: string;
@@ -22,12 +22,12 @@ export interface ConsensusConfig extends Omit<EtcdSettings, 'origin'> {
   /** Of etcd's certificates; a year unless said, a fraction is fine. */
   readonly validDays?: number | undefined;
   /** How long etcd may take until it serves; a minute unless said. */
-  readonly readyMs?: number;
+  readonly readyTimeoutMs?: number;
 }
 
 export interface ConsensusStart extends ConsensusConfig {
   /** A running member is not restarted: it waits for its turn to take new keys (`rekey`), and there may be only one at a time. */
-  readonly keepsRunning?: boolean;
+  readonly keepRunning?: boolean;
 }
 
 export interface ConsensusPorts {
@@ -66,7 +66,7 @@ export function runningFrom(
 ): RunningConsensus {
   return {
     admin,
-    endpoint: endpointOf(config),
+    endpoint: ownEndpointOf(config),
     metricsUrl: `http://127.0.0.1:${config.ports.metrics}/metrics`,
     client: (name) => clientFiles(config, layout, name),
     [Symbol.dispose]: () => admin[Symbol.dispose](),
@@ -74,11 +74,11 @@ export function runningFrom(
 }
 
 /** This node's own member, "host:port". */
-export function endpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
+export function ownEndpointOf(config: Pick<ConsensusConfig, 'ports'>): string {
   return `127.0.0.1:${config.ports.client}`;
 }
 
-export function selfOf({ nodeId, address, ports }: ConsensusConfig): Self {
+export function ownMemberOf({ nodeId, address, ports }: ConsensusConfig): OwnMember {
   return { nodeId, peerUrl: urlOf(address, ports.peer) };
 }
 
@@ -88,5 +88,5 @@ function clientFiles(
   name: EtcdClientName,
 ): EtcdClientFiles {
   const { caFile, certFile, keyFile } = layout.user(name);
-  return { endpoint: `https://${endpointOf(config)}`, caFile, certFile, keyFile };
+  return { endpoint: `https://${ownEndpointOf(config)}`, caFile, certFile, keyFile };
 }

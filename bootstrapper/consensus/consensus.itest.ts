@@ -6,7 +6,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { EtcdClient, Namespace, put } from '../../internal/etcd/index.ts';
 import type { Command } from '../../internal/exec/index.ts';
 import { DiskFiles, type FilePort } from '../../internal/file/index.ts';
-import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import {
@@ -15,11 +15,11 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../internal/testing/index.ts';
-import { bootstrapCluster, saveInitResult, type ClusterBirth } from './bootstrap-cluster.ts';
+import { createClusterRecords, saveInitResult, type NewCluster } from './cluster-records.ts';
 import type { ConsensusConfig, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
-import { STATE_ETCD } from './instances.ts';
-import { consensusLayout, type EtcdClientFiles } from './layout.ts';
+import { STATE_ETCD } from './etcd-instances.ts';
+import { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
 
 const signal = new AbortController().signal;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -47,11 +47,11 @@ async function createNode() {
     clusterId: 'c0ffee',
     ports: { client: await findFreePort(), peer: await findFreePort(), metrics: await findFreePort() },
     quotaBytes: 64 * 1024 * 1024,
-    creates: true,
+    createsCluster: true,
     peers: [],
     etcdBinary: await findEtcdBinary(stateDir),
     stateDir,
-    readyMs: 20_000,
+    readyTimeoutMs: 20_000,
   };
   const consensus = (files: FilePort = new DiskFiles()) =>
     new Consensus({ files, commands, units, clock: new SystemClock(), log: createMemoryLogger().log });
@@ -94,7 +94,9 @@ describe('start()', () => {
     await expect(signer.commit(write('/cluster/nodes/a'), { signal })).rejects.toEqual(denied);
     for (const client of [curator, signer]) {
       await expect(client.members.addLearner('https://127.0.0.1:1', { signal })).rejects.toEqual(denied);
-      await expect(client.access.ensureUser({ name: 'eve', grants: [] }, { signal })).rejects.toEqual(denied);
+      await expect(client.access.ensureUser({ name: 'eve', permissions: [] }, { signal })).rejects.toEqual(
+        denied,
+      );
       await expect(client.maintenance.snapshot(signal).next()).rejects.toEqual(denied);
     }
   }, 20_000);
@@ -169,7 +171,7 @@ describe('start()', () => {
     const etcdBinary = join(config.stateDir, 'deaf-etcd');
     await writeFile(etcdBinary, '#!/bin/sh\nexec sleep 600\n', { mode: 0o755 });
     const startedMs = performance.now();
-    await expect(start(undefined, { etcdBinary, readyMs: 1_000 })).rejects.toMatchObject({
+    await expect(start(undefined, { etcdBinary, readyTimeoutMs: 1_000 })).rejects.toMatchObject({
       code: 'consensus-not-ready',
       retryable: true,
       cause: { code: 'etcd-unavailable' },
@@ -189,7 +191,7 @@ describe('start()', () => {
 describe('bootstrapCluster()', () => {
   const node = {
     name: 'n1',
-    pubKeyDer: pubKeyOf(generateKeyPem()),
+    pubKeyDer: pubKeyDerOf(generateKeyPem()),
     roles: ['ConsensusMember'] as const,
     labels: {},
     admission: undefined,
@@ -202,8 +204,8 @@ describe('bootstrapCluster()', () => {
     apiServerSans: [],
     bundleManifest: '{}',
   };
-  const owner = { name: 'owner', pubKeyDer: pubKeyOf(generateKeyPem()) };
-  const birth: ClusterBirth = {
+  const owner = { name: 'owner', pubKeyDer: pubKeyDerOf(generateKeyPem()) };
+  const birth: NewCluster = {
     clusterId: 'c0ffee',
     clusterName: 'test',
     caPem: 'CA',
@@ -217,7 +219,9 @@ describe('bootstrapCluster()', () => {
   test('writes everything once, however often and at once it is called; another cluster is refused', async () => {
     const { start } = await createNode();
     const etcd = new Namespace((await start()).admin, CLUSTER_PREFIX);
-    const results = await Promise.all(Array.from({ length: 8 }, () => bootstrapCluster(etcd, birth, signal)));
+    const results = await Promise.all(
+      Array.from({ length: 8 }, () => createClusterRecords(etcd, birth, signal)),
+    );
     expect(results.filter(({ already }) => !already)).toHaveLength(1);
     const { entries, revision } = await etcd.list('', { signal });
     expect(entries.map(({ key }) => key.replace(/\/.*/, '')).sort()).toEqual([
@@ -229,9 +233,9 @@ describe('bootstrapCluster()', () => {
       'operators',
     ]);
     const stranger = { ...birth, clusterId: 'bad' };
-    const secondNode = { ...birth, node: { ...node, pubKeyDer: pubKeyOf(generateKeyPem()) } };
+    const secondNode = { ...birth, node: { ...node, pubKeyDer: pubKeyDerOf(generateKeyPem()) } };
     for (const other of [stranger, secondNode, { ...birth, caPem: 'another CA' }]) {
-      await expect(bootstrapCluster(etcd, other, signal)).rejects.toMatchObject({
+      await expect(createClusterRecords(etcd, other, signal)).rejects.toMatchObject({
         code: 'consensus-other-cluster',
       });
     }

@@ -2,11 +2,11 @@ import { describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { FakeClock } from '../../internal/testing/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { mayCreateAuthorities, type DiskFacts } from './disk-state.ts';
-import { ensureAuthority, ensureLeaf } from './etcd-pki.ts';
-import { buildEtcdConfig, buildEtcdUnit, urlOf, type EtcdSettings } from './etcd-unit.ts';
-import { ETCD_INSTANCES, ETCD_PORTS, KUBERNETES_ETCD, STATE_ETCD } from './instances.ts';
-import { consensusLayout } from './layout.ts';
+import { mayCreateCas, type EtcdDiskState } from './pki/disk-state.ts';
+import { ensureCa, ensureLeaf } from './pki/ensure-certificates.ts';
+import { buildEtcdConfig, buildEtcdUnit, urlOf, type EtcdSettings } from './unit/etcd-unit.ts';
+import { ETCD_INSTANCES, ETCD_PORTS, KUBERNETES_ETCD, STATE_ETCD } from './etcd-instances.ts';
+import { consensusLayout } from './consensus-layout.ts';
 
 const layout = consensusLayout('/var/lib/cluster', 'kubernetes');
 const settings: EtcdSettings = {
@@ -20,54 +20,54 @@ const settings: EtcdSettings = {
 
 describe('mayCreateAuthorities()', () => {
   const ca = layout.clientsCa.certFile;
-  const cases: readonly { name: string; given: DiskFacts; want: boolean | string }[] = [
-    { name: 'a fresh disk', given: { hasData: false, wasFormed: false, missing: [ca] }, want: true },
+  const cases: readonly { name: string; given: EtcdDiskState; want: boolean | string }[] = [
+    { name: 'a fresh disk', given: { hasData: false, wasMember: false, missing: [ca] }, want: true },
     {
       name: 'a crash before etcd ran',
-      given: { hasData: false, wasFormed: false, missing: [] },
+      given: { hasData: false, wasMember: false, missing: [] },
       want: false,
     },
-    { name: 'a member', given: { hasData: true, wasFormed: true, missing: [] }, want: false },
+    { name: 'a member', given: { hasData: true, wasMember: true, missing: [] }, want: false },
     {
       name: 'a crash in the first start of etcd',
-      given: { hasData: true, wasFormed: false, missing: [] },
+      given: { hasData: true, wasMember: false, missing: [] },
       want: false,
     },
     {
       name: 'data without its PKI',
-      given: { hasData: true, wasFormed: false, missing: [ca] },
+      given: { hasData: true, wasMember: false, missing: [ca] },
       want: 'consensus-pki-missing',
     },
     {
       name: 'a former member without PKI and data',
-      given: { hasData: false, wasFormed: true, missing: [ca] },
+      given: { hasData: false, wasMember: true, missing: [ca] },
       want: 'consensus-pki-missing',
     },
     {
       name: 'a former member without data',
-      given: { hasData: false, wasFormed: true, missing: [] },
+      given: { hasData: false, wasMember: true, missing: [] },
       want: 'consensus-data-missing',
     },
   ];
   test.each(cases)('$name: $want', ({ given, want }) => {
     const at = { layout, creates: true, alone: true };
-    if (typeof want === 'boolean') expect(mayCreateAuthorities(given, at)).toBe(want);
-    else expect(() => mayCreateAuthorities(given, at)).toThrow(expect.objectContaining({ code: want }));
+    if (typeof want === 'boolean') expect(mayCreateCas(given, at)).toBe(want);
+    else expect(() => mayCreateCas(given, at)).toThrow(expect.objectContaining({ code: want }));
   });
 
   test('who joins makes none: it waits for those of the cluster', () => {
     const at = { layout, creates: false, alone: false };
     const fresh = { hasData: false, wasFormed: false, missing: [ca] };
-    expect(() => mayCreateAuthorities(fresh, at)).toThrow(
+    expect(() => mayCreateCas(fresh, at)).toThrow(
       expect.objectContaining({ code: 'consensus-keys-awaited' }),
     );
-    expect(mayCreateAuthorities({ ...fresh, missing: [] }, at)).toBe(false);
+    expect(mayCreateCas({ ...fresh, missing: [] }, at)).toBe(false);
   });
 
   test('who lost its data is given it by the others, but begins nothing anew when it is alone', () => {
     const lost = { hasData: false, wasFormed: true, missing: [] };
-    expect(mayCreateAuthorities(lost, { layout, creates: false, alone: false })).toBe(false);
-    expect(() => mayCreateAuthorities(lost, { layout, creates: false, alone: true })).toThrow(
+    expect(mayCreateCas(lost, { layout, creates: false, alone: false })).toBe(false);
+    expect(() => mayCreateCas(lost, { layout, creates: false, alone: true })).toThrow(
       expect.objectContaining({ code: 'consensus-data-missing' }),
     );
   });
@@ -110,7 +110,7 @@ describe('buildEtcdConfig()', () => {
   });
 });
 
-test('the unit has no root, no capability, and sees of the state only its own folder', () => {
+test('the unit has no root, no capability, and sees of the state only its own directory', () => {
   const unit = buildEtcdUnit({
     ...{ etcd: KUBERNETES_ETCD, etcdBinary: '/opt/cluster/bin/etcd', stateDir: '/var/lib/cluster', layout },
   });
@@ -129,7 +129,7 @@ test('the unit has no root, no capability, and sees of the state only its own fo
 describe('the two etcd clusters', () => {
   test('the state etcd lets curators change and the signer read the records; Kubernetes is no client of it', () => {
     const { access = [], clients } = STATE_ETCD;
-    expect(Object.fromEntries(access.map(({ name, grants }) => [name, grants]))).toEqual({
+    expect(Object.fromEntries(access.map(({ name, permissions: grants }) => [name, grants]))).toEqual({
       root: [],
       curator: [{ kind: 'prefix', prefix: '/cluster/' }],
       signer: [{ kind: 'prefix', prefix: '/cluster/', access: 'read' }],
@@ -145,7 +145,7 @@ describe('the two etcd clusters', () => {
   test('share no unit, user, port, directory or authority', () => {
     const all = Object.values(ETCD_INSTANCES).map((etcd) => {
       const { root, etcdHome } = consensusLayout('/state', etcd.name);
-      const { unit, systemUser, authorities } = etcd;
+      const { unit, systemUser, cas: authorities } = etcd;
       const { client, peer, metrics } = ETCD_PORTS[etcd.name];
       return [
         root,
@@ -178,7 +178,7 @@ describe('certificates', () => {
     const clock = new FakeClock();
     const kept = new Map<string, string>();
     const ports = { files: memoryFiles(kept), nowMs: () => clock.nowMs() };
-    const signer = await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    const signer = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     const ensure = (over: Partial<typeof wish> = {}) =>
       ensureLeaf(ports, layout.server, { signer, wish: { ...wish, ...over }, validDays: 365 });
     return { clock, kept, ports, signer, ensure };
@@ -186,11 +186,11 @@ describe('certificates', () => {
 
   test('an authority is made once, also after a crash between its two files', async () => {
     const { kept, ports, signer } = await createPki();
-    const again = await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    const again = await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     expect(again.caPem).toBe(signer.caPem);
     const key = kept.get(layout.clientsCa.keyFile);
     kept.delete(layout.clientsCa.certFile);
-    await ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
+    await ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: true });
     expect(kept.get(layout.clientsCa.keyFile)).toBe(key);
   });
 
@@ -210,7 +210,7 @@ describe('certificates', () => {
     damage(kept, other.kept.get(layout.clientsCa.keyFile) ?? '');
     const before = new Map(kept);
     await expect(
-      ensureAuthority(ports, layout.clientsCa, { commonName: 'x', mayCreate: false }),
+      ensureCa(ports, layout.clientsCa, { commonName: 'x', mayCreate: false }),
     ).rejects.toMatchObject({
       code: 'consensus-pki-damaged',
       details: { path: layout.clientsCa.certFile },

@@ -1,7 +1,7 @@
 import { childSignal } from '../../internal/cleanup/index.ts';
 import { ensureAccessControl } from './access.ts';
 import {
-  endpointOf,
+  ownEndpointOf,
   runningFrom,
   type ConsensusConfig,
   type ConsensusPorts,
@@ -9,21 +9,21 @@ import {
   type RepairConfig,
   type RunningConsensus,
 } from './consensus-config.ts';
-import { inspectDisk } from './disk-state.ts';
-import { correctPeerUrl, join, serve } from './enter.ts';
-import { askEpoch, ensureEpoch, readEpoch, writeEpoch } from './epoch.ts';
+import { inspectDisk } from './pki/disk-state.ts';
+import { updatePeerUrl, joinEtcd, resumeMember } from './membership/join-etcd.ts';
+import { fetchEpoch, ensureEpoch, readEpoch, writeEpoch } from './recovery/epoch.ts';
 import { ConsensusError } from './errors.ts';
-import type { PkiPorts } from './etcd-pki.ts';
-import { STATE_ETCD } from './instances.ts';
-import { consensusLayout, type ConsensusLayout } from './layout.ts';
-import { checkLeave, leave } from './leave.ts';
-import { PeerEpochs } from './peer-epochs.ts';
-import { newestOf } from './peers.ts';
-import { preparePki } from './prepare-pki.ts';
-import { rekey } from './rekey.ts';
-import { repairMembers } from './repair.ts';
-import { connectAsRoot, originOf, runEtcd } from './run-etcd.ts';
-import { hasUsableData } from './usable-data.ts';
+import type { PkiPorts } from './pki/ensure-certificates.ts';
+import { STATE_ETCD } from './etcd-instances.ts';
+import { consensusLayout, type ConsensusLayout } from './consensus-layout.ts';
+import { checkLeave, leaveEtcd } from './membership/leave-etcd.ts';
+import { PeerEpochs } from './recovery/peer-epochs.ts';
+import { findNewestEpoch } from './membership/peers.ts';
+import { ensurePki } from './pki/ensure-pki.ts';
+import { rekey } from './pki/rekey.ts';
+import { repairMembers } from './membership/repair-members.ts';
+import { connectAsRoot, originOf, runEtcd } from './unit/run-etcd.ts';
+import { hasUsableData } from './membership/usable-data.ts';
 
 const KEYS_POLL_MS = 500;
 /** How often others are asked whether the cluster was recovered without this member. */
@@ -43,31 +43,35 @@ export class Consensus {
   }
 
   async start(
-    { keepsRunning = false, ...config }: ConsensusStart,
+    { keepRunning: keepsRunning = false, ...config }: ConsensusStart,
     signal: AbortSignal,
   ): Promise<RunningConsensus> {
     const ports = this.#ports;
     const layout = consensusLayout(config.stateDir, config.etcd.name);
-    if (!config.creates) await this.#waitForKeys(layout, signal);
-    await preparePki(this.#pki, config, layout);
-    const admin = await connectAsRoot(ports, layout, [endpointOf(config)]);
+    if (!config.createsCluster) await this.#waitForKeys(layout, signal);
+    await ensurePki(this.#pki, config, layout);
+    const admin = await connectAsRoot(ports, layout, [ownEndpointOf(config)]);
     try {
-      const newest = await newestOf(ports, config.creates ? [] : config.peers, { config, layout, signal });
+      const newest = await findNewestEpoch(ports, config.createsCluster ? [] : config.peers, {
+        config,
+        layout,
+        signal,
+      });
       // Members that missed a recovery would take this one into what is not the cluster any more.
       const now = newest.epoch === 0 ? config : { ...config, peers: newest.endpoints };
       const entering = { config: now, layout, admin, signal };
-      if (!config.creates && !(await hasUsableData(ports, { ...entering, newest })))
-        await join(ports, entering);
+      if (!config.createsCluster && !(await hasUsableData(ports, { ...entering, newest })))
+        await joinEtcd(ports, entering);
       else {
         const origin = await originOf(ports.files, layout);
         await runEtcd(ports, { ...config, layout, settings: { ...config, origin }, keepsRunning }, signal);
-        await serve(ports, entering);
+        await resumeMember(ports, entering);
       }
-      await ports.files.createExclusive(layout.formedMark, `${config.clusterId}\n`);
+      await ports.files.createExclusive(layout.memberMarker, `${config.clusterId}\n`);
       await ensureAccessControl(admin, config.etcd, signal);
-      await correctPeerUrl(ports, entering);
+      await updatePeerUrl(ports, entering);
       await ensureEpoch(admin, config.etcd.name, signal);
-      const epoch = await askEpoch(admin, config.etcd.name, signal);
+      const epoch = await fetchEpoch(admin, config.etcd.name, signal);
       if (epoch !== undefined) await writeEpoch(ports.files, layout, epoch);
     } catch (error) {
       admin[Symbol.dispose]();
@@ -82,8 +86,8 @@ export class Consensus {
    */
   async renew(config: ConsensusConfig): Promise<RunningConsensus> {
     const layout = consensusLayout(config.stateDir, config.etcd.name);
-    await preparePki(this.#pki, config, layout);
-    return runningFrom(await connectAsRoot(this.#ports, layout, [endpointOf(config)]), config, layout);
+    await ensurePki(this.#pki, config, layout);
+    return runningFrom(await connectAsRoot(this.#ports, layout, [ownEndpointOf(config)]), config, layout);
   }
 
   /** Brings authorities that were replaced on disk into force, and then does `work`, in this node's turn. */
@@ -99,14 +103,14 @@ export class Consensus {
   async repair(config: RepairConfig, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#ports;
     const layout = consensusLayout(config.stateDir, config.etcd.name);
-    using admin = await connectAsRoot(this.#ports, layout, [endpointOf(config)]);
+    using admin = await connectAsRoot(this.#ports, layout, [ownEndpointOf(config)]);
     using recorded = await connectAsRoot(this.#ports, consensusLayout(config.stateDir, STATE_ETCD.name), [
       `127.0.0.1:${config.recordsPort}`,
     ]);
     using life = childSignal(signal);
     // Both end with the first of them: one has nothing to do for a member of an older epoch.
     await Promise.race([
-      repairMembers({ admin, recorded, clock, log }, config.nodeId, life.signal),
+      repairMembers({ admin, recordsEtcd: recorded, clock, log }, config.nodeId, life.signal),
       this.#untilOutdated(config, layout, life.signal),
     ]).finally(() => life.abort(new Error('one of them has ended')));
   }
@@ -121,14 +125,14 @@ export class Consensus {
    * this one. Fine where there is nothing, and after a crash anywhere. Answers whether there was anything.
    */
   async leave(config: ConsensusConfig, signal: AbortSignal): Promise<boolean> {
-    return leave(this.#ports, config, signal);
+    return leaveEtcd(this.#ports, config, signal);
   }
 
   /** A node that joins has etcd's CAs before it is a member; one that is promoted asks for them when it learns of its role. */
   async #waitForKeys(layout: ConsensusLayout, signal: AbortSignal): Promise<void> {
     const { files, clock, onWait } = this.#ports;
     for (;;) {
-      const { hasData, wasFormed, missing } = await inspectDisk(files, layout);
+      const { hasData, wasMember: wasFormed, missing } = await inspectDisk(files, layout);
       // Data without its CAs is another matter, and refused by name.
       if (missing.length === 0 || hasData || wasFormed) return;
       onWait?.(`the keys that control planes share: ${missing.join(', ')}`, undefined);

@@ -12,7 +12,7 @@ export const consensusErrors = defineErrors({
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
-    meaning: "A file of etcd's own PKI is there but can not be what it should be. Nothing was touched.",
+    meaning: "A file of etcd's own PKI is there but cannot be what it should be. Nothing was touched.",
     fix: 'Restore the file named in the message from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
   'consensus-data-missing': {
@@ -21,7 +21,7 @@ export const consensusErrors = defineErrors({
     retryable: false,
     meaning:
       'This node has been a member of etcd, but its data is gone. It does not start an empty etcd in its place.',
-    fix: 'Restore the data folder from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
+    fix: 'Restore the data directory from a backup of the disk. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how) and let it join anew.',
   },
   'consensus-not-ready': {
     fault: 'system',
@@ -56,7 +56,7 @@ export const consensusErrors = defineErrors({
     fault: 'system',
     exit: 'internal',
     retryable: false,
-    meaning: 'What the last node that changed the members of etcd left behind can not be read.',
+    meaning: 'What the last node that changed the members of etcd left behind cannot be read.',
     fix: 'Compare `etcdctl member list` with the nodes of the cluster, remove a learner that belongs to none, then delete the key named in the message.',
   },
   'consensus-address-taken': {

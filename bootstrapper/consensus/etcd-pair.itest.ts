@@ -12,9 +12,9 @@ import {
   findFreePort,
   ProcessUnits,
 } from '../../internal/testing/index.ts';
-import { EtcdPair, type EtcdPairConfig, type RunningEtcd } from './etcd-pair.ts';
-import { KUBERNETES_ETCD, STATE_ETCD } from './instances.ts';
-import type { EtcdClientFiles } from './layout.ts';
+import { EtcdPair, type EtcdPairConfig, type RunningEtcdPair } from './etcd-pair.ts';
+import { KUBERNETES_ETCD, STATE_ETCD } from './etcd-instances.ts';
+import type { EtcdClientFiles } from './consensus-layout.ts';
 
 const signal = new AbortController().signal;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
@@ -37,13 +37,13 @@ async function createNode() {
   const { log } = createMemoryLogger();
   const pair = new EtcdPair({ files: new DiskFiles(), commands, units, clock: new SystemClock(), log });
   const config: EtcdPairConfig = {
-    ...{ nodeId: 'node-1', address: '127.0.0.1', clusterId: 'c0ffee', creates: true, peerHosts: [] },
+    ...{ nodeId: 'node-1', address: '127.0.0.1', clusterId: 'c0ffee', createsCluster: true, peerHosts: [] },
     ports: { state: await ports(), kubernetes: await ports() },
     etcdBinary: await findEtcdBinary(stateDir),
     stateDir,
-    readyMs: 20_000,
+    readyTimeoutMs: 20_000,
   };
-  const start = async (over: Partial<EtcdPairConfig> = {}): Promise<RunningEtcd> => {
+  const start = async (over: Partial<EtcdPairConfig> = {}): Promise<RunningEtcdPair> => {
     const running = await pair.start({ ...config, ...over }, signal);
     open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
     return running;
@@ -123,7 +123,7 @@ test('start() that fails for one etcd fails as a whole with its reason, and anot
     ...config.ports,
     kubernetes: { ...config.ports.kubernetes, peer: config.ports.state.peer },
   };
-  await expect(start({ ports: taken, readyMs: 2_000 })).rejects.toMatchObject({
+  await expect(start({ ports: taken, readyTimeoutMs: 2_000 })).rejects.toMatchObject({
     code: 'consensus-not-ready',
   });
   await units.kill(KUBERNETES_ETCD.unit);
@@ -135,7 +135,7 @@ test('start() that fails for one etcd fails as a whole with its reason, and anot
 test('leave() refuses the last member of either etcd before anything is changed', async () => {
   const { pair, config, start, units } = await createNode();
   await start();
-  await expect(pair.leave({ ...config, creates: false }, signal)).rejects.toMatchObject({
+  await expect(pair.leave({ ...config, createsCluster: false }, signal)).rejects.toMatchObject({
     code: 'consensus-last-member',
   });
   for (const { unit } of [STATE_ETCD, KUBERNETES_ETCD])

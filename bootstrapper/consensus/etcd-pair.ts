@@ -1,5 +1,5 @@
 import type { FilePort } from '../../internal/file/index.ts';
-import { both } from './both.ts';
+import { forBothEtcds } from './for-both-etcds.ts';
 import type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
 import { Consensus } from './consensus.ts';
 import { ConsensusError } from './errors.ts';
@@ -10,7 +10,7 @@ import {
   type EtcdInstance,
   type EtcdName,
   type ListenPorts,
-} from './instances.ts';
+} from './etcd-instances.ts';
 
 /** Of both members on this node. */
 export interface EtcdPairConfig extends Omit<ConsensusConfig, 'etcd' | 'ports' | 'quotaBytes' | 'peers'> {
@@ -21,7 +21,7 @@ export interface EtcdPairConfig extends Omit<ConsensusConfig, 'etcd' | 'ports' |
 }
 
 /** Both members serve. */
-export interface RunningEtcd extends Disposable {
+export interface RunningEtcdPair extends Disposable {
   readonly state: RunningConsensus;
   readonly kubernetes: RunningConsensus;
 }
@@ -42,11 +42,11 @@ export class EtcdPair {
   async start(
     { keepsRunning, ...config }: EtcdPairConfig & { readonly keepsRunning?: boolean },
     signal: AbortSignal,
-  ): Promise<RunningEtcd> {
-    const started = await both(
+  ): Promise<RunningEtcdPair> {
+    const started = await forBothEtcds(
       (etcd, child) =>
         new Consensus(this.#ports).start(
-          { ...configOf(config, etcd), ...(keepsRunning === undefined ? {} : { keepsRunning }) },
+          { ...configOf(config, etcd), ...(keepsRunning === undefined ? {} : { keepRunning: keepsRunning }) },
           child,
         ),
       signal,
@@ -56,8 +56,8 @@ export class EtcdPair {
   }
 
   /** See `Consensus.renew`. */
-  async renew(config: EtcdPairConfig, signal: AbortSignal): Promise<RunningEtcd> {
-    const renewed = await both(
+  async renew(config: EtcdPairConfig, signal: AbortSignal): Promise<RunningEtcdPair> {
+    const renewed = await forBothEtcds(
       (etcd) => new Consensus(this.#ports).renew(configOf(config, etcd)),
       signal,
       (running) => running[Symbol.dispose](),
@@ -88,10 +88,10 @@ export class EtcdPair {
     signal: AbortSignal,
   ): Promise<void> {
     const { nodeId, stateDir, ports, peerHosts } = config;
-    await both((etcd, child) => {
+    await forBothEtcds((etcd, child) => {
       const own = ports[etcd.name];
       const at = { etcd, nodeId, stateDir, ports: own, recordsPort: ports.state.client };
-      const peers = (): readonly string[] => endpointsAt(peerHosts(), own);
+      const peers = (): readonly string[] => clientEndpointsOf(peerHosts(), own);
       return new Consensus(this.#ports).repair({ ...at, peers }, child);
     }, signal);
   }
@@ -114,7 +114,7 @@ export class EtcdPair {
 }
 
 /** Client endpoints of these hosts, IPv6 in brackets. */
-export function endpointsAt(
+export function clientEndpointsOf(
   hosts: readonly string[],
   { client }: Pick<ListenPorts, 'client'>,
 ): readonly string[] {
@@ -141,11 +141,11 @@ function configOf({ peerHosts, ports, ...config }: EtcdPairConfig, etcd: EtcdIns
     etcd,
     ports: ports[name],
     quotaBytes: QUOTA_BYTES[name],
-    peers: endpointsAt(peerHosts, ports[name]),
+    peers: clientEndpointsOf(peerHosts, ports[name]),
   };
 }
 
-function runningPair({ state, kubernetes }: Readonly<Record<EtcdName, RunningConsensus>>): RunningEtcd {
+function runningPair({ state, kubernetes }: Readonly<Record<EtcdName, RunningConsensus>>): RunningEtcdPair {
   return {
     state,
     kubernetes,

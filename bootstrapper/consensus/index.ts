@@ -10,27 +10,27 @@
  * controlplane worker calls it and then `bootstrapCluster` with the cluster's first records.
  */
 export {
-  bootstrapCluster,
+  createClusterRecords,
   saveInitResult,
   readOwnership,
   saveOwnership,
-  type ClusterBirth,
+  type NewCluster,
   type NamedKey,
-} from './bootstrap-cluster.ts';
+} from './cluster-records.ts';
 export type { ConsensusConfig, ConsensusPorts, RunningConsensus } from './consensus-config.ts';
 export { Consensus } from './consensus.ts';
 export {
-  endpointsAt,
+  clientEndpointsOf,
   EtcdPair,
   refuseSingleEtcd,
   type EtcdPairConfig,
-  type RunningEtcd,
+  type RunningEtcdPair,
 } from './etcd-pair.ts';
 export { ConsensusError, consensusErrors, type ConsensusErrorCode } from './errors.ts';
-export type { RecoverConfig } from './recover-config.ts';
-export { judgeRecoveries, type Surveys } from './recover-pair.ts';
-export { recoverMember, surveyDeeply, surveyMembers } from './recover.ts';
-export type { Origin } from './etcd-unit.ts';
+export type { RecoverConfig } from './recovery/recover-config.ts';
+export { judgeRecoveries, type Surveys } from './recovery/judge-recoveries.ts';
+export { recoverMember, surveyWithDataCopy, surveyMembers } from './recovery/recover-member.ts';
+export type { MemberOrigin } from './unit/etcd-unit.ts';
 export {
   ETCD_INSTANCES,
   ETCD_NAMES,
@@ -39,7 +39,7 @@ export {
   QUOTA_BYTES,
   STATE_ETCD,
   type EtcdName,
-} from './instances.ts';
-export { consensusLayout, type EtcdClientFiles } from './layout.ts';
-export { certificateFiles } from './prepare-pki.ts';
-export { settleEtcd } from './shared-keys.ts';
+} from './etcd-instances.ts';
+export { consensusLayout, type EtcdClientFiles } from './consensus-layout.ts';
+export { certificateFiles } from './pki/ensure-pki.ts';
+export { placeEtcdKeys } from './pki/shared-keys.ts';

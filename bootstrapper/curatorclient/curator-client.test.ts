@@ -10,13 +10,13 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import { verifyMemberCertificate, type MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, MemoryEtcd, TestCluster, type TestPeer } from '../../internal/testing/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Membership } from '../enrolment/index.ts';
-import { fetchBlob } from './blob-fetcher.ts';
+import { fetchBlob } from './fetch-blob.ts';
 import { CuratorClient } from './curator-client.ts';
 import type { ClusterDirectory, ControlPlaneNode } from './directory.ts';
 
@@ -55,7 +55,7 @@ async function startCurator(
   const curator = new RpcServer<MemberIdentity>({
     upgrade: tlsServerUpgrade({
       identity: peer.tls,
-      accept: (certificate) => verifyMember(certificate, cluster.trust),
+      accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
     }),
     services: [
       implement(Curator, {
@@ -247,7 +247,7 @@ describe('CuratorClient', () => {
     const [a, b] = [await startCurator('127.0.0.2', { disowns: true }), await startCurator('127.0.0.3')];
     const client = createClient([a, b]);
     await expect(ask(client)).rejects.toMatchObject({
-      code: 'curatorclient-disowned',
+      code: 'curatorclient-not-member',
       cause: { code: 'curator-not-member' },
     });
     expect(lines.filter(({ level }) => level === 'error')).toMatchObject([

@@ -2,9 +2,9 @@ import type { DescService } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
-import { combine, valueOf, type Readable } from '../../internal/event/index.ts';
+import { combine, currentValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
-import { verifyControlPlane, verifyCurator } from '../../internal/pki/index.ts';
+import { verifyControlPlaneCertificate, verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import {
   createClient,
   RemoteError,
@@ -16,9 +16,9 @@ import {
 import type { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Membership } from '../enrolment/index.ts';
-import { directoryOf, type ClusterDirectory } from './directory.ts';
+import { directoryFromMembership, type ClusterDirectory } from './directory.ts';
 import { CuratorClientError } from './errors.ts';
-import { isLastResort, keyOf, rankTargets, targetsOf, type CuratorTarget } from './targets.ts';
+import { isLastResort, targetKey, rankTargets, curatorTargets, type CuratorTarget } from './targets.ts';
 
 /** A curator that served for so long has earned another try when it fails. */
 const SETTLED_MS = 5_000;
@@ -51,7 +51,7 @@ export interface Curators {
 }
 
 /** This node's way to all curators at the same time. */
-export interface EveryCurator {
+export interface AllCurators {
   /**
    * Works with every curator of the directory at once, until the signal fires: begun anew wherever it ends, begun with
    * who comes, ended with who leaves.
@@ -84,7 +84,7 @@ export interface CuratorClientOptions {
  * directory, so that nobody holds on to a curator that has gone, and takes this node's newest certificate for each
  * connection that it makes.
  */
-export class CuratorClient implements Curators, EveryCurator, Disposable {
+export class CuratorClient implements Curators, AllCurators, Disposable {
   readonly #options: CuratorClientOptions;
   readonly #offset: number;
   readonly #channels = new Map<string, RpcChannel>();
@@ -118,10 +118,10 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     for (;;) {
       signal.throwIfAborted();
       const target = this.#ranked(exceptOwn).find(
-        (each) => !tried.has(keyOf(each)) && !(isAtLast && isLastResort(each)),
+        (each) => !tried.has(targetKey(each)) && !(isAtLast && isLastResort(each)),
       );
       if (target === undefined) throw last;
-      tried.add(keyOf(target));
+      tried.add(targetKey(target));
       isAtLast ||= isLastResort(target);
       const startedMs = clock.monotonicMs();
       try {
@@ -129,7 +129,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
       } catch (error) {
         if (isAbort(error, signal)) throw error;
         if (error instanceof RemoteError && !error.retryable) throw this.#finalFrom(error, target);
-        if (isDown(error)) this.#failedAtMs.set(keyOf(target), clock.monotonicMs());
+        if (isDown(error)) this.#failedAtMs.set(targetKey(target), clock.monotonicMs());
         log.info('a curator did not serve to the end', { endpoint: target.endpoint, error });
         last = error;
         if (clock.monotonicMs() - startedMs > SETTLED_MS) {
@@ -151,7 +151,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
       for (;;) {
         await changes.next(signal);
         for (const target of this.#targets()) {
-          const key = keyOf(target);
+          const key = targetKey(target);
           if (target.nodeId === undefined || staying.has(key)) continue;
           const stay = this.#stay(target, work, signal).finally(() => staying.delete(key));
           staying.set(key, stay);
@@ -170,7 +170,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     signal: AbortSignal,
   ): Promise<void> {
     const { clock, log } = this.#options;
-    const isThere = (): boolean => this.#targets().some((each) => keyOf(each) === keyOf(target));
+    const isThere = (): boolean => this.#targets().some((each) => targetKey(each) === targetKey(target));
     let pauseMs = FIRST_PAUSE_MS;
     while (isThere()) {
       const startedMs = clock.monotonicMs();
@@ -191,7 +191,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   /** A linearizable read is behind each refusal: what one curator says of this node's membership, all of them do. */
   #finalFrom(error: RemoteError, { endpoint }: CuratorTarget): Error {
     if (error.code !== 'curator-not-member') return error;
-    const disowned = new CuratorClientError('curatorclient-disowned', `asking the curator at ${endpoint}`, {
+    const disowned = new CuratorClientError('curatorclient-not-member', `asking the curator at ${endpoint}`, {
       cause: error,
     });
     this.#options.log.error('this node is disowned: the cluster has no record of its key', {
@@ -207,7 +207,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
     signal: AbortSignal,
   ): Promise<T> {
     using child = childSignal(signal);
-    const key = keyOf(target);
+    const key = targetKey(target);
     const calls = this.#calls.get(key) ?? new Set();
     this.#calls.set(key, calls.add(child));
     const channel = this.#channel(target);
@@ -223,7 +223,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
       // Work that raced may have left a part of itself behind: nothing of it outlives the rest.
       child.abort(
         new CuratorClientError(
-          'curatorclient-gone',
+          'curatorclient-left-directory',
           `working with the curator at ${target.endpoint}: it is over`,
         ),
       );
@@ -240,11 +240,11 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   /** The same, and relays, for a machine that was off for long. Those are left as soon as the directory changes. */
   #everybody(): readonly CuratorTarget[] {
     const { reads, staticHosts, port, relayPort } = this.#options;
-    const membership = valueOf(reads.clusterMembership);
+    const membership = currentValue(reads.clusterMembership);
     if (membership === undefined) return [];
-    const directory = valueOf(reads.clusterDirectory) ?? directoryOf(membership);
-    const relays = valueOf(reads.clusterRelays) ?? [];
-    return targetsOf({
+    const directory = currentValue(reads.clusterDirectory) ?? directoryFromMembership(membership);
+    const relays = currentValue(reads.clusterRelays) ?? [];
+    return curatorTargets({
       ...{ directory, port, relayPort },
       staticHosts: staticHosts(),
       // One's own knows what this node knows.
@@ -253,19 +253,19 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   }
 
   #ranked(exceptOwn: boolean): readonly CuratorTarget[] {
-    const ownNodeId = valueOf(this.#options.reads.clusterMembership)?.nodeId;
+    const ownNodeId = currentValue(this.#options.reads.clusterMembership)?.nodeId;
     const targets = this.#everybody().filter(({ nodeId }) => !exceptOwn || nodeId !== ownNodeId);
     return rankTargets(targets, {
       nowMs: this.#options.clock.monotonicMs(),
       ownNodeId,
       failedAtMs: this.#failedAtMs,
-      users: new Map([...this.#calls].map(([key, calls]) => [key, calls.size])),
+      callsInFlight: new Map([...this.#calls].map(([key, calls]) => [key, calls.size])),
       offset: this.#offset,
     });
   }
 
   #channel(target: CuratorTarget): RpcChannel {
-    const key = keyOf(target);
+    const key = targetKey(target);
     const open = this.#channels.get(key);
     if (open !== undefined) return open;
     const options = { endpoint: target.endpoint, keepaliveMs: KEEPALIVE_MS };
@@ -278,7 +278,7 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
   #upgrade(target: CuratorTarget): Upgrade<string> {
     const { reads, keyPem, clock } = this.#options;
     return (socket, signal) => {
-      const membership = valueOf(reads.clusterMembership);
+      const membership = currentValue(reads.clusterMembership);
       if (membership === undefined)
         throw new CuratorClientError('curatorclient-no-curator', 'connecting as no member');
       const { clusterCaPem: caPem, clusterId, nodeCertPem: certPem } = membership;
@@ -287,8 +287,8 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
         identity: { certPem, keyPem },
         accept: (certificate) => {
           // Where nobody says who it has to be, any worker could answer with its own certificate.
-          if (target.nodeId === undefined) return verifyControlPlane(certificate, trust).nodeId;
-          const { nodeId } = verifyCurator(certificate, trust);
+          if (target.nodeId === undefined) return verifyControlPlaneCertificate(certificate, trust).nodeId;
+          const { nodeId } = verifyCuratorCertificate(certificate, trust);
           if (nodeId !== target.nodeId)
             throw new CuratorClientError(
               'curatorclient-other-node',
@@ -303,14 +303,14 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 
   /** Connections to those who left are closed, and what is under way there ends at once. */
   #dropGone(): void {
-    const keys = new Set(this.#targets().map(keyOf));
+    const keys = new Set(this.#targets().map(targetKey));
     for (const [key, channel] of this.#channels) {
       if (keys.has(key)) continue;
       this.#channels.delete(key);
       this.#failedAtMs.delete(key);
       const gone = `asking the curator at ${channel.endpoint}: it has left the directory`;
       for (const call of this.#calls.get(key) ?? [])
-        call.abort(new CuratorClientError('curatorclient-gone', gone));
+        call.abort(new CuratorClientError('curatorclient-left-directory', gone));
       channel[Symbol.dispose]();
     }
   }
@@ -318,6 +318,6 @@ export class CuratorClient implements Curators, EveryCurator, Disposable {
 
 /** A curator that answers, if only with a refusal, is not down; one that lost its etcd is as good as that. */
 function isDown(error: unknown): boolean {
-  if (error instanceof CuratorClientError && error.code === 'curatorclient-gone') return false;
+  if (error instanceof CuratorClientError && error.code === 'curatorclient-left-directory') return false;
   return !(error instanceof RemoteError) || String(error.code).startsWith('etcd-');
 }

@@ -15,7 +15,7 @@ export interface ControlPlaneNode {
 export type ClusterDirectory = readonly [ControlPlaneNode, ...ControlPlaneNode[]];
 
 /** What a member knows as long as nobody told it more; empty without a membership. */
-export function directoryOf(
+export function directoryFromMembership(
   membership: Pick<Membership, 'directory'> | undefined,
 ): readonly ControlPlaneNode[] {
   return (membership?.directory ?? []).map((entry) => ({ ...entry, curator: true, apiServer: true }));

@@ -8,14 +8,14 @@ export const curatorClientErrors = defineErrors({
     meaning: 'This node knows of no curator that it could ask.',
     fix: 'Nothing while the node is becoming a member; later, write the address of a control-plane node into its provisioning.',
   },
-  'curatorclient-gone': {
+  'curatorclient-left-directory': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
     meaning: 'A curator left the directory while it was being asked.',
     fix: 'Nothing: the node goes on at another one.',
   },
-  'curatorclient-disowned': {
+  'curatorclient-not-member': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,

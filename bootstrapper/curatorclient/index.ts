@@ -7,13 +7,13 @@
  *                             └─ fetchBlob: a component from whoever has it, resumed where it stopped
  * ```
  */
-export { fetchBlob, type BlobFetchPorts } from './blob-fetcher.ts';
+export { fetchBlob, type BlobFetchPorts } from './fetch-blob.ts';
 export {
   CuratorClient,
   type CuratorClientOptions,
   type CuratorConnection,
   type Curators,
-  type EveryCurator,
+  type AllCurators,
 } from './curator-client.ts';
-export { directoryOf, type ClusterDirectory, type ControlPlaneNode } from './directory.ts';
+export { directoryFromMembership, type ClusterDirectory, type ControlPlaneNode } from './directory.ts';
 export { CuratorClientError, curatorClientErrors, type CuratorClientErrorCode } from './errors.ts';

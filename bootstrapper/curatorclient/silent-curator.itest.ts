@@ -1,13 +1,13 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
-import { verifyMember, type MemberIdentity } from '../../internal/pki/index.ts';
+import { verifyMemberCertificate, type MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import {
   createMemoryLogger,
   findFreePort,
   MemoryEtcd,
-  TcpWire,
+  TcpProxy,
   TestCluster,
   untilAborted,
 } from '../../internal/testing/index.ts';
@@ -33,7 +33,7 @@ async function createCluster() {
     const server = new RpcServer<MemberIdentity>({
       upgrade: tlsServerUpgrade({
         identity: peer.tls,
-        accept: (certificate) => verifyMember(certificate, cluster.trust),
+        accept: (certificate) => verifyMemberCertificate(certificate, cluster.trust),
       }),
       services: [
         implement(Distribution, {
@@ -54,7 +54,7 @@ async function createCluster() {
     return peer.identity.kind === 'node' ? peer.identity.nodeId : '';
   };
   const [silentId, otherId] = [await start('127.0.0.2'), await start('127.0.0.3')];
-  const wire = new TcpWire(`127.0.0.2:${port}`);
+  const wire = new TcpProxy(`127.0.0.2:${port}`);
   await wire.open('127.0.0.4', port);
   open.push(() => wire[Symbol.asyncDispose]());
   const own = await cluster.addNode('own');

@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals';
 import type { ControlPlaneNode } from './directory.ts';
 import {
   isLastResort,
-  keyOf,
+  targetKey,
   rankTargets,
-  targetsOf,
+  curatorTargets,
   type CuratorTarget,
   type TargetOptions,
 } from './targets.ts';
@@ -20,7 +20,7 @@ const node = (nodeId: string, more: Partial<ControlPlaneNode> = {}): ControlPlan
 describe('targetsOf()', () => {
   const none = { staticHosts: [], relays: [] };
   const of = (directory: readonly ControlPlaneNode[], more: Partial<TargetOptions> = {}): readonly string[] =>
-    targetsOf({ directory, ...none, port: 9091, relayPort: 9093, ...more }).map(
+    curatorTargets({ directory, ...none, port: 9091, relayPort: 9093, ...more }).map(
       ({ nodeId, endpoint, source }) => `${source} ${nodeId ?? 'any'}=${endpoint}`,
     );
 
@@ -68,20 +68,20 @@ describe('rankTargets()', () => {
       given: {
         ...calm,
         users: new Map([
-          [keyOf(a), 2],
-          [keyOf(b), 1],
+          [targetKey(a), 2],
+          [targetKey(b), 1],
         ]),
       },
       want: [c, b, a, x],
     },
     {
       name: 'who failed lately last of those, the own one too, and before last resorts',
-      given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[keyOf(c), 99_000]]) },
+      given: { ...calm, ownNodeId: 'c', failedAtMs: new Map([[targetKey(c), 99_000]]) },
       want: [a, b, c, x],
     },
     {
       name: 'who failed long ago like the others',
-      given: { ...calm, failedAtMs: new Map([[keyOf(a), 90_000]]) },
+      given: { ...calm, failedAtMs: new Map([[targetKey(a), 90_000]]) },
       want: [a, b, c, x],
     },
   ];
@@ -103,7 +103,7 @@ describe('rankTargets()', () => {
     const asked = [1, 2, 3, 4].map((round) => {
       const nowMs = round * 100_000;
       const first = rankTargets([...relays, a], { ...calm, nowMs, failedAtMs }).find(isLastResort);
-      if (first !== undefined) failedAtMs.set(keyOf(first), nowMs);
+      if (first !== undefined) failedAtMs.set(targetKey(first), nowMs);
       return first?.endpoint;
     });
     expect(asked).toEqual(['1:1', '2:1', '3:1', '1:1']);

@@ -33,7 +33,7 @@ export interface TargetOptions {
  * Everybody who may be asked, also where no curator has been seen: all that were may be lost, and then the one that is
  * left could tell nobody that it serves.
  */
-export function targetsOf(options: TargetOptions): readonly CuratorTarget[] {
+export function curatorTargets(options: TargetOptions): readonly CuratorTarget[] {
   const { directory, staticHosts, relays, port, relayPort } = options;
   const all: readonly CuratorTarget[] = [
     ...directory.map(({ nodeId, host, curator }) => ({
@@ -54,17 +54,17 @@ export function targetsOf(options: TargetOptions): readonly CuratorTarget[] {
   ];
   const first = new Map<string, CuratorTarget>();
   // A written address stays one also where the directory has it: another control plane may have taken it over.
-  for (const target of all) if (!first.has(keyOf(target))) first.set(keyOf(target), target);
+  for (const target of all) if (!first.has(targetKey(target))) first.set(targetKey(target), target);
   return [...first.values()];
 }
 
-export interface Standing {
+export interface RankingFacts {
   readonly nowMs: number;
   readonly ownNodeId: string | undefined;
   /** When each last failed, by `keyOf`. */
   readonly failedAtMs: ReadonlyMap<string, number>;
   /** How much is under way at each, by `keyOf`. */
-  readonly users: ReadonlyMap<string, number>;
+  readonly callsInFlight: ReadonlyMap<string, number>;
   /** Differs from node to node, so that not all of them begin with the same one. */
   readonly offset: number;
 }
@@ -78,10 +78,13 @@ export function isLastResort({ source }: CuratorTarget): boolean {
  * Whom to ask, in order: whom the cluster names before last resorts, who works before who failed lately, by source, the own node
  * before others, the least busy of those; of last resorts the one whose failure is the longest ago.
  */
-export function rankTargets(targets: readonly CuratorTarget[], standing: Standing): readonly CuratorTarget[] {
-  const { nowMs, ownNodeId, failedAtMs, users, offset } = standing;
+export function rankTargets(
+  targets: readonly CuratorTarget[],
+  standing: RankingFacts,
+): readonly CuratorTarget[] {
+  const { nowMs, ownNodeId, failedAtMs, callsInFlight: users, offset } = standing;
   const ranked = targets.map((target, index) => {
-    const failed = failedAtMs.get(keyOf(target));
+    const failed = failedAtMs.get(targetKey(target));
     const cooling = failed !== undefined && nowMs - failed < COOL_DOWN_MS;
     const rank = [
       isLastResort(target) ? 1 : 0,
@@ -89,7 +92,7 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
       isLastResort(target) ? (failed ?? -Infinity) : 0,
       SOURCES.indexOf(target.source),
       target.nodeId !== undefined && target.nodeId === ownNodeId ? 0 : 1,
-      users.get(keyOf(target)) ?? 0,
+      users.get(targetKey(target)) ?? 0,
       (index + offset) % targets.length,
     ];
     return { target, rank };
@@ -97,7 +100,7 @@ export function rankTargets(targets: readonly CuratorTarget[], standing: Standin
   return ranked.toSorted((a, b) => compare(a.rank, b.rank)).map(({ target }) => target);
 }
 
-export function keyOf({ endpoint, nodeId }: CuratorTarget): string {
+export function targetKey({ endpoint, nodeId }: CuratorTarget): string {
   return `${nodeId ?? ''} ${endpoint}`;
 }
 

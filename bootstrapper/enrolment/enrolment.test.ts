@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
 import { Enrolment, type EnrolmentHandlers } from './enrolment.ts';
-import { MOVES, type EnrolmentState } from './states.ts';
+import { TRANSITIONS, type EnrolmentState } from './states.ts';
 
 const never = new AbortController().signal;
 const membership = { nodeId: 'n' };
@@ -33,7 +33,7 @@ describe('Enrolment', () => {
     const { enrolment, records } = create({ New: () => Promise.resolve({ to: 'Running', membership }) });
     await enrolment.run(never);
     await expect(enrolment.finished(never)).rejects.toMatchObject({
-      code: 'enrolment-illegal-move',
+      code: 'enrolment-illegal-transition',
       message: 'enrolling: New → Running is not allowed',
     });
     expect(records.at(-1)?.fields).toMatchObject({ from: 'New', to: 'Failed' });
@@ -46,7 +46,7 @@ describe('Enrolment', () => {
       calls = 0;
       const { enrolment } = create({ ...counted, CreatingCluster });
       await enrolment.run(never);
-      await expect(enrolment.run(never)).rejects.toMatchObject({ code: 'enrolment-again' });
+      await expect(enrolment.run(never)).rejects.toMatchObject({ code: 'enrolment-run-twice' });
       expect(calls).toBe(1);
     }
   });
@@ -83,8 +83,8 @@ describe('Enrolment', () => {
   });
 
   test('the table allows exactly the designed moves', () => {
-    const moves = (Object.keys(MOVES) as EnrolmentState[]).flatMap((from) =>
-      MOVES[from].map((to) => `${from}→${to}`),
+    const moves = (Object.keys(TRANSITIONS) as EnrolmentState[]).flatMap((from) =>
+      TRANSITIONS[from].map((to) => `${from}→${to}`),
     );
     expect(moves.sort()).toEqual(
       [

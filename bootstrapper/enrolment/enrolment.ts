@@ -2,7 +2,7 @@ import { type CodedError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, when, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { EnrolmentError } from './errors.ts';
-import { isTerminal, MOVES, type EnrolmentState, type TransientState } from './states.ts';
+import { isTerminal, TRANSITIONS, type EnrolmentState, type TransientState } from './states.ts';
 
 export type EnrolmentStatus<M> =
   | { readonly state: TransientState }
@@ -10,12 +10,12 @@ export type EnrolmentStatus<M> =
   | { readonly state: 'Failed'; readonly reason: CodedError };
 
 /** What a state's handler hands on. */
-export type Move<M> =
+export type Transition<M> =
   | { readonly to: 'CreatingCluster' | 'Joining' | 'Resuming' }
   | { readonly to: 'Running'; readonly membership: M };
 
 export type EnrolmentHandlers<M> = Readonly<
-  Record<TransientState, (signal: AbortSignal) => Promise<Move<M>>>
+  Record<TransientState, (signal: AbortSignal) => Promise<Transition<M>>>
 >;
 
 /**
@@ -49,7 +49,7 @@ export class Enrolment<M> {
   /** Runs to a terminal state. Rejects only when the signal fired or when it is called again. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#started)
-      throw new EnrolmentError('enrolment-again', 'enrolling: it has run in this process before');
+      throw new EnrolmentError('enrolment-run-twice', 'enrolling: it has run in this process before');
     this.#started = true;
     for (let state: EnrolmentState = 'New'; !isTerminal(state);) {
       state = await this.#step(state, signal);
@@ -58,12 +58,15 @@ export class Enrolment<M> {
 
   async #step(from: TransientState, signal: AbortSignal): Promise<EnrolmentState> {
     try {
-      const move = (await this.#handlers[from](signal)) as Move<M> | undefined;
+      const move = (await this.#handlers[from](signal)) as Transition<M> | undefined;
       if (move === undefined || (move.to as string) === from) {
         throw new EnrolmentError('enrolment-stuck', `enrolling: ${from} ended without moving on`);
       }
-      if (!MOVES[from].includes(move.to)) {
-        throw new EnrolmentError('enrolment-illegal-move', `enrolling: ${from} → ${move.to} is not allowed`);
+      if (!TRANSITIONS[from].includes(move.to)) {
+        throw new EnrolmentError(
+          'enrolment-illegal-transition',
+          `enrolling: ${from} → ${move.to} is not allowed`,
+        );
       }
       this.#log.info('enrolment moves on', { from, to: move.to });
       this.#status.set(

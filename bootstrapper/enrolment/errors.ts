@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const enrolmentErrors = defineErrors({
-  'enrolment-illegal-move': {
+  'enrolment-illegal-transition': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
@@ -22,14 +22,14 @@ export const enrolmentErrors = defineErrors({
     meaning: 'A step of the enrolment failed.',
     fix: 'The message names the cause; the agent tries again by itself.',
   },
-  'enrolment-again': {
+  'enrolment-run-twice': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
     meaning: 'The enrolment was to run twice in one process.',
     fix: 'This is a defect of the agent; report it with the log of bootstrapper.service.',
   },
-  'enrolment-membership-damaged': {
+  'membership-damaged': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,
@@ -37,7 +37,7 @@ export const enrolmentErrors = defineErrors({
       'The record of this machine’s membership is damaged. Nothing was changed and no cluster is created in its place.',
     fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
-  'enrolment-remains': {
+  'enrolment-files-missing': {
     fault: 'system',
     exit: 'needsReset',
     retryable: false,

@@ -6,8 +6,8 @@
  *
  * It hands on one value, the membership; from there first and later nodes share one path.
  */
-export { CheckedFile } from './checked-file.ts';
-export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Move } from './enrolment.ts';
+export { ChecksummedFile } from './checksummed-file.ts';
+export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Transition } from './enrolment.ts';
 export { EnrolmentError, enrolmentErrors, type EnrolmentErrorCode } from './errors.ts';
 export type { DirectoryEntry, Membership } from './membership.ts';
-export { MOVES, type EnrolmentState, type TransientState } from './states.ts';
+export { TRANSITIONS, type EnrolmentState, type TransientState } from './states.ts';

@@ -2,7 +2,7 @@
 export type EnrolmentState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming' | 'Running' | 'Failed';
 
 /** Every allowed move. What is not here fails the enrolment. */
-export const MOVES: Readonly<Record<EnrolmentState, readonly EnrolmentState[]>> = {
+export const TRANSITIONS: Readonly<Record<EnrolmentState, readonly EnrolmentState[]>> = {
   New: ['CreatingCluster', 'Joining', 'Resuming', 'Failed'],
   CreatingCluster: ['Running', 'Failed'],
   Joining: ['Running', 'Failed'],
@@ -14,5 +14,5 @@ export const MOVES: Readonly<Record<EnrolmentState, readonly EnrolmentState[]>> 
 export type TransientState = 'New' | 'CreatingCluster' | 'Joining' | 'Resuming';
 
 export function isTerminal(state: EnrolmentState): state is 'Running' | 'Failed' {
-  return MOVES[state].length === 0;
+  return TRANSITIONS[state].length === 0;
 }

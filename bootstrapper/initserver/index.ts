@@ -4,8 +4,8 @@
  *     owner ── Init(id, spec) ──▶ InitJob ── accepted ──▶ enrolment ── bootstrapData ──▶ role server
  *     owner ◀── events, result ── PhaseLog, outcome ◀──────────── phases, kubernetesStatus ───┘
  */
-export { InitError, initErrors, type InitErrorCode } from './errors.ts';
-export { wireResult } from './event-stream.ts';
+export { InitServerError, initServerErrors, type InitServerErrorCode } from './errors.ts';
+export { wireResult } from './stream-job.ts';
 export { createInitServer } from './init-server.ts';
 export {
   InitJob,
@@ -19,6 +19,6 @@ export {
   type BlobUploads,
   type InitServicePorts,
   type OwnerPeer,
-  type PreflightAsk,
+  type PreflightQuery,
 } from './init-service.ts';
-export { type InitSpec } from './spec.ts';
+export { type InitSpec } from './init-spec.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import type { FilePort } from '../../internal/file/index.ts';
-import { createRequest, generateKeyPem } from '../../internal/pki/index.ts';
+import { createCertificateRequest, generateKeyPem } from '../../internal/pki/index.ts';
 import { createMemoryLogger, everyFault, FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { InitJob, type InitJobPorts, type InitOutcome, type InitRecord } from './init-job.ts';
-import type { InitSpec } from './spec.ts';
+import type { InitSpec } from './init-spec.ts';
 
 const never = new AbortController().signal;
 const spec: InitSpec = {
@@ -28,7 +28,7 @@ const outcome = { clusterId: spec.clusterId, epoch: 1 } as InitOutcome;
 
 const silent: InitJobPorts['phases'] = {
   after: () => [],
-  run: (_, work) => work({ say: () => undefined, already: () => undefined }),
+  run: (_, work) => work({ report: () => undefined, reportUnchanged: () => undefined }),
 };
 
 function createJob(
@@ -61,7 +61,7 @@ describe('InitJob', () => {
       await job.restore();
       const second = job.accept({ initId: 'two', spec: { ...spec, clusterId: 'b'.repeat(32) } }, never);
       await expect(second).rejects.toMatchObject({
-        code: 'init-other-cluster',
+        code: 'initserver-other-cluster',
         details: { clusterId: spec.clusterId },
       });
     }
@@ -72,13 +72,13 @@ describe('InitJob', () => {
     await job.accept(request, never);
     await expect(
       job.accept({ ...request, spec: { ...spec, podSubnet: '10.0.0.0/16' } }, never),
-    ).rejects.toMatchObject({ code: 'init-spec-changed' });
+    ).rejects.toMatchObject({ code: 'initserver-spec-changed' });
   });
 
   test('attaches a request for the same keys that was signed anew, and refuses one for another key', async () => {
     const key = generateKeyPem();
     const signed = async (by: typeof key): Promise<string> =>
-      Buffer.from(await createRequest(by, 'kubernetes-admin')).toString('base64');
+      Buffer.from(await createCertificateRequest(by, 'kubernetes-admin')).toString('base64');
     const asking = async (by: typeof key): Promise<InitRecord> => ({
       ...request,
       spec: { ...spec, kubernetesAdminCsrBase64: await signed(by) },
@@ -87,7 +87,7 @@ describe('InitJob', () => {
     await job.accept(await asking(key), never);
     await job.accept(await asking(key), never);
     await expect(job.accept(await asking(generateKeyPem()), never)).rejects.toMatchObject({
-      code: 'init-spec-changed',
+      code: 'initserver-spec-changed',
     });
   });
 
@@ -115,7 +115,7 @@ describe('InitJob', () => {
         },
       };
       await expect(createJob(files, undefined, phases).accept(request, never)).rejects.toMatchObject({
-        code: 'init-other-cluster',
+        code: 'initserver-other-cluster',
         details: { clusterId: ticket.clusterId },
       });
     } else {
@@ -153,17 +153,17 @@ describe('InitJob', () => {
   test('is under way from its acceptance to its result, and not in any life after that', async () => {
     const files = await createFiles();
     const job = createJob(files);
-    const seen = [job.isUnderWay()];
+    const seen = [job.isInProgress()];
     await job.accept(request, never);
-    seen.push(job.isUnderWay());
+    seen.push(job.isInProgress());
     const interrupted = createJob(files);
     await interrupted.restore();
-    seen.push(interrupted.isUnderWay());
+    seen.push(interrupted.isInProgress());
     await interrupted.finish(outcome);
-    seen.push(interrupted.isUnderWay());
+    seen.push(interrupted.isInProgress());
     const next = createJob(files);
     await next.restore();
-    expect([...seen, next.isUnderWay()]).toEqual([false, true, true, false, false]);
+    expect([...seen, next.isInProgress()]).toEqual([false, true, true, false, false]);
   });
 
   test('wipes the unlock key with the acknowledgement, and the owner may still attach', async () => {
@@ -252,7 +252,7 @@ describe('InitJob', () => {
     await files.writeAtomic(`/init/${name}`, damaged);
     const next = createJob(files);
     await expect(next.restore()).rejects.toMatchObject({
-      code: 'init-journal-damaged',
+      code: 'initserver-record-damaged',
       details: { path: `/init/${name}` },
     });
     expect([next.restored.peek().set, next.accepted.peek().set]).toEqual([false, false]);

@@ -1,12 +1,12 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { NodeLock } from '../nodelock/index.ts';
-import { CheckedFile, EnrolmentError } from '../enrolment/index.ts';
+import { ChecksummedFile, EnrolmentError } from '../enrolment/index.ts';
 import { NodeLockError } from '../nodelock/index.ts';
-import { verifyRequest } from '../../internal/pki/index.ts';
+import { verifyCertificateRequest } from '../../internal/pki/index.ts';
 import type { PhaseLog, PhaseReporter } from '../phases/index.ts';
-import { InitError } from './errors.ts';
-import { digestOfSpec, type InitSpec } from './spec.ts';
+import { InitServerError } from './errors.ts';
+import { digestOfSpec, type InitSpec } from './init-spec.ts';
 
 /** An accepted request, as it is kept until the owner has acknowledged the result. */
 export interface InitRecord {
@@ -90,7 +90,7 @@ export class InitJob {
    * Whether this node is making its cluster. Once that is made it is a control plane like any other: one that had the role
    * taken off and gets it again has to ask for the keys that all of them share, and may make none.
    */
-  isUnderWay(): boolean {
+  isInProgress(): boolean {
     const outcome = this.#outcome.peek();
     return this.#accepted.peek().set && outcome.set && outcome.value === undefined;
   }
@@ -98,7 +98,7 @@ export class InitJob {
   /** Takes up what an earlier life of the agent left. */
   async restore(): Promise<void> {
     const lock = await this.#ports.lock.read();
-    if (lock?.by === 'join') await this.forgetRequest();
+    if (lock?.by === 'join') await this.deleteRequest();
     const record = await this.#read<InitRecord>('request.json');
     if (lock?.by === 'init' && record !== undefined && lock.id === record.initId) {
       const outcome = await this.#read<InitOutcome>('outcome.json');
@@ -154,7 +154,7 @@ export class InitJob {
         await lock.acquire({ clusterId: request.spec.clusterId, by: 'init', id: request.initId });
       } catch (error) {
         if (!isHeld(error)) throw error;
-        await this.forgetRequest();
+        await this.deleteRequest();
         throw otherCluster(String(error.details['clusterId']));
       }
     });
@@ -162,7 +162,7 @@ export class InitJob {
   }
 
   /** A ticket was faster: another cluster's unlock key has no business on this disk. Also when a crash came in between. */
-  async forgetRequest(): Promise<void> {
+  async deleteRequest(): Promise<void> {
     await this.#ports.files.remove(this.#file('request.json').path);
   }
 
@@ -170,7 +170,7 @@ export class InitJob {
   async #endLock(): Promise<void> {
     const { phases } = this.#ports;
     const isTold = phases.after(0).some(({ event }) => event.phase === 'lock' && event.kind === 'finished');
-    if (!isTold) await phases.run('lock', (progress) => Promise.resolve(progress.already()));
+    if (!isTold) await phases.run('lock', (progress) => Promise.resolve(progress.reportUnchanged()));
   }
 
   async #read<T>(name: string): Promise<T | undefined> {
@@ -180,7 +180,10 @@ export class InitJob {
     } catch (error) {
       if (!(error instanceof EnrolmentError)) throw error;
       const { path } = file;
-      throw new InitError('init-journal-damaged', 'taking up the init', { cause: error, details: { path } });
+      throw new InitServerError('initserver-record-damaged', 'taking up the init', {
+        cause: error,
+        details: { path },
+      });
     }
   }
 
@@ -188,8 +191,8 @@ export class InitJob {
     await this.#file(name).save(value);
   }
 
-  #file<T>(name: string): CheckedFile<T> {
-    return new CheckedFile<T>(this.#ports.files, `${this.#folder}/${name}`);
+  #file<T>(name: string): ChecksummedFile<T> {
+    return new ChecksummedFile<T>(this.#ports.files, `${this.#folder}/${name}`);
   }
 }
 
@@ -211,8 +214,8 @@ async function assertSame(known: InitRecord, request: InitRecord): Promise<void>
     (await isForSameKey(before.kubernetesAdminCsrBase64, now.kubernetesAdminCsrBase64)) &&
     (await isForSameKey(before.ownerCsrBase64, now.ownerCsrBase64));
   if (isSame) return;
-  throw new InitError(
-    'init-spec-changed',
+  throw new InitServerError(
+    'initserver-spec-changed',
     `attaching to init ${request.initId}: the specification is another one`,
   );
 }
@@ -232,14 +235,14 @@ function comparable(spec: InitSpec): string {
 async function isForSameKey(knownBase64: string, base64: string): Promise<boolean> {
   if (knownBase64 === base64) return true;
   const [known, asked] = await Promise.all(
-    [knownBase64, base64].map((each) => verifyRequest(Buffer.from(each, 'base64'))),
+    [knownBase64, base64].map((each) => verifyCertificateRequest(Buffer.from(each, 'base64'))),
   );
   return known !== undefined && asked !== undefined && Buffer.compare(known, asked) === 0;
 }
 
-function otherCluster(clusterId: string): InitError {
-  return new InitError(
-    'init-other-cluster',
+function otherCluster(clusterId: string): InitServerError {
+  return new InitServerError(
+    'initserver-other-cluster',
     `accepting the init: this machine belongs to cluster ${clusterId}`,
     { details: { clusterId } },
   );

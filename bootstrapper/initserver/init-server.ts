@@ -2,7 +2,7 @@ import { createHash, type KeyObject } from 'node:crypto';
 import {
   atlsServerUpgrade,
   INIT_CONTEXT,
-  NO_RULES,
+  REJECT_ALL_RULES,
   RotatingKeys,
   type AttestedPeer,
 } from '../../internal/atls/index.ts';
@@ -36,13 +36,13 @@ export function createInitServer(
     readonly log: Logger;
   },
 ): RpcServer<OwnerPeer> {
-  const { shows, ownerKeys, also, clock, log } = options;
+  const { shows: issuers, ownerKeys, also: extraServices, clock, log } = options;
   const upgrade = atlsServerUpgrade({
     trust: {
       trust: 'mutual',
-      shows,
+      shows: issuers,
       accepts: [new OwnerKeyValidator({ ownerKeys })],
-      rules: () => NO_RULES,
+      rules: () => REJECT_ALL_RULES,
     },
     context: INIT_CONTEXT,
     keys: new RotatingKeys({ clock }),
@@ -50,7 +50,7 @@ export function createInitServer(
   });
   return new RpcServer<OwnerPeer>({
     upgrade: ownersOnly(upgrade, ownerKeys),
-    services: [implement(InitApi, createInitHandlers(ports)), ...also],
+    services: [implement(InitApi, createInitHandlers(ports)), ...extraServices],
     disclose: 'chain',
     log,
     maxConnections: MAX_CONNECTIONS,

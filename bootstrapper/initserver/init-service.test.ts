@@ -2,10 +2,10 @@ import { beforeEach, describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import { encodeManifest } from '../../internal/bundle/index.ts';
-import type { CheckResult } from '../../internal/checks/index.ts';
+import type { CheckResult } from '../../internal/preflight/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { AcknowledgeRequestSchema, PreflightRequestSchema } from '../../initproto/gen/init_pb.js';
 import { NodeLock } from '../nodelock/index.ts';
 import { InitJob, type InitOutcome, type InitRecord } from './init-job.ts';
@@ -13,7 +13,7 @@ import {
   createInitHandlers,
   type InitServicePorts,
   type OwnerPeer,
-  type PreflightAsk,
+  type PreflightQuery,
 } from './init-service.ts';
 
 const never = new AbortController().signal;
@@ -49,7 +49,7 @@ function acknowledge(initId: string, signature: Uint8Array): Promise<unknown> {
 }
 
 function createCaPem(): Promise<string> {
-  return createAuthorityPem({ commonName: 'cluster', keyPem: generateKeyPem(), nowMs: Date.now() });
+  return createCaCertPem({ commonName: 'cluster', keyPem: generateKeyPem(), nowMs: Date.now() });
 }
 
 const signedBy = (key: KeyObject, text = statement): Uint8Array => sign(undefined, text, key);
@@ -64,7 +64,9 @@ describe('acknowledge', () => {
   ])('refuses a signature $name and leaves no file behind', async ({ signature }) => {
     await job.finish(outcome);
     const before = await files.list('/init');
-    await expect(acknowledge('one', signature())).rejects.toMatchObject({ code: 'init-signature' });
+    await expect(acknowledge('one', signature())).rejects.toMatchObject({
+      code: 'initserver-signature-invalid',
+    });
     expect(await files.list('/init')).toEqual(before);
     expect(job.acknowledged.peek().set).toBe(false);
   });
@@ -75,7 +77,7 @@ describe('acknowledge', () => {
   ])('refuses $name', async ({ initId, isFinished }) => {
     if (isFinished) await job.finish(outcome);
     await expect(acknowledge(initId, signedBy(owner.privateKey))).rejects.toMatchObject({
-      code: 'init-no-job',
+      code: 'initserver-no-job',
     });
     expect(job.acknowledged.peek().set).toBe(false);
   });
@@ -108,14 +110,14 @@ describe('preflight', () => {
   };
 
   function ask(accepted: boolean) {
-    const asked: PreflightAsk[] = [];
+    const asked: PreflightQuery[] = [];
     const ports = {
       job: { accepted: { peek: () => (accepted ? { set: true } : { set: false }) } },
       evidence: {},
       blobs: {
         state: async (hash: string) => ({ complete: hash.startsWith('a'), partialBytes: 0 }),
       },
-      report: async (each: PreflightAsk) => {
+      report: async (each: PreflightQuery) => {
         asked.push(each);
         return [check];
       },
@@ -136,7 +138,7 @@ describe('preflight', () => {
 
   test('is refused once an init was accepted', async () => {
     const { asked, answer } = ask(true);
-    await expect(answer).rejects.toMatchObject({ code: 'init-under-way' });
+    await expect(answer).rejects.toMatchObject({ code: 'initserver-in-progress' });
     expect(asked).toEqual([]);
   });
 });

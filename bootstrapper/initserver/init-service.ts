@@ -1,19 +1,19 @@
 import { verify, type KeyObject } from 'node:crypto';
-import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
+import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { ownershipStatement } from '../../internal/crypto/index.ts';
 import { parseManifest } from '../../internal/bundle/index.ts';
-import type { CheckResult } from '../../internal/checks/index.ts';
+import type { CheckResult } from '../../internal/preflight/index.ts';
 import type { CodedError } from '../../internal/errors/index.ts';
 import type { MachinePort } from '../../internal/platform/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { InitApi, PreflightRequest } from '../../initproto/gen/init_pb.js';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { PhaseLog } from '../phases/index.ts';
-import { InitError } from './errors.ts';
-import { streamJob } from './event-stream.ts';
+import { InitServerError } from './errors.ts';
+import { streamJob } from './stream-job.ts';
 import type { InitJob } from './init-job.ts';
-import { parseInitSpec } from './spec.ts';
+import { parseInitSpec } from './init-spec.ts';
 
 const MAX_BLOBS = 256;
 const MAX_CHALLENGE_BYTES = 4096;
@@ -40,16 +40,16 @@ export interface InitServicePorts {
   /** "sha256:HEX" of the machine's public key. */
   readonly fingerprint: string;
   /** What each check of this machine says; changes nothing. */
-  report(ask: PreflightAsk): Promise<readonly CheckResult[]>;
+  reportChecks(ask: PreflightQuery): Promise<readonly CheckResult[]>;
   /** Whatever waits out a pause after a failure begins again now. */
-  hurry(): void;
+  retryNow(): void;
   enrolmentState(): string;
-  /** Why this machine can't be enrolled, once that is final. */
+  /** Why this machine cannot be enrolled, once that is final. */
   enrolmentFailure(): CodedError | undefined;
 }
 
 /** What a preflight is asked for. */
-export interface PreflightAsk {
+export interface PreflightQuery {
   /** Empty: the machine's hostname. */
   readonly nodeName: string;
   /** Empty: nothing is known of the components. */
@@ -57,7 +57,7 @@ export interface PreflightAsk {
   /** Of the components of the manifest that the machine does not have. */
   readonly missingBytes: number;
   /** The clock of who asks. */
-  readonly askerMs: number;
+  readonly callerNowMs: number;
 }
 
 /** The handlers of the Init contract. Only owners get here. */
@@ -83,8 +83,9 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
     ...enrolmentHandlers(evidence),
     preflight: async (request) => {
       // Its own services would be taken for the programs of others.
-      if (job.accepted.peek().set) throw new InitError('init-under-way', 'checking the machine');
-      const checks = await ports.report(await preflightAsk(request, blobs));
+      if (job.accepted.peek().set)
+        throw new InitServerError('initserver-in-progress', 'checking the machine');
+      const checks = await ports.reportChecks(await preflightAsk(request, blobs));
       return { checks: checks.map(wireCheck) };
     },
     statBlobs: async ({ sha256 }) => {
@@ -106,18 +107,21 @@ export function createInitHandlers(ports: InitServicePorts): Handlers<typeof Ini
       const known = job.accepted.peek().set;
       await job.accept(record, call.signal);
       // The owner has come back, perhaps with the cause of a failure removed: it need not wait for our pause.
-      if (known) ports.hurry();
+      if (known) ports.retryNow();
       yield* streamJob({ job, phases, clock, afterSequence: Number(request.afterSequence) }, call.signal);
     },
     acknowledge: async ({ initId, ownershipSignature }, call) => {
       const known = job.accepted.peek();
       const outcome = job.outcome.peek();
       if (!known.set || known.value.initId !== initId || !outcome.set || outcome.value === undefined) {
-        throw new InitError('init-no-job', `acknowledging init ${initId.slice(0, 40)}`);
+        throw new InitServerError('initserver-no-job', `acknowledging init ${initId.slice(0, 40)}`);
       }
       const statement = ownershipStatement({ ...outcome.value, epoch: BigInt(outcome.value.epoch) });
       if (!verify(undefined, statement, call.peer.publicKey, ownershipSignature)) {
-        throw new InitError('init-signature', 'acknowledging the init: the signature does not match');
+        throw new InitServerError(
+          'initserver-signature-invalid',
+          'acknowledging the init: the signature does not match',
+        );
       }
       await job.acknowledge(Buffer.from(ownershipSignature).toString('base64'));
       return {};
@@ -143,7 +147,7 @@ function enrolmentHandlers(
   };
 }
 
-async function preflightAsk(request: PreflightRequest, blobs: BlobUploads): Promise<PreflightAsk> {
+async function preflightAsk(request: PreflightRequest, blobs: BlobUploads): Promise<PreflightQuery> {
   const { nodeName, bundleManifest, nowMs } = request;
   const all = bundleManifest.length === 0 ? [] : parseManifest(bundleManifest).components;
   const components = all.filter(({ scope }) => scope === 'node' || scope === 'controlplane');
@@ -155,7 +159,7 @@ async function preflightAsk(request: PreflightRequest, blobs: BlobUploads): Prom
     nodeName,
     bundleManifest: Buffer.from(bundleManifest).toString('utf8'),
     missingBytes: missing.reduce((sum, bytes) => sum + bytes, 0),
-    askerMs: Number(nowMs),
+    callerNowMs: Number(nowMs),
   };
 }
 
@@ -202,14 +206,16 @@ function assertCompatible(client: string, agent: string): void {
   const [theirs, ours] = [client, agent].map((version) => /^(\d+)\.(\d+)\./.exec(version));
   const fine = theirs?.[1] === ours?.[1] && Math.abs(Number(theirs?.[2]) - Number(ours?.[2])) <= 1;
   if (!fine)
-    throw new InitError(
-      'init-version',
+    throw new InitServerError(
+      'initserver-version',
       `greeting the CLI: it is ${client.slice(0, 20)}, this agent is ${agent}`,
     );
 }
 
-function invalid(field: string, why: string): InitError {
-  return new InitError('init-spec-invalid', `reading the request: ${field}: ${why}`, { details: { field } });
+function invalid(field: string, why: string): InitServerError {
+  return new InitServerError('initserver-spec-invalid', `reading the request: ${field}: ${why}`, {
+    details: { field },
+  });
 }
 
 /** What the service needs of the blob store. */

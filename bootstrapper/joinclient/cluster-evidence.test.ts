@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { generateKeyPairSync } from 'node:crypto';
 import { atlsServerUpgrade, RotatingKeys } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { MachineKeyIssuer, MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
@@ -9,7 +9,7 @@ import { attestationSettings, parseProvisioning } from '../../internal/config/in
 import { findCoded } from '../../internal/errors/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { createTcpPair } from '../../internal/testing/index.ts';
-import { joinUpgrades } from './cluster-evidence.ts';
+import { createJoinUpgrades } from './cluster-evidence.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -41,7 +41,7 @@ const { attestation } = parseProvisioning(
 const processor: Issuer = { variant: 'sev-snp', issue: () => Promise.resolve(new Uint8Array(100)) };
 
 /** Why this machine refuses it. */
-async function refusedAs(upgrades: ReturnType<typeof joinUpgrades>): Promise<string | undefined> {
+async function refusedAs(upgrades: ReturnType<typeof createJoinUpgrades>): Promise<string | undefined> {
   using tcp = await createTcpPair();
   const server = atlsServerUpgrade({
     trust: {
@@ -62,10 +62,10 @@ async function refusedAs(upgrades: ReturnType<typeof joinUpgrades>): Promise<str
 
 test('each connection judges the cluster by the collateral that this machine has then', async () => {
   if (attestation === undefined) throw new TypeError('it was written above');
-  const shelf: { collateral: Awaited<ReturnType<Parameters<typeof joinUpgrades>[0]['collateral']>> } = {
+  const shelf: { collateral: Awaited<ReturnType<Parameters<typeof createJoinUpgrades>[0]['collateral']>> } = {
     collateral: {},
   };
-  const upgrades = joinUpgrades({
+  const upgrades = createJoinUpgrades({
     issuers: [newKey()],
     attestation: attestationSettings(attestation),
     collateral: () => Promise.resolve(shelf.collateral),

@@ -3,9 +3,9 @@ import {
   atlsClientUpgrade,
   RotatingKeys,
   type AttestedPeer,
-  type Rules,
+  type EvidenceRules,
 } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import type { Collateral, Issuer, Policy, Validator } from '../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import {
@@ -53,7 +53,7 @@ export interface ClusterEvidenceOptions {
 const PATIENCE = { ...ATLS_TIMERS, tlsMs: 45_000, helloMs: 45_000, wholeMs: 90_000 };
 
 /** Makes connections to join services, each of which proves itself once: a new one has to be made for the next proof. */
-export function joinUpgrades({
+export function createJoinUpgrades({
   issuers,
   attestation,
   collateral,
@@ -63,7 +63,7 @@ export function joinUpgrades({
   const keys = new RotatingKeys({ clock });
   const accepts = validatorsFor(attestation);
   return () => async (socket, signal) => {
-    const rules: Rules = {
+    const rules: EvidenceRules = {
       policy,
       collateral: { ...(await collateral()), tpm: { attestationKeys: new Map() } },
     };
@@ -79,7 +79,7 @@ export function joinUpgrades({
 }
 
 /**
- * The same reference values that the cluster's own configuration has. Two of its rules a machine from outside can't follow
+ * The same reference values that the cluster's own configuration has. Two of its rules a machine from outside cannot follow
  * and needs not: it has no list of the members' attestation keys, and which machines are the cluster's is for the owner's
  * signature to say.
  */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
 import {
   discover,

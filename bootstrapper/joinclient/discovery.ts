@@ -95,7 +95,7 @@ export class MetadataEndpoints implements EndpointSource {
   }
 }
 
-export interface Found {
+export interface DiscoveredEndpoints {
   /** "host:port", each once, in the order of the sources. */
   readonly endpoints: readonly string[];
   /** Sources that could not be asked, and why. */
@@ -109,7 +109,7 @@ export async function discover(
   sources: readonly EndpointSource[],
   clock: Clock,
   signal: AbortSignal,
-): Promise<Found> {
+): Promise<DiscoveredEndpoints> {
   const answers = await Promise.allSettled(
     sources.map((source) =>
       withTimeout({ what: `asking ${source.name}`, ms: SOURCE_MS, clock, signal }, (limited) =>

@@ -24,7 +24,7 @@ export const joinClientErrors = defineErrors({
       'What answers belongs to an owner whose key this machine was not provisioned with. It was told nothing.',
     fix: 'Compare the owner’s key in the provisioning with the cluster’s; if the endpoint is right and the owner is not, do not trust what answers there.',
   },
-  'joinclient-cluster-unproved': {
+  'joinclient-cluster-unverified': {
     fault: 'peer',
     exit: 'refused',
     retryable: true,
@@ -38,7 +38,7 @@ export const joinClientErrors = defineErrors({
     meaning: 'This machine is bound to one cluster, and another one answers.',
     fix: 'Correct the endpoint. To move the machine to the other cluster, run `cluster node reset NODE` in the one it belongs to.',
   },
-  'joinclient-not-the-pinned': {
+  'joinclient-not-pinned-cluster': {
     fault: 'peer',
     exit: 'refused',
     retryable: true,
@@ -75,7 +75,7 @@ export const joinClientErrors = defineErrors({
     meaning: 'The ticket is not for this machine, its keys or its cluster. Nothing of it was used.',
     fix: 'Look into the log of cluster-joinservice.service on the control-plane node named in the message.',
   },
-  'joinclient-session-over': {
+  'joinclient-session-closed': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,

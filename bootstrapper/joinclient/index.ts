@@ -9,7 +9,7 @@
  * ```
  * Before the cluster has proved itself it learns nothing but the machine's evidence; a ticket is used whole or not at all.
  */
-export { joinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
+export { createJoinUpgrades, type ClusterEvidenceOptions } from './cluster-evidence.ts';
 export {
   FileEndpoints,
   httpMetadata,
@@ -22,13 +22,13 @@ export { JoinClientError } from './errors.ts';
 export { httpGet } from './http-get.ts';
 export {
   JoinClient,
-  type Granted,
+  type GrantedAdmission,
   type JoinClientOptions,
   type JoinClientPorts,
   type JoinRecord,
 } from './join-client.ts';
-export { systemLookUp } from './names.ts';
+export { resolveWithSystem } from './name-lookup.ts';
 export { proxiesIn } from './proxies.ts';
-export type { JoinProblem, JoinStatus } from './status.ts';
-export type { OpenedTicket } from './ticket.ts';
+export type { JoinProblem, JoinStatus } from './join-status.ts';
+export type { OpenedTicket } from './open-ticket.ts';
 export { ensureTicketKeys, type TicketKeyRing } from './ticket-keys.ts';

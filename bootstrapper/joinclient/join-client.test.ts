@@ -7,17 +7,17 @@ import type { PinnedCluster } from '../../internal/config/index.ts';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
 import { CodedError, defineErrors } from '../../internal/errors/index.ts';
 import { when } from '../../internal/event/index.ts';
-import { createAuthorityPem, generateKeyPem, KeySigner } from '../../internal/pki/index.ts';
+import { createCaCertPem, generateKeyPem, KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { findFreePort } from '../../internal/testing/free-port.ts';
+import { findFreePort } from '../../internal/testing/network/free-port.ts';
 import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { untilAborted } from '../../internal/testing/until-aborted.ts';
-import { joinUpgrades } from './cluster-evidence.ts';
+import { createJoinUpgrades } from './cluster-evidence.ts';
 import { KnownEndpoints } from './discovery.ts';
-import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/fake-cluster.ts';
+import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
 import { JoinClient } from './join-client.ts';
-import type { JoinStatus } from './status.ts';
+import type { JoinStatus } from './join-status.ts';
 import { ensureTicketKeys } from './ticket-keys.ts';
 
 const clock = new SystemClock();
@@ -75,7 +75,7 @@ function createMachine(
         answerChallenge: () => Promise.reject(new Error('no TPM')),
       },
       checkMachine: options.checkMachine ?? (() => Promise.resolve()),
-      upgrade: joinUpgrades({
+      upgrade: createJoinUpgrades({
         issuers: [new MachineKeyIssuer({ privKey })],
         attestation: undefined,
         collateral: () => Promise.resolve({}),
@@ -99,7 +99,7 @@ function createMachine(
       proxies: options.proxies ?? [],
       nodeId: keys.nodeId,
       pubKeyDer: keys.pubKeyDer,
-      introduce: () => ({
+      introduction: () => ({
         agentVersion: '0.1.0',
         hostname: 'w1',
         address: '127.0.0.1',
@@ -161,7 +161,7 @@ describe('JoinClient', () => {
       endpoints: [cluster.endpoint],
     });
     expect(cluster.minted.size).toBe(0);
-    const ticket = await granted.commit(life.signal);
+    const ticket = await granted.requestTicket(life.signal);
     expect(ticket).toMatchObject({
       nodeId,
       nodeName: 'w1',
@@ -174,16 +174,16 @@ describe('JoinClient', () => {
   test('opens the keys of a control plane, and no role gets them without one', async () => {
     cluster.behaviour.roles = ['ConsensusMember', 'KubernetesController'];
     using granted = await createMachine().client.admit(life.signal);
-    const { controlPlaneKeys } = await granted.commit(life.signal);
+    const { controlPlaneKeys } = await granted.requestTicket(life.signal);
     expect(controlPlaneKeys?.get('cluster-ca.key')?.reveal()).toBe('KEY');
   });
 
   test('takes the kubelet’s certificate of the authority of clients that the ticket names, and of no other', async () => {
-    const authority = async (commonName: string): Promise<KeySigner> => {
+    const authority = async (commonName: string): Promise<KeyCertificateSigner> => {
       const keyPem = generateKeyPem();
       const nowMs = (): number => clock.nowMs();
-      return new KeySigner({
-        caPem: await createAuthorityPem({ commonName, keyPem, nowMs: nowMs() }),
+      return new KeyCertificateSigner({
+        caPem: await createCaCertPem({ commonName, keyPem, nowMs: nowMs() }),
         keyPem,
         nowMs,
       });
@@ -192,10 +192,12 @@ describe('JoinClient', () => {
     const { client } = createMachine();
     using granted = await client.admit(life.signal);
     cluster.behaviour.kubernetesClients = { signer: next, believedPem: previous.caPem };
-    await expect(granted.commit(life.signal)).rejects.toMatchObject({ code: 'joinclient-ticket-invalid' });
+    await expect(granted.requestTicket(life.signal)).rejects.toMatchObject({
+      code: 'joinclient-ticket-invalid',
+    });
     const believedPem = `${previous.caPem}\n${next.caPem}`;
     cluster.behaviour.kubernetesClients = { signer: next, believedPem };
-    const ticket = await granted.commit(life.signal);
+    const ticket = await granted.requestTicket(life.signal);
     expect(ticket.kubernetesClientsCaPem).toBe(believedPem);
     expect(ticket.kubernetesCaPem).not.toBe(next.caPem);
   });
@@ -215,7 +217,7 @@ describe('JoinClient', () => {
   test('a machine that is bound to its cluster is not checked again: what runs there is its own', async () => {
     const { client, nodeId, endpoints } = createMachine({ checkMachine: () => Promise.reject(unfit) });
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints };
-    expect((await client.ticket(record, life.signal)).nodeName).toBe('w1');
+    expect((await client.requestTicket(record, life.signal)).nodeName).toBe('w1');
   });
 
   test('tells nothing to a cluster of another owner and goes on asking', async () => {
@@ -269,7 +271,7 @@ describe('JoinClient', () => {
       endpoint: cluster.endpoint,
     });
     expect(answers).toBe(1);
-    client.hurry();
+    client.retryNow();
     using _granted = await admitting;
   });
 
@@ -292,8 +294,8 @@ describe('JoinClient', () => {
     let door = await openDoor(port, cluster.endpoint);
     using granted = await admitting;
     await door[Symbol.asyncDispose]();
-    await expect(granted.commit(life.signal)).rejects.toThrow();
-    const committing = client.ticket(granted.record, life.signal); // as the agent goes on with a lock on disk
+    await expect(granted.requestTicket(life.signal)).rejects.toThrow();
+    const committing = client.requestTicket(granted.record, life.signal); // as the agent goes on with a lock on disk
     expect(await firstProblem(client)).toBe('rpc-unreachable');
     door = await openDoor(port, cluster.endpoint);
     expect((await committing).nodeId).toBe(nodeId);
@@ -315,7 +317,7 @@ describe('JoinClient', () => {
     await until('waiting');
     other.behaviour.decide = (nodeId) => other.admitted(nodeId);
     endpoints.unshift('127.0.0.1:1');
-    client.hurry();
+    client.retryNow();
     using granted = await admitting;
     expect(granted.record.clusterId).toBe(other.clusterId);
   });
@@ -329,7 +331,7 @@ describe('JoinClient', () => {
     };
     const { client, nodeId } = createMachine();
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints: [cluster.endpoint] };
-    expect((await client.ticket(record, life.signal)).nodeId).toBe(nodeId);
+    expect((await client.requestTicket(record, life.signal)).nodeId).toBe(nodeId);
     expect([...cluster.minted.keys()]).toEqual([nodeId]);
   });
 
@@ -342,7 +344,7 @@ describe('JoinClient', () => {
     };
     const { client, nodeId } = createMachine();
     const record = { clusterId: cluster.clusterId, joinId: nodeId, endpoints: [] };
-    expect((await client.ticket(record, life.signal)).nodeId).toBe(nodeId);
+    expect((await client.requestTicket(record, life.signal)).nodeId).toBe(nodeId);
     expect(cluster.said.slice(-2)).toEqual(['join ticket', 'rejoin ticket']);
   });
 
@@ -359,7 +361,7 @@ describe('JoinClient', () => {
     cluster.behaviour.isControlPlane = false;
     const asked = cluster.said.length;
     const asking = client.rejoin(through, life.signal);
-    expect(await firstProblem(client)).toBe('joinclient-cluster-unproved');
+    expect(await firstProblem(client)).toBe('joinclient-cluster-unverified');
     expect(cluster.said.slice(asked)).not.toContain('rejoin ticket');
     life.abort();
     await expect(asking).rejects.toThrow();
@@ -375,14 +377,17 @@ describe('JoinClient', () => {
     cluster.behaviour.isControlPlane = false;
     expect((await client.rejoin(at(cluster.nodeId), life.signal)).nodeId).toBe(nodeId);
     const asking = client.rejoin(at('node-of-somebody-else'), life.signal);
-    expect(await firstProblem(client)).toBe('joinclient-cluster-unproved');
+    expect(await firstProblem(client)).toBe('joinclient-cluster-unverified');
     life.abort();
     await expect(asking).rejects.toThrow();
   });
 
   test('bound to one cluster it tells another one of the same owner nothing', async () => {
     const { client, nodeId } = createMachine();
-    const asking = client.ticket({ clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] }, life.signal);
+    const asking = client.requestTicket(
+      { clusterId: 'f'.repeat(32), joinId: nodeId, endpoints: [] },
+      life.signal,
+    );
     expect(await firstProblem(client)).toBe('joinclient-other-cluster');
     expect(cluster.said).not.toContain('hello');
     life.abort();
@@ -398,7 +403,7 @@ describe('JoinClient', () => {
     async ({ change }) => {
       const { client } = createMachine({ pinned: { ...pinOf(cluster), ...change } });
       const asking = client.admit(life.signal);
-      expect(await firstProblem(client)).toBe('joinclient-not-the-pinned');
+      expect(await firstProblem(client)).toBe('joinclient-not-pinned-cluster');
       expect(cluster.said).not.toContain('hello');
       life.abort();
       await expect(asking).rejects.toThrow();

@@ -1,4 +1,4 @@
-import type { Challenge } from '../../internal/attestation/enrol/index.ts';
+import type { Challenge } from '../../internal/attestation/enrolment/index.ts';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
@@ -10,14 +10,14 @@ import { RemoteError } from '../../internal/rpc/index.ts';
 import type { Waiting } from '../../joinservice/joinproto/gen/join_pb.js';
 import { discover, type EndpointSource } from './discovery.ts';
 import { JoinClientError } from './errors.ts';
-import { FactBook } from './facts.ts';
-import { noteName, type LookUp } from './names.ts';
-import { Pause } from './pause.ts';
-import { openFirst } from './race.ts';
-import { JoinSession, type Introduction, type SessionPorts } from './session.ts';
-import type { JoinProblem, JoinStatus } from './status.ts';
-import { openTicket, type OpenedTicket } from './ticket.ts';
-import type { Question, TicketKeyRing } from './ticket-keys.ts';
+import { JoinFacts } from './join-facts.ts';
+import { recordNameLookup, type ResolveName } from './name-lookup.ts';
+import { Backoff } from './backoff.ts';
+import { openFirst } from './open-first.ts';
+import { JoinSession, type Introduction, type SessionPorts } from './join-session.ts';
+import type { JoinProblem, JoinStatus } from './join-status.ts';
+import { openTicket, type OpenedTicket } from './open-ticket.ts';
+import type { TicketQuestion, TicketKeyRing } from './ticket-keys.ts';
 import type { ClusterTrust } from './verify-cluster.ts';
 
 /** How often sources are asked while none knows an endpoint. */
@@ -35,17 +35,17 @@ export interface JoinRecord {
 }
 
 /** The cluster lets this machine in; nothing was minted yet. */
-export interface Granted extends Disposable {
+export interface GrantedAdmission extends Disposable {
   readonly record: JoinRecord;
   /** The commit over the session that was admitted. Once, and only after the lock. */
-  readonly commit: (signal: AbortSignal) => Promise<OpenedTicket>;
+  readonly requestTicket: (signal: AbortSignal) => Promise<OpenedTicket>;
 }
 
 export interface JoinClientPorts extends SessionPorts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly random: () => number;
-  readonly lookUp: LookUp;
+  readonly lookUp: ResolveName;
   /** Keys to ask with: the same kubelet keys each time. */
   readonly keys: () => Promise<TicketKeyRing>;
   /** Whether this machine is fit to be a member, before anybody is asked to let it in; rejects with what it lacks. */
@@ -62,7 +62,7 @@ export interface JoinClientOptions {
   readonly nodeId: string;
   readonly pubKeyDer: Uint8Array;
   /** What this machine says of itself, at the time it says it. */
-  readonly introduce: () => Omit<Introduction, 'facts'>;
+  readonly introduction: () => Omit<Introduction, 'facts'>;
   readonly ownAddress: () => string;
   readonly keyNames: readonly string[];
   /** Of those that are not there in every cluster. */
@@ -70,14 +70,14 @@ export interface JoinClientOptions {
 }
 
 /**
- * The machine's side of joining. It asks for ever: what can't be reached today may be there tomorrow, and an operator may
+ * The machine's side of joining. It asks for ever: what cannot be reached today may be there tomorrow, and an operator may
  * change a policy. Only an answer of a cluster that has proved itself, and that says it will not change, ends the asking.
  */
 export class JoinClient {
   readonly #ports: JoinClientPorts;
   readonly #options: JoinClientOptions;
   readonly #status = new EventValue<JoinStatus>();
-  readonly #facts: FactBook;
+  readonly #facts: JoinFacts;
   /** Ends the round or the pause under way: somebody knows better. */
   #hurry: () => void = () => undefined;
   /** What the other end asked for when it last let this machine wait. */
@@ -86,7 +86,7 @@ export class JoinClient {
   constructor(ports: JoinClientPorts, options: JoinClientOptions) {
     this.#ports = ports;
     this.#options = options;
-    this.#facts = new FactBook(() => ports.clock.nowMs());
+    this.#facts = new JoinFacts(() => ports.clock.nowMs());
     this.#status.set({ kind: 'idle' });
   }
 
@@ -95,12 +95,12 @@ export class JoinClient {
   }
 
   /** There are new endpoints, or the cause of a refusal has been removed: ask again now. */
-  hurry(): void {
+  retryNow(): void {
     this.#hurry();
   }
 
   /** Until a cluster of the owner lets this machine in; days, if need be. */
-  async admit(signal: AbortSignal): Promise<Granted> {
+  async admit(signal: AbortSignal): Promise<GrantedAdmission> {
     for (;;) {
       try {
         return await this.#ask(
@@ -119,7 +119,7 @@ export class JoinClient {
   }
 
   /** The ticket of an admission that this machine is bound to, also when it was minted and its answer was lost. */
-  async ticket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
+  async requestTicket(record: JoinRecord, signal: AbortSignal): Promise<OpenedTicket> {
     return this.#ask(
       { boundTo: record.clusterId, known: record.endpoints, relays: [], servers: 'any' },
       async (session, roundSignal) => {
@@ -158,7 +158,7 @@ export class JoinClient {
   }
 
   /** Tells those who follow the status that the membership is on disk. */
-  joined(membership: { readonly clusterId: string; readonly nodeName: string }): void {
+  reportJoined(membership: { readonly clusterId: string; readonly nodeName: string }): void {
     const { clusterId, nodeName } = membership;
     this.#status.set({ kind: 'joined', clusterId, nodeName });
   }
@@ -167,10 +167,10 @@ export class JoinClient {
   async #admitOver(
     session: JoinSession,
     signal: AbortSignal,
-  ): Promise<Granted & { readonly roles: readonly string[] }> {
+  ): Promise<GrantedAdmission & { readonly roles: readonly string[] }> {
     try {
-      this.#facts.configured(this.#options.proxies);
-      const introduction = { ...this.#options.introduce(), facts: this.#facts.list() };
+      this.#facts.recordProxies(this.#options.proxies);
+      const introduction = { ...this.#options.introduction(), facts: this.#facts.list() };
       const admitted = await session.requestAdmission(
         introduction,
         (waiting) => this.#waits(session, waiting),
@@ -188,7 +188,7 @@ export class JoinClient {
       return {
         record: { clusterId, joinId, endpoints: [session.endpoint] },
         roles,
-        commit: (commitSignal) => this.#commitAfterLock(session, roles, commitSignal),
+        requestTicket: (commitSignal) => this.#commitAfterLock(session, roles, commitSignal),
         [Symbol.dispose]: () => session[Symbol.dispose](),
       };
     } catch (error) {
@@ -216,7 +216,7 @@ export class JoinClient {
   ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
     try {
-      const asked = await keys.ask(this.#question(session, { roles, nodeCertPem: '' }), signal);
+      const asked = await keys.createRequest(this.#question(session, { roles, nodeCertPem: '' }), signal);
       const ticket = await session.issueJoinTicket(this.#options.nodeId, asked, signal);
       return await openTicket(ticket, this.#expected(session, { keys, roles, signal }));
     } catch (error) {
@@ -229,16 +229,19 @@ export class JoinClient {
 
   async #rejoinOver(
     session: JoinSession,
-    member: Pick<Question, 'roles' | 'nodeCertPem'>,
+    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
     signal: AbortSignal,
   ): Promise<OpenedTicket> {
     const keys = await this.#ports.keys();
-    const asked = await keys.ask(this.#question(session, member), signal);
+    const asked = await keys.createRequest(this.#question(session, member), signal);
     const ticket = await session.issueRejoinTicket(asked.address, asked, signal);
     return openTicket(ticket, this.#expected(session, { keys, roles: member.roles, signal }));
   }
 
-  #question({ cluster, session }: JoinSession, member: Pick<Question, 'roles' | 'nodeCertPem'>): Question {
+  #question(
+    { cluster, session }: JoinSession,
+    member: Pick<TicketQuestion, 'roles' | 'nodeCertPem'>,
+  ): TicketQuestion {
     // By the cluster's clock: which of the two is right is decided before anybody is admitted.
     const timeMs = this.#ports.clock.nowMs() - cluster.clockOffsetMs;
     const address = this.#options.ownAddress();
@@ -270,7 +273,7 @@ export class JoinClient {
     work: (session: JoinSession, signal: AbortSignal) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T> {
-    const pause = new Pause(this.#ports.random);
+    const pause = new Backoff(this.#ports.random);
     const sinceMs = this.#ports.clock.nowMs();
     for (let lastError: JoinProblem | undefined; ;) {
       using round = childSignal(signal);
@@ -299,7 +302,7 @@ export class JoinClient {
           this.#status.set({ kind: 'asking', endpoints: at.asked, sinceMs, lastError });
         if (at.endpoint !== '' && error instanceof RemoteError && !error.retryable)
           throw new FinalRefusal(at.endpoint, error);
-        if (clock.monotonicMs() - at.openedMs > SETTLED_MS) pause.forget();
+        if (clock.monotonicMs() - at.openedMs > SETTLED_MS) pause.reset();
         const pauseMs = pause.nextMs(this.#retryAfterMs);
         this.#retryAfterMs = 0;
         log.warn('asking a cluster in vain; once more later', { error, pauseMs });
@@ -326,12 +329,12 @@ export class JoinClient {
         const trust = this.#trust(target.boundTo, serverAt(endpoint, target));
         const [session] = await Promise.all([
           JoinSession.open(endpoint, this.#ports, { trust, signal: attempt }),
-          noteName(endpoint, { facts, lookUp, clock, signal: attempt }),
+          recordNameLookup(endpoint, { facts, lookUp, clock, signal: attempt }),
         ]);
-        facts.reached(endpoint, session.cluster);
+        facts.recordReached(endpoint, session.cluster);
         return session;
       },
-      { clock, signal, onFailure: ({ endpoint, error }) => facts.failed(endpoint, error) },
+      { clock, signal, onFailure: ({ endpoint, error }) => facts.recordFailure(endpoint, error) },
     );
   }
 

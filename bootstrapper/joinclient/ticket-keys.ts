@@ -1,8 +1,8 @@
 import { createPrivateKey, sign } from 'node:crypto';
-import { encodeEnrolmentRequest } from '../../internal/attestation/enrol/index.ts';
+import { encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
 import { encodeTicketStatement, type TicketStatement } from '../../internal/crypto/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { createRequest, generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
+import { createCertificateRequest, generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import type { MachineEvidence, TicketEvidence } from '../attest/index.ts';
@@ -17,7 +17,7 @@ export interface KubeletKeyFiles {
 }
 
 /** What is known only in the session in which a ticket is asked for. */
-export interface Question extends Pick<
+export interface TicketQuestion extends Pick<
   TicketStatement,
   'clusterId' | 'address' | 'roles' | 'session' | 'timeMs'
 > {
@@ -26,7 +26,7 @@ export interface Question extends Pick<
 }
 
 /** `TicketKeys` of the contract. */
-export interface AskedKeys {
+export interface SignedTicketKeys {
   readonly kubeletClientCsr: Uint8Array;
   readonly kubeletServingCsr: Uint8Array;
   readonly sealingPublicKey: Uint8Array;
@@ -46,7 +46,7 @@ export interface TicketKeyRing {
   /** Lives for one question: what was sealed to it is opened at once or asked for again. */
   readonly sealingKeyPem: Secret<string>;
   /** The statement about them, signed by the machine's key and covered by evidence of the machine. */
-  readonly ask: (question: Question, signal: AbortSignal) => Promise<AskedKeys>;
+  readonly createRequest: (question: TicketQuestion, signal: AbortSignal) => Promise<SignedTicketKeys>;
 }
 
 /** The same kubelet keys each time, so that a ticket whose answer was lost can be asked for again. */
@@ -65,16 +65,16 @@ export async function ensureTicketKeys(
   const sealingKeyPem = generateKeyPem();
   const keys = {
     // Names are the signer's to decide; a request proves possession and nothing else.
-    kubeletClientCsr: await createRequest(client, nodeId),
-    kubeletServingCsr: await createRequest(serving, nodeId),
-    sealingPublicKey: pubKeyOf(sealingKeyPem),
+    kubeletClientCsr: await createCertificateRequest(client, nodeId),
+    kubeletServingCsr: await createCertificateRequest(serving, nodeId),
+    sealingPublicKey: pubKeyDerOf(sealingKeyPem),
   };
   return {
-    clientPubKeyDer: pubKeyOf(client),
-    servingPubKeyDer: pubKeyOf(serving),
+    clientPubKeyDer: pubKeyDerOf(client),
+    servingPubKeyDer: pubKeyDerOf(serving),
     sealingKeyPem,
-    ask: async (question, signal) => {
-      const nodePubKeyDer = pubKeyOf(machineKeyPem);
+    createRequest: async (question, signal) => {
+      const nodePubKeyDer = pubKeyDerOf(machineKeyPem);
       const statement = encodeTicketStatement({ ...question, ...keys, nodePubKeyDer });
       const wantsKeys = isControlPlane(question.roles as readonly Role[]);
       const enrolment = wantsKeys ? await evidence.readEnrolment(signal) : undefined;

@@ -2,11 +2,16 @@ import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:c
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import {
   certificateSha256,
-  isSignedBy,
+  isSignedByEd25519Key,
   joinServerStatement,
   ownershipStatement,
 } from '../../internal/crypto/index.ts';
-import { CLOCK_TOLERANCE_MS, spkiOf, verifyControlPlane, verifyCurator } from '../../internal/pki/index.ts';
+import {
+  CLOCK_TOLERANCE_MS,
+  spkiDerOf,
+  verifyControlPlaneCertificate,
+  verifyCuratorCertificate,
+} from '../../internal/pki/index.ts';
 import type { ClusterIdentity } from '../../joinservice/joinproto/gen/join_pb.js';
 import { JoinClientError } from './errors.ts';
 
@@ -38,7 +43,7 @@ export interface ClusterTrust {
   /**
    * Which node may answer. For a member: one of these, whom its cluster has named at this place, or any whose certificate says
    * that it is a control plane; a worker could put itself there, and a ticket says whom a member is to believe. Who is no member
-   * yet can't be harmed so: only the CA makes the certificate that it asks for.
+   * yet cannot be harmed so: only the CA makes the certificate that it asks for.
    */
   readonly server: 'any' | { readonly nodeIds: readonly string[] };
 }
@@ -76,7 +81,7 @@ export function verifyCluster(
   if (trust.boundTo === undefined && trust.pinned !== undefined) verifyPin(identity, trust.pinned);
   const serverNowMs = Number(identity.nowMs);
   const { nodeId, pubKeyDer } = verifyServer(identity, trust, [nowMs, serverNowMs]);
-  if (!isSignedBy(pubKeyDer, joinServerStatement(session), identity.signature))
+  if (!isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), identity.signature))
     throw unproved(clusterId, `${nodeId} did not sign this session`);
   const clockOffsetMs = nowMs - serverNowMs;
   return { clusterId, clusterName, clusterCaPem, epoch, serverId: nodeId, clockOffsetMs };
@@ -120,7 +125,7 @@ function verifyPin({ clusterId, clusterCaPem }: ClusterIdentity, pinned: PinnedC
         ? `${clusterId} answers with another CA than the one provisioned`
         : undefined;
   if (differs !== undefined)
-    throw new JoinClientError('joinclient-not-the-pinned', `verifying the cluster: ${differs}`);
+    throw new JoinClientError('joinclient-not-pinned-cluster', `verifying the cluster: ${differs}`);
 }
 
 /** The node that answers, at the first of the two times at which its certificate is good. */
@@ -134,9 +139,10 @@ function verifyServer(
     try {
       const certificate = new X509Certificate(nodeCertificatePem);
       const trust = { caPem: clusterCaPem, clusterId, nowMs: () => timeMs };
-      const { nodeId } = verifyCurator(certificate, trust);
-      if (server !== 'any' && !server.nodeIds.includes(nodeId)) verifyControlPlane(certificate, trust);
-      return { nodeId, pubKeyDer: spkiOf(certificate.publicKey) };
+      const { nodeId } = verifyCuratorCertificate(certificate, trust);
+      if (server !== 'any' && !server.nodeIds.includes(nodeId))
+        verifyControlPlaneCertificate(certificate, trust);
+      return { nodeId, pubKeyDer: spkiDerOf(certificate.publicKey) };
     } catch (error) {
       last = error;
     }
@@ -150,7 +156,7 @@ function ownerKeyFrom(raw: Uint8Array): KeyObject {
 
 function unproved(clusterId: string, why: string, cause?: unknown): JoinClientError {
   return new JoinClientError(
-    'joinclient-cluster-unproved',
+    'joinclient-cluster-unverified',
     `verifying cluster ${JSON.stringify(clusterId.slice(0, 40))}: ${why}`,
     { cause },
   );

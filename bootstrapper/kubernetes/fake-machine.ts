@@ -1,7 +1,7 @@
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import type { Command, CommandResult } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   FakeClock,
   FakeCommands,
@@ -10,14 +10,14 @@ import {
   createMemoryLogger,
   type CommandAnswer,
 } from '../../internal/testing/index.ts';
-import { STATIC_PODS } from './shared-keys.ts';
+import { STATIC_PODS } from './credentials/shared-keys.ts';
 import type { PhaseProgress } from '../phases/index.ts';
-import type { NodeProbe } from './api-probe.ts';
-import { ControlPlane } from './control-plane.ts';
-import { Kubeadm } from './kubeadm.ts';
-import { Kubelet } from './kubelet.ts';
-import { Marks } from './marks.ts';
-import { KUBELET_FILES } from './material.ts';
+import type { NodeProbe } from './controlplane/api-probe.ts';
+import { ControlPlane } from './controlplane/control-plane.ts';
+import { Kubeadm } from './kubeadm/kubeadm.ts';
+import { Kubelet } from './kubelet/kubelet.ts';
+import { StepCheckpoints } from './step-checkpoints.ts';
+import { KUBELET_FILES } from './credentials/key-files.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
 
 export const never = new AbortController().signal;
@@ -43,9 +43,9 @@ export const etcd: EtcdClientFiles = {
   keyFile: '/e/client.key',
 };
 
-export const silent: PhaseProgress = { say: () => undefined, already: () => undefined };
+export const silent: PhaseProgress = { report: () => undefined, reportUnchanged: () => undefined };
 export const caKey = generateKeyPem();
-export const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
+export const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
 
 export async function placeAuthority(files: FilePort): Promise<void> {
   await files.makeDirectory(PATHS.pki);
@@ -87,7 +87,7 @@ export function createControlPlane(
     units,
     clock,
     kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
-    marks: new Marks(files),
+    marks: new StepCheckpoints(files),
     probeNode: (question: Parameters<NodeProbe>[0]) => {
       asked.push(question);
       const refusal = refusals.shift();
@@ -99,7 +99,7 @@ export function createControlPlane(
     },
   };
   const create = (changes: Partial<KubernetesSettings> = {}, creates = true): ControlPlane =>
-    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, creates });
+    new ControlPlane(ports, { settings: { ...settings, ...changes }, etcd, createsCluster: creates });
   const kubelet = (changes: Partial<KubernetesSettings> = {}): Kubelet =>
     new Kubelet(ports, { ...settings, ...changes }, etcd);
   const phasesRun = (): string[] =>
@@ -124,7 +124,7 @@ export async function placeKubelet(files: FilePort): Promise<void> {
 }
 
 export async function runAll(controlPlane: ControlPlane, progress = silent): Promise<void> {
-  await controlPlane.makePki(progress, never);
+  await controlPlane.createPki(progress, never);
   await controlPlane.start(progress, never);
   await controlPlane.storeSettings(progress, never);
 }

@@ -5,15 +5,15 @@
  *
  * Nothing here decides whether the node has the role; `roleserve` does.
  */
-export { placeAuthorization } from './authorization.ts';
-export { METADATA_GUARD_UNIT } from './metadata-guard.ts';
-export { serveBalancer, upstreamsOf, type ApiServerHost } from './balancer.ts';
+export { writeAuthorizationConfig } from './controlplane/authorization-config.ts';
+export { METADATA_GUARD_UNIT } from './node/metadata-guard.ts';
+export { ensureBalancer, orderUpstreams, type ApiServerHost } from './balancer/balancer.ts';
 export {
   APILB_HEALTH_SOCKET,
-  describeUnhealthy,
+  describeUnhealthyServers,
   readBalancerHealth,
-  type BalancedServer,
-} from './balancer-health.ts';
+  type ApiServerHealth,
+} from './balancer/balancer-health.ts';
 export {
   createHealthProbe,
   isListening,
@@ -21,43 +21,54 @@ export {
   probeReadyz,
   type ApiProbe,
   type NodeProbe,
-} from './api-probe.ts';
+} from './controlplane/api-probe.ts';
 export {
-  bringComponents,
+  fetchComponents,
   importImages,
   installBinaries,
   installPath,
   isForNode,
   isForRole,
   type ComponentPorts,
-} from './components.ts';
+} from './node/components.ts';
 export {
   ControlPlane,
   stopKubernetes,
   type ControlPlaneOptions,
   type ControlPlanePorts,
-} from './control-plane.ts';
-export { ControlPlaneHealth, type ControlPlaneQuestion, type PartHealth } from './control-plane-health.ts';
-export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
-export { isKubeletClientOf } from './kubelet-credentials.ts';
-export { Kubelet, type KubeletPorts } from './kubelet.ts';
-export { Kubeadm } from './kubeadm.ts';
-export { Marks } from './marks.ts';
+} from './controlplane/control-plane.ts';
 export {
-  CLIENTS,
+  ControlPlaneHealth,
+  type ControlPlaneHealthQuery,
+  type StaticPodHealth,
+} from './controlplane/control-plane-health.ts';
+export { KubernetesError, kubernetesErrors, type KubernetesErrorCode } from './errors.ts';
+export { isKubeletClientIssuedBy } from './credentials/kubelet-credentials.ts';
+export { Kubelet, type KubeletPorts } from './kubelet/kubelet.ts';
+export { Kubeadm } from './kubeadm/kubeadm.ts';
+export { StepCheckpoints } from './step-checkpoints.ts';
+export {
+  COMPONENT_CLIENTS,
   CONTROL_PLANE_KEY_FILES,
   KUBELET_CLIENTS_CA,
   KUBELET_FILES,
   OPTIONAL_KEY_FILES,
-  REPLACED,
-} from './material.ts';
-export { restartKubeletServing, shownServingTimes, type KubeletServingPorts } from './kubelet-serving.ts';
-export { followWorkloads } from './ordinary-pods.ts';
-export { ownCertificateTimes, renewOwnCertificates } from './own-certificates.ts';
-export { retireControlPlane, type RetirePorts } from './retire.ts';
-export { placeKubeletClientsCa, settleKubernetes } from './shared-keys.ts';
-export { startContainerRuntime } from './runtime.ts';
-export { listMarkedNodes, unmarkNode } from './stray-marks.ts';
+  ROTATED_FILES,
+} from './credentials/key-files.ts';
+export {
+  restartForServingCertificate,
+  servedCertificateTimes,
+  type ServingCertificatePorts,
+} from './kubelet/serving-certificate.ts';
+export { reconcileControlPlaneTaint } from './taints/control-plane-taint.ts';
+export {
+  controlPlaneCertificateTimes,
+  renewControlPlaneCertificates,
+} from './credentials/control-plane-certificates.ts';
+export { retireControlPlane, type RetirePorts } from './controlplane/retire-control-plane.ts';
+export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared-keys.ts';
+export { startContainerRuntime } from './node/container-runtime.ts';
+export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
 export {
   API_PORT,
   PATHS,
@@ -65,4 +76,4 @@ export {
   type HostSettings,
   type KubernetesSettings,
 } from './settings.ts';
-export { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from './units.ts';
+export { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

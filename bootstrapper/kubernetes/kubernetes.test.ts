@@ -2,13 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import type { Component } from '../../internal/bundle/index.ts';
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
 import { FakeCommands, FakeUnits, MemoryFiles, settle } from '../../internal/testing/index.ts';
-import { importImages, installBinaries, installPath, isForRole } from './components.ts';
-import { buildKubeadmConfig } from './kubeadm-config.ts';
-import { kubeletConfiguration } from './kubelet-config.ts';
+import { importImages, installBinaries, installPath, isForRole } from './node/components.ts';
+import { buildKubeadmConfig } from './kubeadm/kubeadm-config.ts';
+import { kubeletConfiguration } from './kubelet/kubelet-config.ts';
 import { PATHS, type EtcdClientFiles, type KubernetesSettings } from './settings.ts';
-import { NEVER_REPLACED } from './shared-keys.ts';
-import { startContainerRuntime } from './runtime.ts';
-import { buildContainerdConfig, CONTAINERD_UNIT } from './units.ts';
+import { NEVER_ROTATED } from './credentials/shared-keys.ts';
+import { startContainerRuntime } from './node/container-runtime.ts';
+import { buildContainerdConfig, CONTAINERD_UNIT } from './node/units.ts';
 
 const never = new AbortController().signal;
 const settings: KubernetesSettings = {
@@ -59,7 +59,7 @@ describe('buildKubeadmConfig()', () => {
     expect((own?.['apiServer'] as { certSANs: string[] }).certSANs).toContain('2001:db8::6');
   });
 
-  test('says how long certificates live, and shows the controller manager and scheduler the folders of theirs', () => {
+  test('says how long certificates live, and shows the controller manager and scheduler the directories of theirs', () => {
     const certificates = { nodeMinutes: 2, kubeletMinutes: 3, controlPlaneMinutes: 6 };
     expect(documents({ certificates }).get('ClusterConfiguration')).toMatchObject({
       certificateValidityPeriod: '6m',
@@ -87,7 +87,7 @@ describe('buildKubeadmConfig()', () => {
   });
 
   test('has the kubelet’s configuration as nodes have it', () => {
-    expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_REPLACED));
+    expect(documents().get('KubeletConfiguration')).toEqual(kubeletConfiguration(settings, NEVER_ROTATED));
   });
 
   test('leaves the taint of a control plane to what follows its roles', () => {

@@ -1,4 +1,8 @@
-import { LOCAL_API, type CertificatesConfig, type PodSecurityConfig } from '../../internal/config/index.ts';
+import {
+  LOCAL_API_ENDPOINT,
+  type CertificatesConfig,
+  type PodSecurityConfig,
+} from '../../internal/config/index.ts';
 
 /** What this node's Kubernetes is to be: plain values from the cluster's configuration, the roles and the machine. */
 export interface KubernetesSettings {
@@ -38,8 +42,8 @@ export const PATHS = {
   containerdConfig: '/etc/containerd/cluster.toml',
   containerdSocket: '/run/containerd/containerd.sock',
   kubeadmConfig: '/var/lib/cluster/kubernetes/kubeadm.yaml',
-  marks: '/var/lib/cluster/kubernetes/marks.json',
-  tenure: '/var/lib/cluster/kubernetes/tenure',
+  stepCheckpoints: '/var/lib/cluster/kubernetes/marks.json',
+  controlPlaneGeneration: '/var/lib/cluster/kubernetes/tenure',
   pki: '/etc/kubernetes/pki',
   kubeletConf: '/etc/kubernetes/kubelet.conf',
   adminConf: '/etc/kubernetes/admin.conf',
@@ -54,7 +58,7 @@ export const API_PORT = 6443;
 
 /** Where this node finds an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
-  return apiEndpoint ?? `${LOCAL_API.host}:${LOCAL_API.port}`;
+  return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
 }
 
 /** Of "host:port", IPv6 without its brackets: as a certificate names it. */

@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const machineServiceErrors = defineErrors({
-  'machine-endpoint-invalid': {
+  'machineservice-endpoint-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
@@ -9,7 +9,7 @@ export const machineServiceErrors = defineErrors({
       'An endpoint is none: HOST or HOST:PORT is expected, IPv6 addresses in brackets where a port follows.',
     fix: 'Correct the endpoint named in the message.',
   },
-  'machine-is-member': {
+  'machineservice-is-member': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,

@@ -10,4 +10,4 @@
  * Nothing here admits the machine: its cluster does, after it has proved itself.
  */
 export { machineHandlers, type MachineServicePorts, type QuorumRecovery } from './machine-handlers.ts';
-export { AGENT_SOCKET, agentSocketRunnable } from './socket-runnable.ts';
+export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';

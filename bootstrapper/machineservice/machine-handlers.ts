@@ -45,8 +45,8 @@ export interface QuorumRecovery {
 export interface MachineServicePorts {
   readonly recovery: QuorumRecovery;
   readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
-  readonly joinClient: Pick<JoinClient, 'status' | 'hurry'>;
-  readonly directed: {
+  readonly joinClient: Pick<JoinClient, 'status' | 'retryNow'>;
+  readonly operatorEndpoints: {
     readonly list: readonly string[];
     add(endpoints: readonly string[]): Promise<void>;
   };
@@ -60,7 +60,16 @@ export interface MachineServicePorts {
 
 /** The handlers of the contract, whoever the caller is: the door has decided that. */
 export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Machine, unknown> {
-  const { enrolment, joinClient, directed, phases, kubernetesStatus, localRoles, clock, recovery } = ports;
+  const {
+    enrolment,
+    joinClient,
+    operatorEndpoints: directed,
+    phases,
+    kubernetesStatus,
+    localRoles,
+    clock,
+    recovery,
+  } = ports;
   const { fingerprint, nodeId } = ports;
   return {
     direct: async ({ endpoints }) => {
@@ -72,11 +81,11 @@ export function machineHandlers(ports: MachineServicePorts): Handlers<typeof Mac
       // The same call again on a machine that has joined meanwhile is no mistake.
       if (isNews && state !== 'New')
         throw new MachineServiceError(
-          'machine-is-member',
+          'machineservice-is-member',
           `directing this machine: its enrolment is ${state}`,
         );
       await directed.add(wanted);
-      if (state === 'New') joinClient.hurry();
+      if (state === 'New') joinClient.retryNow();
       return { endpoints: [...directed.list], fingerprint, nodeId };
     },
     surveyQuorum: async (_, { signal }) => {
@@ -126,12 +135,15 @@ function memberToWire({ endpoint, raftIndex, hasLeader }: SurveyedMember) {
 /** Sizes first, then shape. */
 function endpointsFrom(given: readonly string[]): readonly string[] {
   if (given.length > MAX_ENDPOINTS)
-    throw new MachineServiceError('machine-endpoint-invalid', `reading endpoints: ${given.length} of them`);
+    throw new MachineServiceError(
+      'machineservice-endpoint-invalid',
+      `reading endpoints: ${given.length} of them`,
+    );
   return given.map((text) => {
     const endpoint = text.length > 300 ? undefined : endpointFrom(text, JOIN_PORT);
     if (endpoint !== undefined) return endpoint;
     throw new MachineServiceError(
-      'machine-endpoint-invalid',
+      'machineservice-endpoint-invalid',
       `reading endpoints: ${JSON.stringify(text.slice(0, 80))}`,
     );
   });

@@ -5,14 +5,14 @@ import { EventValue } from '../../internal/event/index.ts';
 import { createClient, localUpgrade, RpcChannel } from '../../internal/rpc/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
-import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
+import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 import { EnrolmentEvent_Stage as Stage, Machine } from '../../initproto/gen/machine_pb.js';
 import type { EnrolmentStatus, Membership } from '../enrolment/index.ts';
 import type { JoinStatus } from '../joinclient/index.ts';
 import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
 import { enrolmentEvent, type EnrolmentFacts } from './enrolment-event.ts';
 import type { QuorumRecovery } from './machine-handlers.ts';
-import { agentSocketRunnable } from './socket-runnable.ts';
+import { agentSocketRunnable } from './agent-socket.ts';
 
 const membership = { clusterId: 'c', clusterName: 'blue', nodeName: 'w1', nodeId: 'node-1' } as Membership;
 const facts: EnrolmentFacts = {
@@ -57,7 +57,7 @@ describe('enrolmentEvent()', () => {
 });
 
 test('root directs the machine over a Unix socket and follows it', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const path = join(folder.path, 'agent.sock');
   const enrolment = new EventValue<EnrolmentStatus<Membership>>();
   enrolment.set({ state: 'New' });
@@ -116,7 +116,7 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   expect((await machine.direct({ endpoints: ['10.0.0.1'] }, call)).endpoints).toEqual(['10.0.0.1:9090']);
   expect(hurries).toBe(1);
   await expect(machine.direct({ endpoints: ['a b'] }, call)).rejects.toMatchObject({
-    code: 'machine-endpoint-invalid',
+    code: 'machineservice-endpoint-invalid',
   });
   const stages: Stage[] = [];
   for await (const event of machine.watchEnrolment({}, call)) {
@@ -127,7 +127,7 @@ test('root directs the machine over a Unix socket and follows it', async () => {
   expect(stages).toEqual([Stage.IDLE, Stage.MEMBER]);
   await machine.direct({ endpoints: ['10.0.0.1'] }, call);
   await expect(machine.direct({ endpoints: ['10.0.0.9'] }, call)).rejects.toMatchObject({
-    code: 'machine-is-member',
+    code: 'machineservice-is-member',
   });
   const { etcd, losses } = await machine.surveyQuorum({}, call);
   expect(etcd).toMatchObject([{ name: 'state', epoch: 1n, own: { raftIndex: 7n }, others: [{}] }]);

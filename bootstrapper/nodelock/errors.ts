@@ -1,6 +1,6 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
-export const nodelockErrors = defineErrors({
+export const nodeLockErrors = defineErrors({
   'nodelock-damaged': {
     fault: 'system',
     exit: 'needsReset',
@@ -9,13 +9,13 @@ export const nodelockErrors = defineErrors({
       'The lock that binds this machine to a cluster is damaged. Nothing was changed: it might be a member.',
     fix: 'Restore the file named in the message from a backup. If the machine is no node of any cluster (`cluster node ls`), make the machine fresh as root on it (`cluster node reset --help` shows how).',
   },
-  'nodelock-register-foreign': {
+  'nodelock-register-mismatch': {
     fault: 'system',
     exit: 'refused',
     retryable: false,
     meaning:
       'The register that shows the lock of this machine was extended by something else; evidence of it would be refused everywhere. Workloads go on.',
-    fix: 'Find what extends the register (`tpm.lockPcr` in the provisioning file names it), choose another one, then restart the machine; values of a running boot can not be taken back.',
+    fix: 'Find what extends the register (`tpm.lockPcr` in the provisioning file names it), choose another one, then restart the machine; values of a running boot cannot be taken back.',
   },
   'nodelock-held': {
     fault: 'operator',
@@ -26,10 +26,10 @@ export const nodelockErrors = defineErrors({
   },
 });
 
-export type NodeLockErrorCode = keyof typeof nodelockErrors;
+export type NodeLockErrorCode = keyof typeof nodeLockErrors;
 
 export class NodeLockError extends CodedError<NodeLockErrorCode> {
   constructor(code: NodeLockErrorCode, message: string, options?: CodedErrorOptions) {
-    super(nodelockErrors, code, message, options);
+    super(nodeLockErrors, code, message, options);
   }
 }

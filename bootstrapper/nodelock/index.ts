@@ -1,5 +1,5 @@
 /** The one-way lock that binds a machine to one cluster for good: an init or a join, never both. */
-export { NodeLockError, nodelockErrors, type NodeLockErrorCode } from './errors.ts';
+export { NodeLockError, nodeLockErrors, type NodeLockErrorCode } from './errors.ts';
 export {
   NodeLock,
   type LockClaim,

@@ -120,18 +120,18 @@ describe('NodeLock', () => {
     const locked = Buffer.from(lockedValue(Buffer.alloc(32), init.clusterId));
 
     test('shows the lock once, however often it is asked and restarted', async () => {
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register.extensions).toBe(0);
       await createLock(register).acquire(init);
       await createLock(register).acquire(init);
-      await Promise.all([createLock(register).mirror(), createLock(register).mirror()]);
+      await Promise.all([createLock(register).mirrorToRegister(), createLock(register).mirrorToRegister()]);
       expect(register).toMatchObject({ value: locked, extensions: 1 });
     });
 
     test('shows it again after a power cycle, before anything else', async () => {
       await createLock(register).acquire(init);
       register.powerCycle();
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register.value).toEqual(locked);
     });
 
@@ -139,7 +139,7 @@ describe('NodeLock', () => {
       const crashed = new FakeRegister();
       crashed.extend = () => Promise.reject(new Error('killed'));
       await expect(createLock(crashed).acquire(init)).rejects.toThrow('killed');
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register.value).toEqual(locked);
     });
 
@@ -153,8 +153,8 @@ describe('NodeLock', () => {
     test('refuses to extend what something else has extended', async () => {
       await createLock(register).acquire(init);
       register.value = createHash('sha256').update('other').digest();
-      await expect(createLock(register).mirror()).rejects.toMatchObject({
-        code: 'nodelock-register-foreign',
+      await expect(createLock(register).mirrorToRegister()).rejects.toMatchObject({
+        code: 'nodelock-register-mismatch',
       });
       expect(register.extensions).toBe(1);
     });
@@ -184,9 +184,9 @@ describe('NodeLock', () => {
       counter.increment = counting;
       const extending = register.extend.bind(register);
       register.extend = () => Promise.reject(new Error('killed again'));
-      await expect(createLock(register).mirror()).rejects.toThrow('killed again');
+      await expect(createLock(register).mirrorToRegister()).rejects.toThrow('killed again');
       register.extend = extending;
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(counter.value).toBe(6n);
       expect(register.value).toEqual(locked);
     });
@@ -200,7 +200,7 @@ describe('NodeLock', () => {
       expect(register.counter.value).toBe(7n);
       await writeFile(join(folder, 'lock.json'), disk);
       register.powerCycle();
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register.counter.value).toBe(7n);
     });
 
@@ -210,7 +210,7 @@ describe('NodeLock', () => {
       await createLock(register).acquire({ ...init, id: 'init-2' });
       expect(register).toMatchObject({ value: locked, extensions: 1, counter: { value: 7n } });
       register.powerCycle();
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register).toMatchObject({ value: locked, extensions: 2, counter: { value: 7n } });
     });
 
@@ -225,7 +225,7 @@ describe('NodeLock', () => {
       await createLock(register).acquire(init);
       register.counter.undefine();
       register.powerCycle();
-      await createLock(register).mirror();
+      await createLock(register).mirrorToRegister();
       expect(register.counter.value).toBe(7n);
     });
 

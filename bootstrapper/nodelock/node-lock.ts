@@ -21,7 +21,7 @@ export interface LockRecord extends LockClaim {
   readonly lockedAtMs: number;
   /** What the lock register held before, in hex; absent on a machine without one. */
   readonly registerBaseline?: string;
-  /** What the lock counter held before, in decimal; absent on a machine that can't count. */
+  /** What the lock counter held before, in decimal; absent on a machine that cannot count. */
   readonly counterBaseline?: string;
 }
 
@@ -79,7 +79,7 @@ export class NodeLock {
         { details: { clusterId: record.clusterId, by: record.by, id: record.id } },
       );
     }
-    await this.mirror();
+    await this.mirrorToRegister();
     return record;
   }
 
@@ -87,7 +87,7 @@ export class NodeLock {
    * Makes the register say what the file says; a machine that is unlocked is left as it is. Idempotent: reads before it
    * extends, since a second extension would give a value that no verifier expects. One at a time.
    */
-  mirror(): Promise<void> {
+  mirrorToRegister(): Promise<void> {
     const turn = this.#mirroring.then(() => this.#mirror());
     this.#mirroring = turn.catch(() => undefined);
     return turn;
@@ -108,7 +108,7 @@ export class NodeLock {
     if (await files.createExclusive(path, `${JSON.stringify(record)}\n`)) return record;
     const held = await this.read();
     if (held !== undefined) return held;
-    throw new NodeLockError('nodelock-damaged', `locking the machine: ${path} is there and can not be read`);
+    throw new NodeLockError('nodelock-damaged', `locking the machine: ${path} is there and cannot be read`);
   }
 
   async #mirror(): Promise<void> {
@@ -146,7 +146,7 @@ async function count({ counter }: LockRegister, { counterBaseline }: LockRecord)
 function foreign(actual: Uint8Array, expected: readonly Uint8Array[]): NodeLockError {
   const wanted = expected.map(hexOf).join(' or ');
   return new NodeLockError(
-    'nodelock-register-foreign',
+    'nodelock-register-mismatch',
     `showing the lock in its register: it holds ${hexOf(actual)}, expected ${wanted}`,
     { details: { expected: wanted, actual: hexOf(actual) } },
   );

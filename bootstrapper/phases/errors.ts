@@ -3,20 +3,20 @@ import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal
 const common = { fault: 'system', retryable: true } as const;
 const again = 'the machine tries again by itself, and at once with the same `cluster init`.';
 
-export const phaseErrors = defineErrors({
-  'phase-disk-full': {
+export const phasesErrors = defineErrors({
+  'phases-disk-full': {
     ...common,
     exit: 'diskFull',
     meaning: 'A phase failed because a file system of the machine is full.',
     fix: `Free space on the file system named in the message (\`df -h\` on the machine); ${again}`,
   },
-  'phase-read-only': {
+  'phases-read-only': {
     ...common,
     exit: 'readOnly',
-    meaning: 'A phase failed because a file system of the machine can not be written.',
+    meaning: 'A phase failed because a file system of the machine cannot be written.',
     fix: `Look for disk errors in the kernel log of the machine (\`dmesg\`) and remount the file system writable; ${again}`,
   },
-  'phase-port-in-use': {
+  'phases-port-in-use': {
     ...common,
     exit: 'port',
     meaning:
@@ -25,10 +25,10 @@ export const phaseErrors = defineErrors({
   },
 });
 
-export type PhaseErrorCode = keyof typeof phaseErrors;
+export type PhasesErrorCode = keyof typeof phasesErrors;
 
-export class PhaseError extends CodedError<PhaseErrorCode> {
-  constructor(code: PhaseErrorCode, message: string, options?: CodedErrorOptions) {
-    super(phaseErrors, code, message, options);
+export class PhasesError extends CodedError<PhasesErrorCode> {
+  constructor(code: PhasesErrorCode, message: string, options?: CodedErrorOptions) {
+    super(phasesErrors, code, message, options);
   }
 }

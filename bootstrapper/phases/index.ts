@@ -2,7 +2,7 @@
  * The registry of phases and the durable record of what they did. Workers write through `PhaseReporter`; the init job
  * streams from `PhaseLog`; both survive the agent.
  */
-export { PhaseError, phaseErrors, type PhaseErrorCode } from './errors.ts';
+export { PhasesError, phasesErrors, type PhasesErrorCode } from './errors.ts';
 export { FileEventStore } from './event-store.ts';
 export type { PhaseEvent } from './phase-event.ts';
 export {

@@ -38,8 +38,8 @@ describe('PhaseLog', () => {
   test('run() records start, progress and end, and says the same progress only once', async () => {
     const phases = await open(await createFiles());
     await phases.run('images', async (progress) => {
-      for (const done of [1, 1, 2]) progress.say('importing', { done, total: 2 });
-      progress.already();
+      for (const done of [1, 1, 2]) progress.report('importing', { done, total: 2 });
+      progress.reportUnchanged();
     });
     expect(phases.after(0).map(({ event }) => event.kind)).toEqual([
       'started',

@@ -3,7 +3,7 @@ import { describeError } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { PhaseName } from '../../initproto/phases.ts';
-import { failedEvent } from './first-cause.ts';
+import { failedEvent } from './failed-event.ts';
 import type { PhaseEvent } from './phase-event.ts';
 
 export interface RecordedEvent {
@@ -16,12 +16,12 @@ export interface RecordedEvent {
 /** What a running phase can say. */
 export interface PhaseProgress {
   /** What is being done or waited for now. The same text again only refreshes the last error. */
-  say(
+  report(
     text: string,
     more?: { readonly lastError?: unknown; readonly done?: number; readonly total?: number },
   ): void;
   /** The work had been done by an earlier run and was found in order. */
-  already(): void;
+  reportUnchanged(): void;
 }
 
 /** Where workers report the phases they run. */
@@ -79,7 +79,10 @@ export class PhaseLog implements PhaseReporter {
     let already = false;
     this.#report({ kind: 'started', phase });
     try {
-      const result = await work({ say: this.#speaker(phase), already: () => void (already = true) });
+      const result = await work({
+        report: this.#speaker(phase),
+        reportUnchanged: () => void (already = true),
+      });
       this.#report({
         kind: 'finished',
         phase,
@@ -95,7 +98,7 @@ export class PhaseLog implements PhaseReporter {
     }
   }
 
-  #speaker(phase: PhaseName): PhaseProgress['say'] {
+  #speaker(phase: PhaseName): PhaseProgress['report'] {
     let last = { text: '', lastError: '', sinceMs: 0, done: -1 };
     return (text, more = {}) => {
       const lastError = more.lastError === undefined ? '' : describeError(more.lastError);

@@ -1,14 +1,14 @@
 import {
   collectMachineFacts,
-  failuresOf,
-  judge,
+  failedChecks,
+  runChecks,
   MACHINE_CHECKS,
   PreflightError,
   type CheckResult,
   type CollectOptions,
   type CollectPorts,
   type PreflightErrorCode,
-} from '../../internal/checks/index.ts';
+} from '../../internal/preflight/index.ts';
 
 /** Refuses to serve at an address that this machine does not have (any more). @throws PreflightError */
 export function refuseOtherAddress(address: string, addresses: readonly string[]): void {
@@ -22,12 +22,12 @@ export function refuseOtherAddress(address: string, addresses: readonly string[]
 }
 
 export type PreflightPorts = CollectPorts;
-export type PreflightOptions = Omit<CollectOptions, 'writesProbes' | 'isNode'>;
+export type PreflightOptions = Omit<CollectOptions, 'mayWriteTestFiles' | 'isNode'>;
 
 /** Looks at the machine before it is changed. Rejects with the first failure; its details hold all of them. */
 export async function runPreflight(ports: PreflightPorts, options: PreflightOptions): Promise<void> {
-  const facts = await collectMachineFacts(ports, { ...options, writesProbes: true, isNode: false });
-  const failures = failuresOf(judge(MACHINE_CHECKS, facts));
+  const facts = await collectMachineFacts(ports, { ...options, mayWriteTestFiles: true, isNode: false });
+  const failures = failedChecks(runChecks(MACHINE_CHECKS, facts));
   const [first, ...others] = failures;
   if (first === undefined) return;
   const more =
@@ -43,6 +43,6 @@ export async function checkMachine(
   ports: PreflightPorts,
   options: PreflightOptions,
 ): Promise<readonly CheckResult[]> {
-  const facts = await collectMachineFacts(ports, { ...options, writesProbes: false, isNode: false });
-  return judge(MACHINE_CHECKS, facts);
+  const facts = await collectMachineFacts(ports, { ...options, mayWriteTestFiles: false, isNode: false });
+  return runChecks(MACHINE_CHECKS, facts);
 }

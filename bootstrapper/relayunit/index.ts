@@ -10,4 +10,4 @@
  * believes only a certificate that says of its owner that it runs a control plane. A unit of its own, with no user, key or
  * file, beside the balancer of the API servers and not in it: what strangers do to it nothing of this node depends on.
  */
-export { RELAY_PORTS, RELAY_UNIT, serveRelay } from './relay-unit.ts';
+export { RELAY_PORTS, RELAY_UNIT, ensureRelay } from './relay-unit.ts';

@@ -1,9 +1,9 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX, type UnitPort } from '../../internal/platform/index.ts';
-import { CURATOR_PORT, JOIN_PORT } from '../curatorunit/index.ts';
+import { CURATOR_PORT, JOIN_PORT } from '../units/index.ts';
 
 export const RELAY_UNIT = 'cluster-relay.service';
-/** In a folder that its unprivileged user may enter. */
+/** In a directory that its unprivileged user may enter. */
 const CONFIG = '/etc/cluster-relay/config.json';
 const MAX_BYTES = 64 * 1024;
 
@@ -34,7 +34,7 @@ function passagesOf(controlPlanes: readonly string[]) {
 }
 
 /** Writes what the relay follows, without a restart; starts it where it does not run. */
-export async function serveRelay(
+export async function ensureRelay(
   ports: { readonly files: FilePort; readonly units: UnitPort },
   controlPlanes: readonly string[],
   signal: AbortSignal,

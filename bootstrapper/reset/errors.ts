@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const resetErrors = defineErrors({
-  'reset-not-ordered': {
+  'reset-not-authorized': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
@@ -9,7 +9,7 @@ export const resetErrors = defineErrors({
       'An order to become a fresh machine is not signed by an owner whose key this machine was provisioned with, or is for another machine. Nothing was touched.',
     fix: 'Run `cluster node reset` in the workspace whose owner key is in /etc/cluster/provisioning.json of the machine.',
   },
-  'reset-begun': {
+  'reset-started': {
     fault: 'operator',
     exit: 'partial',
     retryable: true,
@@ -22,7 +22,7 @@ export const resetErrors = defineErrors({
     exit: 'partial',
     retryable: true,
     meaning:
-      'A file system is still mounted in a folder that a reset empties. Nothing was deleted there, because what is mounted may be somebody else’s data.',
+      'A file system is still mounted in a directory that a reset empties. Nothing was deleted there, because what is mounted may be somebody else’s data.',
     fix: 'See on the machine what holds the path in the message (`fuser -vm PATH`) and unmount it; the agent tries again by itself.',
   },
   'reset-not-restarted': {

@@ -9,6 +9,6 @@
  * The order is the first thing written and the last one removed, and every step may be repeated: whatever interrupts a
  * reset, the next start goes on with it. Only here is the one-way node lock undone.
  */
-export { carryOutReset, type ResetPorts } from './carry-out-reset.ts';
+export { runReset, type ResetPorts } from './run-reset.ts';
 export { ResetError, resetErrors, type ResetErrorCode } from './errors.ts';
-export { ResetOrders, type ResetPlaces } from './reset-orders.ts';
+export { ResetOrders, type ResetPaths } from './reset-orders.ts';

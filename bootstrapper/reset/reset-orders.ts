@@ -1,6 +1,6 @@
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import {
-  isSignedBy,
+  isSignedByEd25519Key,
   resetStatement,
   voucherStatement,
   type OwnerVoucher,
@@ -13,7 +13,7 @@ const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const VERSION = 1;
 const MAX_VOUCHERS = 16;
 
-export interface ResetPlaces {
+export interface ResetPaths {
   /** The agent's state: all of it goes but what is named here. */
   readonly state: string;
   /** Where an order waits to be carried out. */
@@ -38,15 +38,19 @@ export class ResetOrders {
     this.#ordered.set(false);
   }
 
-  /** The order is on disk when it resolves. @throws ResetError `reset-not-ordered` */
+  /** The order is on disk when it resolves. @throws ResetError `reset-not-authorized` */
   async accept(clusterId: string, order: OwnersOrder): Promise<void> {
-    const { files, places, ownerKeys, nodeId } = this.#options;
+    const { files, paths: places, ownerKeys, nodeId } = this.#options;
     const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
     if (
       !isOwner ||
-      !isSignedBy(spkiOfRaw(order.ownerPubKey), resetStatement({ clusterId, nodeId }), order.signature)
+      !isSignedByEd25519Key(
+        spkiOfRaw(order.ownerPubKey),
+        resetStatement({ clusterId, nodeId }),
+        order.signature,
+      )
     )
-      throw new ResetError('reset-not-ordered', `resetting ${nodeId} of cluster ${clusterId}`);
+      throw new ResetError('reset-not-authorized', `resetting ${nodeId} of cluster ${clusterId}`);
     await files.makeDirectory(places.resetOrder.slice(0, places.resetOrder.lastIndexOf('/')));
     const record = { version: VERSION, clusterId, nodeId };
     await files.createExclusive(places.resetOrder, `${JSON.stringify(record)}\n`);
@@ -64,7 +68,7 @@ function isOwnersKey(
   for (const voucher of vouchers.slice(-MAX_VOUCHERS).toReversed()) {
     if (isKnown(key)) return true;
     const statement = voucherStatement({ clusterId: by.clusterId, ownerPubKey: key });
-    if (!isSignedBy(spkiOfRaw(voucher.by), statement, voucher.signature)) return false;
+    if (!isSignedByEd25519Key(spkiOfRaw(voucher.by), statement, voucher.signature)) return false;
     key = voucher.by;
   }
   return isKnown(key);
@@ -83,7 +87,7 @@ interface OwnersOrder {
 
 export interface ResetOrdersOptions {
   readonly files: FilePort;
-  readonly places: Pick<ResetPlaces, 'resetOrder'>;
+  readonly paths: Pick<ResetPaths, 'resetOrder'>;
   /** Raw Ed25519, from this machine's provisioning. */
   readonly ownerKeys: readonly Uint8Array[];
   readonly nodeId: string;

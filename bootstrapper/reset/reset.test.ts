@@ -17,12 +17,12 @@ import {
   SimulatedCrash,
   type CommandAnswer,
 } from '../../internal/testing/index.ts';
-import { carryOutReset, mountsBelow, type ResetOptions } from './carry-out-reset.ts';
-import { ResetOrders, type ResetPlaces } from './reset-orders.ts';
+import { runReset, mountsBelow, type ResetOptions } from './run-reset.ts';
+import { ResetOrders, type ResetPaths } from './reset-orders.ts';
 
 const never = new AbortController().signal;
 const STATE = '/var/lib/cluster';
-const places: ResetPlaces = {
+const places: ResetPaths = {
   state: STATE,
   resetOrder: `${STATE}/reset/order.json`,
   machineKey: `${STATE}/machine/key.pem`,
@@ -30,10 +30,10 @@ const places: ResetPlaces = {
   store: `${STATE}/store`,
 };
 const options: ResetOptions = {
-  places,
+  paths: places,
   unitsToStop: ['kubelet.service', 'cluster-etcd.service'],
   runtimeUnit: 'cluster-containerd.service',
-  foldersToRemove: ['/etc/kubernetes', '/var/lib/kubelet'],
+  directoriesToRemove: ['/etc/kubernetes', '/var/lib/kubelet'],
   linksToRemove: ['cni0'],
   hasLockRegister: false,
   bootId: 'boot-1',
@@ -103,13 +103,13 @@ async function createMachine(answer: CommandAnswer = () => undefined) {
     return said;
   });
   const { log } = createMemoryLogger();
-  const orders = new ResetOrders({ files, places, ownerKeys: [raw(owner)], nodeId: 'node-1' });
+  const orders = new ResetOrders({ files, paths: places, ownerKeys: [raw(owner)], nodeId: 'node-1' });
   const there = async (paths: readonly string[]): Promise<readonly string[]> => {
     const stats = await Promise.all(paths.map((path) => files.stat(path)));
     return paths.filter((_, index) => stats[index] !== undefined);
   };
   const carryOut = (over: Partial<ResetOptions> = {}, disk: FilePort & AppendPort = files) =>
-    carryOutReset({ files: disk, commands, units, log }, { ...options, ...over });
+    runReset({ files: disk, commands, units, log }, { ...options, ...over });
   return { files, units, commands, orders, there, carryOut };
 }
 
@@ -180,7 +180,7 @@ describe('an order', () => {
     },
   ])('of $name is refused, and nothing is touched', async ({ order }) => {
     const { orders, there, carryOut } = await createMachine();
-    await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-ordered' });
+    await expect(orders.accept('c', order)).rejects.toMatchObject({ code: 'reset-not-authorized' });
     expect(orders.ordered.peek()).toEqual({ set: true, value: false });
     expect(await carryOut()).toBe('none');
     expect(await there(SECRETS)).toEqual(SECRETS);
@@ -272,12 +272,12 @@ describe('carryOutReset()', () => {
     await orders.accept('c', orderFor('node-1'));
     const units = { stop: () => Promise.reject(new Error('busy')) };
     const ports = { files, commands: new FakeCommands(), units, log: createMemoryLogger().log };
-    await expect(carryOutReset(ports, options)).rejects.toThrow('busy');
+    await expect(runReset(ports, options)).rejects.toThrow('busy');
     expect(await there([places.resetOrder, ...SECRETS])).toHaveLength(SECRETS.length + 1);
   });
 });
 
-test('mountsBelow() names the deepest first, and nothing beside the folders', () => {
+test('mountsBelow() names the deepest first, and nothing beside the directories', () => {
   expect(mountsBelow(MOUNTS, ['/var/lib/kubelet'])).toEqual([
     '/var/lib/kubelet/pods/a/volumes/token/deep one',
     '/var/lib/kubelet/pods/a/volumes/token',

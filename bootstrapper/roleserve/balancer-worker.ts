@@ -8,13 +8,13 @@ import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import {
   APILB_UNIT,
-  describeUnhealthy,
-  serveBalancer,
-  upstreamsOf,
-  type BalancedServer,
+  describeUnhealthyServers,
+  ensureBalancer,
+  orderUpstreams,
+  type ApiServerHealth,
 } from '../kubernetes/index.ts';
-import { serveDirectory } from './serve-directory.ts';
-import type { ClusterSettings } from './values.ts';
+import { followDirectory } from './follow-directory.ts';
+import type { ClusterSettings } from './role-values.ts';
 
 export interface BalancerOptions {
   readonly reads: {
@@ -27,7 +27,7 @@ export interface BalancerOptions {
     readonly units: UnitPort;
     readonly clock: Clock;
     /** What the balancer says of the API servers. */
-    readonly balancerHealth: (signal: AbortSignal) => Promise<readonly BalancedServer[]>;
+    readonly balancerHealth: (signal: AbortSignal) => Promise<readonly ApiServerHealth[]>;
   };
 }
 
@@ -54,12 +54,12 @@ export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
   return launcher({
     input: combine({ membership: reads.clusterMembership, settings: reads.clusterSettings }),
     plan: planBalancer,
-    retire: ({ signal }) => ports.units.stop(APILB_UNIT, signal),
+    tearDown: ({ signal }) => ports.units.stop(APILB_UNIT, signal),
     start: async (scope, membership) => {
-      await serveDirectory(scope, {
+      await followDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
-        serve: (known, signal) => serveBalancer(ports, upstreamsOf(known, membership.nodeId), signal),
+        apply: (known, signal) => ensureBalancer(ports, orderUpstreams(known, membership.nodeId), signal),
       });
       scope.run('upstreams', showUpstreams(ports));
     },
@@ -73,7 +73,7 @@ function showUpstreams({ clock, balancerHealth }: BalancerOptions['ports']): Run
     for (;;) {
       await clock.sleep(LOOK_MS, signal);
       try {
-        waiting(describeUnhealthy(await balancerHealth(signal)));
+        waiting(describeUnhealthyServers(await balancerHealth(signal)));
       } catch (error) {
         signal.throwIfAborted();
         waiting(`the balancer of the API servers does not answer: ${describeError(error)}`);

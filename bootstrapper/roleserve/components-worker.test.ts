@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { encodeManifest, parseManifest, type Component } from '../../internal/bundle/index.ts';
-import { valueOf } from '../../internal/event/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
 import {
   FakeCommands,
   FakeUnits,
@@ -10,7 +10,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { componentsWorker, planComponents } from './components-worker.ts';
 import { all, components, bootstrap, host, NotedPhases, settings, workerOnly } from './fake-node.ts';
-import { RoleValues, type ClusterSettings, type LocalComponents } from './values.ts';
+import { RoleValues, type ClusterSettings, type LocalComponents } from './role-values.ts';
 
 describe('planComponents()', () => {
   const unknown = { bootstrap: undefined, settings: undefined, roles: undefined };
@@ -50,8 +50,8 @@ test('the components worker installs, starts containerd, imports, and says each 
       units,
       commands: new FakeCommands(),
       install: () => Promise.resolve('installed'),
-      blob: () => Promise.resolve('/store/pause'),
-      bring: ({ name }) => (brought.push(name), Promise.resolve(true)),
+      blobPath: () => Promise.resolve('/store/pause'),
+      fetch: ({ name }) => (brought.push(name), Promise.resolve(true)),
     },
   });
   await using _tree = superviseForTest(worker);
@@ -90,8 +90,8 @@ test.each([
       units: new FakeUnits(),
       commands,
       install: () => Promise.resolve('installed'),
-      blob: ({ name }) => Promise.resolve(`/store/${name}`),
-      bring: () => Promise.resolve(true),
+      blobPath: ({ name }) => Promise.resolve(`/store/${name}`),
+      fetch: () => Promise.resolve(true),
     },
   });
   await using _tree = superviseForTest(worker);
@@ -101,11 +101,11 @@ test.each([
   const imported = (): unknown[] =>
     commands.runs.filter((argv) => argv.includes('import')).map((argv) => argv.at(-1));
   expect(imported()).toEqual(['/store/pause']);
-  expect(valueOf(values.localComponents)?.images).toBe('essential');
+  expect(currentValue(values.localComponents)?.images).toBe('essential');
   happens(values);
   await settle();
   expect(imported()).toContain('/store/coredns');
-  expect(valueOf(values.localComponents)?.images).toBe('imported');
+  expect(currentValue(values.localComponents)?.images).toBe('imported');
 });
 
 const registered = { version: 'v1.35.4', controlPlane: false };

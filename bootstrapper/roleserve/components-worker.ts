@@ -4,7 +4,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
-  bringComponents,
+  fetchComponents,
   importImages,
   installBinaries,
   isForRole,
@@ -13,7 +13,13 @@ import {
   type HostSettings,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
-import type { BootstrapData, ClusterSettings, KubernetesStatus, LocalComponents, RoleSet } from './values.ts';
+import type {
+  BootstrapData,
+  ClusterSettings,
+  KubernetesStatus,
+  LocalComponents,
+  RoleSet,
+} from './role-values.ts';
 
 interface Inputs {
   readonly bootstrap: BootstrapData | undefined;
@@ -96,38 +102,38 @@ async function provide(
   const say = (images: LocalComponents['images']): void =>
     writes.localComponents.set({ kubernetesVersion, controlPlane, images });
   const { hasRun } = await phases.run('components', async (progress) => {
-    const fetched = await bringComponents(components, ports, {
+    const fetched = await fetchComponents(components, ports, {
       kinds: ['binary'],
-      onProgress: (name, done, total) => progress.say(`fetching ${name}`, { done, total }),
+      onProgress: (name, done, total) => progress.report(`fetching ${name}`, { done, total }),
       signal,
     });
     const installed = await installBinaries(components, ports, (name, done, total) =>
-      progress.say(`installing ${name}`, { done, total }),
+      progress.report(`installing ${name}`, { done, total }),
     );
-    if (fetched + installed === 0) progress.already();
+    if (fetched + installed === 0) progress.reportUnchanged();
     say('importing');
-    progress.say('starting the container runtime');
+    progress.report('starting the container runtime');
     return startContainerRuntime(ports, { components, host, signal });
   });
   await phases.run('images', async (progress) => {
     const onProgress = (done: number, total: number): void =>
-      progress.say('importing images', { done, total });
+      progress.report('importing images', { done, total });
     const onEssential = (): void => say('essential');
     const mayFollow = (): Promise<void> => {
       if (controlPlane) return Promise.resolve();
-      progress.say('letting the pods of this node start first');
+      progress.report('letting the pods of this node start first');
       return untilRegistered(reads, signal);
     };
     const options = { onProgress, controlPlane, hasRun, onEssential, mayFollow, signal };
     const imported = await importImages(components, ports, options);
     // Whoever may be asked for images has them, also those that containerd already had.
     const kinds = controlPlane ? (['image'] as const) : [];
-    const fetched = await bringComponents(components, ports, {
+    const fetched = await fetchComponents(components, ports, {
       kinds,
-      onProgress: (name, done, total) => progress.say(`fetching ${name}`, { done, total }),
+      onProgress: (name, done, total) => progress.report(`fetching ${name}`, { done, total }),
       signal,
     });
-    if (imported + fetched === 0) progress.already();
+    if (imported + fetched === 0) progress.reportUnchanged();
   });
   say('imported');
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { valueOf, type Readable } from '../../internal/event/index.ts';
+import { currentValue, type Readable } from '../../internal/event/index.ts';
 import type { CuratorConnection } from '../curatorclient/index.ts';
-import type { LocalControlPlane, RoleSet } from './values.ts';
+import type { LocalControlPlane, RoleSet } from './role-values.ts';
 
 /** A control plane comes back within this, or it does not: then it is not announced any more. */
 const LINGER_MS = 2 * 60_000;
@@ -30,12 +30,12 @@ export class CuratorAnnouncement {
     { nodeId, signal }: { readonly nodeId: string; readonly signal: AbortSignal },
   ): Promise<string> {
     const nowMs = this.#clock.monotonicMs();
-    const serving = valueOf(this.#reads.localControlPlane);
+    const serving = currentValue(this.#reads.localControlPlane);
     if (serving !== undefined) {
       this.#unknownSinceMs = undefined;
       return (this.#last = serving.curatorEndpoint);
     }
-    if (valueOf(this.#reads.localRoles)?.has('ConsensusMember') === false) return (this.#last = '');
+    if (currentValue(this.#reads.localRoles)?.has('ConsensusMember') === false) return (this.#last = '');
     this.#unknownSinceMs ??= nowMs;
     if (nowMs - this.#unknownSinceMs > LINGER_MS) return '';
     this.#last ??= await announcedBefore(client, nodeId, signal);

@@ -10,11 +10,11 @@ import {
   type WatchNodesResponse,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
-import type { ControlPlaneQuestion } from '../kubernetes/index.ts';
+import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
-import { roleFetchWorker } from './rolefetch-worker.ts';
-import { statusPushWorker } from './statuspush-worker.ts';
-import { RoleValues, type RoleSet } from './values.ts';
+import { roleFetchWorker } from './role-fetch-worker.ts';
+import { statusPushWorker } from './status-push-worker.ts';
+import { RoleValues, type RoleSet } from './role-values.ts';
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
 class FakeCurator implements Curators {
@@ -177,7 +177,7 @@ describe('the statuspush worker', () => {
       looks: 0,
       isLeft: false,
       kubernetesEtcd: () => Promise.resolve(undefined),
-      controlPlane: ({ isWanted }: ControlPlaneQuestion) => {
+      controlPlane: ({ hasRole: isWanted }: ControlPlaneHealthQuery) => {
         if (!isWanted && !facts.isLeft) return Promise.resolve([]);
         facts.looks++;
         const why = facts.isApiReady ? '' : 'connection refused';

@@ -9,10 +9,10 @@ import {
 } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { ClusterDirectory, CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import type { BalancedServer } from '../kubernetes/index.ts';
+import type { ApiServerHealth } from '../kubernetes/index.ts';
 import { balancerWorker } from './balancer-worker.ts';
 import { directoryFromWire, directoryWorker } from './directory-worker.ts';
-import { RoleValues } from './values.ts';
+import { RoleValues } from './role-values.ts';
 
 const membership: Membership = {
   clusterId: 'a'.repeat(32),
@@ -125,7 +125,7 @@ describe('the directory worker', () => {
     expect(saves).toHaveLength(1);
   });
 
-  test('never takes an empty directory, or one that can not be one', async () => {
+  test('never takes an empty directory, or one that cannot be one', async () => {
     const { values, curators, worker, saves, seen } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -143,7 +143,7 @@ describe('the directory worker', () => {
     expect([saves, seen.map(hosts)]).toEqual([[], [['198.51.100.1']]]);
   });
 
-  test('keeps the workers that pass connections on, each change once, and none that can not be', async () => {
+  test('keeps the workers that pass connections on, each change once, and none that cannot be', async () => {
     const { values, curators, worker, saves, relaySaves } = createDirectory();
     await using _tree = superviseForTest(worker);
     values.clusterMembership.set(membership);
@@ -212,7 +212,7 @@ const settings = {
   ...{ apiServerSans: [], bundleManifest: '' },
 };
 
-const balancerHealth = async (): Promise<readonly BalancedServer[]> => [];
+const balancerHealth = async (): Promise<readonly ApiServerHealth[]> => [];
 
 describe('the balancer worker', () => {
   test('shows in the status which API servers are unhealthy, and that the balancer does not answer', async () => {
@@ -220,7 +220,7 @@ describe('the balancer worker', () => {
     const files = new MemoryFiles();
     await files.makeDirectory('/etc');
     const clock = new FakeClock();
-    let answer: () => Promise<readonly BalancedServer[]> = () => Promise.reject(new Error('connect ENOENT'));
+    let answer: () => Promise<readonly ApiServerHealth[]> = () => Promise.reject(new Error('connect ENOENT'));
     const ports = { files, units: new FakeUnits(), clock, balancerHealth: () => answer() };
     await using tree = superviseForTest(balancerWorker({ reads: values, ports }));
     values.clusterSettings.set(settings);
@@ -231,7 +231,7 @@ describe('the balancer worker', () => {
       return tree.at('root.upstreams').note;
     };
     expect(await note()).toBe('the balancer of the API servers does not answer: connect ENOENT');
-    const server = (host: string, verdict: BalancedServer['verdict'], why = '') => ({
+    const server = (host: string, verdict: ApiServerHealth['verdict'], why = '') => ({
       ...{ server: `${host}:6443`, verdict, why },
       ...{ sinceMs: 0, connections: 0 },
     });

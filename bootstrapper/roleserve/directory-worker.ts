@@ -1,9 +1,9 @@
 import { follow, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { Distribution, type ControlPlane } from '../../joinservice/curatorproto/gen/distribution_pb.js';
-import { directoryOf, type ClusterDirectory, type Curators } from '../curatorclient/index.ts';
+import { directoryFromMembership, type ClusterDirectory, type Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { planRoleFetch } from './rolefetch-worker.ts';
+import { planForMember } from './role-fetch-worker.ts';
 
 /** No cluster has more control planes, and a saved directory must stay small. */
 const MAX_NODES = 64;
@@ -47,7 +47,7 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
   const life: Life = { isHeard: false, known: undefined, nodeCertPem: undefined };
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planRoleFetch(membership),
+    plan: ({ membership }) => planForMember(membership),
     start: async (scope, membership) => {
       const known = await restore(options, membership, scope);
       life.known = JSON.stringify(known);
@@ -61,13 +61,13 @@ export function directoryWorker(options: DirectoryOptions): Runnable {
   });
 }
 
-/** The saved one; where there is none, or it can't be read, the one that came with the membership. */
+/** The saved one; where there is none, or it cannot be read, the one that came with the membership. */
 async function restore(
   { saved }: DirectoryOptions,
   membership: Membership,
   scope: Scope,
 ): Promise<ClusterDirectory | undefined> {
-  const first = nonEmpty(directoryOf(membership));
+  const first = nonEmpty(directoryFromMembership(membership));
   try {
     return nonEmpty((await saved.load()) ?? []) ?? first;
   } catch (error) {
@@ -97,7 +97,7 @@ async function takeTickets(
 ): Promise<void> {
   scope.healthy();
   for await (const now of follow(reads.clusterMembership, scope.signal)) {
-    const directory = nonEmpty(directoryOf(now));
+    const directory = nonEmpty(directoryFromMembership(now));
     const isNew = now !== undefined && now.nodeCertPem !== life.nodeCertPem;
     if (isNew) life.nodeCertPem = now.nodeCertPem;
     if (life.isHeard || !isNew || directory === undefined) continue;
@@ -131,7 +131,7 @@ async function followCurators(
         knownKeys = keys;
         const directory = directoryFromWire(controlPlanes);
         if (directory === undefined) {
-          scope.log.warn('a curator sent a directory that can not be one; the old one stays', {
+          scope.log.warn('a curator sent a directory that cannot be one; the old one stays', {
             endpoint: curator.endpoint,
           });
           continue;
@@ -154,7 +154,7 @@ async function followCurators(
   );
 }
 
-/** Sizes first, then shape: undefined for what can't be a directory, an empty one included. */
+/** Sizes first, then shape: undefined for what cannot be a directory, an empty one included. */
 export function directoryFromWire(controlPlanes: readonly ControlPlane[]): ClusterDirectory | undefined {
   if (controlPlanes.length > MAX_NODES) return undefined;
   if (!controlPlanes.every(({ nodeId, address }) => NODE_ID.test(nodeId) && HOST.test(address)))

@@ -2,7 +2,7 @@ import { encodeManifest, type Component } from '../../internal/bundle/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import type { EtcdClientFiles, HostSettings } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
-import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './values.ts';
+import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './role-values.ts';
 
 export const host: HostSettings = { restrictOomScoreAdj: false, failCgroupV1: true };
 /** How an API server reaches its etcd. */
@@ -81,6 +81,6 @@ export class NotedPhases implements PhaseReporter {
 
   run<T>(phase: string, work: Parameters<PhaseReporter['run']>[1]): Promise<T> {
     this.names.push(phase);
-    return work({ say: () => undefined, already: () => undefined }) as Promise<T>;
+    return work({ report: () => undefined, reportUnchanged: () => undefined }) as Promise<T>;
   }
 }

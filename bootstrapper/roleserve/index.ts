@@ -19,10 +19,10 @@ export {
   planControlPlane,
   type ControlPlaneDriver,
   type ControlPlaneStart,
-} from './controlplane-worker.ts';
+} from './control-plane-worker.ts';
 export { directoryWorker, type DirectoryOptions } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-export { marksWorker, type MarksOptions } from './marks-worker.ts';
+export { strayTaintsWorker, type StrayTaintsOptions } from './stray-taints-worker.ts';
 export {
   RoleValues,
   type BootstrapData,
@@ -31,14 +31,14 @@ export {
   type LocalComponents,
   type LocalControlPlane,
   type RoleSet,
-} from './values.ts';
+} from './role-values.ts';
 export { relayWorker, type RelayOptions } from './relay-worker.ts';
-export { renewalWorker, type PutInForce, type Renewal, type RenewalOptions } from './renewal-worker.ts';
-export { planRoleFetch, roleFetchWorker, type RoleFetchOptions } from './rolefetch-worker.ts';
+export { renewalWorker, type ApplyRenewal, type Renewal, type RenewalOptions } from './renewal-worker.ts';
+export { planForMember, roleFetchWorker, type RoleFetchOptions } from './role-fetch-worker.ts';
 export { planSigner, signerWorker, type SignerDriver, type SignerOptions } from './signer-worker.ts';
 export {
   statusPushWorker,
   type EtcdFacts,
   type StatusFacts,
   type StatusPushOptions,
-} from './statuspush-worker.ts';
+} from './status-push-worker.ts';

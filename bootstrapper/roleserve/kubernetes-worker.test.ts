@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { valueOf } from '../../internal/event/index.ts';
-import { createAuthorityPem, generateKeyPem } from '../../internal/pki/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
 import {
   createMemoryLogger,
   FakeClock,
@@ -12,7 +12,7 @@ import {
   settleUntil,
   superviseForTest,
 } from '../../internal/testing/index.ts';
-import { CONTROL_PLANE_KEY_FILES, Kubeadm, KUBELET_FILES, Marks } from '../kubernetes/index.ts';
+import { CONTROL_PLANE_KEY_FILES, Kubeadm, KUBELET_FILES, StepCheckpoints } from '../kubernetes/index.ts';
 import {
   all,
   bootstrap,
@@ -26,7 +26,7 @@ import {
   workerOnly,
 } from './fake-node.ts';
 import { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-import { RoleValues, type RoleSet } from './values.ts';
+import { RoleValues, type RoleSet } from './role-values.ts';
 
 describe('planKubernetes()', () => {
   const known = { bootstrap: undefined, membership, settings, roles: all, components };
@@ -83,7 +83,7 @@ describe('planKubernetes()', () => {
 });
 
 const kubernetesCaKey = generateKeyPem();
-const kubernetesCaPem = await createAuthorityPem({
+const kubernetesCaPem = await createCaCertPem({
   commonName: 'kubernetes',
   keyPem: kubernetesCaKey,
   nowMs: Date.now(),
@@ -130,8 +130,8 @@ async function createKubernetes(
     host,
     nodeId: 'node-1',
     ownAddress: () => '198.18.0.11',
-    makesTheCluster: () => false,
-    isBetweenKeys: () => Promise.resolve(false),
+    isCreatingCluster: () => false,
+    isKeyChangePending: () => Promise.resolve(false),
     apiServerEtcd: etcd,
     ports: {
       files,
@@ -139,7 +139,7 @@ async function createKubernetes(
       units,
       clock,
       kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
-      marks: new Marks(files),
+      checkpoints: new StepCheckpoints(files),
       log: createMemoryLogger().log,
       probeNode: () => Promise.resolve(),
       probe: () => Promise.resolve(),
@@ -165,11 +165,11 @@ test('the kubernetes worker makes certificates at once, waits for images and con
   values.localComponents.set(components);
   await settle();
   expect(phases.names).toEqual(['pki', 'control-plane', 'settings', 'node']);
-  expect(valueOf(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
+  expect(currentValue(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: true });
   values.bootstrapData.set(undefined);
   values.localRoles.set(none);
   await settle();
-  expect(valueOf(values.kubernetesStatus)).toBeUndefined();
+  expect(currentValue(values.kubernetesStatus)).toBeUndefined();
   expect([units.active.has('kubelet.service'), tree.at('root').note]).toEqual([false, 'idle: role absent']);
 });
 
@@ -181,7 +181,7 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   values.localComponents.set({ ...components, controlPlane: false });
   await settle();
   expect(phases.names).toEqual(['pki', 'node']);
-  expect(valueOf(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
+  expect(currentValue(values.kubernetesStatus)).toEqual({ version: 'v1.35.4', controlPlane: false });
   await placeKeys(files); // the renewal worker's part of a promotion
   await placePods(files);
   values.localRoles.set(all);
@@ -189,12 +189,12 @@ test('a worker runs its kubelet with the same phase names, becomes a control pla
   expect(phases.names).toEqual(['pki', 'node']); // the parts of a control plane are still to come
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   expect(phases.names).toEqual(['pki', 'node', 'pki', 'control-plane', 'settings']);
   values.localRoles.set(workerOnly);
   await settle();
   await clock.advance(2_000); // what the balancers of other nodes had sent before
-  expect(valueOf(values.kubernetesStatus)?.controlPlane).toBe(false);
+  expect(currentValue(values.kubernetesStatus)?.controlPlane).toBe(false);
   expect(await files.list('/etc/kubernetes/pki')).toEqual([]);
   expect(units.moves.filter((move) => move.includes('kubelet.service') && !move.startsWith('start'))).toEqual(
     [],
@@ -217,7 +217,7 @@ test('a control plane that loses every role at once ends its static pods through
   values.localRoles.set(all);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   values.localRoles.set(none);
   await settle();
   await clock.advance(2_000); // what the balancers of other nodes had sent before
@@ -235,7 +235,7 @@ test('a control plane that becomes a worker too, and is none any more, takes ord
   values.localRoles.set(controlOnly);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   await settle();
   const before = { phases: [...phases.names], moves: [...units.moves], life: tree.at('root').sinceMs };
   for (const roles of [all, controlOnly, all]) {
@@ -264,7 +264,7 @@ test('ordinary pods that could not be refused are refused at the next try, or le
   values.localRoles.set(all);
   values.localComponents.set(components);
   values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
-  await settleUntil(() => valueOf(values.kubernetesStatus)?.controlPlane === true);
+  await settleUntil(() => currentValue(values.kubernetesStatus)?.controlPlane === true);
   isDown = true;
   values.localRoles.set(controlOnly);
   await settle();

@@ -4,7 +4,7 @@ import { launcher, type Plan, type Runnable, type Scope } from '../../internal/s
 import type { Membership } from '../enrolment/index.ts';
 import {
   ControlPlane,
-  followWorkloads,
+  reconcileControlPlaneTaint,
   Kubelet,
   retireControlPlane,
   stopKubernetes,
@@ -22,7 +22,7 @@ import type {
   LocalComponents,
   LocalControlPlane,
   RoleSet,
-} from './values.ts';
+} from './role-values.ts';
 
 interface Inputs {
   readonly bootstrap: BootstrapData | undefined;
@@ -54,9 +54,9 @@ export interface KubernetesWorkerOptions {
   /** The address of a node that is not a member yet. */
   readonly ownAddress: () => string;
   /** Whether this node is making the cluster: only then it may make the keys that all control planes share. */
-  readonly makesTheCluster: () => boolean;
+  readonly isCreatingCluster: () => boolean;
   /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
-  readonly isBetweenKeys: () => Promise<boolean>;
+  readonly isKeyChangePending: () => Promise<boolean>;
   readonly apiServerEtcd: EtcdClientFiles;
   readonly ports: ControlPlanePorts & RetirePorts;
 }
@@ -119,7 +119,7 @@ export function kubernetesWorker(options: KubernetesWorkerOptions): Runnable {
     }),
     plan: (inputs) => planKubernetes(inputs, host, { nodeId, address: ownAddress }),
     start: (scope, start) => serve(options, scope, start),
-    retire: async ({ signal }) => {
+    tearDown: async ({ signal }) => {
       const { writes, ports } = options;
       writes.kubernetesStatus.set(undefined);
       const membership = reads.clusterMembership.peek();
@@ -144,12 +144,12 @@ async function serve(options: KubernetesWorkerOptions, scope: Scope, start: Kube
   else {
     // An earlier life of the agent may have ended in the middle of a demotion.
     await retireControlPlane(ports, { ...settings, signal });
-    await phases.run('pki', () => kubelet.placeCredentials());
+    await phases.run('pki', () => kubelet.writeKubeconfig());
     await untilImages(reads.localComponents, 'essential', scope);
   }
   await phases.run('node', async (progress) => {
     await kubelet.start(progress, signal);
-    await kubelet.waitRegistered(progress, signal);
+    await kubelet.waitUntilRegistered(progress, signal);
   });
   writes.kubernetesStatus.set({ version: settings.version, controlPlane: start.controller });
   scope.run('controller', (child) => followRoles(work, child));
@@ -171,14 +171,18 @@ interface Work {
 async function serveController({ options, start }: Work, scope: Scope): Promise<void> {
   const { reads, phases, ports, apiServerEtcd } = options;
   const { signal } = scope;
-  const creates = options.makesTheCluster();
-  const controlPlane = new ControlPlane(ports, { settings: start.settings, etcd: apiServerEtcd, creates });
-  await phases.run('pki', (progress) => controlPlane.makePki(progress, signal));
+  const creates = options.isCreatingCluster();
+  const controlPlane = new ControlPlane(ports, {
+    settings: start.settings,
+    etcd: apiServerEtcd,
+    createsCluster: creates,
+  });
+  await phases.run('pki', (progress) => controlPlane.createPki(progress, signal));
   await untilImages(reads.localComponents, 'essential', scope);
   scope.waiting('consensus');
   await when(reads.localControlPlane, (running) => running !== undefined, signal);
   scope.waiting('the API server');
-  const isBetweenKeys = await options.isBetweenKeys();
+  const isBetweenKeys = await options.isKeyChangePending();
   await phases.run('control-plane', (progress) =>
     isBetweenKeys ? controlPlane.resume(progress, signal) : controlPlane.start(progress, signal),
   );
@@ -186,7 +190,7 @@ async function serveController({ options, start }: Work, scope: Scope): Promise<
   await untilImages(reads.localComponents, 'imported', scope);
   await phases.run('settings', async (progress) => {
     await controlPlane.storeSettings(progress, signal);
-    await followWorkloads(ports, { ...start.settings, signal });
+    await reconcileControlPlaneTaint(ports, { ...start.settings, signal });
   });
 }
 
@@ -221,7 +225,7 @@ async function followRoles(work: Work, scope: Scope): Promise<void> {
     if (wanted && runs.controller === 'wholly' && runs.workloads !== runsWorkloads) {
       scope.log.info(runsWorkloads ? 'takes ordinary pods' : 'takes no ordinary pods any more', {});
       runs.workloads = undefined;
-      await followWorkloads(ports, { ...settings, runsWorkloads, signal: scope.signal });
+      await reconcileControlPlaneTaint(ports, { ...settings, runsWorkloads, signal: scope.signal });
       runs.workloads = runsWorkloads;
     }
     if (runs.controller === (wanted ? 'wholly' : 'not')) continue;

@@ -3,7 +3,7 @@ import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../
 import type { Role } from '../../internal/role/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { relayWorker } from './relay-worker.ts';
-import { RoleValues } from './values.ts';
+import { RoleValues } from './role-values.ts';
 
 const UNIT = 'cluster-relay.service';
 const membership: Membership = {

@@ -6,9 +6,9 @@ import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { RELAY_UNIT, serveRelay } from '../relayunit/index.ts';
-import { serveDirectory } from './serve-directory.ts';
-import type { RoleSet } from './values.ts';
+import { RELAY_UNIT, ensureRelay } from '../relayunit/index.ts';
+import { followDirectory } from './follow-directory.ts';
+import type { RoleSet } from './role-values.ts';
 
 /** Nobody knows a new worker as a way yet, and who comes back tries for as long as it takes: a node's own pods come first. */
 const PODS_FIRST_MS = 15_000;
@@ -41,18 +41,18 @@ export function relayWorker({ reads, ports }: RelayOptions): Runnable {
   return launcher({
     input: combine({ membership: reads.clusterMembership, roles: reads.localRoles }),
     plan: planRelay,
-    retire: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
+    tearDown: ({ signal }) => ports.units.stop(RELAY_UNIT, signal),
     start: async (scope, membership) => {
       scope.waiting('the pods of this node, which come first');
       await ports.clock.sleep(PODS_FIRST_MS, scope.signal);
       scope.waiting(undefined);
-      await serveDirectory(scope, {
+      await followDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
-        serve: (known, signal) => {
+        apply: (known, signal) => {
           // Those that were seen to serve first.
           const hosts = known.toSorted((a, b) => Number(b.curator) - Number(a.curator));
-          return serveRelay(
+          return ensureRelay(
             ports,
             hosts.map(({ host }) => host),
             signal,

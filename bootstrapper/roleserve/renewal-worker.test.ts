@@ -5,7 +5,7 @@ import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
 import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import type { Membership } from '../enrolment/index.ts';
-import type { RoleSet } from './values.ts';
+import type { RoleSet } from './role-values.ts';
 import { renewalWorker, type Renewal } from './renewal-worker.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -16,7 +16,7 @@ describe('renewalTimeOf()', () => {
     { name: 'a node’s seven days', days: 7, want: 4.66 },
     { name: 'a kubelet’s year', days: 365, want: 243.3 },
   ])('$name: at two thirds', ({ days, want }) => {
-    expect(renewalTimeOf({ madeMs: 0, notAfterMs: days * DAY_MS }) / DAY_MS).toBeCloseTo(want, 1);
+    expect(renewalTimeOf({ issuedMs: 0, notAfterMs: days * DAY_MS }) / DAY_MS).toBeCloseTo(want, 1);
   });
 });
 
@@ -40,7 +40,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
       ...others,
       test: {
         name: 'test',
-        times: () => Promise.resolve([state.times]),
+        certificateTimes: () => Promise.resolve([state.times]),
         prepare: () => {
           if (state.fail-- > 0) return Promise.reject(new Error('nobody answers'));
           return Promise.resolve(() => {
@@ -66,7 +66,7 @@ async function pass(clock: FakeClock, ms: number, stepMs: number): Promise<void>
 
 describe('renewalWorker()', () => {
   test('renews again and again at two thirds, and publishes the membership', async () => {
-    const { clock, root, state, clusterMembership } = createWorker({ madeMs: 0, notAfterMs: 3 * 3600_000 });
+    const { clock, root, state, clusterMembership } = createWorker({ issuedMs: 0, notAfterMs: 3 * 3600_000 });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 5 * 3600_000, 5 * 60_000);
     expect(state.renewedAtMs.map((ms) => Math.round(ms / 3600_000))).toEqual([2, 4]);
@@ -74,7 +74,7 @@ describe('renewalWorker()', () => {
   });
 
   test('what ran out while the machine was off is due at once', async () => {
-    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
+    const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
     state.times = { madeMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
@@ -82,7 +82,7 @@ describe('renewalWorker()', () => {
   });
 
   test('new roles make it look again at once', async () => {
-    const { clock, root, state, localRoles } = createWorker({ madeMs: 0, notAfterMs: 30 * DAY_MS });
+    const { clock, root, state, localRoles } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
     state.times = { madeMs: 0, notAfterMs: 0 };
@@ -92,7 +92,7 @@ describe('renewalWorker()', () => {
   });
 
   test('a renewal that fails is tried again', async () => {
-    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 3600_000 });
+    const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
     state.fail = 3;
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 45 * 60_000, 30_000);
@@ -103,10 +103,10 @@ describe('renewalWorker()', () => {
     const looks: number[] = [];
     const idle: Renewal = {
       name: 'idle',
-      times: () => (looks.push(clock.nowMs() - startMs), Promise.resolve([])),
+      certificateTimes: () => (looks.push(clock.nowMs() - startMs), Promise.resolve([])),
       prepare: () => Promise.reject(new Error('never due')),
     };
-    const { clock, root, state } = createWorker({ madeMs: 0, notAfterMs: 6 * 60_000 }, { idle });
+    const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 6 * 60_000 }, { idle });
     const startMs = clock.nowMs();
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 5 * 60_000, 10_000);
@@ -116,23 +116,23 @@ describe('renewalWorker()', () => {
 
   const due = () => Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]);
   const broken: readonly (Omit<Renewal, 'name'> & { readonly how: string })[] = [
-    { how: 'that is refused', times: due, prepare: () => Promise.reject(new Error('refused')) },
+    { how: 'that is refused', certificateTimes: due, prepare: () => Promise.reject(new Error('refused')) },
     {
-      how: 'that can not be put in force',
-      times: due,
+      how: 'that cannot be put in force',
+      certificateTimes: due,
       prepare: () => Promise.resolve(() => Promise.reject(new Error('disk full'))),
     },
     {
-      how: 'whose dates can not be read',
-      times: () => Promise.reject(new Error('damaged')),
+      how: 'whose dates cannot be read',
+      certificateTimes: () => Promise.reject(new Error('damaged')),
       prepare: () => Promise.reject(new Error('not reached')),
     },
-    { how: 'that waits for a quorum', times: due, prepare: (signal) => untilAborted(signal) },
+    { how: 'that waits for a quorum', certificateTimes: due, prepare: (signal) => untilAborted(signal) },
   ];
-  test.each(broken)('a renewal $how lets no other run out', async ({ times, prepare }) => {
+  test.each(broken)('a renewal $how lets no other run out', async ({ certificateTimes: times, prepare }) => {
     const { clock, root, state } = createWorker(
-      { madeMs: 0, notAfterMs: 3 * 3600_000 },
-      { broken: { name: 'broken', times, prepare } },
+      { issuedMs: 0, notAfterMs: 3 * 3600_000 },
+      { broken: { name: 'broken', certificateTimes: times, prepare } },
     );
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 3 * 3600_000, 5 * 60_000);
@@ -145,7 +145,7 @@ describe('renewalWorker()', () => {
       let isDue = true;
       return {
         name,
-        times: () => (isDue ? due() : Promise.resolve([])),
+        certificateTimes: () => (isDue ? due() : Promise.resolve([])),
         prepare: () =>
           Promise.resolve(async () => {
             events.push(`${name} begins`);
@@ -157,7 +157,7 @@ describe('renewalWorker()', () => {
       };
     };
     const { clock, root } = createWorker(
-      { madeMs: 0, notAfterMs: 30 * DAY_MS },
+      { issuedMs: 0, notAfterMs: 30 * DAY_MS },
       { first: slow('first'), second: slow('second') },
     );
     await using _tree = superviseForTest(root, { clock });

@@ -4,8 +4,8 @@ import { EventValue, map, type Readable, type Settable, type Watcher } from '../
 import { renewalTimeOf, type CertificateTimes } from '../../internal/pki/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { planRoleFetch } from './rolefetch-worker.ts';
-import type { RoleSet } from './values.ts';
+import { planForMember } from './role-fetch-worker.ts';
+import type { RoleSet } from './role-values.ts';
 
 /** Wall clocks jump and files change: nobody sleeps past this without looking again. */
 const LOOK_MS = 10 * 60_000;
@@ -13,19 +13,19 @@ const LOOK_MS = 10 * 60_000;
 const SHORTEST_MS = 1_000;
 
 /** Puts into force what was prepared: on disk, and taken by those who use it, when it resolves; the membership where it has changed. */
-export type PutInForce = (signal: AbortSignal) => Promise<Membership | undefined>;
+export type ApplyRenewal = (signal: AbortSignal) => Promise<Membership | undefined>;
 
 /** Certificates that are renewed together, and how. */
 export interface Renewal {
   /** For the log. */
   readonly name: string;
-  /** Of all of them; one that can't be read is due. */
-  times(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
+  /** Of all of them; one that cannot be read is due. */
+  certificateTimes(signal: AbortSignal): Promise<readonly CertificateTimes[]>;
   /**
    * Gets what only others can give. May take days while nobody can give it, and changes nothing here: whatever else is
    * due is renewed meanwhile. What it answers is called once, and one at a time with those of all others.
    */
-  prepare(signal: AbortSignal): Promise<PutInForce>;
+  prepare(signal: AbortSignal): Promise<ApplyRenewal>;
 }
 
 export interface RenewalOptions {
@@ -47,7 +47,7 @@ export interface RenewalOptions {
 export function renewalWorker(options: RenewalOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ membership })),
-    plan: ({ membership }) => planRoleFetch(membership),
+    plan: ({ membership }) => planForMember(membership),
     start: (scope) => {
       const turns = new Turns();
       for (const [name, renewal] of Object.entries(options.renewals))
@@ -93,7 +93,7 @@ async function nextOfOthers(renewed: Watcher<string>, name: string, signal: Abor
 
 /** Answers when to look at this one again. */
 async function renewIfDue({ name, renewal, turns, writes, clock }: Parts, scope: Scope): Promise<number> {
-  const times = await renewal.times(scope.signal);
+  const times = await renewal.certificateTimes(scope.signal);
   const dueMs = Math.min(...times.map(renewalTimeOf), Infinity);
   if (dueMs > clock.nowMs()) return dueMs;
   scope.waiting(`new certificates: ${renewal.name}`);

@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, settle, superviseForTest } from '../../internal/testing/index.ts';
 import { planSigner, signerWorker } from './signer-worker.ts';
-import type { LocalControlPlane, RoleSet } from './values.ts';
+import type { LocalControlPlane, RoleSet } from './role-values.ts';
 
 const controlPlane = { curatorEndpoint: 'x:1' } as LocalControlPlane;
 const member: RoleSet = new Set(['ConsensusMember']);

@@ -1,7 +1,7 @@
 import type { Clock } from '../../internal/clock/index.ts';
 import { combine, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { LocalControlPlane, RoleSet } from './values.ts';
+import type { LocalControlPlane, RoleSet } from './role-values.ts';
 
 /** Until the keys of Kubernetes are there: they are made after etcd's. */
 const SOON_MS = 1_000;
@@ -33,7 +33,7 @@ export function signerWorker({ reads, driver, clock }: SignerOptions): Runnable 
       await driver.start(scope.signal);
       scope.run('keys', (child) => followKeys(driver, clock, child));
     },
-    retire: (scope) => driver.stop(scope.signal),
+    tearDown: (scope) => driver.stop(scope.signal),
   });
 }
 

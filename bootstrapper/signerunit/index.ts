@@ -5,8 +5,8 @@
  * calls `SignerUnit.start` repeats it until all are there, and again when one was replaced.
  */
 export {
-  ETCD_PIPE,
-  SIGNER_MEMORY,
+  ETCD_PROXY_SOCKET,
+  SIGNER_STATE_DIRECTORY,
   SIGNER_SOCKET,
   SIGNER_UNIT,
   SIGNER_USER,

@@ -2,12 +2,12 @@ import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 
 export const SIGNER_UNIT = 'cluster-signer.service';
 export const SIGNER_USER = 'cluster-signer';
-/** Where the join service asks. The folder is systemd's and lives as long as the unit. */
+/** Where the join service asks. The directory is systemd's and lives as long as the unit. */
 export const SIGNER_SOCKET = '/run/cluster-signer/signer.sock';
-/** Where the signer keeps what it has seen: its own folder, which systemd makes for its user. */
-export const SIGNER_MEMORY = '/var/lib/cluster-signer';
+/** Where the signer keeps what it has seen: its own directory, which systemd makes for its user. */
+export const SIGNER_STATE_DIRECTORY = '/var/lib/cluster-signer';
 /** Where the join service passes the signer's own TLS on to etcd. */
-export const ETCD_PIPE = '/run/cluster-joinservice/etcd.sock';
+export const ETCD_PROXY_SOCKET = '/run/cluster-joinservice/etcd.sock';
 
 /** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
 const CREDENTIALS = `/run/credentials/${SIGNER_UNIT}`;
@@ -43,10 +43,10 @@ export function buildSignerConfig(cluster: SignerCluster, folder: string = CREDE
     version: 1,
     listen: SIGNER_SOCKET,
     keys: folder,
-    memory: SIGNER_MEMORY,
+    memory: SIGNER_STATE_DIRECTORY,
     cluster,
     etcd: {
-      endpoint: `unix:${ETCD_PIPE}`,
+      endpoint: `unix:${ETCD_PROXY_SOCKET}`,
       caFile: at('etcd-ca.crt'),
       certFile: at('etcd.crt'),
       keyFile: at('etcd.key'),
@@ -57,7 +57,7 @@ export function buildSignerConfig(cluster: SignerCluster, folder: string = CREDE
 
 /**
  * The signer as a unit: a user of its own without any network, which sees the keys it is handed and nothing else of the
- * cluster. It shares the join service's group for the two sockets between them, and has a folder of its own for what it has
+ * cluster. It shares the join service's group for the two sockets between them, and has a directory of its own for what it has
  * seen. A key that is not there yet is left out.
  */
 export function buildSignerUnit(options: {

@@ -7,7 +7,7 @@ import { CodedError, EXIT_CODES, type ExitName } from '../../internal/errors/ind
 import { FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.ts';
 import { Interruption, RecordingHost, type Output, type OutputLoss } from '../host/index.ts';
 import type { ActionBinder, CommandContext } from './command.ts';
-import { isListed } from './effects.ts';
+import { isListed } from './command-effects.ts';
 import { createProgram } from './program.ts';
 import { COMMANDS, runApp, type CommandEntry } from './index.ts';
 
@@ -217,7 +217,7 @@ describe('output that is not read to its end', () => {
     { error: 'ENOSPC', exit: 'diskFull' },
     { error: 'EDQUOT', exit: 'diskFull' },
     { error: 'EACCES', exit: 'readOnly' },
-  ] as const)('is an error of its own when a file can not be written: $error', async ({ error, exit }) => {
+  ] as const)('is an error of its own when a file cannot be written: $error', async ({ error, exit }) => {
     const { code, host } = await run(['probe', 'one'], one, running, lost('failed', error));
     expect(code).toBe(EXIT_CODES[exit].number);
     expect(host.records).toMatchObject([{ kind: 'fail', report: { exit } }]);
@@ -259,7 +259,7 @@ describe('what a command does to the world', () => {
       loads: () => true,
       action: () => async () => undefined,
       write: () => undefined,
-      writeUnasked: () => undefined,
+      writeGroupHelp: () => undefined,
     });
     const leaves = (command: Command, path: readonly string[]): readonly string[] =>
       command.commands.flatMap((each) => {
@@ -315,6 +315,14 @@ describe('help', () => {
   test('explains one error code', async () => {
     const { host } = await run(['help', 'errors', 'workspace-locked']);
     expect(host.answered).toMatchObject({ code: 'workspace-locked', exit: 'locked' });
+  });
+
+  test('explains a code of an earlier release under its present name', async () => {
+    const { host } = await run(['help', 'errors', 'manage-guard']);
+    expect(host.answered).toMatchObject({
+      code: expect.not.stringContaining('manage-'),
+      exit: expect.any(String),
+    });
   });
 
   test('refuses an unknown code and names those that begin alike', async () => {

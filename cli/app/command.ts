@@ -13,7 +13,7 @@ export interface CommandPorts {
   readonly clock: Clock;
 }
 
-/** Folders of this run, absolute. */
+/** Directories of this run, absolute. */
 export interface CommandPaths {
   /** `$XDG_CACHE_HOME/cluster`: blobs, bundles. May be deleted at any time. */
   readonly cache: string;
@@ -21,7 +21,7 @@ export interface CommandPaths {
   readonly data: string;
   /** `$XDG_CONFIG_HOME/cluster`: settings of the user. */
   readonly config: string;
-  /** `--workspace`, or the current folder: one cluster's configuration, state and keys. */
+  /** `--workspace`, or the current directory: one cluster's configuration, state and keys. */
   readonly workspace: string;
   /** `--identity`: who asks the cluster; else whoever the workspace is of. */
   readonly identity?: string | undefined;

@@ -1,5 +1,6 @@
 import { EXIT_CODES, type ErrorSpec, type ExitName } from '../../internal/errors/index.ts';
 import { formatTable, type Host } from '../host/index.ts';
+import aliases from './code-aliases.json' with { type: 'json' };
 import { AppError } from './errors.ts';
 import explained from './explained-errors.json' with { type: 'json' };
 
@@ -7,6 +8,19 @@ type Explained = ErrorSpec & { readonly source: string };
 
 /** Every code of every program, collected from their catalogues. */
 export const EXPLAINED_ERRORS = explained as Readonly<Record<string, Explained>>;
+
+/** Codes of earlier releases, and what they are called today: agents and scripts may still say them. */
+const ALIASES = aliases as Readonly<Record<string, string>>;
+
+/** Today's name of a code, which may come from an earlier release; unknown codes are returned as they are. */
+export function currentCode(code: string): string {
+  return Object.hasOwn(ALIASES, code) ? (ALIASES[code] ?? code) : code;
+}
+
+function findSpec(code: string): Explained | undefined {
+  const current = currentCode(code);
+  return Object.hasOwn(EXPLAINED_ERRORS, current) ? EXPLAINED_ERRORS[current] : undefined;
+}
 
 /** The table of exit codes. */
 export function explainExitCodes(host: Host): void {
@@ -19,8 +33,8 @@ export function explainExitCodes(host: Host): void {
 }
 
 /** One code in full, or all of them as a table. */
-export function explainErrors(host: Host, code: string | undefined): void {
-  if (code === undefined) {
+export function explainErrors(host: Host, given: string | undefined): void {
+  if (given === undefined) {
     const rows = Object.entries(EXPLAINED_ERRORS).map(([each, spec]) => [
       each,
       String(exitNumber(spec)),
@@ -29,8 +43,9 @@ export function explainErrors(host: Host, code: string | undefined): void {
     host.result(EXPLAINED_ERRORS, () => formatTable(['CODE', 'EXIT', 'MEANING'], rows));
     return;
   }
-  const spec = Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code] : undefined;
-  if (spec === undefined) throw unknownCode(code);
+  const spec = findSpec(given);
+  if (spec === undefined) throw unknownCode(given);
+  const code = currentCode(given);
   host.result({ code, ...spec }, () =>
     [
       `${code} – exit code ${exitNumber(spec)} (${spec.exit})`,
@@ -47,12 +62,12 @@ export function explainErrors(host: Host, code: string | undefined): void {
 
 /** The exit name of a code of any of the programs. */
 export function exitOfCode(code: string): ExitName | undefined {
-  return Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code]?.exit : undefined;
+  return findSpec(code)?.exit;
 }
 
 /** What to do about a code of any of the programs. */
 export function fixOfCode(code: string): string | undefined {
-  return Object.hasOwn(EXPLAINED_ERRORS, code) ? EXPLAINED_ERRORS[code]?.fix : undefined;
+  return findSpec(code)?.fix;
 }
 
 function exitNumber(spec: Explained): number {

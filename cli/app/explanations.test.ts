@@ -11,7 +11,7 @@ const program = await createProgram({
   loads: () => true,
   action: () => () => Promise.resolve(),
   write: () => undefined,
-  writeUnasked: () => undefined,
+  writeGroupHelp: () => undefined,
 });
 
 /** "cluster node remove NODE --lost" → what of it does not exist; undefined where all of it does. */

@@ -13,7 +13,7 @@ export interface ProgramOptions {
   /** Takes help that was asked for. */
   readonly write: (text: string) => void;
   /** Takes the help of a group of commands that was named alone. */
-  readonly writeUnasked: (text: string) => void;
+  readonly writeGroupHelp: (text: string) => void;
 }
 
 /** The parser. It never prints an error and never ends the process: both are the app's. */
@@ -21,7 +21,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
   const program = new Command('cluster')
     .description('Turns Linux machines into an attested Kubernetes cluster.')
     .version(options.version, '--version', 'print the version')
-    .addOption(new Option('-w, --workspace <dir>', 'folder of the cluster’s files').default('.'))
+    .addOption(new Option('-w, --workspace <dir>', 'directory of the cluster’s files').default('.'))
     .option('--identity <file>', 'ask the cluster as the operator of this file (`cluster operator key`)')
     .addOption(
       new Option('-o, --output <format>', 'how to answer').choices(['human', 'json']).default('human'),
@@ -32,7 +32,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     .exitOverride()
     .configureOutput({
       writeOut: options.write,
-      writeErr: options.writeUnasked,
+      writeErr: options.writeGroupHelp,
       outputError: () => undefined,
       getOutHelpWidth: () => OUTPUT_WIDTH,
       getErrHelpWidth: () => OUTPUT_WIDTH,

@@ -11,9 +11,9 @@ import {
   type Streams,
 } from '../host/index.ts';
 import type { ActionBinder, CommandPorts } from './command.ts';
-import { effectOf } from './effects.ts';
+import { effectOf } from './command-effects.ts';
 import { AppError } from './errors.ts';
-import { glanceAt, type Glance } from './global-flags.ts';
+import { preparseArgs, type PreparsedArgs } from './preparse-args.ts';
 import { pathsFrom } from './paths.ts';
 import { COMMANDS, type CommandEntry } from './registry.ts';
 import { reportFrom } from './report.ts';
@@ -38,7 +38,7 @@ export interface AppOptions {
 
 /** Parse, dispatch, answer the exit code when all output is written. Everything it touches is in its options. */
 export async function runApp(options: AppOptions): Promise<number> {
-  const glance = glanceAt(options.args);
+  const glance = preparseArgs(options.args);
   const host = (options.createHost ?? createStreamHost)(glance.flags, options);
   const run: Run = { effect: 'reads' };
   const code = await runCommand(options, { glance, host, run });
@@ -64,7 +64,7 @@ interface Run {
 }
 
 interface Started {
-  readonly glance: Glance;
+  readonly glance: PreparsedArgs;
   readonly host: AppHost;
   readonly run: Run;
 }
@@ -133,7 +133,7 @@ async function dispatch(options: AppOptions, { glance, host, run }: Started): Pr
     loads: (name) => all || wanted.has(name),
     action,
     write: (text) => options.streams.out.write(text),
-    writeUnasked: (text) => {
+    writeGroupHelp: (text) => {
       if (glance.flags.output === 'human') options.streams.err.write(text);
     },
   });

@@ -4,7 +4,7 @@ import {
   ageOf,
   encodeBundle,
   readCollateralFile,
-  withoutDoubles,
+  withoutDuplicates,
   type CollateralAge,
 } from '../../internal/attestation/collateral/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -25,7 +25,7 @@ export async function runAttestCollateral(
   const nowMs = ports.clock.nowMs();
   const reading = { files: ports.files, base: paths.workspace, nowMs };
   const files = await Promise.all(options.files.map((path) => readFile(path, reading)));
-  const items = withoutDoubles(files.flatMap(readCollateralFile));
+  const items = withoutDuplicates(files.flatMap(readCollateralFile));
   const ages = items.map((item) => ageOf(item, nowMs));
   if (options.out !== undefined) {
     const path = isAbsolute(options.out) ? options.out : join(paths.workspace, options.out);

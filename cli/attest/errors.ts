@@ -23,7 +23,7 @@ export const attestErrors = defineErrors({
     meaning: 'A manufacturer’s service did not give a document. What was there before stays in use.',
     fix: 'Try again later; behind a proxy set HTTPS_PROXY, without internet fetch the files elsewhere and give them to `cluster attest collateral`.',
   },
-  'attest-collateral-nothing': {
+  'attest-collateral-missing': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
@@ -36,7 +36,7 @@ export const attestErrors = defineErrors({
     retryable: false,
     meaning:
       'The record of which collateral was used before is damaged. Without it older collateral could pass for new.',
-    fix: 'Restore the file named in the message from a backup, or remove the folder `collateral` of the workspace and refresh.',
+    fix: 'Restore the file named in the message from a backup, or remove the directory `collateral` of the workspace and refresh.',
   },
   'attest-evidence-incomplete': {
     fault: 'operator',

@@ -6,7 +6,7 @@ import type { Explanation } from './explanation.ts';
 import { readInputs, type ExplainedVariant, type ExplainInputs, type ExplainOptions } from './inputs.ts';
 import { explainSnp, explainTdx } from './judge-processor.ts';
 import { explainTpm } from './judge-tpm.ts';
-import { renderExplanation } from './render.ts';
+import { renderExplanation } from './render-explanation.ts';
 
 const JUDGES: Readonly<Record<ExplainedVariant, (inputs: ExplainInputs) => Verdict | Promise<Verdict>>> = {
   tpm: explainTpm,

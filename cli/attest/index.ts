@@ -3,7 +3,7 @@
  * validators of `internal/attestation` together with files; nothing here decides over trust.
  */
 export { CollateralStore } from './collateral-store.ts';
-export { runCollateralRefresh, type RefreshOptions } from './refresh.ts';
+export { runCollateralRefresh, type RefreshOptions } from './collateral-refresh.ts';
 export { collateralTable, runAttestCollateral, type CollateralOptions } from './collateral.ts';
 export { AttestError, attestErrors, type AttestErrorCode } from './errors.ts';
 export { runAttestExplain } from './explain.ts';

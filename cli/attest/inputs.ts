@@ -34,7 +34,7 @@ export interface ExplainInputs {
 
 export interface ReadingPorts {
   readonly files: FilePort;
-  /** The folder that relative paths start from. */
+  /** The directory that relative paths start from. */
   readonly base: string;
   readonly nowMs: number;
 }
@@ -97,7 +97,7 @@ function isTooLarge(error: unknown): boolean {
   );
 }
 
-/** What is too large, or a folder, is not the file that was meant. */
+/** What is too large, or a directory, is not the file that was meant. */
 function isNoSuchFile(error: unknown): boolean {
   if (!(error instanceof FileError)) return false;
   return error.code === 'file-too-large' || error.details['errno'] === 'EISDIR';

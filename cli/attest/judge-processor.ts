@@ -1,12 +1,12 @@
 import type { Verdict } from '../../internal/attestation/index.ts';
 import {
   collateralFrom,
-  makerOf,
+  manufacturerOf,
   readCollateralFile,
   type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
-import { amdTrust, judgeSnp } from '../../internal/attestation/snp/index.ts';
-import { intelTrust, judgeTdx, prepareCollateral } from '../../internal/attestation/tdx/index.ts';
+import { amdTrust, verifySnpEvidence } from '../../internal/attestation/snp/index.ts';
+import { intelTrust, verifyTdxEvidence, prepareCollateral } from '../../internal/attestation/tdx/index.ts';
 import { CertificateCache, parseCertificate, parseCrl } from '../../internal/attestation/x509/index.ts';
 import { AttestError } from './errors.ts';
 import type { ExplainInputs } from './inputs.ts';
@@ -21,7 +21,7 @@ export function explainSnp(inputs: ExplainInputs): Verdict {
   const { snp = { certificates: [], crls: [] } } = collateralFrom(items);
   const trust = amdTrust();
   refuseUnplaced(items, trust);
-  const verdict = judgeSnp(inputs.evidence(), {
+  const verdict = verifySnpEvidence(inputs.evidence(), {
     trust,
     cache: new CertificateCache(),
     collateral: snp,
@@ -46,7 +46,7 @@ function refuseUnplaced(
   items.forEach((item, at) => {
     const isKnown =
       'der' in item &&
-      makerOf(item) === 'amd' &&
+      manufacturerOf(item) === 'amd' &&
       (item.kind !== 'crl' ||
         subjects.some((der) => Buffer.compare(der, parseCrl(item.der).issuer.der) === 0));
     if (isKnown) return;
@@ -62,7 +62,7 @@ export function explainTdx(inputs: ExplainInputs): Verdict {
   const cache = new CertificateCache();
   const items = allItems(inputs);
   const { tdx } = collateralFrom(items);
-  const verdict = judgeTdx(inputs.evidence(), {
+  const verdict = verifyTdxEvidence(inputs.evidence(), {
     trust: intelTrust(),
     cache,
     collateral: items.length === 0 || tdx === undefined ? undefined : prepareCollateral(tdx, cache),

@@ -25,7 +25,7 @@ import {
   tpmMeasurements,
   TpmValidator,
   verifyQuote,
-  type GenuineQuote,
+  type VerifiedQuote,
   type KnownAttestationKey,
   type QuoteErrorCode,
   type TpmRules,
@@ -117,7 +117,11 @@ function judgeParts(
 }
 
 /** Other tools put the nonce into extraData as it is. */
-function checkRawBinding({ statement }: GenuineQuote, binding: ExplainInputs['binding'], list: Checks): void {
+function checkRawBinding(
+  { statement }: VerifiedQuote,
+  binding: ExplainInputs['binding'],
+  list: Checks,
+): void {
   const actual = Buffer.from(statement.extraData).toString('hex');
   if (binding === 'not-judged') return list.skip('quote-binding', { actual });
   const expected = Buffer.from(binding).toString('hex');
@@ -160,7 +164,7 @@ function checkLog(
 }
 
 function checkRequiredPcrs(
-  { pcrValues }: GenuineQuote,
+  { pcrValues }: VerifiedQuote,
   { requiredPcrs: required }: TpmRules,
   list: Checks,
 ): void {
@@ -176,7 +180,7 @@ function checkRequiredPcrs(
 
 /** A policy that names the key vouches for it, and so does who gives it as known. */
 function identityOf(
-  { key }: GenuineQuote,
+  { key }: VerifiedQuote,
   policy: ExplainInputs['policy'],
   enrolled: readonly string[],
 ): MachineIdentity {
@@ -194,7 +198,7 @@ function checkEnrolled({ id, proof }: MachineIdentity, rules: TpmRules, list: Ch
   list.require('quote-key-unknown', proof !== 'unproved', { expected: 'an enrolled key', actual: id });
 }
 
-function claimsOf({ key, statement }: GenuineQuote, eventCount: number | undefined): Verdict['claims'] {
+function claimsOf({ key, statement }: VerifiedQuote, eventCount: number | undefined): Verdict['claims'] {
   const { clock } = statement;
   return {
     attestationKey: key.nameHex,

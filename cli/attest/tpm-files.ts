@@ -134,7 +134,7 @@ function fromJson(bytes: Uint8Array): RawTpmQuote {
 
 /**
  * TPMs leave zeros out and take either s; evidence of ours has one form only, and a raw signature is brought into it.
- * What can't be read stays as it is, for its own check to refuse.
+ * What cannot be read stays as it is, for its own check to refuse.
  */
 function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Array {
   return unlessMalformed(signature, () => {
@@ -145,7 +145,7 @@ function canonical(signature: Uint8Array, attestationKey: Uint8Array): Uint8Arra
   });
 }
 
-/** The registers that a raw quote is over, in its order; none when it can't be read. */
+/** The registers that a raw quote is over, in its order; none when it cannot be read. */
 function selectedPcrs(attest: Uint8Array): readonly number[] {
   return unlessMalformed([], () => parseQuoteAttest(attest).selection.pcrs);
 }

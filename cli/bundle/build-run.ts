@@ -12,7 +12,7 @@ import type { GoModuleRecipe } from './recipe.ts';
 import type { Outcome, Records } from './records.ts';
 import { checkRequirements } from './requirements.ts';
 
-/** Work folders that are older than this were left by a run that was killed. */
+/** Work directories that are older than this were left by a run that was killed. */
 const ABANDONED_MS = 24 * 3600 * 1000;
 
 export interface BuildRunOptions {
@@ -26,7 +26,7 @@ export interface BuildRunOptions {
 }
 
 /**
- * Makes components, in a folder of its own that it removes. Each one is stored and remembered as soon as all
+ * Makes components, in a directory of its own that it removes. Each one is stored and remembered as soon as all
  * its parts are there.
  */
 export class BuildRun {

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseManifest } from '../../internal/bundle/index.ts';
-import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { buildBundle } from './build.ts';
 import { openStore, type BundleContext } from './context.ts';
@@ -70,12 +70,14 @@ describe('buildBundle()', () => {
   test('changes nothing on a machine that lacks something', async () => {
     await using made = await workshop();
     made.fake.lacks.add('gcc');
-    await expect(buildBundle(made.context, VERSION)).rejects.toMatchObject({ code: 'bundle-requirements' });
+    await expect(buildBundle(made.context, VERSION)).rejects.toMatchObject({
+      code: 'bundlebuild-requirements',
+    });
     expect(made.fake.ran).toEqual([]);
     expect(await readdir(made.fake.cache)).toEqual(['go']);
   });
 
-  test('leaves no work folder behind, whether it succeeds or is interrupted', async () => {
+  test('leaves no work directory behind, whether it succeeds or is interrupted', async () => {
     const stopping = new AbortController();
     await using made = await workshop(stopping.signal);
     const run = made.fake.run.bind(made.fake);
@@ -87,7 +89,7 @@ describe('buildBundle()', () => {
     expect(await readdir(join(made.fake.cache, 'build'))).toEqual([]);
   });
 
-  test('removes the work folder of a run that was killed a day ago', async () => {
+  test('removes the work directory of a run that was killed a day ago', async () => {
     await using made = await workshop();
     const abandoned = join(made.fake.cache, 'build', 'abandoned');
     await made.context.ports.files.makeDirectory(abandoned);
@@ -138,21 +140,21 @@ describe('readBundle() and listBundles()', () => {
   test('say that there is none, and how to make it', async () => {
     await using made = await workshop();
     await expect(readBundle(made.context, 'v1.34.4')).rejects.toMatchObject({
-      code: 'bundle-absent',
+      code: 'bundle-not-found',
       fix: expect.stringContaining('--kubernetes-version v1.34.4'),
     });
   });
 });
 
 interface Workshop extends AsyncDisposable {
-  readonly fake: FakeWorkshop;
+  readonly fake: FakeBuildTools;
   readonly host: RecordingHost;
   readonly context: BundleContext;
 }
 
 async function workshop(until = signal): Promise<Workshop> {
-  const folder = await temporaryFolder();
-  const fake = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  const folder = await temporaryDirectory();
+  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await fake.installToolchain();
   const { ports, cache, machine, env } = fake;
   const host = new RecordingHost();

@@ -5,13 +5,13 @@ import { tarFileOf, writeTar } from './tar-writer.ts';
 
 const MAX_SOURCE_BYTES = 1024 * 1024;
 
-/** One file of a folder of sources, path relative to the folder. */
+/** One file of a directory of sources, path relative to the directory. */
 export interface SourceFile {
   readonly path: string;
   readonly bytes: Uint8Array;
 }
 
-/** All files below a folder of ours (a chart, a program), sorted. */
+/** All files below a directory of ours (a chart, a program), sorted. */
 export async function readSources(
   files: FilePort,
   folder: string,

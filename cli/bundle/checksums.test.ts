@@ -29,7 +29,7 @@ describe('parseChecksum()', () => {
     { name: 'a name that only ends alike', text: `${A}  my-runc.amd64\n` },
   ])('refuses $name', ({ text }) => {
     expect(() => parseChecksum(text, 'runc.amd64', URL)).toThrow(
-      expect.objectContaining({ code: 'bundle-checksum-file', message: expect.stringContaining(URL) }),
+      expect.objectContaining({ code: 'bundlebuild-checksum-file', message: expect.stringContaining(URL) }),
     );
   });
 });

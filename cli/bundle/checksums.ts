@@ -3,7 +3,7 @@ import { BundleMakingError } from './errors.ts';
 /**
  * The hash of one file as a project publishes it: a bare hash, or lines of `sha256sum`, where exactly
  * one must name the file.
- * @throws BundleMakingError `bundle-checksum-file`
+ * @throws BundleMakingError `bundlebuild-checksum-file`
  */
 export function parseChecksum(text: string, file: string, url: string): string {
   const lines = text.split('\n').flatMap((line) => {
@@ -15,7 +15,7 @@ export function parseChecksum(text: string, file: string, url: string): string {
   const [found, ...others] = named.length > 0 ? named : bare;
   if (found === undefined || others.length > 0) {
     const why = found === undefined ? 'does not name it' : 'names it more than once';
-    throw new BundleMakingError('bundle-checksum-file', `hash of ${file} not found: ${url} ${why}`);
+    throw new BundleMakingError('bundlebuild-checksum-file', `hash of ${file} not found: ${url} ${why}`);
   }
   return found.sha256;
 }

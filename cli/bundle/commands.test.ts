@@ -3,7 +3,7 @@ import { buildBundle } from './build.ts';
 import { ownSources, runBundleList, runBundleVerify } from './commands.ts';
 import { manifestPath, openStore, type BundleContext } from './context.ts';
 import { join } from 'node:path';
-import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { FetchHttp } from './http.ts';
@@ -48,7 +48,7 @@ describe('bundle verify', () => {
   test('says that there is nothing to verify', async () => {
     await using place = await startPlace();
     await place.context.ports.files.remove(manifestPath(place.context, 'v1.35.4'));
-    await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-absent' });
+    await expect(runBundleVerify(place.command, VERSION)).rejects.toMatchObject({ code: 'bundle-not-found' });
   });
 });
 
@@ -77,8 +77,8 @@ describe('bundle ls', () => {
 
 /** A machine with a whole bundle, and the context of a command that looks at it. */
 async function startPlace() {
-  const folder = await temporaryFolder();
-  const fake = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  const folder = await temporaryDirectory();
+  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await fake.installToolchain();
   const { ports, cache, env } = fake;
   const host = new RecordingHost();

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { FakeClock, FileServer, temporaryFolder } from '../../internal/testing/index.ts';
+import { FakeClock, FileServer, temporaryDirectory } from '../../internal/testing/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { downloadBlob, downloadText } from './download.ts';
 import { FetchHttp } from './http.ts';
@@ -56,7 +56,7 @@ describe('downloadBlob()', () => {
     await using place = await startPlace();
     place.server.files.set(PATH, Buffer.concat([BYTES.subarray(1), Buffer.from('x')]));
     await expect(place.download()).rejects.toMatchObject({
-      code: 'bundle-checksum',
+      code: 'bundlebuild-checksum',
       message: expect.stringContaining('kubelet'),
     });
     expect(await place.store.has(SHA256)).toBe(false);
@@ -69,7 +69,7 @@ describe('downloadBlob()', () => {
   test('asks five times when the server fails, then says so', async () => {
     await using place = await startPlace();
     place.server.statuses.set(PATH, 503);
-    await expect(place.download()).rejects.toMatchObject({ code: 'bundle-download', retryable: true });
+    await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: true });
     expect(place.server.asked).toHaveLength(5);
     expect(place.clock.slept).toEqual([500, 1000, 2000, 4000]);
   });
@@ -77,7 +77,7 @@ describe('downloadBlob()', () => {
   test('asks once when there is no such file', async () => {
     await using place = await startPlace();
     place.server.files.clear();
-    await expect(place.download()).rejects.toMatchObject({ code: 'bundle-download', retryable: false });
+    await expect(place.download()).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
     expect(place.server.asked).toHaveLength(1);
   });
 
@@ -95,7 +95,7 @@ test('downloadText() refuses a text that has no end', async () => {
   place.server.files.set('/SHA256SUMS', new Uint8Array(2 * 1024 * 1024));
   const signal = new AbortController().signal;
   const fetching = downloadText({ ports: place.ports, signal }, `${place.server.url}/SHA256SUMS`);
-  await expect(fetching).rejects.toMatchObject({ code: 'bundle-download', retryable: false });
+  await expect(fetching).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: false });
 });
 
 test('downloadText() gives up on a server that stops in the middle', async () => {
@@ -104,7 +104,7 @@ test('downloadText() gives up on a server that stops in the middle', async () =>
   const ports = { files: new DiskFiles(), streams: new DiskStreams(), commands: absent, clock, http: silent };
   const fetching = expect(
     downloadText({ ports, signal: new AbortController().signal }, 'https://example.org/x'),
-  ).rejects.toMatchObject({ code: 'bundle-download', retryable: true });
+  ).rejects.toMatchObject({ code: 'bundlebuild-download', retryable: true });
   await clock.advance(30_000);
   await fetching;
   expect(clock.sleeping).toBe(0);
@@ -142,7 +142,7 @@ class HastyClock implements Clock {
 }
 
 async function startPlace() {
-  const folder = await temporaryFolder();
+  const folder = await temporaryDirectory();
   const server = await FileServer.start();
   server.files.set(PATH, BYTES);
   const clock = new HastyClock();

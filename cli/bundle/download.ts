@@ -20,7 +20,7 @@ export interface Download {
 
 /**
  * Fetches a file into the store, from the byte where an earlier attempt of this or another run stopped.
- * @throws BundleError `bundle-blob-corrupt`, BundleMakingError `bundle-download`
+ * @throws BundleError `bundle-blob-corrupt`, BundleMakingError `bundlebuild-download`
  */
 export async function downloadBlob(
   context: Http,
@@ -41,11 +41,11 @@ export async function downloadBlob(
   }
   await store.commit(file.sha256, context.signal).catch((cause: unknown) => {
     context.signal.throwIfAborted();
-    throw new BundleMakingError('bundle-checksum', `fetching ${file.name} from ${file.url}`, { cause });
+    throw new BundleMakingError('bundlebuild-checksum', `fetching ${file.name} from ${file.url}`, { cause });
   });
 }
 
-/** A short text, whole. @throws BundleMakingError `bundle-download` */
+/** A short text, whole. @throws BundleMakingError `bundlebuild-download` */
 export async function downloadText(context: Http, url: string): Promise<string> {
   const chunks: Uint8Array[] = [];
   let sizeBytes = 0;
@@ -53,9 +53,13 @@ export async function downloadText(context: Http, url: string): Promise<string> 
     chunks.push(chunk);
     sizeBytes += chunk.length;
     if (sizeBytes > MAX_TEXT_BYTES) {
-      throw new BundleMakingError('bundle-download', `fetching ${url}: more than ${MAX_TEXT_BYTES} bytes`, {
-        retryable: false,
-      });
+      throw new BundleMakingError(
+        'bundlebuild-download',
+        `fetching ${url}: more than ${MAX_TEXT_BYTES} bytes`,
+        {
+          retryable: false,
+        },
+      );
     }
     return Promise.resolve();
   });
@@ -93,7 +97,7 @@ async function receive(
     const options = { what: `fetching ${url}`, ms: STALL_MS, clock, signal: context.signal };
     return withTimeout(options, work).catch((cause: unknown) => {
       if (!(cause instanceof TimeoutError)) throw cause;
-      throw new BundleMakingError('bundle-download', `fetching ${url}`, { cause });
+      throw new BundleMakingError('bundlebuild-download', `fetching ${url}`, { cause });
     });
   };
   try {

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { versionsFor } from '../../internal/bundle/index.ts';
-import { elfFile, FakeWorkshop, FileServer, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, FileServer, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { openStore, type BundleContext } from './context.ts';
 import { fetchBundle } from './fetch.ts';
@@ -96,7 +96,7 @@ describe('fetchBundle()', () => {
   test('refuses a file with another hash than published, and locks nothing of it', async () => {
     await using place = await startPlace();
     place.server.files.set(`${KUBELET}.sha256`, Buffer.from('a'.repeat(64)));
-    await expect(place.fetch()).rejects.toMatchObject({ code: 'bundle-checksum' });
+    await expect(place.fetch()).rejects.toMatchObject({ code: 'bundlebuild-checksum' });
     expect(await readFile(place.lockFile, 'utf8')).not.toContain(`${KUBELET}"`);
   });
 
@@ -108,7 +108,7 @@ describe('fetchBundle()', () => {
     place.server.files.set(KUBELET, Buffer.from('another kubelet'));
     place.server.files.set(`${KUBELET}.sha256`, Buffer.from(sha256(Buffer.from('another kubelet'))));
     await expect(place.fetch()).rejects.toMatchObject({
-      code: 'bundle-source-changed',
+      code: 'bundlebuild-source-changed',
       details: { locked: before },
     });
   });
@@ -128,7 +128,7 @@ describe('fetchBundle()', () => {
     place.server.files.set(path, empty);
     place.server.files.set(`${path}.sha256sum`, Buffer.from(`${sha256(empty)}  ${basename(path)}\n`));
     await expect(place.fetch()).rejects.toMatchObject({
-      code: 'bundle-archive',
+      code: 'bundlebuild-archive',
       message: expect.stringContaining('it lacks helm'),
     });
   });
@@ -141,15 +141,15 @@ describe('fetchBundle()', () => {
       `${path}.sha256sum`,
       Buffer.from(`${sha256(Buffer.from('no gzip'))}  ${basename(path)}\n`),
     );
-    await expect(place.fetch()).rejects.toMatchObject({ code: 'bundle-archive' });
+    await expect(place.fetch()).rejects.toMatchObject({ code: 'bundlebuild-archive' });
   });
 });
 
 async function startPlace(upstream?: FileServer) {
-  const folder = await temporaryFolder();
+  const folder = await temporaryDirectory();
   const server = upstream ?? (await FileServer.start());
   if (upstream === undefined) await publish(server);
-  const fake = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  const fake = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await fake.installToolchain();
   const { ports, cache, machine, env } = fake;
   const resources = {

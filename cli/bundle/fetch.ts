@@ -133,11 +133,14 @@ async function unpackPrograms(
     });
   } catch (cause) {
     context.signal.throwIfAborted();
-    throw new BundleMakingError('bundle-archive', `unpacking ${from.file.url}`, { cause });
+    throw new BundleMakingError('bundlebuild-archive', `unpacking ${from.file.url}`, { cause });
   }
   const missing = [...wanted.values()].filter((program) => !found.has(program));
   if (missing.length === 0) return found;
-  throw new BundleMakingError('bundle-archive', `unpacking ${from.file.url}: it lacks ${missing.join(', ')}`);
+  throw new BundleMakingError(
+    'bundlebuild-archive',
+    `unpacking ${from.file.url}: it lacks ${missing.join(', ')}`,
+  );
 }
 
 function normalized(path: string): string {

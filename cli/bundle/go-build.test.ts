@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { elfFile, fakeProgram, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, fakeProgram, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import type { BundleContext } from './context.ts';
 import { GoBuilder, parallelism, stagingModules } from './go-build.ts';
@@ -20,8 +20,8 @@ const ETCD: GoModuleRecipe = {
 
 describe('GoBuilder', () => {
   test('fetches the pinned versions, then compiles without paths, version control or local settings', async () => {
-    await using folder = await temporaryFolder();
-    const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
     const { builder, lines } = builderIn(workshop, folder.path);
     const prepared = await builder.prepare(ETCD);
     expect(prepared.packages).toBe(3);
@@ -36,8 +36,8 @@ describe('GoBuilder', () => {
   });
 
   test('runs the tool of its own toolchain in an environment of its own', async () => {
-    await using folder = await temporaryFolder();
-    const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
     await builderIn(workshop, folder.path).builder.prepare(ETCD);
     const [command] = workshop.ran;
     expect(command?.argv[0]).toBe('/goroot/bin/go');
@@ -52,8 +52,8 @@ describe('GoBuilder', () => {
   });
 
   test('links C statically where a program has parts in C', async () => {
-    await using folder = await temporaryFolder();
-    const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
     const { builder } = builderIn(workshop, folder.path);
     await builder.build(
       await builder.prepare({ ...ETCD, cgo: true, tags: ['seccomp', 'netgo'] }),
@@ -66,8 +66,8 @@ describe('GoBuilder', () => {
   });
 
   test('replaces the staging modules of Kubernetes by the published ones of the same release', async () => {
-    await using folder = await temporaryFolder();
-    const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
     const from = { kind: 'modules', modules: ['k8s.io/kubernetes@v1.35.4'] } as const;
     await builderIn(workshop, folder.path).builder.prepare({ ...ETCD, id: 'kubernetes', from });
     const edit = workshop.argumentsOf('go').find((args) => args[1] === 'edit');
@@ -75,8 +75,8 @@ describe('GoBuilder', () => {
   });
 
   test('takes our own programs from this repository', async () => {
-    await using folder = await temporaryFolder();
-    const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+    await using folder = await temporaryDirectory();
+    const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
     const { builder } = builderIn(workshop, folder.path);
     const own = { ...ETCD, id: 'own', from: { kind: 'own' }, programs: { pause: 'pause' } } as const;
     const { folder: module } = await builder.prepare(own);
@@ -85,7 +85,7 @@ describe('GoBuilder', () => {
   });
 });
 
-test('stagingModules() finds what is replaced by a folder, in either notation', () => {
+test('stagingModules() finds what is replaced by a directory, in either notation', () => {
   const goMod = `module k8s.io/kubernetes
 require k8s.io/api v0.0.0
 replace k8s.io/client-go => ./staging/src/k8s.io/client-go
@@ -105,7 +105,7 @@ test.each([
   expect(parallelism({ cores, memoryBytes: memoryGiB * 1024 ** 3 })).toBe(want);
 });
 
-function builderIn(workshop: FakeWorkshop, folder: string) {
+function builderIn(workshop: FakeBuildTools, folder: string) {
   const { ports, cache, machine, env } = workshop;
   const context: BundleContext = {
     host: new RecordingHost(),

@@ -22,7 +22,7 @@ export interface PreparedModule {
   readonly packages: number;
 }
 
-/** The Go tool of one toolchain, run in throwaway modules below one folder. */
+/** The Go tool of one toolchain, run in throwaway modules below one directory. */
 export class GoBuilder {
   readonly #context: BundleContext;
   readonly #goroot: string;
@@ -91,7 +91,7 @@ export class GoBuilder {
   }
 
   /**
-   * k8s.io/kubernetes replaces its staging modules by folders of its own repository, which only work
+   * k8s.io/kubernetes replaces its staging modules by directories of its own repository, which only work
    * there. The same code is published as modules of version v0.MINOR.PATCH.
    */
   async #stagingReplacements(
@@ -170,7 +170,7 @@ export class GoBuilder {
   }
 }
 
-/** The modules that upstream's go.mod replaces by folders below its staging folder. */
+/** The modules that upstream's go.mod replaces by directories below its staging directory. */
 export function stagingModules(goMod: string): readonly string[] {
   return [...goMod.matchAll(/^\s*(?:replace\s+)?(k8s\.io\/[a-z0-9-]+) => \.\/staging\//gm)].map(
     ([, name = '']) => name,

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GO_TOOLCHAIN } from '../../internal/bundle/index.ts';
-import { elfFile, FakeWorkshop, temporaryFolder, zipArchive } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory, zipArchive } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import type { BundleContext } from './context.ts';
 import { FetchHttp } from './http.ts';
@@ -25,8 +25,8 @@ describe('hash1()', () => {
 
 describe('installToolchain()', () => {
   test('unpacks what has the locked hash, makes programs executable, and restores go.mod', async () => {
-    await using folder = await temporaryFolder();
-    const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+    await using folder = await temporaryDirectory();
+    const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
     const archive = zipArchive({
       [`${PREFIX}/bin/go`]: '#!',
       [`${PREFIX}/pkg/tool/linux_amd64/link`]: '#!',
@@ -41,21 +41,23 @@ describe('installToolchain()', () => {
 
   test.each([
     { name: 'another hash than the locked one', path: `${PREFIX}/bin/go`, hash: 'h1:other' },
-    { name: 'a path out of its folder', path: `${PREFIX}/../../evil`, hash: undefined },
-    { name: 'a path beside its folder', path: 'golang.org/other/bin/go', hash: undefined },
+    { name: 'a path out of its directory', path: `${PREFIX}/../../evil`, hash: undefined },
+    { name: 'a path beside its directory', path: 'golang.org/other/bin/go', hash: undefined },
   ])('refuses $name and leaves nothing', async ({ path, hash }) => {
-    await using folder = await temporaryFolder();
-    const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+    await using folder = await temporaryDirectory();
+    const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
     const archive = zipArchive({ [path]: 'x' });
     const to = { goroot: join(folder.path, 'v0.0.1-go9.linux-amd64'), hash: hash ?? hash1(readZip(archive)) };
-    await expect(installToolchain(context, archive, to)).rejects.toMatchObject({ code: 'bundle-toolchain' });
+    await expect(installToolchain(context, archive, to)).rejects.toMatchObject({
+      code: 'bundlebuild-toolchain',
+    });
     expect(await readdir(folder.path)).toEqual([]);
   });
 });
 
 test('ensureToolchain() asks the first proxy once and refuses what has another hash than the locked one', async () => {
-  await using folder = await temporaryFolder();
-  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  await using folder = await temporaryDirectory();
+  const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
   const asked: string[] = [];
   const http = {
     get: (url: string) => {
@@ -64,15 +66,15 @@ test('ensureToolchain() asks the first proxy once and refuses what has another h
     },
   };
   const fetching = ensureToolchain({ ...context, ports: { ...context.ports, http } }, progress);
-  await expect(fetching).rejects.toMatchObject({ code: 'bundle-toolchain' });
+  await expect(fetching).rejects.toMatchObject({ code: 'bundlebuild-toolchain' });
   expect(asked).toEqual([
     `https://proxy.invalid/golang.org/toolchain/@v/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64.zip`,
   ]);
 });
 
 test('ensureToolchain() fetches nothing when the toolchain is there', async () => {
-  await using folder = await temporaryFolder();
-  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await workshop.installToolchain();
   const goroot = await ensureToolchain(contextOf(workshop), progress);
   expect(goroot).toBe(join(workshop.cache, `go/toolchain/v0.0.1-go${GO_TOOLCHAIN.version}.linux-amd64`));
@@ -91,7 +93,7 @@ async function* chunksOf(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield await Promise.resolve(bytes);
 }
 
-function contextOf(workshop: FakeWorkshop): BundleContext {
+function contextOf(workshop: FakeBuildTools): BundleContext {
   const { ports, cache, machine, env } = workshop;
   const resources = { charts: '/absent', programs: '/absent' };
   return {

@@ -11,13 +11,13 @@ const MAX_ZIP_BYTES = 256 * 1024 * 1024;
 /**
  * Answers the GOROOT of the one toolchain that makes bundles, bringing it first where it is not there.
  * The machine's own Go is never used: another version, or a distribution's patches, would make other bytes.
- * @throws BundleMakingError `bundle-toolchain`, `bundle-download`
+ * @throws BundleMakingError `bundlebuild-toolchain`, `bundlebuild-download`
  */
 export async function ensureToolchain(context: BundleContext, progress: StepProgress): Promise<string> {
   const { files } = context.ports;
   const { architecture } = context.machine;
   const goroot = join(context.cache, 'go', 'toolchain', moduleVersion(architecture));
-  // The folder appears by a rename when all of it was checked and written.
+  // The directory appears by a rename when all of it was checked and written.
   if ((await files.stat(goroot))?.kind === 'directory') return goroot;
   const archive = await download(context, architecture, progress);
   progress.update('checking and unpacking');
@@ -35,7 +35,7 @@ export async function installToolchain(
   const hash = hash1(readZip(archive));
   if (hash !== to.hash) {
     const message = `checking Go toolchain ${basename(to.goroot)}: ${hash}, ${to.hash} is locked`;
-    throw new BundleMakingError('bundle-toolchain', message);
+    throw new BundleMakingError('bundlebuild-toolchain', message);
   }
   await unpack(context, readZip(archive), to.goroot);
 }
@@ -74,7 +74,10 @@ async function download(
     chunks.push(chunk);
     sizeBytes += chunk.length;
     if (sizeBytes > MAX_ZIP_BYTES) {
-      throw new BundleMakingError('bundle-toolchain', `fetching ${url}: more than ${MAX_ZIP_BYTES} bytes`);
+      throw new BundleMakingError(
+        'bundlebuild-toolchain',
+        `fetching ${url}: more than ${MAX_ZIP_BYTES} bytes`,
+      );
     }
     progress.update(`${(sizeBytes / 1e6).toFixed(0)} MB`);
   }
@@ -98,7 +101,7 @@ async function unpack(
       folders.add(dirname(path));
       await streams.writeAt(path, 0, file.bytes);
     }
-    // Module zips carry no modes; cmd/go makes the same folders executable when it unpacks one.
+    // Module zips carry no modes; cmd/go makes the same directories executable when it unpacks one.
     const programs = ['bin', 'pkg/tool'].map((folder) => join(incoming, folder));
     await commands.run({ argv: ['chmod', '-R', 'u+x', ...programs], signal: context.signal });
     await files.rename(incoming, goroot);
@@ -110,11 +113,14 @@ async function unpack(
   }
 }
 
-/** Strips the module's own folder; `_go.mod` stands for a go.mod that must not end the module. */
+/** Strips the module's own directory; `_go.mod` stands for a go.mod that must not end the module. */
 function pathInToolchain(path: string, prefix: string): string {
   const inside = path.startsWith(prefix) ? path.slice(prefix.length) : '';
   if (inside === '' || inside.split('/').some((part) => part === '..' || part === '')) {
-    throw new BundleMakingError('bundle-toolchain', `unpacking Go: ${JSON.stringify(path)} is outside of it`);
+    throw new BundleMakingError(
+      'bundlebuild-toolchain',
+      `unpacking Go: ${JSON.stringify(path)} is outside of it`,
+    );
   }
   return inside.replace(/(^|\/)_go\.mod$/, '$1go.mod');
 }

@@ -12,7 +12,7 @@ export interface HttpPort {
   /**
    * GET, from `offset` on where the server can. Follows redirects. Answers undefined when `offset` is
    * the end already (416).
-   * @throws BundleMakingError `bundle-download`
+   * @throws BundleMakingError `bundlebuild-download`
    */
   get(
     url: string,
@@ -39,7 +39,7 @@ export class FetchHttp implements HttpPort {
     if (!response.ok || response.body === null) {
       await response.body?.cancel();
       const retryable = response.status >= 500 || response.status === 429;
-      throw new BundleMakingError('bundle-download', `fetching ${url}: HTTP status ${response.status}`, {
+      throw new BundleMakingError('bundlebuild-download', `fetching ${url}: HTTP status ${response.status}`, {
         retryable,
       });
     }
@@ -69,5 +69,5 @@ async function* bodyOf(
 function failure(url: string, signal: AbortSignal, cause: unknown): unknown {
   return signal.aborted
     ? signal.reason
-    : new BundleMakingError('bundle-download', `fetching ${url}`, { cause });
+    : new BundleMakingError('bundlebuild-download', `fetching ${url}`, { cause });
 }

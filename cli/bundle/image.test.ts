@@ -72,7 +72,7 @@ test('writeImageArchive() gives equal layers of different images the same hash, 
   expect((await imageOf(IMAGE)).manifest.layers[0]).toEqual(first);
 });
 
-test('writeImageArchive() fails where a layer can not be read', async () => {
+test('writeImageArchive() fails where a layer cannot be read', async () => {
   const content = async function* (): AsyncGenerator<Uint8Array> {
     yield await Promise.reject(new Error('cut'));
   };
@@ -80,7 +80,7 @@ test('writeImageArchive() fails where a layer can not be read', async () => {
   await expect(collected(writeImageArchive({ ...IMAGE, layers: [[broken]] }))).rejects.toThrow('cut');
 });
 
-test('writeImageArchive() adds the folders that members lie in, each before its content', async () => {
+test('writeImageArchive() adds the directories that members lie in, each before its content', async () => {
   const deep = { ...IMAGE, layers: [[tarFileOf('usr/local/bin/kubelet', 'x', 0o755)]] };
   const { members, manifest } = await imageOf(deep);
   const layer = zstdDecompressSync(blobOf(members, manifest.layers[0]?.digest ?? ''));
@@ -120,7 +120,7 @@ test.each([
   { name: 'whose manifest is endless', entries: [tarFileOf('manifest.json', ' '.repeat(100_000))] },
 ])('retagDockerArchive() refuses an archive $name', async ({ entries }) => {
   await expect(collected(retagDockerArchive(writeTar(entries), 'x:1'))).rejects.toMatchObject({
-    code: 'bundle-archive',
+    code: 'bundlebuild-archive',
   });
 });
 

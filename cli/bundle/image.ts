@@ -9,7 +9,7 @@ import { tarFileOf, writeTar, type TarEntry } from './tar-writer.ts';
 export interface Image {
   readonly reference: string;
   readonly architecture: Architecture;
-  /** Lowest first; parent folders are added, members are sorted. */
+  /** Lowest first; parent directories are added, members are sorted. */
   readonly layers: readonly (readonly TarEntry[])[];
   readonly entrypoint: string;
   readonly user?: string;
@@ -105,7 +105,7 @@ function indexOf({ reference, architecture }: Image, manifest: Blob): unknown {
   return { schemaVersion: 2, mediaType, manifests: [{ ...descriptorOf(manifest), platform, annotations }] };
 }
 
-/** The accounts that every image of ours has, and the folders that programs expect. */
+/** The accounts that every image of ours has, and the directories that programs expect. */
 export function accountsLayer(): readonly TarEntry[] {
   return [
     { type: 'directory', path: 'tmp', mode: 0o1777 },
@@ -134,7 +134,7 @@ function configOf(image: Image, diffIds: readonly string[]): unknown {
   };
 }
 
-/** Adds the folders that the members lie in and sorts by path, so that a folder comes before what is in it. */
+/** Adds the directories that the members lie in and sorts by path, so that a directory comes before what is in it. */
 function sortedLayer(entries: readonly TarEntry[]): readonly TarEntry[] {
   const all = new Map(entries.map((entry) => [entry.path, entry]));
   for (const entry of entries) {

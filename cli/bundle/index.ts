@@ -1,6 +1,6 @@
 /**
  * Making bundles on the operator's machine: what a cluster is made of, built from the Go modules of
- * the pinned versions or fetched from upstream, and kept in the user's cache folder.
+ * the pinned versions or fetched from upstream, and kept in the user's cache directory.
  *
  * ```
  *  recipes ─▶ plan (what is there?) ─▶ Go toolchain ─▶ programs ─┐

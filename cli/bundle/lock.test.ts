@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { temporaryFolder } from '../../internal/testing/index.ts';
+import { temporaryDirectory } from '../../internal/testing/index.ts';
 import { LockFile } from './lock.ts';
 
 const URL = 'https://dl.k8s.io/release/v1.35.4/bin/linux/amd64/kubelet';
@@ -10,7 +10,7 @@ const A = 'a'.repeat(64);
 const B = 'b'.repeat(64);
 
 test('a lock file holds to the hash that it saw first', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const path = join(folder.path, 'bundle.lock.json');
   const first = await LockFile.open(new DiskFiles(), path);
   first.check(URL, A);
@@ -20,7 +20,7 @@ test('a lock file holds to the hash that it saw first', async () => {
   later.check(URL, A);
   expect(() => later.check(URL, B)).toThrow(
     expect.objectContaining({
-      code: 'bundle-source-changed',
+      code: 'bundlebuild-source-changed',
       details: { url: URL, published: B, locked: A },
     }),
   );
@@ -33,8 +33,10 @@ test.each([
   `{"version":1,"files":{"${URL}":"abc"}}`,
   '{"version":1,"files":{"x":1}}',
 ])('a lock file with %j is refused', async (text) => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const path = join(folder.path, 'bundle.lock.json');
   await writeFile(path, text);
-  await expect(LockFile.open(new DiskFiles(), path)).rejects.toMatchObject({ code: 'bundle-lock-invalid' });
+  await expect(LockFile.open(new DiskFiles(), path)).rejects.toMatchObject({
+    code: 'bundlebuild-lock-invalid',
+  });
 });

@@ -24,7 +24,7 @@ export class LockFile {
     this.#hashes = hashes;
   }
 
-  /** @throws BundleMakingError `bundle-lock-invalid` */
+  /** @throws BundleMakingError `bundlebuild-lock-invalid` */
   static async open(files: FilePort, path: string): Promise<LockFile> {
     const bytes = await files.read(path, MAX_LOCK_BYTES);
     if (bytes === undefined) return new LockFile(files, path, new Map());
@@ -32,7 +32,7 @@ export class LockFile {
       const { files: hashes } = schema.parse(JSON.parse(Buffer.from(bytes).toString()));
       return new LockFile(files, path, new Map(Object.entries(hashes)));
     } catch (cause) {
-      throw new BundleMakingError('bundle-lock-invalid', `reading lock file ${path}`, { cause });
+      throw new BundleMakingError('bundlebuild-lock-invalid', `reading lock file ${path}`, { cause });
     }
   }
 
@@ -40,12 +40,12 @@ export class LockFile {
     return this.#hashes.get(url);
   }
 
-  /** @throws BundleMakingError `bundle-source-changed` when another hash is locked */
+  /** @throws BundleMakingError `bundlebuild-source-changed` when another hash is locked */
   check(url: string, sha256: string): void {
     const locked = this.#hashes.get(url);
     if (locked === undefined || locked === sha256) return;
     throw new BundleMakingError(
-      'bundle-source-changed',
+      'bundlebuild-source-changed',
       `fetching ${url}: upstream publishes ${sha256}, ${this.#path} holds ${locked}`,
       { details: { url, published: sha256, locked } },
     );

@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { join } from 'node:path';
-import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import type { BundleContext } from './context.ts';
 import { FetchHttp } from './http.ts';
@@ -9,8 +9,8 @@ import { makeNetbase } from './netbase.ts';
 const signal = new AbortController().signal;
 
 test('makeNetbase() takes programs, modules and links from packages and says which', async () => {
-  await using folder = await temporaryFolder();
-  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  await using folder = await temporaryDirectory();
+  const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
   const { entries, source } = await makeNetbase(context, join(folder.path, 'packages'));
   const paths = entries.map((each) => each.path);
   expect(paths).toEqual(expect.arrayContaining(['usr/sbin/xtables-nft-multi', 'bin/ip', 'bin/busybox']));
@@ -26,8 +26,8 @@ test('makeNetbase() takes programs, modules and links from packages and says whi
 });
 
 test('makeNetbase() lets apt work on a system of its own and never on the host', async () => {
-  await using folder = await temporaryFolder();
-  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   await makeNetbase(contextOf(workshop), join(folder.path, 'packages'));
   const runs = workshop.argumentsOf('apt-get');
   expect(runs).toHaveLength(2);
@@ -40,16 +40,16 @@ test('makeNetbase() lets apt work on a system of its own and never on the host',
 });
 
 test('makeNetbase() names a library that no package brings', async () => {
-  await using folder = await temporaryFolder();
+  await using folder = await temporaryDirectory();
   const elf = elfFile({ libraries: ['libgone.so.1'] });
-  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf }));
+  const context = contextOf(new FakeBuildTools({ folder: folder.path, elf }));
   await expect(makeNetbase(context, join(folder.path, 'packages'))).rejects.toMatchObject({
-    code: 'bundle-packages',
+    code: 'bundlebuild-packages',
     message: expect.stringContaining('libgone.so.1'),
   });
 });
 
-function contextOf(workshop: FakeWorkshop): BundleContext {
+function contextOf(workshop: FakeBuildTools): BundleContext {
   const { ports, cache, machine, env } = workshop;
   const resources = { charts: '/absent', programs: '/absent' };
   return {

@@ -30,7 +30,7 @@ export interface Netbase {
 }
 
 /**
- * Fetches the distribution's packages into `folder` and picks the programs with just the libraries that
+ * Fetches the distribution's packages into `directory` and picks the programs with just the libraries that
  * they load. Nothing of the host's own files goes in, nor is anything of the host changed: apt works on an
  * empty system of its own, with the host's sources and keys, and checks signatures and hashes as always.
  */
@@ -62,7 +62,7 @@ async function fetchPackages(context: BundleContext, folder: string): Promise<re
     await run('install', '--download-only', '--no-install-recommends', ...NETBASE_PACKAGES);
   } catch (cause) {
     context.signal.throwIfAborted();
-    throw new BundleMakingError('bundle-packages', `fetching packages ${NETBASE_PACKAGES.join(', ')}`, {
+    throw new BundleMakingError('bundlebuild-packages', `fetching packages ${NETBASE_PACKAGES.join(', ')}`, {
       cause,
     });
   }
@@ -77,7 +77,7 @@ function aptOptions(context: BundleContext, folder: string): readonly string[] {
     'Dir::Cache': folder,
     'Dir::Cache::archives': join(folder, 'archives'),
     'APT::Architecture': context.machine.architecture,
-    // Its own sandbox user could not write into this user's folder.
+    // Its own sandbox user could not write into this user's directory.
     'APT::Sandbox::User': '',
     'Debug::NoLocking': 'true',
   };
@@ -161,7 +161,7 @@ async function readProgram(context: BundleContext, tree: Tree, path: string): Pr
       ? undefined
       : await context.ports.files.read(join(tree.root, found), MAX_PROGRAM_BYTES);
   if (bytes !== undefined) return bytes;
-  throw new BundleMakingError('bundle-packages', `taking ${path} from packages: none of them brings it`);
+  throw new BundleMakingError('bundlebuild-packages', `taking ${path} from packages: none of them brings it`);
 }
 
 /**

@@ -5,13 +5,13 @@ import { BundleMakingError } from './errors.ts';
 
 type ReadContext = Pick<BundleContext, 'ports' | 'cache' | 'machine' | 'signal'>;
 
-/** The manifest of a bundle that was made here. @throws BundleMakingError `bundle-absent` */
+/** The manifest of a bundle that was made here. @throws BundleMakingError `bundle-not-found` */
 export async function readBundle(context: ReadContext, kubernetesVersion: string): Promise<BundleManifest> {
   const path = manifestPath(context, kubernetesVersion);
   const bytes = await context.ports.files.read(path, MAX_MANIFEST_BYTES);
   if (bytes === undefined) {
     const fix = `Run \`cluster bundle build --kubernetes-version ${kubernetesVersion}\`.`;
-    throw new BundleMakingError('bundle-absent', `bundle of ${kubernetesVersion} not found: no ${path}`, {
+    throw new BundleMakingError('bundle-not-found', `bundle of ${kubernetesVersion} not found: no ${path}`, {
       fix,
     });
   }

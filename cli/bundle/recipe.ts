@@ -3,9 +3,9 @@ import type { ComponentScope } from '../../internal/bundle/index.ts';
 /** Programs that are built together: one throwaway Go module, one run of the compiler. */
 export interface GoModuleRecipe {
   readonly id: string;
-  /** Where the code is: `module@version` each, or a folder of our own programs. */
+  /** Where the code is: `module@version` each, or a directory of our own programs. */
   readonly from: { readonly kind: 'modules'; readonly modules: readonly string[] } | { readonly kind: 'own' };
-  /** Program name → import path of its main package; for own programs, the folder's name. */
+  /** Program name → import path of its main package; for own programs, the directory's name. */
   readonly programs: Readonly<Record<string, string>>;
   readonly ldflags: readonly string[];
   readonly tags: readonly string[];
@@ -47,7 +47,7 @@ export interface ImageRecipe extends ComponentRecipeBase {
 
 export interface ChartRecipe extends ComponentRecipeBase {
   readonly kind: 'chart';
-  /** Folder below the charts of this repository. */
+  /** Directory below the charts of this repository. */
   readonly folder: string;
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { chmod, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import { FetchHttp } from './http.ts';
 import { openStore, type BundleContext } from './context.ts';
@@ -11,8 +11,8 @@ const signal = new AbortController().signal;
 const KEY = recipeKey('kubelet');
 
 test('find() gives what was remembered as long as its blob is there', async () => {
-  await using folder = await temporaryFolder();
-  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  await using folder = await temporaryDirectory();
+  const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
   const store = openStore(context);
   const records = new Records(context, store);
   const made = { ...(await store.put(chunksOf('kubelet'), { signal })), source: 'here' };
@@ -28,8 +28,8 @@ test('find() gives what was remembered as long as its blob is there', async () =
 test.each(['', '{', '{}', '{"sha256":"../../x","sizeBytes":1,"source":"x"}'])(
   'find() takes a damaged record %j for none',
   async (text) => {
-    await using folder = await temporaryFolder();
-    const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+    await using folder = await temporaryDirectory();
+    const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
     const store = openStore(context);
     const records = new Records(context, store);
     await records.remember(KEY, { ...(await store.put(chunksOf('x'), { signal })), source: 'here' });
@@ -50,7 +50,7 @@ async function* chunksOf(text: string): AsyncGenerator<Uint8Array> {
   yield await Promise.resolve(Buffer.from(text));
 }
 
-function contextOf(workshop: FakeWorkshop): BundleContext {
+function contextOf(workshop: FakeBuildTools): BundleContext {
   const { ports, cache, machine, env } = workshop;
   const resources = { charts: '/absent', programs: '/absent' };
   return {

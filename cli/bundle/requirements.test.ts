@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { elfFile, FakeWorkshop, temporaryFolder } from '../../internal/testing/index.ts';
+import { elfFile, FakeBuildTools, temporaryDirectory } from '../../internal/testing/index.ts';
 import { RecordingHost } from '../host/index.ts';
 import type { BundleContext } from './context.ts';
 import { FetchHttp } from './http.ts';
@@ -9,17 +9,17 @@ const signal = new AbortController().signal;
 const ALL = { cgo: true, packages: true };
 
 test('checkRequirements() is content when everything is there', async () => {
-  await using folder = await temporaryFolder();
-  const context = contextOf(new FakeWorkshop({ folder: folder.path, elf: elfFile() }));
+  await using folder = await temporaryDirectory();
+  const context = contextOf(new FakeBuildTools({ folder: folder.path, elf: elfFile() }));
   await expect(checkRequirements(context, ALL)).resolves.toBeUndefined();
 });
 
 test('checkRequirements() names everything that is missing and one command that brings it', async () => {
-  await using folder = await temporaryFolder();
-  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   for (const each of ['gcc', 'libseccomp.a', 'dpkg-deb']) workshop.lacks.add(each);
   await expect(checkRequirements(contextOf(workshop), ALL)).rejects.toMatchObject({
-    code: 'bundle-requirements',
+    code: 'bundlebuild-requirements',
     exit: 'preflight',
     message: expect.stringMatching(/gcc .*libseccomp\.a .*dpkg-deb /),
     fix: expect.stringContaining('apt-get install dpkg gcc libseccomp-dev'),
@@ -28,8 +28,8 @@ test('checkRequirements() names everything that is missing and one command that 
 });
 
 test('checkRequirements() asks for no compiler where nothing is compiled', async () => {
-  await using folder = await temporaryFolder();
-  const workshop = new FakeWorkshop({ folder: folder.path, elf: elfFile() });
+  await using folder = await temporaryDirectory();
+  const workshop = new FakeBuildTools({ folder: folder.path, elf: elfFile() });
   for (const each of ['gcc', 'apt-get']) workshop.lacks.add(each);
   await expect(
     checkRequirements(contextOf(workshop), { cgo: false, packages: false }),
@@ -46,7 +46,7 @@ test.each(['amd64', 'arm64'] as const)(
   },
 );
 
-function contextOf(workshop: FakeWorkshop): BundleContext {
+function contextOf(workshop: FakeBuildTools): BundleContext {
   const { ports, cache, machine, env } = workshop;
   const resources = { charts: '/absent', programs: '/absent' };
   return {

@@ -19,7 +19,7 @@ const LIBRARIES: Readonly<Record<Architecture, readonly string[]>> = {
 };
 
 /**
- * Everything that `cluster bundle build` needs of a host and can not bring itself. Set-up scripts install
+ * Everything that `cluster bundle build` needs of a host and cannot bring itself. Set-up scripts install
  * it; the command checks it before anything is changed.
  */
 export function bundleBuildRequirements(architecture: Architecture): readonly BundleRequirement[] {
@@ -57,7 +57,7 @@ export function bundleBuildRequirements(architecture: Architecture): readonly Bu
   ];
 }
 
-/** @throws BundleMakingError `bundle-requirements`, naming everything that is missing and what brings it */
+/** @throws BundleMakingError `bundlebuild-requirements`, naming everything that is missing and what brings it */
 export async function checkRequirements(
   context: BundleContext,
   needs: { readonly cgo: boolean; readonly packages: boolean },
@@ -70,7 +70,7 @@ export async function checkRequirements(
   if (missing.length === 0) return;
   const lacks = missing.map((each) => `${each.anyOf[0]} (${each.why})`).join('; ');
   const packages = [...new Set(missing.map((each) => each.debianPackage))].sort();
-  throw new BundleMakingError('bundle-requirements', `checking this machine: it lacks ${lacks}`, {
+  throw new BundleMakingError('bundlebuild-requirements', `checking this machine: it lacks ${lacks}`, {
     fix: `Run \`apt-get install ${packages.join(' ')}\`, then the same command again.`,
     details: { packages },
   });

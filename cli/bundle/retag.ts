@@ -14,7 +14,7 @@ const schema = z.tuple([
 /**
  * A docker-archive under another reference: upstream's carry the architecture in their name
  * (`kube-proxy-amd64`), kubeadm looks for them without. Layers and configuration stay as they are.
- * @throws BundleMakingError `bundle-archive`
+ * @throws BundleMakingError `bundlebuild-archive`
  */
 export async function* retagDockerArchive(
   archive: AsyncIterable<Uint8Array>,
@@ -33,7 +33,10 @@ async function* retagged(archive: AsyncIterable<Uint8Array>, reference: string):
     } else if (member.type === 'symlink') {
       yield { type: 'symlink', path, target: member.target };
     } else if (member.type !== 'file') {
-      throw new BundleMakingError('bundle-archive', `renaming image ${reference}: ${path} is no plain file`);
+      throw new BundleMakingError(
+        'bundlebuild-archive',
+        `renaming image ${reference}: ${path} is no plain file`,
+      );
     } else if (path === 'manifest.json') {
       found = true;
       yield tarFileOf(path, await withReference(member.content, member.sizeBytes, reference));
@@ -43,7 +46,10 @@ async function* retagged(archive: AsyncIterable<Uint8Array>, reference: string):
     }
   }
   if (!found)
-    throw new BundleMakingError('bundle-archive', `renaming image ${reference}: there is no manifest.json`);
+    throw new BundleMakingError(
+      'bundlebuild-archive',
+      `renaming image ${reference}: there is no manifest.json`,
+    );
 }
 
 async function withReference(
@@ -53,13 +59,13 @@ async function withReference(
 ): Promise<string> {
   const doing = `renaming image ${reference}: its manifest.json`;
   if (sizeBytes > MAX_MANIFEST_BYTES)
-    throw new BundleMakingError('bundle-archive', `${doing} has ${sizeBytes} bytes`);
+    throw new BundleMakingError('bundlebuild-archive', `${doing} has ${sizeBytes} bytes`);
   const chunks: Uint8Array[] = [];
   for await (const chunk of content) chunks.push(chunk);
   try {
     const [image] = schema.parse(JSON.parse(Buffer.concat(chunks).toString()));
     return JSON.stringify([{ Config: image.Config, RepoTags: [reference], Layers: image.Layers }]);
   } catch (cause) {
-    throw new BundleMakingError('bundle-archive', `${doing} is not one image`, { cause });
+    throw new BundleMakingError('bundlebuild-archive', `${doing} is not one image`, { cause });
   }
 }

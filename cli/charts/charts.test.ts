@@ -9,14 +9,19 @@ import type { Command, CommandRunner } from '../../internal/exec/index.ts';
 import { ExecError } from '../../internal/exec/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
 import type { KubeAccess } from '../../internal/kube/index.ts';
-import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../../internal/pki/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
 import { MemoryFiles } from '../../internal/testing/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { RecordingHost } from '../host/index.ts';
 import { layoutOf, StateFile } from '../workspace/index.ts';
 import { helmFailure } from './helm.ts';
 import { installCharts, planCharts } from './index.ts';
-import type { PlannedChart } from './plan.ts';
+import type { PlannedChart } from './plan-charts.ts';
 
 const never = new AbortController().signal;
 
@@ -204,12 +209,12 @@ afterEach(async () => {
 /** An API that knows pods and events of one failing release. */
 async function startApi(lists: Readonly<Record<string, unknown[]>>): Promise<KubeAccess> {
   const caKey = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'k', keyPem: caKey, nowMs: Date.now() });
-  const signer = new KeySigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
+  const caPem = await createCaCertPem({ commonName: 'k', keyPem: caKey, nowMs: Date.now() });
+  const signer = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs: () => Date.now() });
   const key = generateKeyPem();
   const cert = await signer.issue({
     commonName: 'api',
-    pubKeyDer: pubKeyOf(key),
+    pubKeyDer: pubKeyDerOf(key),
     usages: ['server', 'client'],
     names: [{ type: 'ip', value: '127.0.0.1' }],
     validDays: 1,
@@ -287,7 +292,7 @@ describe('installCharts()', () => {
     const remote =
       '  - {name: a, chart: "oci://h/a", version: 1.0.0}\n  - {name: b, chart: "oci://h/b", version: 1.0.0, plainHttp: true}\n  - {name: c, chart: c, repository: "http://h", version: 2.0.0}\n';
     const { files, helm, install } = await start(remote);
-    await expect(install()).rejects.toMatchObject({ code: 'charts-no-authorities', exit: 'preflight' });
+    await expect(install()).rejects.toMatchObject({ code: 'charts-no-ca-bundle', exit: 'preflight' });
     await files.makeDirectory('/etc/ssl/certs');
     await files.writeAtomic('/etc/ssl/certs/ca-certificates.crt', '');
     await install();
@@ -371,7 +376,7 @@ describe('installCharts()', () => {
   });
   const causes = [
     {
-      name: 'an image that can not be pulled',
+      name: 'an image that cannot be pulled',
       pod: pod({ waiting: { reason: 'ErrImagePull', message: 'no route' } }),
       want: 'the image of container main is not there: ErrImagePull no route',
     },
@@ -381,7 +386,7 @@ describe('installCharts()', () => {
       want: 'container main crashes again and again, 7 restarts',
     },
     {
-      name: 'a container that can not be made',
+      name: 'a container that cannot be made',
       pod: pod({ waiting: { reason: 'CreateContainerConfigError', message: 'secret "x" not found' } }),
       want: 'container main waits: CreateContainerConfigError secret "x" not found',
     },

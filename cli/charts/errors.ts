@@ -20,7 +20,7 @@ export const chartErrors = defineErrors({
     exit: 'usage',
     retryable: false,
     meaning: 'A chart is not where the configuration says.',
-    fix: 'Correct `chart` in cluster.yaml; relative paths start at the folder of that file.',
+    fix: 'Correct `chart` in cluster.yaml; relative paths start at the directory of that file.',
   },
   'charts-source-unreachable': {
     fault: 'peer',
@@ -36,7 +36,7 @@ export const chartErrors = defineErrors({
     meaning: 'Charts are installed with helm, which is neither in the bundle nor on this machine.',
     fix: 'Run `cluster bundle build`, or install helm.',
   },
-  'charts-no-authorities': {
+  'charts-no-ca-bundle': {
     fault: 'operator',
     exit: 'preflight',
     retryable: false,
@@ -47,7 +47,7 @@ export const chartErrors = defineErrors({
     fault: 'operator',
     exit: 'chart',
     retryable: false,
-    meaning: 'A chart can not be rendered with the given values; nothing of it was installed.',
+    meaning: 'A chart cannot be rendered with the given values; nothing of it was installed.',
     fix: 'Correct the chart or its `values`; the place is in the message.',
   },
   'charts-timeout': {

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { digestOf } from '../../internal/bundle/index.ts';
 import { DiskStreams, type FilePort } from '../../internal/file/index.ts';
-import type { SourcePorts } from './chart-source.ts';
+import type { SourcePorts } from './locate-chart.ts';
 
 const EXECUTABLE = 0o755;
 

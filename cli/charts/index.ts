@@ -6,5 +6,5 @@
  * `flannel/` and `hello/` are our own charts, packed into the bundle.
  */
 export { ChartError, chartErrors, type ChartErrorCode } from './errors.ts';
-export { installCharts, type InstallOptions, type InstallSummary } from './install.ts';
-export { planCharts, type ChartSelection, type PlannedChart } from './plan.ts';
+export { installCharts, type InstallOptions, type InstallSummary } from './install-charts.ts';
+export { planCharts, type ChartSelection, type PlannedChart } from './plan-charts.ts';

@@ -51,7 +51,7 @@ export const clusterErrors = defineErrors({
     retryable: false,
     meaning:
       'The machine shows no evidence that the configuration can judge, or evidence that contradicts itself.',
-    fix: 'Compare `attestation` in cluster.yaml with what the machine has; a machine that showed a TPM once can not come back without it.',
+    fix: 'Compare `attestation` in cluster.yaml with what the machine has; a machine that showed a TPM once cannot come back without it.',
   },
   'cluster-owner-refused': {
     fault: 'operator',

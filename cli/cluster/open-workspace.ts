@@ -30,7 +30,7 @@ export async function openWorkspace(context: CommandContext, command: string): P
 }
 
 /** What can be known of a workspace without the lock: for commands that only look. */
-export async function lookAtWorkspace(context: CommandContext): Promise<{
+export async function readWorkspace(context: CommandContext): Promise<{
   readonly layout: WorkspaceLayout;
   readonly state: StateFile;
   readonly config: ClusterConfig;

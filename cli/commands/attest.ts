@@ -74,13 +74,13 @@ function registerHandOn(collateral: Command, action: ActionBinder): void {
     .command('hand-on')
     .description('give the workspace’s collateral to the cluster, which judges with it from then on')
     .action(
-      action<object>(async (context) => (await import('../admin/index.ts')).runCollateralHandOn(context)),
+      action<object>(async (context) => (await import('../nodes/index.ts')).runCollateralUpload(context)),
     );
   collateral
     .command('show')
     .description('what the cluster judges with, how old it is, and who handed it on')
     .action(
-      action<object>(async (context) => (await import('../admin/index.ts')).runCollateralShow(context)),
+      action<object>(async (context) => (await import('../nodes/index.ts')).runCollateralShow(context)),
     );
 }
 

@@ -22,7 +22,7 @@ export function register(program: Command, action: ActionBinder): void {
     .addHelpText('after', '\nExample: cluster audit ls --method DecideJoin --last 20')
     .action(
       action<ListFlags>(async (context, { last, ...filter }) =>
-        (await import('../admin/index.ts')).runAuditList(context, { ...filter, last }),
+        (await import('../nodes/index.ts')).runAuditList(context, { ...filter, last }),
       ),
     );
   audit
@@ -31,7 +31,7 @@ export function register(program: Command, action: ActionBinder): void {
     .argument('<file>')
     .action(
       action<object>(async (context, _flags, file = '') =>
-        (await import('../admin/index.ts')).runAuditExport(context, file),
+        (await import('../nodes/index.ts')).runAuditExport(context, file),
       ),
     );
   audit
@@ -40,7 +40,7 @@ export function register(program: Command, action: ActionBinder): void {
     .argument('[file]', 'an export; the cluster itself unless said')
     .action(
       action<object>(async (context, _flags, file) =>
-        (await import('../admin/index.ts')).runAuditVerify(context, file),
+        (await import('../nodes/index.ts')).runAuditVerify(context, file),
       ),
     );
 }

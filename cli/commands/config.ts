@@ -72,7 +72,7 @@ function registerInForce(config: Command, action: ActionBinder): void {
   config
     .command('show')
     .description('what is in force in the cluster, who changed it last and when')
-    .action(action<object>(async (context) => (await import('../admin/index.ts')).runConfigShow(context)));
+    .action(action<object>(async (context) => (await import('../nodes/index.ts')).runConfigShow(context)));
   config
     .command('apply')
     .description('take over what cluster.yaml changed since it was applied last; what others changed stays')
@@ -86,7 +86,7 @@ function registerInForce(config: Command, action: ActionBinder): void {
     )
     .action(
       action<ApplyFlags>(async (context, { file, dryRun, yes, onto }) =>
-        (await import('../admin/index.ts')).runConfigApply(context, {
+        (await import('../nodes/index.ts')).runConfigApply(context, {
           file,
           dryRun: dryRun === true,
           yes: yes === true,
@@ -101,7 +101,7 @@ function registerInForce(config: Command, action: ActionBinder): void {
       action<object>(async (context) => {
         const { HostProcesses } = await import('../../internal/exec/index.ts');
         const processes = new HostProcesses({ path: context.env['PATH'] ?? '' });
-        return (await import('../admin/index.ts')).runConfigEdit(context, processes);
+        return (await import('../nodes/index.ts')).runConfigEdit(context, processes);
       }),
     );
 }

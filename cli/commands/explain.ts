@@ -16,7 +16,7 @@ export function register(program: Command, action: ActionBinder): void {
     )
     .action(
       action<object>(async (context, _flags, subject = '') =>
-        (await import('../admin/index.ts')).runExplainJoin(context, subject),
+        (await import('../nodes/index.ts')).runExplainJoin(context, subject),
       ),
     );
 }

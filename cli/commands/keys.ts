@@ -17,7 +17,7 @@ export function register(program: Command, action: ActionBinder): void {
   keys
     .command('show')
     .description('of which generation they are, and how far the next one is')
-    .action(action<object>(async (context) => (await import('../admin/index.ts')).runKeysShow(context)));
+    .action(action<object>(async (context) => (await import('../nodes/index.ts')).runKeysShow(context)));
   keys
     .command('rotate')
     .description('replace them by new ones while everything runs, and prove that the old ones open nothing')
@@ -40,7 +40,7 @@ export function register(program: Command, action: ActionBinder): void {
     )
     .action(
       action<RotateFlags>(async (context, { reason, wait, replace, dryRun, yes }) =>
-        (await import('../admin/index.ts')).runKeysRotate(context, {
+        (await import('../nodes/index.ts')).runKeysRotate(context, {
           reason,
           wait,
           replace,

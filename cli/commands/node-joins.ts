@@ -32,7 +32,11 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     )
     .action(
       action<ApproveFlags>(async (context, { name, roles, label }, machine = '') => {
-        const { parseLabelChanges, parseRoleWords, runApprove } = await import('../admin/index.ts');
+        const {
+          parseLabelChanges,
+          parseRoleNames: parseRoleWords,
+          runApprove,
+        } = await import('../nodes/index.ts');
         return runApprove(context, machine, {
           name,
           roles: parseRoleWords(roles),
@@ -47,7 +51,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     .option('--reason <text>', 'for the audit', '')
     .action(
       action<{ readonly reason: string }>(async (context, { reason }, machine = '') =>
-        (await import('../admin/index.ts')).runRefuse(context, machine, { reason }),
+        (await import('../nodes/index.ts')).runRefuse(context, machine, { reason }),
       ),
     );
   node
@@ -71,7 +75,7 @@ export function registerNodeJoins(node: Command, action: ActionBinder): void {
     )
     .action(
       action<CloudInitFlags>(async (context, flags) =>
-        (await import('../admin/index.ts')).runCloudInit(context, {
+        (await import('../nodes/index.ts')).runCloudInit(context, {
           endpoints: flags.endpoint,
           package: flags.package,
           packageSha256: flags.packageSha256,

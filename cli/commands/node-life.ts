@@ -39,22 +39,22 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
     .argument('<change...>', 'KEY=VALUE sets, KEY- removes')
     .action(
       action<object>(async (context, _flags, name = '', ...changes) =>
-        (await import('../admin/index.ts')).runLabel(context, name, changes),
+        (await import('../nodes/index.ts')).runLabel(context, name, changes),
       ),
     );
   verb('cordon', 'let no new pods onto a node').action(
     action<object>(async (context, _flags, name = '') =>
-      (await import('../admin/index.ts')).runCordon(context, name, false),
+      (await import('../nodes/index.ts')).runCordon(context, name, false),
     ),
   );
   verb('uncordon', 'let pods onto a node again').action(
     action<object>(async (context, _flags, name = '') =>
-      (await import('../admin/index.ts')).runCordon(context, name, true),
+      (await import('../nodes/index.ts')).runCordon(context, name, true),
     ),
   );
   withDrainFlags(verb('drain', 'move all pods away from a node, as disruption budgets allow')).action(
     action<DrainFlags>(async (context, flags, name = '') =>
-      (await import('../admin/index.ts')).runDrain(context, name, drainFrom(flags)),
+      (await import('../nodes/index.ts')).runDrain(context, name, drainFrom(flags)),
     ),
   );
   withDrainFlags(
@@ -71,7 +71,7 @@ export function registerNodeLife(node: Command, action: ActionBinder): void {
     )
     .action(
       action<RoleFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runSetRole(context, name, {
+        (await import('../nodes/index.ts')).runSetRole(context, name, {
           roles: [
             ...(flags.controlPlane === true ? (['control-plane'] as const) : []),
             ...(flags.worker === true ? (['worker'] as const) : []),
@@ -102,7 +102,7 @@ function registerReadmit(node: Command, action: ActionBinder): void {
     )
     .action(
       action<object>(async (context, _flags, which = '') =>
-        (await import('../admin/index.ts')).runReadmit(context, which),
+        (await import('../nodes/index.ts')).runReadmit(context, which),
       ),
     );
 }
@@ -126,7 +126,7 @@ function registerRemove(remove: Command, action: ActionBinder): void {
     )
     .action(
       action<RemoveFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runRemove(context, name, {
+        (await import('../nodes/index.ts')).runRemove(context, name, {
           dryRun: flags.dryRun === true,
           yes: flags.yes === true,
           isLost: flags.lost === true,
@@ -147,7 +147,7 @@ function registerReset(reset: Command, action: ActionBinder): void {
     )
     .action(
       action<ResetFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runReset(context, name, {
+        (await import('../nodes/index.ts')).runReset(context, name, {
           dryRun: flags.dryRun === true,
           yes: flags.yes === true,
           drain: drainFrom(flags),

@@ -36,8 +36,8 @@ export function register(program: Command, action: ActionBinder): void {
     .action(
       action<ListFlags>(async (context, flags) => {
         const options = { wide: flags.wide === true };
-        if (flags.removed === true) return (await import('../admin/index.ts')).runRemovedList(context);
-        if (flags.joins === true) return (await import('../admin/index.ts')).runJoinList(context, options);
+        if (flags.removed === true) return (await import('../nodes/index.ts')).runRemovedList(context);
+        if (flags.joins === true) return (await import('../nodes/index.ts')).runJoinList(context, options);
         return (await import('../cluster/index.ts')).runNodeList(context, options);
       }),
     );
@@ -47,7 +47,7 @@ export function register(program: Command, action: ActionBinder): void {
     .argument('<node>', 'name or id')
     .action(
       action<object>(async (context, _flags, name = '') =>
-        (await import('../admin/index.ts')).runNodeShow(context, name),
+        (await import('../nodes/index.ts')).runNodeShow(context, name),
       ),
     );
   registerLogs(node, action);
@@ -57,7 +57,7 @@ export function register(program: Command, action: ActionBinder): void {
     .argument('<node>', 'name or id')
     .action(
       action<object>(async (context, _flags, name = '') =>
-        (await import('../admin/index.ts')).runNodeMetrics(context, name),
+        (await import('../nodes/index.ts')).runNodeMetrics(context, name),
       ),
     );
   registerNodeJoins(node, action);
@@ -80,7 +80,7 @@ function registerLogs(node: Command, action: ActionBinder): void {
     )
     .action(
       action<LogFlags>(async (context, flags, name = '') =>
-        (await import('../admin/index.ts')).runNodeLogs(context, name, {
+        (await import('../nodes/index.ts')).runNodeLogs(context, name, {
           path: flags.path ?? '',
           exact: flags.exact === true,
           units: flags.unit,

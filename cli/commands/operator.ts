@@ -21,7 +21,7 @@ export function register(program: Command, action: ActionBinder): void {
   operator
     .command('ls')
     .description('all of them with their keys')
-    .action(action<object>(async (context) => (await import('../admin/index.ts')).runOperatorList(context)));
+    .action(action<object>(async (context) => (await import('../nodes/index.ts')).runOperatorList(context)));
   registerOwn(operator, action);
   operator
     .command('add')
@@ -43,7 +43,7 @@ export function register(program: Command, action: ActionBinder): void {
     )
     .action(
       action<AddFlags>(async (context, { role, request, out }, name = '') =>
-        (await import('../admin/index.ts')).runOperatorAdd(context, name, { role, request, out }),
+        (await import('../nodes/index.ts')).runOperatorAdd(context, name, { role, request, out }),
       ),
     );
   operator
@@ -54,7 +54,7 @@ export function register(program: Command, action: ActionBinder): void {
     .option('-y, --yes', YES)
     .action(
       action<RemoveFlags>(async (context, { dryRun, yes }, name = '') =>
-        (await import('../admin/index.ts')).runOperatorRemove(context, name, {
+        (await import('../nodes/index.ts')).runOperatorRemove(context, name, {
           dryRun: dryRun === true,
           yes: yes === true,
         }),
@@ -75,7 +75,7 @@ function registerOwn(operator: Command, action: ActionBinder): void {
     )
     .action(
       action<{ readonly request?: string }>(async (context, { request }, name = '') =>
-        (await import('../admin/index.ts')).runOperatorKey(context, name, { request }),
+        (await import('../nodes/index.ts')).runOperatorKey(context, name, { request }),
       ),
     );
   operator
@@ -84,7 +84,7 @@ function registerOwn(operator: Command, action: ActionBinder): void {
     .argument('<grant>', 'the file that `cluster operator add` wrote')
     .action(
       action<object>(async (context, _flags, grant = '') =>
-        (await import('../admin/index.ts')).runOperatorAccept(context, grant),
+        (await import('../nodes/index.ts')).runOperatorAccept(context, grant),
       ),
     );
 }

@@ -16,7 +16,7 @@ export function register(program: Command, action: ActionBinder): void {
       'after',
       `
 Without --confirm nothing is changed. Where several survived, run it on each and recover from the one with the highest
-raft index. Switch the others off first: two halves that can't see each other would both serve until they meet.
+raft index. Switch the others off first: two halves that cannot see each other would both serve until they meet.
 
 Examples:
   cluster recover quorum                       see what there is

@@ -13,7 +13,7 @@ export function register(program: Command, action: ActionBinder): void {
     )
     .action(
       action<object>(async (context, _flags, name = '') =>
-        (await import('../admin/index.ts')).runVerifyNode(context, name),
+        (await import('../nodes/index.ts')).runVerifyNode(context, name),
       ),
     );
 }

@@ -16,7 +16,7 @@ export interface HostOptions {
 export function createHost(flags: HostFlags, options: HostOptions): AppHost {
   const { streams, clock, env, signal } = options;
   if (flags.output === 'json') return new JsonHost({ out: streams.out, clock });
-  // Without a width (a pty that nobody sized) lines can't be counted, and ora would clear them for ever.
+  // Without a width (a pty that nobody sized) lines cannot be counted, and ora would clear them for ever.
   const watched = streams.err.isTTY === true && env['TERM'] !== 'dumb' && streams.err.columns !== 0;
   if (!watched) return new PlainHost({ streams, clock, env, verbose: flags.verbose });
   const input = flags.input && streams.in.isTTY === true;

@@ -1,14 +1,14 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const joinErrors = defineErrors({
-  'join-no-agent': {
+  'cluster-join-no-agent': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
     meaning: 'No agent answers on this machine, or it does not answer this user.',
     fix: 'Run the command as root on a machine whose bootstrapper.service is active; at a workstation name the machine with --node ADDRESS.',
   },
-  'join-node-unreachable': {
+  'cluster-join-node-unreachable': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
@@ -16,14 +16,14 @@ export const joinErrors = defineErrors({
       'The machine does not answer at its init port. A machine that has joined a cluster has closed it.',
     fix: 'Check its address and that its bootstrapper.service is active; `cluster node ls` shows the machines that have joined.',
   },
-  'join-no-endpoint-known': {
+  'cluster-join-no-endpoint': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
     meaning: 'It was not said where the cluster is, and this workspace has no cluster yet.',
     fix: 'Name a control-plane node: --endpoint ADDRESS.',
   },
-  'join-wait-timeout': {
+  'cluster-join-wait-timeout': {
     fault: 'operator',
     exit: 'unreachable',
     retryable: true,
@@ -31,7 +31,7 @@ export const joinErrors = defineErrors({
       'The machine is not a running member yet; the message says where it stands. It goes on by itself.',
     fix: 'Do what it waits for, such as `cluster node approve`; the same command waits again.',
   },
-  'join-duration-invalid': {
+  'cluster-join-duration-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,

@@ -46,7 +46,7 @@ describe('follow()', () => {
     expect(seen.trouble).toBeUndefined();
   });
 
-  test('keeps why the machine can not be heard, for whoever gives up waiting', async () => {
+  test('keeps why the machine cannot be heard, for whoever gives up waiting', async () => {
     const { clock, stop, seen, context, at } = createFollower();
     const outcome = expect(follow(context, createMachine([Stage.ASKING]), at)).rejects.toThrow('enough');
     await settle();

@@ -2,7 +2,7 @@ import { Machine } from '../../initproto/gen/machine_pb.js';
 import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import { createClient, RpcError, type Client, type RpcChannel } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { lookAtWorkspace } from '../cluster/index.ts';
+import { readWorkspace } from '../cluster/index.ts';
 import { EnrolmentEnded, JoinError } from './errors.ts';
 import { localChannel, remoteChannel } from './machine-channel.ts';
 import { exitOf, stageView, type StageView } from './stage.ts';
@@ -45,10 +45,14 @@ export async function runJoin(context: CommandContext, options: JoinOptions): Pr
     context.host.result(view.data, () => view.text);
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
-    throw new JoinError('join-wait-timeout', `${limit.what}: ${seen.last?.text ?? 'it says nothing'}`, {
-      cause: seen.trouble,
-      details: { ...seen.last?.data },
-    });
+    throw new JoinError(
+      'cluster-join-wait-timeout',
+      `${limit.what}: ${seen.last?.text ?? 'it says nothing'}`,
+      {
+        cause: seen.trouble,
+        details: { ...seen.last?.data },
+      },
+    );
   }
 }
 
@@ -58,12 +62,12 @@ async function open(
 ): Promise<{ readonly channel: RpcChannel; readonly endpoints: readonly string[] }> {
   const { node, fingerprint, endpoints } = options;
   if (node === undefined) return { channel: await localChannel(context), endpoints };
-  const { layout, state } = await lookAtWorkspace(context);
+  const { layout, state } = await readWorkspace(context);
   const known = (state.value.init?.result?.curatorEndpoints ?? []).map((each) =>
     each.replace(/:\d+$/, `:${JOIN_PORT}`),
   );
   const where = endpoints.length > 0 ? endpoints : known;
-  if (where.length === 0) throw new JoinError('join-no-endpoint-known', `directing ${node}`);
+  if (where.length === 0) throw new JoinError('cluster-join-no-endpoint', `directing ${node}`);
   return { channel: await remoteChannel(context, layout, { node, fingerprint }), endpoints: where };
 }
 
@@ -80,7 +84,7 @@ async function direct(
     } catch (error) {
       if (!(error instanceof RpcError) || error.code !== 'rpc-unreachable') throw error;
       if (clock.monotonicMs() > deadlineMs) {
-        const code = node === undefined ? 'join-no-agent' : 'join-node-unreachable';
+        const code = node === undefined ? 'cluster-join-no-agent' : 'cluster-join-node-unreachable';
         throw new JoinError(code, `directing ${node ?? 'this machine'}`, { cause: error });
       }
       await clock.sleep(POLL_MS, signal);
@@ -91,7 +95,7 @@ async function direct(
 /** What of a wait is worth telling when it ends without its end. */
 interface Seen {
   last: StageView | undefined;
-  /** Why the machine can't be heard just now. */
+  /** Why the machine cannot be heard just now. */
   trouble: unknown;
 }
 

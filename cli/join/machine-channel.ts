@@ -1,5 +1,10 @@
 import { createPrivateKey } from 'node:crypto';
-import { atlsClientUpgrade, INIT_CONTEXT, NO_RULES, RotatingKeys } from '../../internal/atls/index.ts';
+import {
+  atlsClientUpgrade,
+  INIT_CONTEXT,
+  REJECT_ALL_RULES,
+  RotatingKeys,
+} from '../../internal/atls/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { OwnerKeyIssuer } from '../../internal/attestation/ownerkey/index.ts';
 import { DEFAULTS, endpointFrom } from '../../internal/config/index.ts';
@@ -17,7 +22,7 @@ export async function localChannel(context: CommandContext): Promise<RpcChannel>
   const stat = await context.ports.files.stat(AGENT_SOCKET).catch(() => undefined);
   if (stat === undefined)
     throw new JoinError(
-      'join-no-agent',
+      'cluster-join-no-agent',
       `agent socket ${AGENT_SOCKET} not found, or not accessible for this user`,
     );
   return new RpcChannel({ endpoint: `unix:${AGENT_SOCKET}`, upgrade: localUpgrade });
@@ -34,7 +39,10 @@ export async function remoteChannel(
 ): Promise<RpcChannel> {
   const endpoint = endpointFrom(machine.node, DEFAULTS.initPort);
   if (endpoint === undefined)
-    throw new JoinError('join-node-unreachable', `reading the address ${JSON.stringify(machine.node)}`);
+    throw new JoinError(
+      'cluster-join-node-unreachable',
+      `reading the address ${JSON.stringify(machine.node)}`,
+    );
   const { files, clock } = context.ports;
   const { keyPem } = await readOwnerKey(files, layout);
   const hex = machine.fingerprint?.replace(/^sha256:/, '');
@@ -45,7 +53,7 @@ export async function remoteChannel(
         trust: 'mutual',
         shows: [new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(keyPem.reveal())) })],
         accepts: [new MachineKeyValidator({ fingerprints: hex === undefined ? 'any' : new Set([hex]) })],
-        rules: () => ({ ...NO_RULES, policy: { ...NO_RULES.policy, machines: 'any' } }),
+        rules: () => ({ ...REJECT_ALL_RULES, policy: { ...REJECT_ALL_RULES.policy, machines: 'any' } }),
       },
       context: INIT_CONTEXT,
       keys: new RotatingKeys({ clock }),

@@ -11,7 +11,7 @@ export async function findAgentPackage(
   options: {
     readonly named: string | undefined;
     readonly architecture: string;
-    readonly folders: readonly string[];
+    readonly directories: readonly string[];
   },
 ): Promise<string> {
   const { files } = context.ports;
@@ -20,7 +20,7 @@ export async function findAgentPackage(
     throw new MiniError('mini-no-agent', `agent package not found: there is no file ${options.named}`);
   }
   const found: { readonly path: string; readonly modifiedMs: number }[] = [];
-  for (const folder of options.folders) {
+  for (const folder of options.directories) {
     for (const name of await files.list(folder)) {
       if (!name.startsWith('cluster-agent_') || !name.endsWith(`_${options.architecture}.deb`)) continue;
       const path = join(folder, name);
@@ -30,11 +30,11 @@ export async function findAgentPackage(
   const newest = found.sort((a, b) => b.modifiedMs - a.modifiedMs)[0];
   if (newest !== undefined) return newest.path;
   const wanted = `cluster-agent_*_${options.architecture}.deb`;
-  throw new MiniError('mini-no-agent', `${wanted} not found in ${options.folders.join(', ')}`);
+  throw new MiniError('mini-no-agent', `${wanted} not found in ${options.directories.join(', ')}`);
 }
 
 /** Beside the program file (an installed one), or in the checkout's `dist` (sources and built files). */
-export function packageFolders(programFolder: string): readonly string[] {
+export function packageDirectories(programFolder: string): readonly string[] {
   return [join(programFolder, '../../dist'), programFolder];
 }
 

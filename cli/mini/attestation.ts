@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { FilePort } from '../../internal/file/index.ts';
-import type { LocalCluster } from '../../internal/machines/index.ts';
+import type { LocalCluster } from '../../internal/localmachines/index.ts';
 import { MiniError } from './errors.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;

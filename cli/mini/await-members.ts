@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { Admission } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
-import { askCurator, lookAtWorkspace, readAccess } from '../cluster/index.ts';
+import { callCurator, readWorkspace, readKubeAccess } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { grantForJoin } from '../sign/index.ts';
 import { MiniError } from './errors.ts';
@@ -12,9 +12,9 @@ import type { MachineKind } from './machine-plan.ts';
 import {
   describeWaiting,
   memberProgress,
-  unheard,
+  withUnreachableNote,
   type MemberProgress,
-  type SeenCluster,
+  type ClusterSnapshot,
 } from './member-progress.ts';
 
 const POLL_MS = 1000;
@@ -44,15 +44,15 @@ export async function awaitMembers(
 ): Promise<void> {
   const { clock } = context.ports;
   const startMs = clock.monotonicMs();
-  const { layout } = await lookAtWorkspace(context);
-  using kube = new KubeClient(await readAccess(context.ports.files, layout), context.ports);
+  const { layout } = await readWorkspace(context);
+  using kube = new KubeClient(await readKubeAccess(context.ports.files, layout), context.ports);
   const shown = machines.map((machine) => new ShownMachine(context, machine));
   try {
     for (;;) {
       const seen = await look(context, kube);
       const waiting = new Map<string, MemberProgress>();
       for (const machine of shown) {
-        const progress = unheard(memberProgress(machine.machine, seen), seen.silence);
+        const progress = withUnreachableNote(memberProgress(machine.machine, seen), seen.unreachable);
         machine.show(progress);
         if (progress.kind === 'ready') continue;
         waiting.set(machine.machine.name, progress);
@@ -103,7 +103,7 @@ class ShownMachine {
 }
 
 /** While control planes come and go an answer may fail; the next look has it. */
-async function look(context: CommandContext, kube: KubeClient): Promise<SeenCluster> {
+async function look(context: CommandContext, kube: KubeClient): Promise<ClusterSnapshot> {
   const failures: unknown[] = [];
   const orElse = async <T>(without: T, ask: () => Promise<T>): Promise<T> => {
     try {
@@ -116,7 +116,7 @@ async function look(context: CommandContext, kube: KubeClient): Promise<SeenClus
   };
   const [{ nodes, joins }, kubeNodes] = await Promise.all([
     orElse({ nodes: [], joins: [] }, () =>
-      askCurator(context, {}, async (curator, call, of) => {
+      callCurator(context, {}, async (curator, call, of) => {
         const [listed, asking] = await Promise.all([
           curator.listNodes({}, call),
           of(Admission).listJoins({}, call),
@@ -127,14 +127,14 @@ async function look(context: CommandContext, kube: KubeClient): Promise<SeenClus
     orElse([], () => listNodes(kube, context.signal)),
   ]);
   const seen = { nodes, joins, kubeNodes };
-  return failures.length === 0 ? seen : { ...seen, silence: describeError(failures[0]) };
+  return failures.length === 0 ? seen : { ...seen, unreachable: describeError(failures[0]) };
 }
 
 async function approve(context: CommandContext, machine: JoiningMachine, joinId: string): Promise<void> {
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
   const documents = await grantForJoin(context, joinId, value.roles);
-  await askCurator(context, {}, (_, call, of) =>
+  await callCurator(context, {}, (_, call, of) =>
     of(Admission).decideJoin(
       { join: joinId, decision: { case: 'approve', value }, documents, mutation },
       call,

@@ -30,7 +30,7 @@ export async function askDemo(
       const said = await ask(url, { clock, signal: context.signal });
       if (said.answer !== undefined) return { url, answer: said.answer };
       if (clock.monotonicMs() >= deadlineMs) {
-        throw new MiniError('mini-demo-silent', `asking ${url} for ${ANSWER_MS / 1000} s`, {
+        throw new MiniError('mini-demo-timeout', `asking ${url} for ${ANSWER_MS / 1000} s`, {
           cause: said.error,
         });
       }

@@ -16,7 +16,7 @@ export const miniErrors = defineErrors({
     meaning: 'The Debian package of the on-node agent is not there, so no local machine can be made.',
     fix: 'In a checkout run `npm run build`; otherwise name the package with --agent FILE.',
   },
-  'mini-agent-silent': {
+  'mini-agent-timeout': {
     fault: 'system',
     exit: 'unreachable',
     retryable: true,
@@ -28,7 +28,7 @@ export const miniErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The list of machines of a local cluster can not be read.',
+    meaning: 'The list of machines of a local cluster cannot be read.',
     fix: 'Make the local cluster anew: `cluster mini down`, then `cluster mini up`.',
   },
   'mini-machine-refused': {
@@ -45,7 +45,7 @@ export const miniErrors = defineErrors({
     meaning: 'Machines did not become Ready in time; the message says what each of them waits for.',
     fix: 'The same command waits again. Read the journal with `cluster mini exec NODE -- journalctl -u bootstrapper`.',
   },
-  'mini-demo-silent': {
+  'mini-demo-timeout': {
     fault: 'system',
     exit: 'unhealthy',
     retryable: true,

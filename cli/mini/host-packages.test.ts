@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { hostRequirements } from '../../internal/machines/index.ts';
+import { hostRequirements } from '../../internal/localmachines/index.ts';
 import { bundleBuildRequirements } from '../bundle/index.ts';
 
 /** Tests read the RPM that the build makes (.ci/build/rpm.ts), and sign a repository (cli/package). */

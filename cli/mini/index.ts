@@ -3,6 +3,6 @@
  * Use cases of `cluster mini …`; what a machine is made of is in `internal/machines`.
  */
 export { MiniError, miniErrors, type MiniErrorCode } from './errors.ts';
-export { runMiniDown, runMiniExec, runMiniLs, runMiniStart, runMiniStop } from './nodes.ts';
+export { runMiniDown, runMiniExec, runMiniLs, runMiniStart, runMiniStop } from './manage-machines.ts';
 export { runMiniPreflight } from './preflight.ts';
 export { runMiniUp, type MiniUpOptions } from './up.ts';

@@ -1,20 +1,20 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
-import { JoinSchema, JoinState } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { JoinSchema, JoinState } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeHealth, NodeSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { KubeNode } from '../../internal/kube/index.ts';
 import {
   describeWaiting,
   memberProgress,
-  unheard,
+  withUnreachableNote,
   type MemberProgress,
-  type SeenCluster,
+  type ClusterSnapshot,
 } from './member-progress.ts';
 
 const machine = { name: 'n2', identity: 'tpm-ek:aa' };
-const nothing: SeenCluster = { joins: [], nodes: [], kubeNodes: [] };
+const nothing: ClusterSnapshot = { joins: [], nodes: [], kubeNodes: [] };
 
-const joined = (state: JoinState): SeenCluster => ({
+const joined = (state: JoinState): ClusterSnapshot => ({
   ...nothing,
   joins: [
     create(JoinSchema, { joinId: 'id', identity: 'tpm-ek:aa', state, code: 'join-x', message: 'because' }),
@@ -31,7 +31,7 @@ const kubelet = (status: 'True' | 'False', message = ''): KubeNode => ({
   },
 });
 
-const member = (health: NodeHealth, waitsFor = ''): SeenCluster => ({
+const member = (health: NodeHealth, waitsFor = ''): ClusterSnapshot => ({
   ...nothing,
   nodes: [
     create(NodeSchema, {
@@ -48,7 +48,7 @@ const member = (health: NodeHealth, waitsFor = ''): SeenCluster => ({
 });
 
 describe('memberProgress()', () => {
-  test.each<{ name: string; given: SeenCluster; want: MemberProgress }>([
+  test.each<{ name: string; given: ClusterSnapshot; want: MemberProgress }>([
     {
       name: 'a machine that nobody has heard of',
       given: nothing,
@@ -103,7 +103,7 @@ describe('unheard()', () => {
   const waiting: MemberProgress = { kind: 'waiting', text: 'has not asked the cluster yet' };
 
   test('says why the cluster could not be asked beside what is known', () => {
-    expect(unheard(waiting, 'reaching 198.18.0.11: refused')).toEqual({
+    expect(withUnreachableNote(waiting, 'reaching 198.18.0.11: refused')).toEqual({
       kind: 'waiting',
       text: 'has not asked the cluster yet, as far as is known; asking the cluster failed: reaching 198.18.0.11: refused',
     });
@@ -114,6 +114,6 @@ describe('unheard()', () => {
     { name: 'the machine is in', progress: { kind: 'ready' }, silence: 'x' },
     { name: 'the machine was refused', progress: { kind: 'refused', code: 'c', message: 'm' }, silence: 'x' },
   ])('adds nothing when $name', ({ progress, silence }) => {
-    expect(unheard(progress, silence)).toBe(progress);
+    expect(withUnreachableNote(progress, silence)).toBe(progress);
   });
 });

@@ -1,15 +1,15 @@
 import { NodeHealth, Runnable_State, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { JoinState, type Join } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { readinessOf, type KubeNode } from '../../internal/kube/index.ts';
 import { formatDuration } from '../host/index.ts';
 
 /** What the cluster says now; a part that could not be asked is empty. */
-export interface SeenCluster {
+export interface ClusterSnapshot {
   readonly joins: readonly Join[];
   readonly nodes: readonly Node[];
   readonly kubeNodes: readonly KubeNode[];
   /** Why a part could not be asked. */
-  readonly silence?: string;
+  readonly unreachable?: string;
 }
 
 /** Where one machine stands on its way in. */
@@ -26,7 +26,7 @@ const PARTS = ['components', 'consensus', 'controlplane', 'balancer', 'kubernete
 /** From what the curator and Kubernetes know of a machine; `identity` is its TPM's. */
 export function memberProgress(
   machine: { readonly name: string; readonly identity: string },
-  seen: SeenCluster,
+  seen: ClusterSnapshot,
 ): MemberProgress {
   const node = seen.nodes.find(({ name }) => name === machine.name);
   const join = seen.joins.find(({ identity }) => identity === machine.identity);
@@ -45,7 +45,7 @@ export function memberProgress(
   }
 }
 
-function memberOf(node: Node, { kubeNodes }: SeenCluster): MemberProgress {
+function memberOf(node: Node, { kubeNodes }: ClusterSnapshot): MemberProgress {
   const kubelet = kubeNodes.find(({ metadata }) => metadata.name === node.name);
   const { ready, why } = kubelet === undefined ? { ready: false, why: '' } : readinessOf(kubelet);
   if (ready && node.health === NodeHealth.HEALTHY) return { kind: 'ready' };
@@ -72,8 +72,8 @@ function slowestPart(node: Node): string | undefined {
   return undefined;
 }
 
-/** What is shown while part of the cluster can't be asked: what is not known then must not pass for news. */
-export function unheard(progress: MemberProgress, silence: string | undefined): MemberProgress {
+/** What is shown while part of the cluster cannot be asked: what is not known then must not pass for news. */
+export function withUnreachableNote(progress: MemberProgress, silence: string | undefined): MemberProgress {
   if (silence === undefined || progress.kind === 'ready' || progress.kind === 'refused') return progress;
   return { ...progress, text: `${progress.text}, as far as is known; asking the cluster failed: ${silence}` };
 }

@@ -1,13 +1,13 @@
-import { hostRequirements, preflight, requiredPackages } from '../../internal/machines/index.ts';
+import { hostRequirements, checkHost, requiredPackages } from '../../internal/localmachines/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
-import { machineHostFrom } from './places.ts';
+import { machineHostFrom } from './paths.ts';
 
 /** What this machine lacks for local clusters, and the commands that bring it. Changes nothing. */
 export async function runMiniPreflight(context: CommandContext): Promise<ExitName> {
-  const { lacks, commands } = await preflight(machineHostFrom(context), {
+  const { missing: lacks, commands } = await checkHost(machineHostFrom(context), {
     requirements: hostRequirements,
-    folders: [context.paths.data, context.paths.cache],
+    directories: [context.paths.data, context.paths.cache],
     signal: context.signal,
   });
   const packages = requiredPackages(hostRequirements);

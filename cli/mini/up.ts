@@ -1,4 +1,4 @@
-import type { LocalCluster, LocalNode } from '../../internal/machines/index.ts';
+import type { LocalCluster, LocalNode } from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
 import { localAttestation } from './attestation.ts';
@@ -12,8 +12,8 @@ import {
   makeTpms,
   prepareLayers,
   startMachines,
-} from './machines.ts';
-import { machineHostFrom } from './places.ts';
+} from './create-machines.ts';
+import { machineHostFrom } from './paths.ts';
 
 export interface MiniUpOptions {
   readonly name: string;
@@ -67,9 +67,9 @@ async function plan(
   options: MiniUpOptions,
 ): Promise<readonly PlannedMachine[]> {
   const { files } = context.ports;
-  const there = await readMachinePlan(files, cluster.paths.folder);
+  const there = await readMachinePlan(files, cluster.paths.directory);
   const planned = planMachines(there, options);
-  await saveMachinePlan(files, cluster.paths.folder, planned);
+  await saveMachinePlan(files, cluster.paths.directory, planned);
   return planned;
 }
 

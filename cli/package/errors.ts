@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
 
 export const packageErrors = defineErrors({
-  'package-none': {
+  'package-not-found': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,

@@ -30,7 +30,7 @@ export async function runPackageRepo(context: CommandContext, options: PackageRe
   const added = await Promise.all(debs.map((path) => readPackage(context, path)));
   const kept = (await files.list(pool)).filter((name) => name.endsWith('.deb'));
   if (added.length === 0 && kept.length === 0)
-    throw new PackageError('package-none', `making the repository ${directory}`);
+    throw new PackageError('package-not-found', `making the repository ${directory}`);
   await files.makeDirectory(pool, 0o755);
   for (const { name, bytes } of added) await files.writeAtomic(join(pool, name), bytes, { mode: 0o644 });
   const packages = await pooled(context, pool);
@@ -52,7 +52,8 @@ async function readPackage(
   path: string,
 ): Promise<{ name: string; bytes: Uint8Array }> {
   const bytes = await context.ports.files.read(path, MAX_PACKAGE_BYTES);
-  if (bytes === undefined) throw new PackageError('package-none', `reading ${path}: there is no such file`);
+  if (bytes === undefined)
+    throw new PackageError('package-not-found', `reading ${path}: there is no such file`);
   const control = await readControl(path, bytes);
   const [name, version, architecture] = ['Package', 'Version', 'Architecture'].map((field) =>
     fieldOf(control, field),

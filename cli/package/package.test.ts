@@ -117,7 +117,7 @@ describe('cluster package repo', () => {
     const directory = join(folder, 'repo');
     for (const debs of [[], [join(folder, 'none.deb')]]) {
       const made = runPackageRepo(contextOf(), { directory, debs, key: undefined });
-      await expect(made).rejects.toMatchObject({ code: 'package-none' });
+      await expect(made).rejects.toMatchObject({ code: 'package-not-found' });
     }
   });
 });

@@ -1,10 +1,10 @@
 import {
   collectMachineFacts,
-  judge,
+  runChecks,
   MACHINE_CHECKS,
   type CheckResult,
   type CollectOptions,
-} from '../../internal/checks/index.ts';
+} from '../../internal/preflight/index.ts';
 import {
   ConfigError,
   MAX_PROVISIONING_BYTES,
@@ -38,18 +38,18 @@ export async function checkThisMachine(
   const { provisioning, problem } = await readProvisioning(context);
   const options: CollectOptions = {
     nodeName: provisioning?.nodeName ?? machine.hostname(),
-    wantedAddress: provisioning?.address,
-    needed: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
+    configuredAddress: provisioning?.address,
+    neededBytes: { [STATE]: LEAST_FREE_BYTES, [IMAGES]: LEAST_FREE_BYTES },
     provisioningProblem: problem,
     tpm: provisioning === undefined || provisioning.tpm.kind === 'none' ? undefined : provisioning.tpm,
-    acceptsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
+    allowsCgroupV1: provisioning?.kubelet.failCgroupV1 === false,
     isNode: (await files.stat(LOCK_PATH).catch(() => undefined)) !== undefined,
-    askerMs: undefined,
-    writesProbes: false,
+    callerClockMs: undefined,
+    mayWriteTestFiles: false,
     signal: context.signal,
   };
   const ports = { files, commands, clock, machine, freeBytes: (path: string) => streams.freeBytes(path) };
-  return judge(MACHINE_CHECKS, await collectMachineFacts(ports, options));
+  return runChecks(MACHINE_CHECKS, await collectMachineFacts(ports, options));
 }
 
 /** Without one, or where this user may not read it, the machine is judged by its own name and addresses. */

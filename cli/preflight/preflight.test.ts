@@ -3,7 +3,7 @@ import { FakeCommands, MemoryFiles, type CommandAnswer } from '../../internal/te
 import { FakeClock } from '../../internal/testing/fake-clock.ts';
 import { RecordingHost } from '../host/index.ts';
 import { runPreflightCommand } from './index.ts';
-import { REQUIRED_PROGRAMS } from '../../internal/checks/index.ts';
+import { REQUIRED_PROGRAMS } from '../../internal/preflight/index.ts';
 
 const local = {
   machine: {

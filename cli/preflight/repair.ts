@@ -1,4 +1,4 @@
-import { MODULES_FILE, type CheckResult, type Repair } from '../../internal/checks/index.ts';
+import { MODULES_FILE, type CheckResult, type Repair } from '../../internal/preflight/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { PreflightCommandError } from './errors.ts';
 

@@ -1,10 +1,10 @@
 import { InitApi } from '../../initproto/gen/init_pb.js';
-import { failuresOf } from '../../internal/checks/index.ts';
+import { failedChecks } from '../../internal/preflight/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
 import { createClient } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { exitOfCode } from '../app/explain.ts';
-import { askPreflight, lookAtWorkspace, type MachineCheckResult } from '../cluster/index.ts';
+import { callPreflight, readWorkspace, type MachineCheckResult } from '../cluster/index.ts';
 import { formatTable } from '../host/index.ts';
 import { remoteChannel } from '../join/index.ts';
 import { PreflightCommandError } from './errors.ts';
@@ -30,7 +30,7 @@ export async function runPreflightCommand(
   if (node !== undefined && fix) throw new PreflightCommandError('preflight-fix-elsewhere', `fixing ${node}`);
   const results =
     node === undefined ? await here(context, local, fix) : await elsewhere(context, { ...options, node });
-  const failures = failuresOf(results);
+  const failures = failedChecks(results);
   const machine = node ?? local.machine.hostname();
   const checks = results.map(({ code, subject, status, figure, threshold, cause, fix }) => {
     return { code, subject, status, figure, threshold, cause, fix };
@@ -59,16 +59,16 @@ async function elsewhere(
   context: CommandContext,
   { node, fingerprint }: { readonly node: string; readonly fingerprint: string | undefined },
 ): Promise<readonly MachineCheckResult[]> {
-  const { layout } = await lookAtWorkspace(context);
+  const { layout } = await readWorkspace(context);
   using channel = await remoteChannel(context, layout, { node, fingerprint });
   const client = createClient(InitApi, channel);
-  return await askPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
+  return await callPreflight(context, client, { nodeName: '', bundleManifest: new Uint8Array() });
 }
 
 function render(machine: string, results: readonly MachineCheckResult[]): string {
   const rows = results.map(({ subject, status, figure, threshold }) => [subject, status, figure, threshold]);
   const problems = results.filter(({ status }) => status === 'failed' || status === 'warning');
-  const failed = failuresOf(results).length;
+  const failed = failedChecks(results).length;
   const warnings = problems.length - failed;
   return [
     formatTable(['CHECK', 'STATUS', 'FOUND', 'NEEDED'], rows),

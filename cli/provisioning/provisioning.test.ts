@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RecordingHost } from '../host/index.ts';
 import { generateWorkspace } from '../cluster/index.ts';
-import { asProcess } from '../cluster/fake-workstation.ts';
+import { asProcess } from '../cluster/init/fake-workstation.ts';
 import { runProvisioningGenerate, runProvisioningSchema, runProvisioningValidate } from './index.ts';
 
 const KEY = Buffer.alloc(32, 7).toString('base64');

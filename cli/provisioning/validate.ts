@@ -1,4 +1,4 @@
-import { problemOfTpm } from '../../internal/checks/index.ts';
+import { findTpmProblem } from '../../internal/preflight/index.ts';
 import {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,
@@ -28,7 +28,7 @@ export async function runProvisioningValidate(
     host.warn('provisioning-writable', `${path} can be written by others than its owner; give it mode 0600.`);
   const isOwn = path === PROVISIONING_PATH;
   if (isOwn && provisioning.tpm.kind !== 'none') {
-    const problem = await problemOfTpm(provisioning.tpm, ports.clock, signal);
+    const problem = await findTpmProblem(provisioning.tpm, ports.clock, signal);
     if (problem !== undefined)
       throw new ProvisioningError('provisioning-tpm-unusable', `validating ${path}: tpm: ${problem}`);
   }

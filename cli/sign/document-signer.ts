@@ -1,7 +1,7 @@
 import {
-  AuthorityError,
+  OwnerDocumentError,
   DOCUMENT_LIFETIMES_MS,
-  followOwners,
+  resolveOwners,
   parseDocument,
   signDocument,
   subjectOf,
@@ -10,16 +10,16 @@ import {
   type DocumentKind,
   type OwnerSet,
   type VerifiedDocument,
-} from '../../internal/authority/index.ts';
+} from '../../internal/ownerdocument/index.ts';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import {
   Admission,
   type ListDocumentsResponse,
   type RemovedMachine,
-} from '../../joinservice/curatorproto/gen/admission_pb.js';
+} from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { askCurator, readMember, type ClusterMember } from '../cluster/index.ts';
+import { callCurator, readCaller, type Caller } from '../cluster/index.ts';
 
 /** Signs with the key of the owner who runs the command, in the place that comes next. */
 export interface DocumentSigner {
@@ -40,7 +40,7 @@ export interface DocumentSigner {
  * know of documents. What is on record is verified before anything is made from it.
  */
 export async function openSigner(context: CommandContext): Promise<DocumentSigner | undefined> {
-  const member = await readMember(context);
+  const member = await readCaller(context);
   if (!member.isOwner) return undefined;
   const known = await askForDocuments(context);
   if (known === undefined) return undefined;
@@ -50,7 +50,7 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
 
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
   try {
-    return await askCurator(context, {}, (_, call, of) => of(Admission).listDocuments({}, call));
+    return await callCurator(context, {}, (_, call, of) => of(Admission).listDocuments({}, call));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;
@@ -62,13 +62,13 @@ class OwnerSigner implements DocumentSigner {
   readonly owners: readonly string[];
   readonly removed: readonly RemovedMachine[];
   readonly documents: readonly VerifiedDocument<DocumentKind>[];
-  readonly #member: ClusterMember;
+  readonly #member: Caller;
   readonly #epoch: number;
   readonly #nowMs: number;
   /** The highest serial by kind and subject, whichever owner signed it, and when. */
   readonly #serials = new Map<string, number>();
 
-  constructor(member: ClusterMember, known: ListDocumentsResponse, nowMs: number) {
+  constructor(member: Caller, known: ListDocumentsResponse, nowMs: number) {
     const own = rawKeyOf(member);
     this.ownKey = base64Of(own);
     this.removed = known.removed;
@@ -110,7 +110,7 @@ class OwnerSigner implements DocumentSigner {
     const chain = documents
       .filter((bytes) => parseDocument(bytes).kind === 'owners')
       .sort((a, b) => parseDocument(a).serial - parseDocument(b).serial);
-    const links = chain.map((_, index) => followOwners(start, chain.slice(0, index + 1), this.#trust()));
+    const links = chain.map((_, index) => resolveOwners(start, chain.slice(0, index + 1), this.#trust()));
     const ever = [start, ...links].flatMap(({ keys }) => keys);
     return { set: links.at(-1) ?? start, ever };
   }
@@ -125,7 +125,7 @@ class OwnerSigner implements DocumentSigner {
         const expected = { ...this.#trust(), owners, kind, epoch: 1, floor: undefined, mayHaveEnded: true };
         return [verifyDocument(bytes, expected)];
       } catch (error) {
-        if (error instanceof AuthorityError) return []; // nobody acts on it
+        if (error instanceof OwnerDocumentError) return []; // nobody acts on it
         throw error;
       }
     });
@@ -140,7 +140,7 @@ function placeOf(kind: DocumentKind, body: DocumentBodies[DocumentKind]): string
   return `${kind}/${subjectOf({ body })}`;
 }
 
-function rawKeyOf({ keyPem }: ClusterMember): Uint8Array {
+function rawKeyOf({ keyPem }: Caller): Uint8Array {
   const raw = ed25519PubKeyFrom(keyPem);
   if (raw === undefined) throw new TypeError('the key of a member is an Ed25519 key');
   return raw;

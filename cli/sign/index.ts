@@ -10,4 +10,4 @@ export { openSigner, type DocumentSigner } from './document-signer.ts';
 export { grantFor, grantForJoin, grantForNode } from './grants.ts';
 export { signedOperators } from './operators.ts';
 export { policyFor } from './policy.ts';
-export { runSign } from './run-sign.ts';
+export { runSign } from './sign-records.ts';

@@ -1,9 +1,13 @@
 import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
-import { AuthorityError, type DocumentBodies, type DocumentKind } from '../../internal/authority/index.ts';
-import { fingerprintOfKey, spkiOf } from '../../internal/pki/index.ts';
-import { Admission, type Operator } from '../../joinservice/curatorproto/gen/admission_pb.js';
+import {
+  OwnerDocumentError,
+  type DocumentBodies,
+  type DocumentKind,
+} from '../../internal/ownerdocument/index.ts';
+import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
+import { Admission, type Operator } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { askCurator } from '../cluster/index.ts';
+import { callCurator } from '../cluster/index.ts';
 import { openSigner, type DocumentSigner } from './document-signer.ts';
 
 type SignedOperator = DocumentBodies['operators']['operators'][number];
@@ -16,7 +20,7 @@ export type OperatorChange =
 /**
  * The operators after a change, and the owners where those change. They are made from what an owner signed before and never
  * from the records: whoever could write a record there would be signed with the next change.
- * @throws AuthorityError `authority-needs-owner` where nothing was signed yet: `cluster sign` shows the records first
+ * @throws AuthorityError `owner-document-required` where nothing was signed yet: `cluster sign` shows the records first
  */
 export async function signedOperators(
   context: CommandContext,
@@ -26,8 +30,8 @@ export async function signedOperators(
   if (signer === undefined) return [];
   const before = signer.newest('operators')?.body.operators;
   if (before === undefined)
-    throw new AuthorityError(
-      'authority-needs-owner',
+    throw new OwnerDocumentError(
+      'owner-document-required',
       'changing the operators: nobody has signed those that there are; look at `cluster operator ls`, then run `cluster sign`',
     );
   const name = change.kind === 'put' ? change.operator.name : change.name;
@@ -47,7 +51,9 @@ export async function signedOperators(
 }
 
 export async function operatorsOnRecord(context: CommandContext): Promise<readonly SignedOperator[]> {
-  const { operators } = await askCurator(context, {}, (_, call, of) => of(Admission).listOperators({}, call));
+  const { operators } = await callCurator(context, {}, (_, call, of) =>
+    of(Admission).listOperators({}, call),
+  );
   return operators.flatMap((each) => signedFrom(each) ?? []);
 }
 
@@ -80,5 +86,5 @@ function signedAgain(signer: DocumentSigner, gone: SignedOperator, nowMs: number
 }
 
 function fingerprintOf(keyBase64: string): string {
-  return fingerprintOfKey(spkiOf(ownerPubKeyFromRaw(Buffer.from(keyBase64, 'base64'))));
+  return fingerprintOfKey(spkiDerOf(ownerPubKeyFromRaw(Buffer.from(keyBase64, 'base64'))));
 }

@@ -2,7 +2,7 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { WorkspaceError } from './errors.ts';
 import { createMasterSecret, createOwnerKey, readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
 import type { WorkspaceLayout } from './layout.ts';
-import type { StateFile } from './state.ts';
+import type { StateFile } from './state-file.ts';
 
 export interface CreatedWorkspace {
   readonly ownerKey: OwnerKey;
@@ -11,7 +11,7 @@ export interface CreatedWorkspace {
 }
 
 /**
- * Makes what is missing of a workspace, the configuration last: a folder with `cluster.yaml` has its keys. Nothing that
+ * Makes what is missing of a workspace, the configuration last: a directory with `cluster.yaml` has its keys. Nothing that
  * exists is changed, so that a run that was cut off is simply run again. Call it under the workspace lock.
  * @throws WorkspaceError `workspace-key-lost` when keys are missing that a cluster was made with
  */

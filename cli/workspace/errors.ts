@@ -5,14 +5,14 @@ export const workspaceErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The folder is not the workspace of a cluster: a file that makes it one is not there.',
+    meaning: 'The directory is not the workspace of a cluster: a file that makes it one is not there.',
     fix: 'Change to the workspace or name it with --workspace; a new one is made by `cluster config generate`.',
   },
   'workspace-key-invalid': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The owner key or the master secret of the workspace can not be read as what it should be.',
+    meaning: 'The owner key or the master secret of the workspace cannot be read as what it should be.',
     fix: 'Bring the file back from a backup. Nothing else can stand in for it once a cluster was made with it.',
   },
   'workspace-key-lost': {

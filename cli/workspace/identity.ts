@@ -47,7 +47,7 @@ const identitySchema = z.strictObject({
 export type OperatorGrant = z.output<typeof grantSchema>;
 
 /** Where API servers are and how they are known. */
-export type KubernetesPlace = z.output<typeof kubernetesSchema>;
+export type KubernetesEndpoint = z.output<typeof kubernetesSchema>;
 
 /** An operator's own identity file. */
 export interface OperatorIdentity {

@@ -1,5 +1,5 @@
 /**
- * The operator's files: one folder per cluster.
+ * The operator's files: one directory per cluster.
  *
  *     cluster.yaml        what the operator wants                    written by people
  *     owner-key.pem       who the owner is                           made once
@@ -20,17 +20,17 @@ export {
   readIdentity,
   renderGrant,
   saveGrant,
-  type KubernetesPlace,
+  type KubernetesEndpoint,
   type OperatorGrant,
   type OperatorIdentity,
 } from './identity.ts';
 export { readMasterSecret, readOwnerKey, type OwnerKey } from './keys.ts';
 export { layoutOf, type WorkspaceLayout } from './layout.ts';
-export { lockWorkspace, type LockOptions } from './lock.ts';
+export { lockWorkspace, type LockOptions } from './lock-workspace.ts';
 export {
   StateFile,
   type InitState,
   type InitStateResult,
   type MachineRecord,
   type WorkspaceState,
-} from './state.ts';
+} from './state-file.ts';

@@ -157,7 +157,7 @@ describe('StateFile', () => {
     expect((await files.stat(layout.state))?.mode).toBe(0o600);
   });
 
-  test('keeps the old value when it can not be written', async () => {
+  test('keeps the old value when it cannot be written', async () => {
     for await (const { error, disk } of everyFault({
       faults: ['no-space'],
       prepare,

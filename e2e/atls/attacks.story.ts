@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import type { MutualTrust, Rules } from '../../internal/atls/index.ts';
+import type { MutualTrust, EvidenceRules } from '../../internal/atls/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import { createTpmIssuer, TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import {
@@ -12,12 +12,12 @@ import {
   rawFrame,
   rawHello,
 } from '../../internal/testing/atls/index.ts';
-import { createSwtpmFactory } from '../../internal/testing/swtpm.ts';
+import { createSwtpmFactory } from '../../internal/testing/tpm/swtpm.ts';
 import { extendPcr } from '../../internal/tpm/index.ts';
-import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './ends.ts';
+import { call, clientUpgrade, CONTEXT, dial, EchoServer, listen } from './echo-server.ts';
 
 /**
- * What an attacker who owns the network, both TLS keys and a machine of their own can't do, with real TPM quotes.
+ * What an attacker who owns the network, both TLS keys and a machine of their own cannot do, with real TPM quotes.
  * Mallory's machine is an accepted one: only the binding to the session stands between her and another's evidence.
  */
 const TPM = 2;
@@ -27,7 +27,7 @@ const never = new AbortController().signal;
 const REFUSED = 'atls-evidence-rejected quote-binding';
 const TOLD = 'atls-alert-evidence-rejected';
 
-const rules = (): Rules => ({
+const rules = (): EvidenceRules => ({
   policy: {
     version: '1',
     registers: new Map([['pcr10', { accepted: ['00'.repeat(32)], warnOnly: false }]]),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash, createPrivateKey, randomBytes } from 'node:crypto';
 import { test } from 'node:test';
-import { NO_RULES, type MutualTrust } from '../../internal/atls/index.ts';
+import { REJECT_ALL_RULES, type MutualTrust } from '../../internal/atls/index.ts';
 import {
   OwnerKeyIssuer,
   OwnerKeyValidator,
@@ -17,7 +17,7 @@ import {
   rawFrame,
   rawHello,
 } from '../../internal/testing/atls/index.ts';
-import { call, clientUpgrade, CONTEXT, dial, EchoServer } from './ends.ts';
+import { call, clientUpgrade, CONTEXT, dial, EchoServer } from './echo-server.ts';
 import { GoPeer } from './go-peer.ts';
 
 const machineKey = randomBytes(32);
@@ -39,7 +39,7 @@ const ours: MutualTrust = {
   trust: 'mutual',
   shows: [new FakeIssuer(machine)],
   accepts: [new FakeValidator(machine), new OwnerKeyValidator({ ownerKeys: [ownerPubKey] })],
-  rules: () => NO_RULES,
+  rules: () => REJECT_ALL_RULES,
 };
 const asOwner: MutualTrust = {
   ...ours,

@@ -100,7 +100,7 @@ for (const vector of compared) {
   });
 }
 
-// What a peer can't read is compared with nothing, and said.
+// What a peer cannot read is compared with nothing, and said.
 for (const name of ['v5-td15', 'v5-td15ex']) {
   void test(`tdx ${name}: ours reads version 5, which go-tdx-guest 0.3.1 does not`, async () => {
     const vector = tdxVector(name);

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AttestationError, CheckList } from '../../internal/attestation/index.ts';
 import { parseEventLog, replayEventLog, verifyEventLog } from '../../internal/attestation/eventlog/index.ts';
-import { amdTrust, encodeSnpEvidence, judgeSnp } from '../../internal/attestation/snp/index.ts';
-import { intelTrust, judgeTdx } from '../../internal/attestation/tdx/index.ts';
+import { amdTrust, encodeSnpEvidence, verifySnpEvidence } from '../../internal/attestation/snp/index.ts';
+import { intelTrust, verifyTdxEvidence } from '../../internal/attestation/tdx/index.ts';
 import { AttestationKeyCache, quoteErrors, verifyQuote } from '../../internal/attestation/tpm/index.ts';
 import { CertificateCache } from '../../internal/attestation/x509/index.ts';
 import {
@@ -46,7 +46,7 @@ export function snpVector(name: string, cache = new CertificateCache()): Vector 
     name: `snp ${name}`,
     peer: { kind: 'snp', nowMs: NOW_MS, parts },
     judge: ({ report = new Uint8Array(), vcek = new Uint8Array() }) =>
-      codeOf(() => judgeSnp(encodeSnpEvidence({ report, certificates: [vcek] }), options)),
+      codeOf(() => verifySnpEvidence(encodeSnpEvidence({ report, certificates: [vcek] }), options)),
   };
 }
 
@@ -60,7 +60,7 @@ export function tdxVector(
   return {
     name: `tdx ${name}${cut === 0 ? '' : ` without its last ${cut} bytes`}`,
     peer: { kind: 'tdx', nowMs: NOW_MS, parts: { quote: quote.subarray(0, quote.length - cut) } },
-    judge: ({ quote: given = new Uint8Array() }) => codeOf(() => judgeTdx(given, judging)),
+    judge: ({ quote: given = new Uint8Array() }) => codeOf(() => verifyTdxEvidence(given, judging)),
   };
 }
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
-import { parseReadings } from './idle.ts';
-import { compared } from './node.ts';
+import { parseReadings } from './node/idle.ts';
+import { compared } from './node/node.ts';
 import { parseReport, withTables } from './report.ts';
 import { isWithin, median, ratioOf, type BenchReport, type BenchResult } from './result.ts';
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { ended, said } from '../cluster/program.ts';
-import { buildPlaceholder, createBench } from './bench.ts';
+import { waitForExit, waitForOutput } from '../cluster/harness/program-output.ts';
+import { buildPlaceholder, createHarness } from './harness.ts';
 
 await test('up fails on an agent package that is none: down leaves the host as it was', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.folder, 'cluster-agent_broken.deb');
   await writeFile(broken, 'no package');
@@ -21,7 +21,7 @@ await test('up fails on an agent package that is none: down leaves the host as i
 });
 
 await test('up fails on an agent package that cannot be installed: down leaves the host as it was', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   const broken = join(bench.folder, 'cluster-agent_broken.deb');
   await buildPlaceholder(join(bench.folder, 'broken'), broken, 'exit 1');
@@ -34,7 +34,7 @@ await test('up fails on an agent package that cannot be installed: down leaves t
 });
 
 await test('up fails when Kubernetes already runs: the same command ends it well, and down leaves the host as it was', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   await bench.must('mini', 'up', '--nodes-only', '--name', 'failed');
   const cluster = await bench.cluster('failed');
@@ -61,11 +61,11 @@ await test('up fails when Kubernetes already runs: the same command ends it well
 });
 
 await test('kill -9 of up while Kubernetes starts: down leaves the host as it was', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   const cli = bench.startCli('mini', 'up', '--name', 'shot');
-  await said(cli, /Starting the Kubernetes control plane/);
-  const end = ended(cli);
+  await waitForOutput(cli, /Starting the Kubernetes control plane/);
+  const end = waitForExit(cli);
   cli.kill('SIGKILL');
   await end;
   const { number } = (await bench.cluster('shot')).network;

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { env } from 'node:process';
 import { createInterface } from 'node:readline';
 import { ExecaRunner } from '../../internal/exec/index.ts';
-import { hostRequirements, requiredPackages } from '../../internal/machines/index.ts';
+import { hostRequirements, requiredPackages } from '../../internal/localmachines/index.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const SEARCH_PATH = env['PATH'] ?? '';
@@ -21,7 +21,7 @@ export interface GuestOptions {
   readonly script: string;
   /** Debian package of the agent. */
   readonly agent: string;
-  /** Folders of the cache that the guest is given: `rootfs`, `blobs`, `bundles`. */
+  /** Directories of the cache that the guest is given: `rootfs`, `blobs`, `bundles`. */
   readonly cache: readonly string[];
   readonly memoryMib: number;
   /** Kept when the story ends; all that the guest says. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { findCluster } from '../../internal/machines/index.ts';
-import { createBench, type Bench } from './bench.ts';
+import { findCluster } from '../../internal/localmachines/index.ts';
+import { createHarness, type Harness } from './harness.ts';
 
 /** When `up` is killed: the message it has come to, and how long after it. */
 const MOMENTS = [
@@ -17,7 +17,7 @@ const MOMENTS = [
 
 for (const { after, ms } of MOMENTS) {
   await test(`kill -9 ${ms} ms after "${after}": down leaves the host as it was`, async () => {
-    await using bench = await createBench();
+    await using bench = await createHarness();
     const before = await bench.facts();
     await killedUp(bench, after, ms);
     const cluster = await findCluster(bench.machines, { root: bench.root, name: 'torn' });
@@ -29,7 +29,7 @@ for (const { after, ms } of MOMENTS) {
 }
 
 await test('kill -9 in the middle of up: the same command goes on, and nothing is doubled', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   await killedUp(bench, 'Starting machine', 900);
   await bench.up('torn');
@@ -46,7 +46,7 @@ await test('kill -9 in the middle of up: the same command goes on, and nothing i
 });
 
 await test('kill -9 while the root file system is built: neither processes nor mounts stay, the next build starts anew', async () => {
-  await using bench = await createBench({ ownCache: true });
+  await using bench = await createHarness({ ownCache: true });
   const before = await bench.facts();
   await killedUp(bench, 'Preparing the root file system', 6000);
   await bench.must('mini', 'down', '--name', 'torn');
@@ -56,7 +56,7 @@ await test('kill -9 while the root file system is built: neither processes nor m
 });
 
 await test('two commands at once: the second one is told that the first one holds the cluster', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   await bench.up('busy');
   const cluster = await bench.cluster('busy');
   await using _lock = await cluster.lock();
@@ -66,7 +66,7 @@ await test('two commands at once: the second one is told that the first one hold
 });
 
 /** Starts `mini up` and kills it, and waits until the kernel has let go of it. */
-async function killedUp(bench: Bench, after: string, ms: number): Promise<void> {
+async function killedUp(bench: Harness, after: string, ms: number): Promise<void> {
   const child = bench.startCli('mini', 'up', '--nodes-only', '--name', 'torn', '--agent', bench.agent);
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()));
   let said = '';

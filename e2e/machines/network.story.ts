@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
-import { hostAddress, namespaceFile, portName, type LocalNode } from '../../internal/machines/index.ts';
-import { OWNER_KEY, createBench } from './bench.ts';
+import { hostAddress, namespaceFile, portName, type LocalNode } from '../../internal/localmachines/index.ts';
+import { OWNER_KEY, createHarness } from './harness.ts';
 
 const CONNECTED = 'connected';
 
 await test('machines reach each other and the workstation, and no way leads further', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
   await bench.up('red');
   await bench.up('blue');
@@ -98,7 +98,7 @@ async function tryConnect(
 
 async function connectFromHost(
   address: string,
-  bench: Awaited<ReturnType<typeof createBench>>,
+  bench: Awaited<ReturnType<typeof createHarness>>,
 ): Promise<string> {
   const argv = ['timeout', '4', 'bash', '-c', `exec 3<>/dev/tcp/${address}/9100`] as const;
   const { exitCode } = await bench.machines.commands.run({
@@ -120,7 +120,7 @@ async function listenAt(address: string, port: number): Promise<AsyncDisposable>
 
 /** Addresses of the host outside of local clusters' networks. */
 async function otherHostAddresses(
-  bench: Awaited<ReturnType<typeof createBench>>,
+  bench: Awaited<ReturnType<typeof createHarness>>,
 ): Promise<readonly string[]> {
   const { stdout } = await bench.machines.commands.run({
     argv: ['ip', '-br', '-4', 'address', 'show', 'scope', 'global'],

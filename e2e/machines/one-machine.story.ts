@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { OWNER_KEY, createBench } from './bench.ts';
+import { OWNER_KEY, createHarness } from './harness.ts';
 import { extendRegister, readRegister } from './tpm-client.ts';
 
 await test('a machine keeps its disk and identity over power cycles, and nothing else', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
 
   const said = await bench.up('one');
@@ -113,7 +113,7 @@ await test('a machine keeps its disk and identity over power cycles, and nothing
 });
 
 await test('fault knobs: another swap table, a small disk, more files', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   await bench.up('knobs');
   const cluster = await bench.cluster('knobs');
   const first = await cluster.node('n1');
@@ -138,7 +138,7 @@ await test('fault knobs: another swap table, a small disk, more files', async ()
   assert.equal((await run('cat', '/etc/shown')).stdout, 'shown');
   const full = await run('sh', '-c', 'head -c 32M /dev/zero > /var/lib/cluster/big');
   assert.equal(full.exitCode, 1, 'the disk is full');
-  await node.powerCut(bench.signal);
+  await node.cutPower(bench.signal);
   await node.start(bench.signal);
   assert.equal(
     (await run('test', '-s', '/var/lib/cluster/big')).exitCode,

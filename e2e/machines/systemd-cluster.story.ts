@@ -3,7 +3,7 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createBench } from './bench.ts';
+import { createHarness } from './harness.ts';
 import { runGuest } from './guest.ts';
 
 const DIST = join(import.meta.dirname, '../../dist');
@@ -14,7 +14,7 @@ const DIST = join(import.meta.dirname, '../../dist');
  * not proved here: that such a cluster outlives a power cycle; a machine does (systemd-host.story.ts).
  */
 await test('a cluster on a host with systemd and cgroup v2', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   await bench.up('any'); // so that the root file system is in the cache
   await bench.must('mini', 'down', '--name', 'any');
   const agent = (await readdir(DIST)).find((name) => /^cluster-agent_.*_amd64\.deb$/.test(name));

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { createBench } from './bench.ts';
+import { createHarness } from './harness.ts';
 import { runGuest } from './guest.ts';
 
 /**
@@ -12,7 +12,7 @@ import { runGuest } from './guest.ts';
  * systemd-cluster.story.ts.
  */
 await test('local machines on a host with systemd and cgroup v2', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   await bench.up('any'); // so that the root file system is in the cache
   await bench.must('mini', 'down', '--name', 'any');
   const folder = await mkdtemp(join(tmpdir(), 'cluster-vm-'));

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createBench, type Bench } from './bench.ts';
+import { createHarness, type Harness } from './harness.ts';
 
 interface UpResult {
   readonly unchanged: boolean;
@@ -10,7 +10,7 @@ interface UpResult {
 }
 
 await test('mini up makes Kubernetes that answers, twice side by side, and mini down leaves nothing of it', async () => {
-  await using bench = await createBench();
+  await using bench = await createHarness();
   const before = await bench.facts();
 
   const one = await up(bench, 'one');
@@ -47,7 +47,7 @@ await test('mini up makes Kubernetes that answers, twice side by side, and mini 
   assert.deepEqual(bench.changes(before, await bench.facts(), numbers), []);
 });
 
-async function up(bench: Bench, name: string): Promise<UpResult> {
+async function up(bench: Harness, name: string): Promise<UpResult> {
   const said = await bench.must('mini', 'up', '--demo', '--name', name, '--output', 'json');
   const records = said
     .trim()
@@ -58,7 +58,7 @@ async function up(bench: Bench, name: string): Promise<UpResult> {
   return result.data as UpResult;
 }
 
-function nodes(bench: Bench, name: string): Promise<string> {
+function nodes(bench: Harness, name: string): Promise<string> {
   return bench.must('mini', 'exec', '--name', name, 'n1', '--', 'kubectl', 'get', 'nodes', '--no-headers');
 }
 

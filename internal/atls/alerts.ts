@@ -8,7 +8,7 @@ export function alertFor(code: AtlsErrorCode): Uint8Array | undefined {
 }
 
 /** The error for an alert that the peer sent; undefined is a code that this version does not know. */
-export function alertError(alert: Alert | undefined): AtlsError {
+export function errorFromAlert(alert: Alert | undefined): AtlsError {
   const code = alert === undefined ? 'atls-alert-protocol' : CODE_OF[alert];
   return new AtlsError(code, `attesting: the peer sent alert ${alert ?? 'of an unknown code'}`);
 }

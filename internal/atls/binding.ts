@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Who opened the connection. Roles are in the binding, so evidence can't be played back to its maker. */
+/** Who opened the connection. Roles are in the binding, so evidence cannot be played back to its maker. */
 export type Role = 'client' | 'server';
 
 /** What one TLS session is, as both of its ends see it and nobody else can make it. */

@@ -1,14 +1,19 @@
 import type { TLSSocket } from 'node:tls';
 import { childSignal } from '../cleanup/index.ts';
 import { AtlsError } from './errors.ts';
-import { interruption, type Bound, type Turn, type Turns } from './handshake.ts';
+import {
+  rejectUnexpectedBytes,
+  type EvidenceBinding,
+  type HandshakeStep,
+  type HandshakeSteps,
+} from './handshake.ts';
 import type { Evidence } from './wire.ts';
 
 const NOTHING = new Uint8Array(0);
 
 /** What this end does between frames. Each stops with its signal. */
-export interface EvidenceWork {
-  issue(format: number, bound: Bound, signal: AbortSignal): Promise<Uint8Array>;
+export interface EvidenceHandler {
+  issue(format: number, bound: EvidenceBinding, signal: AbortSignal): Promise<Uint8Array>;
   validate(evidence: Evidence, binding: Uint8Array, signal: AbortSignal): Promise<void>;
 }
 
@@ -18,14 +23,14 @@ export interface EvidenceWork {
  */
 export class HandshakeDriver implements Disposable {
   readonly #socket: TLSSocket;
-  readonly #work: EvidenceWork;
+  readonly #work: EvidenceHandler;
   readonly #signal: AbortSignal;
   #unwritten = 0;
   #failure: Error | undefined;
   #wake: () => void = () => undefined;
 
   /** When `signal` fires, whatever this does rejects with its reason. */
-  constructor(socket: TLSSocket, work: EvidenceWork, signal: AbortSignal) {
+  constructor(socket: TLSSocket, work: EvidenceHandler, signal: AbortSignal) {
     this.#socket = socket;
     this.#work = work;
     this.#signal = signal;
@@ -42,7 +47,7 @@ export class HandshakeDriver implements Disposable {
   }
 
   /** Takes all turns of a coroutine and answers its result. */
-  async run<Result>(turns: Turns<Result>): Promise<Result> {
+  async run<Result>(turns: HandshakeSteps<Result>): Promise<Result> {
     let next = turns.next();
     while (next.done !== true) {
       const turn = next.value;
@@ -56,7 +61,7 @@ export class HandshakeDriver implements Disposable {
     for (this.#throwIfBroken(); this.#unwritten > 0; this.#throwIfBroken()) await this.#changed();
   }
 
-  #take(turn: Exclude<Turn, { kind: 'send' }>): Promise<Uint8Array> {
+  #take(turn: Exclude<HandshakeStep, { kind: 'send' }>): Promise<Uint8Array> {
     switch (turn.kind) {
       case 'read':
         return this.#read(turn.sizeBytes);
@@ -98,7 +103,7 @@ export class HandshakeDriver implements Disposable {
     try {
       const answer = await Promise.race([working, this.#disturbed()]);
       if (answer !== undefined && this.#socket.readableLength === 0) return answer;
-      return await this.run(interruption());
+      return await this.run(rejectUnexpectedBytes());
     } catch (error) {
       alive.abort(error);
       working.catch(() => undefined); // it has lost the race; the reason thrown here is the first one

@@ -3,7 +3,13 @@ import { createHash, createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import type { Role, Session } from './binding.ts';
 import { AtlsError } from './errors.ts';
-import { handshake, interruption, type HandshakeOptions, type Turn, type Turns } from './handshake.ts';
+import {
+  handshake,
+  rejectUnexpectedBytes,
+  type HandshakeOptions,
+  type HandshakeStep,
+  type HandshakeSteps,
+} from './handshake.ts';
 import { encodeAlert, encodeEvidence, encodeHello, encodeReady, FORMAT_NONE, FRAME } from './wire.ts';
 
 const TPM = 2;
@@ -268,7 +274,7 @@ describe('what comes while this end works on evidence', () => {
     },
   ];
   test.each(cases)('$name: $want', ({ given, want }) => {
-    expect(feed(interruption(), given)).toBe(want);
+    expect(feed(rejectUnexpectedBytes(), given)).toBe(want);
   });
 });
 
@@ -303,7 +309,7 @@ describe('mutations', () => {
   });
 });
 
-function acceptedFlips(bytes: Buffer, start: () => Turns): number[] {
+function acceptedFlips(bytes: Buffer, start: () => HandshakeSteps): number[] {
   const accepted: number[] = [];
   for (let bit = 0; bit < bytes.length * 8; bit++) {
     const mutated = Buffer.from(bytes);
@@ -343,7 +349,7 @@ function evidenceFor(binding: Uint8Array): Uint8Array {
 }
 
 /** Answers a turn that needs no peer; undefined when it needs one. */
-function work(turn: Turn): Uint8Array | undefined {
+function work(turn: HandshakeStep): Uint8Array | undefined {
   switch (turn.kind) {
     case 'issue':
       return evidenceFor(turn.binding);
@@ -360,7 +366,7 @@ function work(turn: Turn): Uint8Array | undefined {
 }
 
 /** Runs one end against fixed bytes; answers how it ended. */
-function feed(turns: Turns, incoming: Uint8Array): string {
+function feed(turns: HandshakeSteps, incoming: Uint8Array): string {
   try {
     let at = 0;
     let next = turns.next();
@@ -394,7 +400,7 @@ function run(client: HandshakeOptions, server: HandshakeOptions): Conversation {
     const turns = handshake(index === 0 ? client : server);
     return { role, turns, next: turns.next() };
   });
-  const answer = (role: Role, turn: Turn): Uint8Array | undefined => {
+  const answer = (role: Role, turn: HandshakeStep): Uint8Array | undefined => {
     if (turn.kind === 'send') {
       sent[role].push(turn.bytes);
       log.push(`${role} sends ${frameNames(turn.bytes)}`);

@@ -1,4 +1,4 @@
-import { alertError } from './alerts.ts';
+import { errorFromAlert } from './alerts.ts';
 import { bindingsOf, transcriptHash, type Bindings, type Role, type Session } from './binding.ts';
 import { AtlsError } from './errors.ts';
 import {
@@ -28,26 +28,26 @@ export interface HandshakeOptions {
 }
 
 /** What the handshake asks of its driver, one at a time; the driver answers each with bytes. */
-export type Turn =
+export type HandshakeStep =
   /** Answer with exactly so many bytes (0 too) from the peer: what follows READY is the application's. */
   | { readonly kind: 'read'; readonly sizeBytes: number }
   /** Write, and answer at once; every write must be through before the connection is handed on. */
   | { readonly kind: 'send'; readonly bytes: Uint8Array }
   /** Answer with evidence of this end over `binding`. The peer may say nothing meanwhile: see `interruption`. */
-  | ({ readonly kind: 'issue'; readonly format: number } & Bound)
+  | ({ readonly kind: 'issue'; readonly format: number } & EvidenceBinding)
   /** Judge the peer's evidence against `binding` and answer, or throw. The peer may say nothing meanwhile. */
   | { readonly kind: 'validate'; readonly evidence: Evidence; readonly binding: Uint8Array };
 
 /** The 64 bytes that evidence covers, and what they are the SHA-512 of. */
-export interface Bound {
+export interface EvidenceBinding {
   readonly binding: Uint8Array;
   readonly statement: Uint8Array;
 }
 
-export type Turns<Result = void> = Generator<Turn, Result, Uint8Array>;
+export type HandshakeSteps<Result = void> = Generator<HandshakeStep, Result, Uint8Array>;
 
 /** What both ends know after the two HELLOs. */
-export interface Agreed {
+export interface NegotiatedHandshake {
   readonly ownFormat: number;
   readonly bindings: Bindings;
 }
@@ -63,16 +63,19 @@ export interface Agreed {
  *     validates ◀────────────────────── EVIDENCE, READY
  *     READY, first application byte ─────────▶
  */
-export function* handshake(options: HandshakeOptions): Turns {
-  yield* attest(options, yield* greet(options));
+export function* handshake(options: HandshakeOptions): HandshakeSteps {
+  yield* exchangeEvidence(options, yield* exchangeHellos(options));
 }
 
 /** The second half: evidence both ways. A part of its own because silence before HELLO gets less patience. */
-export function attest(options: HandshakeOptions, agreed: Agreed): Turns {
+export function exchangeEvidence(options: HandshakeOptions, agreed: NegotiatedHandshake): HandshakeSteps {
   return options.role === 'client' ? attestAsClient(options, agreed) : attestAsServer(options, agreed);
 }
 
-function* attestAsClient({ accepts }: HandshakeOptions, { ownFormat, bindings }: Agreed): Turns {
+function* attestAsClient(
+  { accepts }: HandshakeOptions,
+  { ownFormat, bindings }: NegotiatedHandshake,
+): HandshakeSteps {
   yield* send(encodeEvidence(yield* issue(ownFormat, ownBound('client', bindings))));
   const evidence = yield* receiveEvidence(accepts);
   yield* receive('ready');
@@ -80,7 +83,10 @@ function* attestAsClient({ accepts }: HandshakeOptions, { ownFormat, bindings }:
   yield* send(encodeReady());
 }
 
-function* attestAsServer({ accepts }: HandshakeOptions, { ownFormat, bindings }: Agreed): Turns {
+function* attestAsServer(
+  { accepts }: HandshakeOptions,
+  { ownFormat, bindings }: NegotiatedHandshake,
+): HandshakeSteps {
   yield* validate(yield* receiveEvidence(accepts), bindings.client);
   const evidence = encodeEvidence(yield* issue(ownFormat, ownBound('server', bindings)));
   yield* send(Buffer.concat([evidence, encodeReady()]));
@@ -88,7 +94,13 @@ function* attestAsServer({ accepts }: HandshakeOptions, { ownFormat, bindings }:
 }
 
 /** The first half: both HELLOs, and what follows from them. */
-export function* greet({ role, session, nonce, shows, accepts }: HandshakeOptions): Turns<Agreed> {
+export function* exchangeHellos({
+  role,
+  session,
+  nonce,
+  shows,
+  accepts,
+}: HandshakeOptions): HandshakeSteps<NegotiatedHandshake> {
   const ownFrame = encodeHello({ accepts, nonce });
   yield* send(ownFrame);
   const { header, body } = yield* receive('hello');
@@ -108,7 +120,7 @@ export function* greet({ role, session, nonce, shows, accepts }: HandshakeOption
   return { ownFormat, bindings: bindingsOf(session, transcript) };
 }
 
-function* receiveEvidence(accepts: readonly number[]): Turns<Evidence> {
+function* receiveEvidence(accepts: readonly number[]): HandshakeSteps<Evidence> {
   const { body } = yield* receive('evidence');
   const evidence = parseEvidence(body);
   if (!accepts.includes(evidence.format)) {
@@ -120,16 +132,16 @@ function* receiveEvidence(accepts: readonly number[]): Turns<Evidence> {
   return evidence;
 }
 
-function ownBound(role: Role, bindings: Bindings): Bound {
+function ownBound(role: Role, bindings: Bindings): EvidenceBinding {
   return { binding: bindings[role], statement: bindings.statements[role] };
 }
 
-function* issue(format: number, bound: Bound): Turns<Evidence> {
+function* issue(format: number, bound: EvidenceBinding): HandshakeSteps<Evidence> {
   if (format === FORMAT_NONE) return { format, document: new Uint8Array(0) };
   return { format, document: yield { kind: 'issue', format, ...bound } };
 }
 
-function* validate(evidence: Evidence, binding: Uint8Array): Turns {
+function* validate(evidence: Evidence, binding: Uint8Array): HandshakeSteps {
   if (evidence.format !== FORMAT_NONE) {
     yield { kind: 'validate', evidence, binding };
   } else if (evidence.document.length > 0) {
@@ -137,19 +149,21 @@ function* validate(evidence: Evidence, binding: Uint8Array): Turns {
   }
 }
 
-function* send(bytes: Uint8Array): Turns {
+function* send(bytes: Uint8Array): HandshakeSteps {
   yield { kind: 'send', bytes };
 }
 
 /** The one frame whose turn it is. An alert may come in its place at any time, and ends everything. */
-function* receive(due: FrameKind): Turns<{ readonly header: Uint8Array; readonly body: Uint8Array }> {
+function* receive(
+  due: FrameKind,
+): HandshakeSteps<{ readonly header: Uint8Array; readonly body: Uint8Array }> {
   const header = yield { kind: 'read', sizeBytes: HEADER_BYTES };
   const { kind, bodyBytes } = parseHeader(header);
   if (kind !== due && kind !== 'alert') {
     throw new AtlsError('atls-frame-order', `waiting for ${due}: got ${kind}`);
   }
   const body = yield { kind: 'read', sizeBytes: bodyBytes };
-  if (kind === 'alert') throw alertError(parseAlert(body));
+  if (kind === 'alert') throw errorFromAlert(parseAlert(body));
   return { header, body };
 }
 
@@ -157,12 +171,12 @@ function* receive(due: FrameKind): Turns<{ readonly header: Uint8Array; readonly
  * What it means that bytes come while this end issues or validates, when nothing but an alert may: the turns
  * that read it, and always throw.
  */
-export function* interruption(): Turns<never> {
+export function* rejectUnexpectedBytes(): HandshakeSteps<never> {
   const type = (yield { kind: 'read', sizeBytes: 1 })[0];
   if (type !== FRAME.alert) {
     throw new AtlsError('atls-early-data', 'working on evidence: the peer sent more out of its turn');
   }
   const rest = yield { kind: 'read', sizeBytes: HEADER_BYTES - 1 };
   const { bodyBytes } = parseHeader(Buffer.from([type, ...rest]));
-  throw alertError(parseAlert(yield { kind: 'read', sizeBytes: bodyBytes }));
+  throw errorFromAlert(parseAlert(yield { kind: 'read', sizeBytes: bodyBytes }));
 }

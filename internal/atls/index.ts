@@ -9,17 +9,17 @@
  * `atlsServerUpgrade` and `atlsClientUpgrade` are what `internal/rpc` plugs into its server and channels. Evidence
  * ages: give `RpcServer` a `maxConnectionAgeMs`, and each connection proves itself anew.
  */
-export { ADMISSION_LIMITS, type AdmissionLimits } from './admission.ts';
+export { PENDING_CONNECTION_LIMITS, type PendingConnectionLimits } from './pending-connection-limit.ts';
 export { INIT_CONTEXT } from './contexts.ts';
 export { AtlsError, atlsErrors, type AtlsErrorCode } from './errors.ts';
-export { FixedKeys, RotatingKeys, type TlsKeySource } from './keys.ts';
-export type { AttestedPeer, UnprovenPeer } from './peer.ts';
+export { FixedKeys, RotatingKeys, type TlsKeySource } from './tls-keys.ts';
+export type { AttestedPeer, UnattestedPeer } from './peer.ts';
 export {
-  NO_RULES,
+  REJECT_ALL_RULES,
   type MutualTrust,
   type OneWayAcceptTrust,
   type OneWayShowTrust,
-  type Rules,
+  type EvidenceRules,
   type Trust,
 } from './trust.ts';
 export {
@@ -29,5 +29,5 @@ export {
   type AtlsOptions,
   type AtlsServerOptions,
   type AtlsTimers,
-  type ProvingTrust,
+  type VerifyingTrust,
 } from './upgrade.ts';

@@ -9,7 +9,7 @@ export interface PeerSession {
   readonly session: Uint8Array;
 }
 
-/** A peer that proved, for this very session, which machine and software it is. Only this folder makes one. */
+/** A peer that proved, for this very session, which machine and software it is. Only this directory makes one. */
 export interface AttestedPeer extends PeerSession {
   readonly kind: 'attested';
   readonly variant: Variant;
@@ -20,7 +20,7 @@ export interface AttestedPeer extends PeerSession {
 }
 
 /** A peer that was asked for nothing, because the mode says `one-way-show`. */
-export interface UnprovenPeer extends PeerSession {
+export interface UnattestedPeer extends PeerSession {
   readonly kind: 'unproven';
 }
 
@@ -37,7 +37,7 @@ export function attestedPeer(verdict: Verdict, session: Uint8Array): AttestedPee
   });
 }
 
-export function unprovenPeer(session: Uint8Array): UnprovenPeer {
+export function unattestedPeer(session: Uint8Array): UnattestedPeer {
   return Object.freeze({ kind: 'unproven', session: kept(session) });
 }
 

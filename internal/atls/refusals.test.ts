@@ -20,7 +20,7 @@ import {
   type TestIdentity,
 } from '../testing/atls/index.ts';
 import { createTcpPair, FakeClock } from '../testing/index.ts';
-import { atlsServerUpgrade, NO_RULES, type TlsKeySource } from './index.ts';
+import { atlsServerUpgrade, REJECT_ALL_RULES, type TlsKeySource } from './index.ts';
 
 const TPM = 2;
 const stranger = await createTestIdentity();
@@ -95,7 +95,7 @@ describe('TLS that is not as aTLS/1 wants it', () => {
     expect(await server).toBe('atls-tls-failed');
   });
 
-  test('a session can not be resumed, and where it could it is refused', async () => {
+  test('a session cannot be resumed, and where it could it is refused', async () => {
     const clock = new FakeClock();
     const identity = await createTestIdentity();
     const withTickets = createSecureContext({
@@ -113,7 +113,7 @@ describe('TLS that is not as aTLS/1 wants it', () => {
         trust: 'mutual',
         shows: [new FakeIssuer({ variant: 'tpm', key: MACHINE_KEY })],
         accepts: [new FakeValidator({ variant: 'tpm', key: MACHINE_KEY })],
-        rules: () => NO_RULES,
+        rules: () => REJECT_ALL_RULES,
       },
       context: ATLS_CONTEXT,
       keys,

@@ -15,7 +15,13 @@ import {
   MACHINE_KEY,
 } from '../testing/atls/index.ts';
 import { createMemoryLogger } from '../testing/index.ts';
-import { atlsClientUpgrade, atlsServerUpgrade, NO_RULES, RotatingKeys, type AttestedPeer } from './index.ts';
+import {
+  atlsClientUpgrade,
+  atlsServerUpgrade,
+  REJECT_ALL_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+} from './index.ts';
 
 const never = new AbortController().signal;
 const clock = new SystemClock();
@@ -236,7 +242,7 @@ function issuerOf(name: string, measurement?: string): FakeIssuer {
 
 function trustOf(issuer: FakeIssuer) {
   const validator = new FakeValidator({ variant: 'tpm', key: MACHINE_KEY });
-  return { trust: 'mutual', shows: [issuer], accepts: [validator], rules: () => NO_RULES } as const;
+  return { trust: 'mutual', shows: [issuer], accepts: [validator], rules: () => REJECT_ALL_RULES } as const;
 }
 
 function client(name: string, options: { readonly measurement?: string } = {}) {

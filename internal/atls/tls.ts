@@ -3,19 +3,24 @@ import type { Socket } from 'node:net';
 import { connect, TLSSocket } from 'node:tls';
 import type { Role } from './binding.ts';
 import { AtlsError, type AtlsErrorCode } from './errors.ts';
-import type { TlsKeys } from './keys.ts';
+import type { TlsKeys } from './tls-keys.ts';
 import { p256SpkiOf } from './spki.ts';
 import { ALPN_ID } from './wire.ts';
 
 /** A TLS 1.3 connection whose other end holds the key of `peerSpki`, and nothing more is known of it. */
-export interface Secured {
+export interface TlsConnection {
   readonly socket: TLSSocket;
   readonly peerCertificate: X509Certificate;
   readonly peerSpki: Uint8Array;
 }
 
 /** TLS as aTLS/1 wants it: 1.3, our ALPN id, both certificates, no resumption. Rejects with `atls-tls-…`. */
-export async function secure(role: Role, tcp: Socket, keys: TlsKeys, signal: AbortSignal): Promise<Secured> {
+export async function establishTls(
+  role: Role,
+  tcp: Socket,
+  keys: TlsKeys,
+  signal: AbortSignal,
+): Promise<TlsConnection> {
   if (role === 'server') await firstBytes(tcp, signal);
   const socket = role === 'server' ? serverSocket(tcp, keys) : clientSocket(tcp, keys);
   // Stays for the socket's life: an error between two owners must not end the process. 'close' follows it.
@@ -94,7 +99,7 @@ function truncated(): AtlsError {
 }
 
 /** What TLS has agreed on is checked, whatever it was told to agree on. */
-function checked(socket: TLSSocket, keys: TlsKeys): Secured {
+function checked(socket: TLSSocket, keys: TlsKeys): TlsConnection {
   if (socket.getProtocol() !== 'TLSv1.3') {
     throw new AtlsError(
       'atls-tls-version',

@@ -5,13 +5,13 @@ import { FORMAT_NONE, MAX_FORMATS } from './wire.ts';
 type NonEmpty<T> = readonly [T, ...T[]];
 
 /** What validators are told. */
-export type Rules = Pick<ValidationContext, 'policy' | 'collateral'>;
+export type EvidenceRules = Pick<ValidationContext, 'policy' | 'collateral'>;
 
 interface Accepts {
   /** Kinds of evidence that the peer may show, best first. */
   readonly accepts: NonEmpty<Validator>;
   /** Asked for each connection, so that a changed policy counts at once. */
-  readonly rules: () => Rules;
+  readonly rules: () => EvidenceRules;
 }
 
 interface Shows {
@@ -38,7 +38,7 @@ export interface OneWayShowTrust extends Shows {
 export type Trust = MutualTrust | OneWayAcceptTrust | OneWayShowTrust;
 
 /** Under these no machine passes. For ends that accept nothing but owner keys, which need no rules. */
-export const NO_RULES: Rules = {
+export const REJECT_ALL_RULES: EvidenceRules = {
   policy: { version: 'none', registers: new Map(), machines: new Set() },
   collateral: {},
 };

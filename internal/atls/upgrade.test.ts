@@ -16,10 +16,10 @@ import {
   atlsClientUpgrade,
   atlsServerUpgrade,
   FixedKeys,
-  NO_RULES,
+  REJECT_ALL_RULES,
   RotatingKeys,
   type AtlsOptions,
-  type ProvingTrust,
+  type VerifyingTrust,
   type Trust,
 } from './index.ts';
 
@@ -134,8 +134,13 @@ describe('two honest ends', () => {
     const owners = new OwnerKeyValidator({ ownerKeys: [rawFromOwnerKey(privateKey)] });
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const { client, server } = await meet(
-      { trust: 'mutual', shows: [owner], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
-      { trust: 'mutual', shows: [new FakeIssuer(machine)], accepts: [owners], rules: () => NO_RULES },
+      {
+        trust: 'mutual',
+        shows: [owner],
+        accepts: [new FakeValidator(machine)],
+        rules: () => REJECT_ALL_RULES,
+      },
+      { trust: 'mutual', shows: [new FakeIssuer(machine)], accepts: [owners], rules: () => REJECT_ALL_RULES },
     );
     expect(client).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'tpm' } } });
     expect(server).toMatchObject({ status: 'fulfilled', value: { peer: { variant: 'owner-key' } } });
@@ -147,12 +152,17 @@ describe('two honest ends', () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(
-      { trust: 'mutual', shows: [owner], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      {
+        trust: 'mutual',
+        shows: [owner],
+        accepts: [new FakeValidator(machine)],
+        rules: () => REJECT_ALL_RULES,
+      },
       {
         trust: 'mutual',
         shows: [issuer],
         accepts: [new OwnerKeyValidator({ ownerKeys: [other] })],
-        rules: () => NO_RULES,
+        rules: () => REJECT_ALL_RULES,
       },
     );
     expect(server).toMatchObject({
@@ -165,7 +175,7 @@ describe('two honest ends', () => {
   test('trust in one direction works when both ends have named it', async () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const { client, server } = await meet(
-      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => REJECT_ALL_RULES },
       { trust: 'one-way-show', shows: [new FakeIssuer(machine)] },
     );
     expect(client).toMatchObject({ value: { peer: { kind: 'attested' } } });
@@ -176,8 +186,13 @@ describe('two honest ends', () => {
     const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
     const issuer = new FakeIssuer(machine);
     const { client, server } = await meet(
-      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
-      { trust: 'mutual', shows: [issuer], accepts: [new FakeValidator(machine)], rules: () => NO_RULES },
+      { trust: 'one-way-accept', accepts: [new FakeValidator(machine)], rules: () => REJECT_ALL_RULES },
+      {
+        trust: 'mutual',
+        shows: [issuer],
+        accepts: [new FakeValidator(machine)],
+        rules: () => REJECT_ALL_RULES,
+      },
     );
     expect(client).toMatchObject({ reason: { code: 'atls-no-common-format' } });
     expect(server).toMatchObject({ reason: { code: 'atls-alert-no-common-format' } });
@@ -189,7 +204,7 @@ describe('a configuration that would accept too much', () => {
   const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
   const validator = new FakeValidator(machine);
   const issuer = new FakeIssuer(machine);
-  const rules = () => NO_RULES;
+  const rules = () => REJECT_ALL_RULES;
   const cases: readonly { name: string; given: unknown }[] = [
     { name: 'no trust', given: undefined },
     { name: 'an unknown trust', given: { trust: 'any', shows: [issuer], accepts: [validator] } },
@@ -250,7 +265,7 @@ describe('TLS keys', () => {
       trust: 'mutual',
       shows: [issuer],
       accepts: [new FakeValidator(machine)],
-      rules: () => NO_RULES,
+      rules: () => REJECT_ALL_RULES,
     } as const;
     const checkCertificate = () => {
       throw new Error('not ours');
@@ -267,11 +282,11 @@ describe('TLS keys', () => {
 async function meet(
   clientTrust: Trust,
   serverTrust: Trust,
-  serverExtra: Partial<AtlsOptions<ProvingTrust>> = {},
+  serverExtra: Partial<AtlsOptions<VerifyingTrust>> = {},
 ) {
   const clock = new FakeClock();
   const options = (trust: Trust) =>
-    ({ trust, context: 'c', keys: new RotatingKeys({ clock }), clock }) as AtlsOptions<ProvingTrust>;
+    ({ trust, context: 'c', keys: new RotatingKeys({ clock }), clock }) as AtlsOptions<VerifyingTrust>;
   using tcp = await createTcpPair();
   const [client, server] = await Promise.allSettled([
     atlsClientUpgrade(options(clientTrust))(tcp.client, never),

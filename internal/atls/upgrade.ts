@@ -4,16 +4,20 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../clock/index.ts';
 import type { Upgrade, Upgraded } from '../rpc/index.ts';
-import { Admission, ADMISSION_LIMITS, type AdmissionLimits } from './admission.ts';
+import {
+  PendingConnectionLimit,
+  PENDING_CONNECTION_LIMITS,
+  type PendingConnectionLimits,
+} from './pending-connection-limit.ts';
 import { alertFor } from './alerts.ts';
 import { EXPORTER_BYTES, EXPORTER_LABEL, type Role, type Session } from './binding.ts';
 import { Deadline } from './deadline.ts';
 import { HandshakeDriver } from './driver.ts';
 import { AtlsError } from './errors.ts';
-import { attest, greet } from './handshake.ts';
-import type { TlsKeySource } from './keys.ts';
-import { attestedPeer, unprovenPeer, type AttestedPeer, type UnprovenPeer } from './peer.ts';
-import { secure, type Secured } from './tls.ts';
+import { exchangeEvidence, exchangeHellos } from './handshake.ts';
+import type { TlsKeySource } from './tls-keys.ts';
+import { attestedPeer, unattestedPeer, type AttestedPeer, type UnattestedPeer } from './peer.ts';
+import { establishTls, type TlsConnection } from './tls.ts';
 import {
   formatsOf,
   type Formats,
@@ -22,7 +26,7 @@ import {
   type OneWayShowTrust,
   type Trust,
 } from './trust.ts';
-import { AttestationWork } from './work.ts';
+import { ConnectionAttestation } from './connection-attestation.ts';
 import { NONCE_BYTES } from './wire.ts';
 
 /** How long a peer may keep this end waiting. The whole includes the queue before a TPM. */
@@ -51,28 +55,28 @@ export interface AtlsOptions<T extends Trust = Trust> {
 }
 
 export interface AtlsServerOptions<T extends Trust = Trust> extends AtlsOptions<T> {
-  readonly limits?: AdmissionLimits;
+  readonly limits?: PendingConnectionLimits;
 }
 
-export type ProvingTrust = MutualTrust | OneWayAcceptTrust;
-type Peer = AttestedPeer | UnprovenPeer;
+export type VerifyingTrust = MutualTrust | OneWayAcceptTrust;
+type Peer = AttestedPeer | UnattestedPeer;
 
 /** The client's end. Throws `atls-config` at once when the trust is incomplete; rejects with an `AtlsError`. */
-export function atlsClientUpgrade(options: AtlsOptions<ProvingTrust>): Upgrade<AttestedPeer>;
-export function atlsClientUpgrade(options: AtlsOptions<OneWayShowTrust>): Upgrade<UnprovenPeer>;
+export function atlsClientUpgrade(options: AtlsOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
+export function atlsClientUpgrade(options: AtlsOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 export function atlsClientUpgrade(options: AtlsOptions): Upgrade<Peer> {
   const end = new AtlsEnd('client', options);
   return (tcp, signal) => end.upgrade(tcp, signal);
 }
 
 /** The server's end: the same, behind a limit on how many may be pending. */
-export function atlsServerUpgrade(options: AtlsServerOptions<ProvingTrust>): Upgrade<AttestedPeer>;
-export function atlsServerUpgrade(options: AtlsServerOptions<OneWayShowTrust>): Upgrade<UnprovenPeer>;
+export function atlsServerUpgrade(options: AtlsServerOptions<VerifyingTrust>): Upgrade<AttestedPeer>;
+export function atlsServerUpgrade(options: AtlsServerOptions<OneWayShowTrust>): Upgrade<UnattestedPeer>;
 export function atlsServerUpgrade(options: AtlsServerOptions): Upgrade<Peer> {
   const end = new AtlsEnd('server', options);
-  const admission = new Admission(options.limits ?? ADMISSION_LIMITS);
+  const admission = new PendingConnectionLimit(options.limits ?? PENDING_CONNECTION_LIMITS);
   return async (tcp, signal) => {
-    using _slot = admission.enter(tcp.remoteAddress ?? '');
+    using _slot = admission.acquire(tcp.remoteAddress ?? '');
     return await end.upgrade(tcp, signal);
   };
 }
@@ -97,11 +101,11 @@ class AtlsEnd {
   async upgrade(tcp: Socket, signal: AbortSignal): Promise<Upgraded<Peer>> {
     const { clock } = this.#options;
     using deadline = new Deadline({ clock, signal, what: 'securing', ms: this.#timers.tlsMs });
-    let secured: Secured | undefined;
+    let secured: TlsConnection | undefined;
     try {
       const startMs = clock.monotonicMs();
       const keys = await this.#options.keys.current();
-      secured = await secure(this.#role, tcp, keys, deadline.signal);
+      secured = await establishTls(this.#role, tcp, keys, deadline.signal);
       this.#checkCertificate(secured.peerCertificate);
       const peer = await this.#attest(secured, keys.spki, deadline, startMs);
       return { socket: secured.socket, peer };
@@ -122,21 +126,26 @@ class AtlsEnd {
     }
   }
 
-  async #attest(secured: Secured, ownSpki: Uint8Array, deadline: Deadline, startMs: number): Promise<Peer> {
+  async #attest(
+    secured: TlsConnection,
+    ownSpki: Uint8Array,
+    deadline: Deadline,
+    startMs: number,
+  ): Promise<Peer> {
     const { socket } = secured;
     const { trust, clock } = this.#options;
     const { shows, accepts } = this.#formats;
     const session = sessionOf(this.#role, secured, ownSpki, this.#context);
     const options = { role: this.#role, session, nonce: randomBytes(NONCE_BYTES), shows, accepts };
-    const work = new AttestationWork({ trust, formats: this.#formats, nowMs: () => clock.nowMs() });
+    const work = new ConnectionAttestation({ trust, formats: this.#formats, nowMs: () => clock.nowMs() });
     using driver = new HandshakeDriver(socket, work, deadline.signal);
     deadline.next('waiting for HELLO', this.#timers.helloMs);
-    const agreed = await driver.run(greet(options));
+    const agreed = await driver.run(exchangeHellos(options));
     deadline.next('attesting', this.#timers.wholeMs - (clock.monotonicMs() - startMs));
-    await driver.run(attest(options, agreed));
+    await driver.run(exchangeEvidence(options, agreed));
     await driver.flush();
     const known = agreed.bindings.session;
-    if (trust.trust === 'one-way-show') return unprovenPeer(known);
+    if (trust.trust === 'one-way-show') return unattestedPeer(known);
     if (work.verdict === undefined) throw new AtlsError('atls-internal', 'attesting: no verdict');
     return attestedPeer(work.verdict, known);
   }
@@ -154,7 +163,7 @@ class AtlsEnd {
   }
 }
 
-function sessionOf(role: Role, secured: Secured, ownSpki: Uint8Array, context: Uint8Array): Session {
+function sessionOf(role: Role, secured: TlsConnection, ownSpki: Uint8Array, context: Uint8Array): Session {
   const { socket, peerSpki } = secured;
   const [serverSpki, clientSpki] = role === 'server' ? [ownSpki, peerSpki] : [peerSpki, ownSpki];
   const exportKey = (transcript: Uint8Array): Uint8Array =>

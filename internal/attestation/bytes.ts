@@ -1,5 +1,5 @@
 /** A cursor over little-endian binary structures. The caller has checked the size: reading beyond it is our defect. */
-export class LittleEndian {
+export class LittleEndianReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
 

@@ -23,12 +23,12 @@ export {
   DEFAULT_LOCK_PCR,
   lockDigest,
   lockedValue,
-  withLock,
+  withLockRegister,
   type LockExpectation,
 } from './lock-register.ts';
 export type { Collateral, Policy, RegisterRule } from './rules.ts';
 export type { KnownAttestationKey, TpmClock, TpmEndorsements, TpmRules } from './tpm/rules.ts';
-export { VERIFY_NONCE_BYTES, verifyBinding, type VerifyRequest } from './verify-request.ts';
+export { VERIFY_NONCE_BYTES, bindingOfVerifyRequest, type VerifyRequest } from './verify-request.ts';
 export {
   BINDING_BYTES,
   MAX_EVIDENCE_BYTES,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
-import { lockDigest, lockedValue, withLock } from './lock-register.ts';
+import { lockDigest, lockedValue, withLockRegister } from './lock-register.ts';
 import { parsePolicy } from './policy/index.ts';
 
 const clusterId = 'a1'.repeat(16);
@@ -25,7 +25,7 @@ describe('withLock()', () => {
     { name: 'locked', expected: { shows: 'locked', clusterId } as const, accepted: [locked(zero)] },
     { name: 'either', expected: { shows: 'either', clusterId } as const, accepted: [zero, locked(zero)] },
   ])('demands $name and that the register is quoted', ({ expected, accepted }) => {
-    const { registers, tpm } = withLock(policy, 15, expected);
+    const { registers, tpm } = withLockRegister(policy, 15, expected);
     expect(registers.get('pcr15')).toEqual({ accepted, warnOnly: false });
     expect(tpm?.requiredPcrs).toEqual([0, 15]);
   });
@@ -34,7 +34,7 @@ describe('withLock()', () => {
     const baselines = ['c3'.repeat(32), 'd4'.repeat(32)];
     const registers = { pcr14: { expected: baselines, warnOnly: true } };
     const used = parsePolicy({ ...written, registers, tpm: { requiredPcrs: [14] } });
-    expect(withLock(used, 14, { shows: 'locked', clusterId }).registers.get('pcr14')).toEqual({
+    expect(withLockRegister(used, 14, { shows: 'locked', clusterId }).registers.get('pcr14')).toEqual({
       accepted: baselines.map((each) => locked(each)),
       warnOnly: false,
     });
@@ -42,6 +42,6 @@ describe('withLock()', () => {
 
   test('leaves a policy alone that speaks of no TPM', () => {
     const keysOnly = parsePolicy(written);
-    expect(withLock(keysOnly, 15, { shows: 'boot-baseline' })).toBe(keysOnly);
+    expect(withLockRegister(keysOnly, 15, { shows: 'boot-baseline' })).toBe(keysOnly);
   });
 });

@@ -35,7 +35,7 @@ export type LockExpectation =
  * The policy with the lock register in it. Its boot baseline is zero unless the policy has reference values for that very
  * register. Without a TPM in the policy there is no such register, and the verdict says nothing about the lock.
  */
-export function withLock(policy: Policy, pcr: number, expected: LockExpectation): Policy {
+export function withLockRegister(policy: Policy, pcr: number, expected: LockExpectation): Policy {
   if (policy.tpm === undefined) return policy;
   const register = `pcr${pcr}`;
   const baselines = policy.registers.get(register)?.accepted ?? [ZERO];

@@ -30,7 +30,7 @@ export type CheckOutcome = 'pass' | 'fail' | 'warn' | 'skipped';
 
 /** One thing that was looked at. `expected` and `actual` are for the local log and table, not for the peer. */
 export interface Check {
-  /** kebab-case; the same name as in the code of the refusal without its folder prefix. */
+  /** kebab-case; the same name as in the code of the refusal without its directory prefix. */
   readonly name: string;
   readonly outcome: CheckOutcome;
   readonly expected?: string;

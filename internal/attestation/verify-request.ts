@@ -12,9 +12,9 @@ export const VERIFY_NONCE_BYTES = 32;
 
 /**
  * What the evidence for `cluster verify` is bound to. Node and asker compute it alike; the node puts its own names in, so
- * that its evidence can't be passed off as another node's. The label keeps it apart from every session of aTLS.
+ * that its evidence cannot be passed off as another node's. The label keeps it apart from every session of aTLS.
  */
-export function verifyBinding({ clusterId, nodeId, nonce }: VerifyRequest): Uint8Array {
+export function bindingOfVerifyRequest({ clusterId, nodeId, nonce }: VerifyRequest): Uint8Array {
   if (nonce.length !== VERIFY_NONCE_BYTES) throw new RangeError(`a nonce of ${nonce.length} bytes`);
   const hash = createHash('sha512').update('cluster verify evidence v1\0', 'ascii');
   return hash.update(sha256(clusterId)).update(sha256(nodeId)).update(nonce).digest();

@@ -32,17 +32,17 @@ function follow(entries: readonly Uint8Array[], from?: ChainHead): ChainVerifier
 describe('a chain', () => {
   test('is followed to its head, from the beginning and from any place between', () => {
     const { entries, head } = chainOf(['a', 'b', 'c']);
-    follow(entries).end(head);
+    follow(entries).verifyHead(head);
     const middle = follow(entries.slice(0, 2)).head;
-    follow(entries.slice(2), middle).end(head);
-    follow([]).end(EMPTY_CHAIN);
+    follow(entries.slice(2), middle).verifyHead(head);
+    follow([]).verifyHead(EMPTY_CHAIN);
   });
 
   test('shows every change of one byte, every entry left out and every two in another order', () => {
     const { entries, head } = chainOf(['a', 'b', 'c', 'd']);
     const isBroken = (altered: readonly Uint8Array[]): boolean => {
       try {
-        follow(altered).end(head);
+        follow(altered).verifyHead(head);
         return false;
       } catch {
         return true;
@@ -64,9 +64,9 @@ describe('a chain', () => {
 
   test('that was cut off at its end is not the one that the cluster names', () => {
     const { entries, head } = chainOf(['a', 'b']);
-    expect(() => follow(entries.slice(0, 1)).end(head)).toThrow(coded('audit-chain-broken'));
+    expect(() => follow(entries.slice(0, 1)).verifyHead(head)).toThrow(coded('audit-chain-broken'));
     const other = chainOf(['a', 'x']);
-    expect(() => follow(other.entries).end(head)).toThrow(coded('audit-chain-broken'));
+    expect(() => follow(other.entries).verifyHead(head)).toThrow(coded('audit-chain-broken'));
   });
 });
 

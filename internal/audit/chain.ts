@@ -59,7 +59,7 @@ export class ChainVerifier {
   }
 
   /** The head that the cluster names must be the one that its entries lead to. */
-  end(claimed: ChainHead): void {
+  verifyHead(claimed: ChainHead): void {
     const { seq, hash } = this.#head;
     if (claimed.seq !== seq)
       throw broken(seq + 1, `the cluster counts ${claimed.seq} entries and shows ${seq}`);

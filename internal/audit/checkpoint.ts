@@ -11,7 +11,7 @@ const LABEL = 'cluster/audit-checkpoint/v1\0';
 const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
- * What an owner saw of the chain, signed and kept at the workstation. Whoever rewrites the log in the cluster can't
+ * What an owner saw of the chain, signed and kept at the workstation. Whoever rewrites the log in the cluster cannot
  * rewrite this: the entries up to `seq` must still lead to `hash`. The format is in docs/audit.md.
  */
 const shape = z.strictObject({

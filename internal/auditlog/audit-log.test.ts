@@ -23,7 +23,7 @@ async function verified(etcd: MemoryEtcd): Promise<readonly string[]> {
   const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
   const verifier = new ChainVerifier(EMPTY_CHAIN);
   const subjects = entries.map((entry) => verifier.next(entry.value).subject);
-  verifier.end(head);
+  verifier.verifyHead(head);
   return subjects;
 }
 
@@ -59,7 +59,7 @@ describe('AuditLog', () => {
     expect(await verified(etcd)).toEqual(keys);
   });
 
-  test('one that can not be does not take the others with it', async () => {
+  test('one that cannot be does not take the others with it', async () => {
     const etcd = new MemoryEtcd();
     const log = new AuditLog({ etcd });
     await log.commit(change('b'), signal);

@@ -114,7 +114,7 @@ export class AuditLog {
     }
   }
 
-  /** One of them can't be. Which one shows when each goes alone. */
+  /** One of them cannot be. Which one shows when each goes alone. */
   async #settleEach(batch: readonly Waiting[]): Promise<void> {
     for (const each of batch) await this.#settle([each]);
   }

@@ -17,7 +17,7 @@ export type BlobReference = Pick<Component, 'name' | 'sha256'> & Partial<Pick<Co
 export interface BlobStoreOptions {
   readonly files: FilePort;
   readonly streams: StreamPort;
-  /** Absolute folders. The first is written to; the others are seeds that are only read. */
+  /** Absolute directories. The first is written to; the others are seeds that are only read. */
   readonly roots: readonly [string, ...string[]];
 }
 

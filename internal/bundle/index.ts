@@ -32,4 +32,4 @@ export {
   KUBERNETES_VERSIONS,
   versionsFor,
   type BundleVersions,
-} from './versions.ts';
+} from './component-versions.ts';

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test } from '@jest/globals';
-import { nextTurn, SystemClock } from './index.ts';
+import { yieldToEventLoop, SystemClock } from './index.ts';
 
 const clock = new SystemClock();
 const never = new AbortController().signal;
@@ -68,7 +68,7 @@ describe('sleep()', () => {
 
 test('nextTurn() resolves after everything that can run in this one', async () => {
   const order: string[] = [];
-  const turn = nextTurn().then(() => order.push('next'));
+  const turn = yieldToEventLoop().then(() => order.push('next'));
   for (let step = 0; step < 100; step++) await Promise.resolve();
   order.push('this');
   await turn;

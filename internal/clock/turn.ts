@@ -1,4 +1,4 @@
 /** Resolves in the next turn of the event loop, when what waits at sockets has been read and written. */
-export function nextTurn(): Promise<void> {
+export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => void setImmediate(resolve));
 }

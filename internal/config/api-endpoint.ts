@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { endpointFrom } from './endpoint.ts';
 
 /** Where each node has a balancer of the API servers of its own, unless the operator has one for all: no single address to lose. */
-export const LOCAL_API = { host: '127.0.0.1', port: 6445 } as const;
+export const LOCAL_API_ENDPOINT = { host: '127.0.0.1', port: 6445 } as const;
 
 const LOOPBACK = /^(127\.[0-9.]+|localhost|\[::1\]):/i;
 

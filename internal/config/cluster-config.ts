@@ -4,9 +4,9 @@ import { DEFAULT_ATTESTATION } from './default-attestation.ts';
 import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
 import type { JoinConfig } from './join-schema.ts';
-import { parseLocated } from './located.ts';
+import { parseLocated } from './parse-located.ts';
 import { policySchema } from '../attestation/policy/index.ts';
-import { clusterConfigSchema, type ClusterConfig } from './schema.ts';
+import { clusterConfigSchema, type ClusterConfig } from './cluster-config-schema.ts';
 
 /** More is not a configuration. */
 export const MAX_CONFIG_BYTES = 1024 * 1024;

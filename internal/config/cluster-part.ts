@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { DEFAULTS } from './defaults.ts';
 import { ConfigError } from './errors.ts';
-import type { ClusterConfig } from './schema.ts';
+import type { ClusterConfig } from './cluster-config-schema.ts';
 import { parseClusterConfig } from './cluster-config.ts';
 import { podSecuritySchema } from './pod-security-schema.ts';
-import { differencesOf, type Json, type JsonPath } from './three-way.ts';
+import { differencesOf, type Json, type JsonPath } from './merge-three-way.ts';
 
 /** What may change while the cluster lives; all else decided what was made at the init. */
 const CHANGEABLE: readonly string[] = ['join', 'certificates', 'attestation'];
@@ -35,23 +35,23 @@ export function parseClusterPart(text: string, path: string): Json {
 }
 
 /** Places that differ and may not. */
-export function fixedDifferences(before: Json, after: Json): readonly JsonPath[] {
+export function immutableDifferences(before: Json, after: Json): readonly JsonPath[] {
   return differencesOf(before, after).filter((path) => !isChangeable(path));
 }
 
 /**
  * Judges a new document of the cluster: it can be read as a whole, and changes only what may change.
- * @throws ConfigError `config-invalid`, `config-fixed`
+ * @throws ConfigError `config-invalid`, `config-immutable`
  * @returns the places that change
  */
 export function verifyConfigurationChange(before: string, after: string): readonly JsonPath[] {
   const next = parseClusterPart(after, 'the new configuration');
   const now = readable(before);
   if (now === undefined) return [[]];
-  const fixed = fixedDifferences(now, next);
+  const fixed = immutableDifferences(now, next);
   if (fixed.length > 0)
     throw new ConfigError(
-      'config-fixed',
+      'config-immutable',
       `changing the configuration: ${fixed.map((path) => path.join('.')).join(', ')}`,
       { details: { paths: fixed } },
     );

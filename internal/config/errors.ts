@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
 
 export const configErrors = defineErrors({
-  'config-fixed': {
+  'config-immutable': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,

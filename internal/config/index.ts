@@ -3,8 +3,8 @@
  * read once at the edge: unknown → parsed, or refused with the place and what would be right. Defaults are in
  * `defaults.ts`, all of them.
  */
-export { LOCAL_API } from './api-endpoint.ts';
-export { attestationSettings, type AttestationSettings } from './attestation.ts';
+export { LOCAL_API_ENDPOINT } from './api-endpoint.ts';
+export { attestationSettings, type AttestationSettings } from './attestation-settings.ts';
 export type { CertificatesConfig } from './certificates-schema.ts';
 export type { PodSecurityConfig } from './pod-security-schema.ts';
 export type { AttestationConfig } from './attestation-schema.ts';
@@ -17,11 +17,11 @@ export {
 } from './cluster-config.ts';
 export {
   clusterPartOf,
-  fixedDifferences,
+  immutableDifferences,
   parseClusterPart,
   verifyConfigurationChange,
 } from './cluster-part.ts';
-export { attestationFor, PLAIN_VARIANTS, type PlainVariant } from './default-attestation.ts';
+export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './default-attestation.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
 export { endpointFrom, hostFrom } from './endpoint.ts';
 export {
@@ -32,7 +32,7 @@ export {
 } from './node-settings.ts';
 export { ConfigError, configErrors, type ConfigErrorCode } from './errors.ts';
 export type { InventoryMachine, JoinConfig } from './join-schema.ts';
-export { placeOf, type Problem } from './located.ts';
+export { positionOf, type Problem } from './parse-located.ts';
 export {
   differencesOf,
   isSameJson,
@@ -41,7 +41,7 @@ export {
   type Json,
   type JsonPath,
   type Merge,
-} from './three-way.ts';
+} from './merge-three-way.ts';
 export {
   MAX_PROVISIONING_BYTES,
   parseProvisioning,
@@ -50,4 +50,4 @@ export {
   provisioningJsonSchema,
   type Provisioning,
 } from './provisioning.ts';
-export type { ChartConfig, ClusterConfig } from './schema.ts';
+export type { ChartConfig, ClusterConfig } from './cluster-config-schema.ts';

@@ -1,7 +1,7 @@
 /** Domain: keys, what is derived from them and what is signed with them. Certificates are in `internal/pki`. */
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
 export {
-  isSignedBy,
+  isSignedByEd25519Key,
   joinServerStatement,
   kubeconfigStatement,
   machineKeyStatement,

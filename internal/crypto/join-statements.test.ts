@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign } from 'node:crypto';
-import { isSignedBy, joinServerStatement, machineKeyStatement } from './join-statements.ts';
+import { isSignedByEd25519Key, joinServerStatement, machineKeyStatement } from './join-statements.ts';
 
 const session = new Uint8Array(64).fill(7);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -9,9 +9,9 @@ const signed = (statement: Uint8Array): Uint8Array => new Uint8Array(sign(undefi
 
 test('a statement is signed for one session and one purpose', () => {
   const signature = signed(machineKeyStatement(session));
-  expect(isSignedBy(pubKeyDer, machineKeyStatement(session), signature)).toBe(true);
-  expect(isSignedBy(pubKeyDer, joinServerStatement(session), signature)).toBe(false);
-  expect(isSignedBy(pubKeyDer, machineKeyStatement(session.with(0, 8)), signature)).toBe(false);
+  expect(isSignedByEd25519Key(pubKeyDer, machineKeyStatement(session), signature)).toBe(true);
+  expect(isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), signature)).toBe(false);
+  expect(isSignedByEd25519Key(pubKeyDer, machineKeyStatement(session.with(0, 8)), signature)).toBe(false);
   expect(() => machineKeyStatement(session.subarray(1))).toThrow(RangeError);
 });
 
@@ -28,6 +28,6 @@ describe('isSignedBy() refuses', () => {
     },
     { name: 'garbage of the right length', key: new Uint8Array(44), signature: signed(statement) },
   ])('$name', ({ key, signature }) => {
-    expect(isSignedBy(key, statement, signature)).toBe(false);
+    expect(isSignedByEd25519Key(key, statement, signature)).toBe(false);
   });
 });

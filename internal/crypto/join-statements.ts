@@ -28,7 +28,11 @@ export function kubeconfigStatement(asked: {
  * Whether an Ed25519 key made a signature.
  * @param pubKeyDer SubjectPublicKeyInfo, from a stranger: false for every other kind of key
  */
-export function isSignedBy(pubKeyDer: Uint8Array, signed: Uint8Array, signature: Uint8Array): boolean {
+export function isSignedByEd25519Key(
+  pubKeyDer: Uint8Array,
+  signed: Uint8Array,
+  signature: Uint8Array,
+): boolean {
   if (pubKeyDer.length !== ED25519_SPKI_BYTES || signature.length !== 64) return false;
   try {
     const key = createPublicKey({ key: Buffer.from(pubKeyDer), format: 'der', type: 'spki' });

@@ -58,7 +58,7 @@ export function seal(text: Secret<Uint8Array>, recipientDer: Uint8Array, context
 
 /**
  * Opens what was sealed to this key.
- * @throws RangeError for a message that can't be one; Error when it was altered, or sealed to another key or context
+ * @throws RangeError for a message that cannot be one; Error when it was altered, or sealed to another key or context
  */
 export function unseal(sealed: Sealed, keyPem: Secret<string>, context: SealContext): Secret<Uint8Array> {
   const { nonce, ciphertext } = sealed;

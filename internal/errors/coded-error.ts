@@ -19,7 +19,7 @@ export interface ErrorSpec {
 
 export type ErrorCatalogue<Code extends string> = Readonly<Record<Code, ErrorSpec>>;
 
-/** Declares the codes of one folder. Codes are kebab-case and unique over the whole project. */
+/** Declares the codes of one directory. Codes are kebab-case and unique over the whole project. */
 export function defineErrors<const Code extends string>(specs: ErrorCatalogue<Code>): ErrorCatalogue<Code> {
   return Object.freeze(specs);
 }
@@ -35,7 +35,7 @@ export interface CodedErrorOptions {
 
 /**
  * The one error shape. `message` says what was being done, in the gerund, with the offending value;
- * the cause says why. Folders derive one class with their own catalogue.
+ * the cause says why. Directories derive one class with their own catalogue.
  */
 export class CodedError<Code extends string = string> extends Error {
   readonly code: Code;

@@ -60,7 +60,7 @@ describe('CodedError', () => {
     expect(Object.hasOwn(new TeaError('tea-none', 'pouring'), 'cause')).toBe(false);
   });
 
-  test('a catalogue can not be changed at run time', () => {
+  test('a catalogue cannot be changed at run time', () => {
     expect(Object.isFrozen(teaErrors)).toBe(true);
   });
 });

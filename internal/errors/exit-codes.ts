@@ -14,12 +14,12 @@ export const EXIT_CODES = {
   needsReset: {
     number: 8,
     meaning:
-      'part of the work is done and can not go on; the machine must be made fresh (`cluster node reset --help`)',
+      'part of the work is done and cannot go on; the machine must be made fresh (`cluster node reset --help`)',
   },
   locked: { number: 9, meaning: 'another process holds the lock' },
   unhealthy: { number: 10, meaning: 'the command ran; what it looked at is not healthy' },
   diskFull: { number: 20, meaning: 'a disk is full' },
-  readOnly: { number: 21, meaning: 'a disk can not be written' },
+  readOnly: { number: 21, meaning: 'a disk cannot be written' },
   address: {
     number: 22,
     meaning: 'a machine has no address that others could use, or not the one it is to have',
@@ -30,7 +30,7 @@ export const EXIT_CODES = {
   clock: { number: 26, meaning: 'two clocks are too far apart' },
   image: { number: 27, meaning: 'a component or container image is damaged' },
   kubelet: { number: 28, meaning: 'the kubelet does not stay up' },
-  chart: { number: 29, meaning: 'a chart can not be read or rendered' },
+  chart: { number: 29, meaning: 'a chart cannot be read or rendered' },
   chartTimeout: { number: 30, meaning: 'what a chart made did not become ready in time' },
   addressChanged: { number: 31, meaning: 'a machine no longer has the address that it became a node with' },
   hungUp: {

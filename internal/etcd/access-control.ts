@@ -7,7 +7,7 @@ import { Auth } from './proto/gen/etcdserverpb_pb.js';
 import { keyBytes, prefixRange } from './wire.ts';
 
 /** What a role may read, and write unless it says otherwise: one key, or all that begin with a prefix. */
-export type Grant = (
+export type Permission = (
   { readonly kind: 'key'; readonly key: string } | { readonly kind: 'prefix'; readonly prefix: string }
 ) & { readonly access?: 'read' };
 
@@ -15,7 +15,7 @@ export type Grant = (
 export interface EtcdUser {
   readonly name: string;
   /** etcd's root needs no grants: its role may do everything. */
-  readonly grants: readonly Grant[];
+  readonly permissions: readonly Permission[];
 }
 
 /** etcd's own users and roles. Every step may be repeated. Needs the root user once it is enabled. */
@@ -59,7 +59,7 @@ export class AccessControl {
     await this.#call("enabling etcd's access control", options, (auth, call) => auth.authEnable({}, call));
   }
 
-  async #ensureGrants({ name, grants }: EtcdUser, options: CallOptions): Promise<void> {
+  async #ensureGrants({ name, permissions: grants }: EtcdUser, options: CallOptions): Promise<void> {
     const { perm: held } = await this.#call(`reading etcd role ${name}`, options, (auth, call) =>
       auth.roleGet({ role: name }, call),
     );
@@ -94,13 +94,13 @@ interface KeyRange {
   readonly rangeEnd: Uint8Array;
 }
 
-function rangeOf(grant: Grant): KeyRange {
+function rangeOf(grant: Permission): KeyRange {
   return grant.kind === 'key'
     ? { key: keyBytes(grant.key), rangeEnd: new Uint8Array() }
     : prefixRange(grant.prefix);
 }
 
-function permissionOf({ access }: Grant): Permission_Type {
+function permissionOf({ access }: Permission): Permission_Type {
   return access === 'read' ? Permission_Type.READ : Permission_Type.READWRITE;
 }
 

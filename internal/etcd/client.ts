@@ -22,7 +22,7 @@ import { conditionToWire, entryFromWire, getToWire, keyBytes, prefixRange, write
 const PAGE = 500n;
 /**
  * etcd renews one lease after the other on a stream, and each renewal waits for the writes that are under way. On one
- * stream some thousand beats can't keep up with that, their leases end, and beginning anew makes still more writes.
+ * stream some thousand beats cannot keep up with that, their leases end, and beginning anew makes still more writes.
  */
 const LEASE_STREAMS = 32;
 const KEEPALIVE_MS = 3_000;

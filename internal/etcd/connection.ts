@@ -59,7 +59,7 @@ export class EtcdConnection implements Disposable {
   }
 
   /** Leaves the member that was used when `failed` was seen, unless somebody did so before. */
-  leave(failed: RpcChannel): void {
+  failOver(failed: RpcChannel): void {
     if (this.channel === failed) this.#current = (this.#current + 1) % this.#channels.length;
   }
 
@@ -80,7 +80,7 @@ export class EtcdConnection implements Disposable {
       return await attempt(channel, { signal: options.signal, timeoutMs: options.timeoutMs ?? CALL_MS });
     } catch (error) {
       const translated = etcdError(doing, error);
-      if (translated instanceof EtcdError && translated.code === 'etcd-unavailable') this.leave(channel);
+      if (translated instanceof EtcdError && translated.code === 'etcd-unavailable') this.failOver(channel);
       throw translated;
     }
   }

@@ -90,7 +90,7 @@ export class EtcdError extends CodedError<EtcdErrorCode> {
 }
 
 /** What etcd says (api/v3rpc/rpctypes), without the prefix "etcdserver: ", and what it means to a caller. */
-const SAYINGS: readonly (readonly [string, EtcdErrorCode])[] = [
+const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [
   ['permission denied', 'etcd-denied'],
   ['user name is empty', 'etcd-denied'],
   ['invalid auth token', 'etcd-denied'],
@@ -124,11 +124,11 @@ const SAYINGS: readonly (readonly [string, EtcdErrorCode])[] = [
 ];
 
 /** The code for one of etcd's own sentences; undefined for one we don't know. */
-export function codeFromSaying(text: string): EtcdErrorCode | undefined {
+export function codeFromMessage(text: string): EtcdErrorCode | undefined {
   // A watch that is refused says the same sentence wrapped in Go's own rendering of a status.
   const said = text.replace(/^rpc error: code = \w+ desc = /, '').replace(/^etcdserver: /, '');
   // The longest match first: "can only promote a learner member" is also the beginning of another sentence.
-  return SAYINGS.filter(([saying]) => said.startsWith(saying)).sort(
+  return MESSAGES.filter(([saying]) => said.startsWith(saying)).sort(
     (a, b) => b[0].length - a[0].length,
   )[0]?.[1];
 }
@@ -139,7 +139,7 @@ export function etcdError(doing: string, error: unknown): unknown {
   const coded = findCoded(error);
   if (!(coded instanceof RpcError)) return error;
   const said = coded.cause instanceof Error ? coded.cause.message : '';
-  const code = codeFromSaying(said);
+  const code = codeFromMessage(said);
   if (code !== undefined) return new EtcdError(code, doing, { cause: coded.cause });
   // A member that is told to stop ends its streams without a status.
   const isCutOff = /RST_STREAM|without gRPC status/.test(said);

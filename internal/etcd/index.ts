@@ -8,7 +8,7 @@
  *     └── EtcdConnection: one mTLS channel per member, the next one when one fails
  * ```
  */
-export type { EtcdUser, Grant } from './access-control.ts';
+export type { EtcdUser, Permission } from './access-control.ts';
 export { EtcdClient } from './client.ts';
 export type { EtcdOptions } from './connection.ts';
 export { EtcdError, etcdErrors, type EtcdErrorCode } from './errors.ts';

@@ -73,7 +73,7 @@ export interface KeySpace {
   get(key: string, options: CallOptions): Promise<Entry | undefined>;
   list(prefix: string, options: CallOptions): Promise<Listing>;
   commit(transaction: Transaction, options: CallOptions): Promise<TransactionResult>;
-  /** Never ends by itself; throws the signal's reason, or what can't pass by itself (a refusal). */
+  /** Never ends by itself; throws the signal's reason, or what cannot pass by itself (a refusal). */
   watch(prefix: string, options: WatchOptions): AsyncIterable<WatchEvent>;
   grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint>;
   /** Answers the seconds the lease now has, or undefined when it is gone. */

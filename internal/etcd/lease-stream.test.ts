@@ -62,7 +62,7 @@ async function startMuteOnce() {
     upgrade: tlsClientUpgrade({ identity: await createIdentity(), accept: () => 'anybody' }),
   });
   const clock = new FakeClock();
-  const leases = new LeaseStream({ channel, clock, leave: () => undefined });
+  const leases = new LeaseStream({ channel, clock, failOver: () => undefined });
   open.push({
     [Symbol.asyncDispose]: () => {
       leases[Symbol.dispose]();

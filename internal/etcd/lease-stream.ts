@@ -105,7 +105,7 @@ export class LeaseStream implements Disposable {
       }
       throw new EtcdError('etcd-unavailable', 'keeping leases alive: the member ended the stream');
     } catch (error) {
-      this.#connection.leave(channel);
+      this.#connection.failOver(channel);
       this.#stream = undefined;
       stream.abort(error);
       this.#fail(etcdError('keeping leases alive', error));
@@ -135,4 +135,4 @@ export class LeaseStream implements Disposable {
   }
 }
 
-type Connection = Pick<EtcdConnection, 'channel' | 'clock' | 'leave'>;
+type Connection = Pick<EtcdConnection, 'channel' | 'clock' | 'failOver'>;

@@ -1,29 +1,29 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import { createCaCertPem, generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../pki/index.ts';
 import { acceptEtcdServer } from './trust.ts';
 
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
 const endpoint = '192.0.2.1:2379';
-let [before, after, stranger]: KeySigner[] = [];
+let [before, after, stranger]: KeyCertificateSigner[] = [];
 
 beforeAll(async () => {
-  const signer = async (commonName: string): Promise<KeySigner> => {
+  const signer = async (commonName: string): Promise<KeyCertificateSigner> => {
     const keyPem = generateKeyPem();
-    const caPem = await createAuthorityPem({ commonName, keyPem, nowMs: NOW_MS });
-    return new KeySigner({ caPem, keyPem, nowMs: () => NOW_MS });
+    const caPem = await createCaCertPem({ commonName, keyPem, nowMs: NOW_MS });
+    return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => NOW_MS });
   };
   // Authorities of one name: it is the key that decides.
   [before, after, stranger] = [await signer('etcd'), await signer('etcd'), await signer('etcd')];
 });
 
 async function shown(
-  by: KeySigner | undefined,
-  trusted: readonly (KeySigner | undefined)[],
+  by: KeyCertificateSigner | undefined,
+  trusted: readonly (KeyCertificateSigner | undefined)[],
 ): Promise<string> {
   const names = [{ type: 'ip', value: '192.0.2.1' }] as const;
   const leaf = { commonName: 'n', usages: ['server'], names, validDays: 1 } as const;
-  const pem = (await by?.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) })) ?? '';
+  const pem = (await by?.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) })) ?? '';
   const serverCaPem = trusted.map((each) => each?.caPem ?? '').join('');
   return acceptEtcdServer({ serverCaPem, endpoint, nowMs: () => NOW_MS })(new X509Certificate(pem));
 }

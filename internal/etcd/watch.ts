@@ -1,5 +1,5 @@
 import { createClient, type RpcChannel } from '../rpc/index.ts';
-import { codeFromSaying, EtcdError, etcdError } from './errors.ts';
+import { codeFromMessage, EtcdError, etcdError } from './errors.ts';
 import type { EtcdConnection } from './connection.ts';
 import type { Change, Listing, WatchEvent, WatchOptions } from './key-space.ts';
 import { Watch, type WatchResponse } from './proto/gen/etcdserverpb_pb.js';
@@ -45,9 +45,9 @@ export async function* watchPrefix(
         after = undefined;
         continue;
       }
-      // Only a refusal can't pass by itself; a watch outlives whatever else a member may say.
+      // Only a refusal cannot pass by itself; a watch outlives whatever else a member may say.
       if (translated.code === 'etcd-denied') throw translated;
-      source.connection.leave(channel);
+      source.connection.failOver(channel);
       yield { kind: 'interrupted', error: translated };
       await source.connection.clock.sleep(pauseMs, options.signal);
       pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
@@ -114,6 +114,6 @@ function refuseCancelled(prefix: string, answer: WatchResponse): void {
   if (!answer.canceled) return;
   if (answer.compactRevision > 0n)
     throw new EtcdError('etcd-compacted', `watching ${prefix}: compacted at ${answer.compactRevision}`);
-  const code = codeFromSaying(answer.cancelReason) ?? 'etcd-unavailable';
+  const code = codeFromMessage(answer.cancelReason) ?? 'etcd-unavailable';
   throw new EtcdError(code, `watching ${prefix}`, { cause: new Error(answer.cancelReason) });
 }

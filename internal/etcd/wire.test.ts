@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { codeFromSaying } from './errors.ts';
+import { codeFromMessage } from './errors.ts';
 import { parseMemberGauges } from './metrics.ts';
 import { hostOf } from './trust.ts';
 import { prefixEnd, prefixRange } from './wire.ts';
@@ -44,7 +44,7 @@ test.each([
   { said: 'rpc error: code = PermissionDenied desc = etcdserver: permission denied', code: 'etcd-denied' },
   { said: 'something new', code: undefined },
 ])('"$said" is $code', ({ said, code }) => {
-  expect(codeFromSaying(said)).toBe(code);
+  expect(codeFromMessage(said)).toBe(code);
 });
 
 test.each([

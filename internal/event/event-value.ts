@@ -1,7 +1,7 @@
 import { Cursor } from './cursor.ts';
 import type { Peeked, Readable, Settable, Watcher } from './readable.ts';
 
-/** The newest value of something, with its history thrown away. See the door of this folder. */
+/** The newest value of something, with its history thrown away. See the door of this directory. */
 export class EventValue<T> implements Settable<T>, Readable<T> {
   #now: Peeked<T> = { set: false };
   #revision = 0;

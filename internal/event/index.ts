@@ -17,5 +17,5 @@ export { follow, when } from './follow.ts';
 export { Mailbox } from './mailbox.ts';
 export { combine, map } from './operators.ts';
 export { Paced } from './paced.ts';
-export { valueOf } from './value-of.ts';
+export { currentValue } from './current-value.ts';
 export type { Peeked, Readable, Settable, Watcher } from './readable.ts';

@@ -9,7 +9,7 @@ function bedOf(readers: number) {
   const value = new EventValue<number>();
   let turn: (() => void) | undefined;
   const nextTurn = (): Promise<void> => new Promise((resolve) => (turn = resolve));
-  const paced = new Paced(value, { atOnce: 2, nextTurn });
+  const paced = new Paced(value, { batchSize: 2, yieldToEventLoop: nextTurn });
   const seen: string[] = [];
   const read = async (name: number, watcher: Watcher<number>, signal = never): Promise<void> => {
     for (;;) seen.push(`${name}:${await watcher.next(signal)}`);
@@ -150,7 +150,10 @@ describe('Paced', () => {
   test('wakes its readers again and again, also when one was woken for an unset value', async () => {
     const value = new EventValue<number>();
     const late = new EventValue<number>();
-    const paced = new Paced(combine({ value, late }), { atOnce: 1, nextTurn: () => Promise.resolve() });
+    const paced = new Paced(combine({ value, late }), {
+      batchSize: 1,
+      yieldToEventLoop: () => Promise.resolve(),
+    });
     const reading = Promise.all([1, 2, 3].map(() => paced.watch().next(never)));
     value.set(1);
     await settle();

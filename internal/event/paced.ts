@@ -3,9 +3,9 @@ import type { Peeked, Readable, Watcher } from './readable.ts';
 
 interface Pace {
   /** How many are woken in one turn. */
-  readonly atOnce: number;
+  readonly batchSize: number;
   /** Resolves in a later turn of the event loop; must not reject. */
-  readonly nextTurn: () => Promise<void>;
+  readonly yieldToEventLoop: () => Promise<void>;
 }
 
 /**
@@ -65,13 +65,13 @@ export class Paced<T> implements Readable<T> {
     for (;;) {
       this.#wakeSome();
       if (this.#due.size === 0) break;
-      await this.#pace.nextTurn();
+      await this.#pace.yieldToEventLoop();
     }
     this.#isWaking = false;
   }
 
   #wakeSome(): void {
-    let left = this.#pace.atOnce;
+    let left = this.#pace.batchSize;
     for (const each of this.#due) {
       this.#due.delete(each);
       this.#waiting.add(each);

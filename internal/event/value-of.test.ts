@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { EventValue } from './event-value.ts';
-import { valueOf } from './value-of.ts';
+import { currentValue } from './current-value.ts';
 
 test('valueOf() is what was set last, and undefined before that', () => {
   const value = new EventValue<string | undefined>();
-  expect(valueOf(value)).toBeUndefined();
+  expect(currentValue(value)).toBeUndefined();
   value.set('a');
-  expect(valueOf(value)).toBe('a');
+  expect(currentValue(value)).toBe('a');
   value.set(undefined);
-  expect(valueOf(value)).toBeUndefined();
+  expect(currentValue(value)).toBeUndefined();
 });

@@ -46,7 +46,7 @@ describe('run()', () => {
     expect((await sh('echo $GREETING', { env: { GREETING: 'hello' } })).stdout).toBe('hello\n');
   });
 
-  test('runs in the folder that was asked for', async () => {
+  test('runs in the directory that was asked for', async () => {
     expect((await sh('pwd', { cwd: '/usr' })).stdout).toBe('/usr\n');
   });
 
@@ -147,10 +147,10 @@ describe('failure', () => {
       message: 'running no-such-program-at-all',
     },
     {
-      name: 'a missing working folder',
+      name: 'a missing working directory',
       command: { argv: ['true'], cwd: '/no/such/folder', signal: never },
       code: 'exec-failed',
-      message: 'there is no folder /no/such/folder',
+      message: 'there is no directory /no/such/directory',
     },
     {
       name: 'a file that is no program',

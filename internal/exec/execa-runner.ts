@@ -2,7 +2,7 @@ import { execa } from 'execa';
 import { SystemClock } from '../clock/index.ts';
 import type { Command, CommandResult, CommandRunner } from './command.ts';
 import { ExecError } from './errors.ts';
-import { Output } from './output.ts';
+import { CapturedOutput } from './captured-output.ts';
 
 const GRACE_MS = 5000;
 /** How long output is waited for after the end of the program itself. */
@@ -33,8 +33,8 @@ export class ExecaRunner implements CommandRunner {
       ...(command.input === undefined ? { stdin: 'ignore' as const } : { input: command.input }),
     });
     const listener = new LineListener(command.onLine);
-    const stdout = new Output(subprocess.stdout, (line) => listener.hear(line, 'stdout'));
-    const stderr = new Output(subprocess.stderr, (line) => listener.hear(line, 'stderr'));
+    const stdout = new CapturedOutput(subprocess.stdout, (line) => listener.hear(line, 'stdout'));
+    const stderr = new CapturedOutput(subprocess.stderr, (line) => listener.hear(line, 'stderr'));
     // What the program has started may hold its output open for ever. We wait for the program, not for those.
     const ended = new AbortController();
     subprocess.nodeChildProcess.once('exit', () => {
@@ -96,8 +96,8 @@ function failure(command: Command, result: Ended, outputTail: string): ExecError
   if (result.code !== 'ENOENT') {
     return new ExecError('exec-failed', what, result.exitCode === undefined ? { cause: result } : {});
   }
-  // The system has one word for a missing program and a missing working folder.
+  // The system has one word for a missing program and a missing working directory.
   const noFolder = command.cwd !== undefined && result.message?.includes('"cwd" option is invalid') === true;
   if (!noFolder) return new ExecError('exec-not-found', what);
-  return new ExecError('exec-failed', { ...what, outputTail: `there is no folder ${command.cwd}` });
+  return new ExecError('exec-failed', { ...what, outputTail: `there is no directory ${command.cwd}` });
 }

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { syncFolder } from './disk-io.ts';
+import { syncDirectory } from './disk-io.ts';
 import { fileError } from './errors.ts';
 
 /** Journals as a port: bytes at the end of a file, durable when the promise resolves. */
@@ -15,7 +15,7 @@ export async function appendSynced(path: string, data: string): Promise<void> {
     const isNew = (await handle.stat()).size === 0;
     await handle.writeFile(data);
     await handle.datasync();
-    if (isNew) await syncFolder(dirname(path));
+    if (isNew) await syncDirectory(dirname(path));
   } catch (error) {
     throw fileError(`appending to ${path}`, error);
   }

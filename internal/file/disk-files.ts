@@ -1,7 +1,7 @@
 import { chmod, link, lstat, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { appendSynced, type AppendPort } from './append.ts';
-import { isTemporary, readAtMost, syncFolder, withTemporary, writeSynced } from './disk-io.ts';
+import { isTemporary, readAtMost, syncDirectory, withTemporary, writeSynced } from './disk-io.ts';
 import { FileError, fileError } from './errors.ts';
 import type { FilePort, FileStat, WriteOptions } from './file-port.ts';
 
@@ -15,7 +15,7 @@ export class DiskFiles implements FilePort, AppendPort {
       await using handle = await open(path, 'r').catch(undefinedIfAbsent);
       if (handle === undefined) return undefined;
       const stat = await handle.stat();
-      const size = stat.isFile() ? stat.size : 0; // a folder has a size too
+      const size = stat.isFile() ? stat.size : 0; // a directory has a size too
       if (size > maxBytes) throw tooLarge(path, maxBytes);
       const bytes = await readAtMost(handle, size, maxBytes);
       if (bytes === undefined) throw tooLarge(path, maxBytes);
@@ -29,7 +29,7 @@ export class DiskFiles implements FilePort, AppendPort {
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         await rename(temporary, path);
       });
-      await syncFolder(dirname(path));
+      await syncDirectory(dirname(path));
     });
   }
 
@@ -40,7 +40,7 @@ export class DiskFiles implements FilePort, AppendPort {
   ): Promise<boolean> {
     return attempt(`creating ${path}`, () =>
       withTemporary(path, async (temporary) => {
-        // link(2) of a complete, synced file: a crash can't leave a half-written winner behind.
+        // link(2) of a complete, synced file: a crash cannot leave a half-written winner behind.
         await writeSynced(temporary, data, options.mode ?? SECRET_FILE);
         const created = await link(temporary, path).then(
           () => true,
@@ -49,7 +49,7 @@ export class DiskFiles implements FilePort, AppendPort {
             throw error;
           },
         );
-        if (created) await syncFolder(dirname(path));
+        if (created) await syncDirectory(dirname(path));
         return created;
       }),
     );
@@ -60,22 +60,22 @@ export class DiskFiles implements FilePort, AppendPort {
   }
 
   async makeDirectory(path: string, mode = SECRET_FOLDER): Promise<void> {
-    await attempt(`creating folder ${path}`, () => makeFolder(resolve(path), mode));
+    await attempt(`creating directory ${path}`, () => makeFolder(resolve(path), mode));
   }
 
   async remove(path: string): Promise<void> {
     await attempt(`removing ${path}`, async () => {
       if ((await lstat(path).catch(undefinedIfAbsent)) === undefined) return;
       await rm(path, { recursive: true, force: true });
-      await syncFolder(dirname(path));
+      await syncDirectory(dirname(path));
     });
   }
 
   async rename(from: string, to: string): Promise<void> {
     await attempt(`renaming ${from} to ${to}`, async () => {
       await rename(from, to);
-      await syncFolder(dirname(to));
-      if (dirname(from) !== dirname(to)) await syncFolder(dirname(from));
+      await syncDirectory(dirname(to));
+      if (dirname(from) !== dirname(to)) await syncDirectory(dirname(from));
     });
   }
 
@@ -83,7 +83,7 @@ export class DiskFiles implements FilePort, AppendPort {
     await attempt(`syncing ${path}`, async () => {
       await using handle = await open(path, 'r');
       await handle.sync();
-      await syncFolder(dirname(path));
+      await syncDirectory(dirname(path));
     });
   }
 
@@ -118,7 +118,7 @@ async function attempt<T>(doing: string, work: () => Promise<T>): Promise<T> {
 }
 
 /**
- * A folder gets its name when its mode is what was asked for: the umask narrows what mkdir(2) makes, and nobody would widen
+ * A directory gets its name when its mode is what was asked for: the umask narrows what mkdir(2) makes, and nobody would widen
  * it again after a crash between that and chmod(2).
  */
 async function makeFolder(path: string, mode: number): Promise<void> {
@@ -131,7 +131,7 @@ async function makeFolder(path: string, mode: number): Promise<void> {
       if (!(await isFolder(path))) throw error; // somebody else has made it meanwhile
     });
   });
-  await syncFolder(dirname(path));
+  await syncDirectory(dirname(path));
 }
 
 async function isFolder(path: string): Promise<boolean> {

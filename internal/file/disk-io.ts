@@ -42,7 +42,7 @@ export async function readAtMost(
   }
 }
 
-/** A new file, complete and durable. Its folder is synced by the caller, when the name is final. */
+/** A new file, complete and durable. Its directory is synced by the caller, when the name is final. */
 export async function writeSynced(path: string, data: Uint8Array | string, mode: number): Promise<void> {
   await using handle = await open(path, 'wx', mode);
   await handle.chmod(mode); // the umask must not widen or narrow what was asked for
@@ -50,8 +50,8 @@ export async function writeSynced(path: string, data: Uint8Array | string, mode:
   await handle.sync();
 }
 
-/** Makes the names in a folder durable. */
-export async function syncFolder(path: string): Promise<void> {
+/** Makes the names in a directory durable. */
+export async function syncDirectory(path: string): Promise<void> {
   await using handle = await open(path, 'r');
   await handle.sync();
 }

@@ -34,7 +34,7 @@ export const fileErrors = defineErrors({
     exit: 'precondition',
     retryable: true,
     meaning: 'A file operation failed: the path does not lead to what is needed, or the disk has an error.',
-    fix: 'Correct the path that the message names: each folder on the way must exist, and a file is no folder. For EIO look into the kernel log.',
+    fix: 'Correct the path that the message names: each directory on the way must exist, and a file is no directory. For EIO look into the kernel log.',
   },
 });
 

@@ -2,7 +2,7 @@ import { lstat, mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { MemoryFiles } from '../testing/memory-files.ts';
+import { MemoryFiles } from '../testing/host/memory-files.ts';
 import { DiskFiles, type AppendPort, type FilePort } from './index.ts';
 
 const text = (bytes: Uint8Array | undefined): string | undefined =>
@@ -59,7 +59,7 @@ describe.each(ports)('$name', ({ create }) => {
     await expect(files.read(at('file'), 3)).rejects.toMatchObject({ code: 'file-too-large' });
   });
 
-  test('read() of a folder is an error', async () => {
+  test('read() of a directory is an error', async () => {
     await expect(files.read(folder, 10)).rejects.toMatchObject({
       code: 'file-io',
       details: { errno: 'EISDIR' },
@@ -74,12 +74,12 @@ describe.each(ports)('$name', ({ create }) => {
     expect((await files.stat(at('file')))?.mode).toBe(0o600);
   });
 
-  test('writeAtomic() into a folder that does not exist fails and makes none', async () => {
+  test('writeAtomic() into a directory that does not exist fails and makes none', async () => {
     await expect(files.writeAtomic(at('none', 'file'), 'x')).rejects.toMatchObject({ code: 'file-io' });
     expect(await files.stat(at('none'))).toBeUndefined();
   });
 
-  test('writeAtomic() does not replace a folder', async () => {
+  test('writeAtomic() does not replace a directory', async () => {
     await files.makeDirectory(at('folder'));
     await expect(files.writeAtomic(at('folder'), 'x')).rejects.toMatchObject({ code: 'file-io' });
     expect(await files.list(folder)).toEqual(['folder']);
@@ -118,7 +118,7 @@ describe.each(ports)('$name', ({ create }) => {
     await expect(files.makeDirectory(at('file', 'below'))).rejects.toMatchObject({ code: 'file-io' });
   });
 
-  test('remove() takes a file, a whole folder, or nothing at all', async () => {
+  test('remove() takes a file, a whole directory, or nothing at all', async () => {
     await files.makeDirectory(at('a', 'b'));
     await files.writeAtomic(at('a', 'b', 'file'), 'x');
     await files.writeAtomic(at('ab'), 'kept');
@@ -126,7 +126,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect(await files.list(folder)).toEqual(['ab']);
   });
 
-  test('rename() moves a folder with all that is in it', async () => {
+  test('rename() moves a directory with all that is in it', async () => {
     await files.makeDirectory(at('from', 'deep'));
     await files.makeDirectory(at('other'));
     await files.writeAtomic(at('from', 'deep', 'file'), 'x');
@@ -135,7 +135,7 @@ describe.each(ports)('$name', ({ create }) => {
     expect(text(await files.read(at('other', 'to', 'deep', 'file'), 9))).toBe('x');
   });
 
-  test('rename() of a folder replaces an empty one, and nothing else', async () => {
+  test('rename() of a directory replaces an empty one, and nothing else', async () => {
     for (const name of ['one', 'two', 'empty']) await files.makeDirectory(at(name));
     await files.writeAtomic(at('two', 'file'), 'x');
     await files.writeAtomic(at('file'), 'x');
@@ -160,7 +160,7 @@ describe.each(ports)('$name', ({ create }) => {
     await expect(files.sync(at('none'))).rejects.toMatchObject({ details: { errno: 'ENOENT' } });
   });
 
-  test('list() is sorted, and empty for what is no folder', async () => {
+  test('list() is sorted, and empty for what is no directory', async () => {
     for (const name of ['b', 'a', 'c']) await files.writeAtomic(at(name), '');
     expect(await files.list(folder)).toEqual(['a', 'b', 'c']);
     expect(await files.list(at('none'))).toEqual([]);
@@ -206,7 +206,7 @@ describe('DiskFiles on a real disk', () => {
     expect(await Promise.all(modes)).toEqual([0o644, 0o755, 0o600, 0o600]);
   });
 
-  test('shows nobody a folder that is narrower than what was asked for: a crash would leave it so', async () => {
+  test('shows nobody a directory that is narrower than what was asked for: a crash would leave it so', async () => {
     const old = process.umask(0o077);
     const seen = new Set<number | undefined>();
     let round = 0;
@@ -224,7 +224,7 @@ describe('DiskFiles on a real disk', () => {
     expect([...seen]).toEqual([0o755]);
   });
 
-  test('follows a link to a folder, and makes none in the place of one that leads nowhere', async () => {
+  test('follows a link to a directory, and makes none in the place of one that leads nowhere', async () => {
     await mkdir(at('target'));
     await symlink(at('target'), at('link'));
     await symlink(at('nowhere'), at('dangling'));

@@ -5,4 +5,4 @@ export { DiskFiles } from './disk-files.ts';
 export { FileError, fileErrors, type FileErrorCode } from './errors.ts';
 export type { FilePort, FileStat, WriteOptions } from './file-port.ts';
 export { KernelFiles, type KernelFilePort } from './kernel-files.ts';
-export { DiskStreams, type StreamPort } from './stream.ts';
+export { DiskStreams, type StreamPort } from './disk-streams.ts';

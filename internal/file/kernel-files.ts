@@ -7,7 +7,7 @@ import { fileError } from './errors.ts';
  * `FileError` whose `details.errno` is the kernel's word.
  */
 export interface KernelFilePort {
-  /** Creates exactly this folder; in configfs that creates an object. Fails when it exists. */
+  /** Creates exactly this directory; in configfs that creates an object. Fails when it exists. */
   makeDirectory(path: string): Promise<void>;
   removeDirectory(path: string): Promise<void>;
   /** All bytes of an attribute, at most `maxBytes`. */

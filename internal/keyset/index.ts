@@ -2,29 +2,35 @@
  * Domain: how the keys that control planes share are replaced, as values. A `KeySet` has the keys of two generations and the
  * phase of the way from one to the other; what is believed and what signs follows from it and from nothing else.
  */
-export { advance, type Advance, type Awaited, type KeyMember, type RotationNow } from './advance.ts';
+export {
+  planRotation,
+  type RotationPlan,
+  type PendingMember,
+  type RotationMember,
+  type RotationRecord,
+} from './plan-rotation.ts';
 export { KeySetError, keySetErrors, type KeySetErrorCode } from './errors.ts';
 export {
-  AUTHORITY_NAMES,
-  believed,
-  believedOf,
+  CA_COMMON_NAMES,
+  trustedPem,
+  trustedPublicPem,
   encodeKeySet,
-  issuing,
-  makePairs,
+  signingPair,
+  createPairs,
   parseKeySet,
-  publicsOf,
+  publicPartsOf,
   type KeySet,
   type RotatingPair,
   type RotatingPairs,
 } from './key-set.ts';
 export {
   hasReached,
-  isFrom,
+  isPhaseAtLeast,
   KEY_PHASES,
   ROTATING_KEYS,
-  stageFrom,
-  stageText,
+  parseStage,
+  formatStage,
   type KeyPhase,
   type KeyStage,
   type RotatingKey,
-} from './names.ts';
+} from './phases.ts';

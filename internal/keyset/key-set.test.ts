@@ -1,13 +1,13 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { createPublicKey, X509Certificate } from 'node:crypto';
-import { believed, encodeKeySet, issuing, makePairs, parseKeySet, type KeySet } from './key-set.ts';
-import { hasReached, KEY_PHASES, ROTATING_KEYS, stageText, type KeyPhase } from './names.ts';
+import { trustedPem, encodeKeySet, signingPair, createPairs, parseKeySet, type KeySet } from './key-set.ts';
+import { hasReached, KEY_PHASES, ROTATING_KEYS, formatStage, type KeyPhase } from './phases.ts';
 
 const NOW_MS = Date.parse('2026-01-01T00:00:00Z');
 let set: KeySet;
 
 beforeAll(async () => {
-  const [previous, next] = [await makePairs(2, NOW_MS), await makePairs(3, NOW_MS)];
+  const [previous, next] = [await createPairs(2, NOW_MS), await createPairs(3, NOW_MS)];
   set = { generation: 3, phase: 'hand', previous, next };
 });
 
@@ -22,8 +22,8 @@ test.each([
   { phase: 'done', trusts: ['next'], signs: 'next' },
 ] as const)('in phase $phase $trusts are believed and $signs signs', ({ phase, trusts, signs }) => {
   for (const name of ROTATING_KEYS) {
-    expect(believed(at(phase), name)).toBe(trusts.map((which) => set[which][name].public).join(''));
-    expect(issuing(at(phase), name)).toBe(set[signs][name]);
+    expect(trustedPem(at(phase), name)).toBe(trusts.map((which) => set[which][name].public).join(''));
+    expect(signingPair(at(phase), name)).toBe(set[signs][name]);
   }
 });
 
@@ -31,8 +31,8 @@ test('nodes of two neighbouring phases believe what the other one shows', () => 
   for (const [index, phase] of KEY_PHASES.slice(0, -1).entries()) {
     const later = KEY_PHASES[index + 1] ?? phase;
     for (const name of ROTATING_KEYS) {
-      expect(believed(at(phase), name)).toContain(issuing(at(later), name).public);
-      expect(believed(at(later), name)).toContain(issuing(at(phase), name).public);
+      expect(trustedPem(at(phase), name)).toContain(signingPair(at(later), name).public);
+      expect(trustedPem(at(later), name)).toContain(signingPair(at(phase), name).public);
     }
   }
 });
@@ -87,7 +87,7 @@ test.each([
   const stage = (text: string) => {
     const [generation, phase] = text.split('/');
     const read = { generation: Number(generation), phase: phase as KeyPhase };
-    expect(stageText(read)).toBe(text);
+    expect(formatStage(read)).toBe(text);
     return read;
   };
   expect(hasReached(now === undefined ? undefined : stage(now), stage(wanted))).toBe(want);

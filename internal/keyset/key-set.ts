@@ -1,16 +1,16 @@
 import { createPublicKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { z } from 'zod';
-import { createAuthorityPem, generateKeyPem, pubKeyOf, spkiOf } from '../pki/index.ts';
+import { createCaCertPem, generateKeyPem, pubKeyDerOf, spkiDerOf } from '../pki/index.ts';
 import { Secret } from '../secret/index.ts';
 import { KeySetError } from './errors.ts';
 import {
-  isFrom,
+  isPhaseAtLeast,
   KEY_PHASES,
   ROTATING_KEYS,
   type KeyPhase,
   type KeyStage,
   type RotatingKey,
-} from './names.ts';
+} from './phases.ts';
 
 /** A certificate of an authority, or a public key; and what belongs to it. All PEM. */
 export interface RotatingPair {
@@ -27,30 +27,33 @@ export interface KeySet extends KeyStage {
 }
 
 /** Whom to believe: PEM, one after the other where there are two. */
-export function believed({ phase, previous, next }: KeySet, name: RotatingKey): string {
-  return believedOf(phase, { previous: previous[name].public, next: next[name].public });
+export function trustedPem({ phase, previous, next }: KeySet, name: RotatingKey): string {
+  return trustedPublicPem(phase, { previous: previous[name].public, next: next[name].public });
 }
 
 /** The same of public halves alone. */
-export function believedOf(
+export function trustedPublicPem(
   phase: KeyPhase,
   { previous, next }: { readonly previous: string; readonly next: string },
 ): string {
-  const both = [...(isFrom(phase, 'retire') ? [] : [previous]), ...(isFrom(phase, 'believe') ? [next] : [])];
+  const both = [
+    ...(isPhaseAtLeast(phase, 'retire') ? [] : [previous]),
+    ...(isPhaseAtLeast(phase, 'believe') ? [next] : []),
+  ];
   return both.map((pem) => `${pem.trim()}\n`).join('');
 }
 
 /** What signs now. */
-export function issuing({ phase, previous, next }: KeySet, name: RotatingKey): RotatingPair {
-  return (isFrom(phase, 'issue') ? next : previous)[name];
+export function signingPair({ phase, previous, next }: KeySet, name: RotatingKey): RotatingPair {
+  return (isPhaseAtLeast(phase, 'issue') ? next : previous)[name];
 }
 
-export function publicsOf(pairs: RotatingPairs): Record<RotatingKey, string> {
+export function publicPartsOf(pairs: RotatingPairs): Record<RotatingKey, string> {
   return mapKeys((name) => pairs[name].public);
 }
 
 /** New ones, all of them. Their names carry the generation: two of one name could be taken for each other. */
-export async function makePairs(generation: number, nowMs: number): Promise<RotatingPairs> {
+export async function createPairs(generation: number, nowMs: number): Promise<RotatingPairs> {
   const made: Partial<Record<RotatingKey, RotatingPair>> = {};
   for (const name of ROTATING_KEYS) {
     const keyPem = generateKeyPem();
@@ -59,14 +62,14 @@ export async function makePairs(generation: number, nowMs: number): Promise<Rota
       public:
         name === 'service-account'
           ? publicPem(keyPem)
-          : await createAuthorityPem({ commonName: `${AUTHORITY_NAMES[name]} ${generation}`, keyPem, nowMs }),
+          : await createCaCertPem({ commonName: `${CA_COMMON_NAMES[name]} ${generation}`, keyPem, nowMs }),
     };
   }
   return mapKeys((name) => made[name] ?? missing(name));
 }
 
 /** What the authorities are called in certificates; one that replaces another adds its generation. */
-export const AUTHORITY_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
+export const CA_COMMON_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
   'etcd-clients-ca': 'etcd clients',
   'etcd-peers-ca': 'etcd peers',
   'state-clients-ca': 'state etcd clients',
@@ -124,7 +127,7 @@ export function parseKeySet(source: string, text: string): KeySet {
 
 function isPair(pair: RotatingPair): boolean {
   try {
-    return Buffer.compare(spkiOf(publicKeyIn(pair.public)), pubKeyOf(pair.private)) === 0;
+    return Buffer.compare(spkiDerOf(publicKeyIn(pair.public)), pubKeyDerOf(pair.private)) === 0;
   } catch {
     return false;
   }
@@ -135,7 +138,7 @@ function publicKeyIn(pem: string): KeyObject {
 }
 
 function publicPem(keyPem: Secret<string>): string {
-  const key = createPublicKey({ key: Buffer.from(pubKeyOf(keyPem)), format: 'der', type: 'spki' });
+  const key = createPublicKey({ key: Buffer.from(pubKeyDerOf(keyPem)), format: 'der', type: 'spki' });
   return key.export({ format: 'pem', type: 'spki' }).toString();
 }
 

@@ -38,7 +38,7 @@ export interface PodOnNode {
   readonly uid: string;
   readonly kind: PodKind;
   /** Somebody has asked it to end. */
-  readonly isEnding: boolean;
+  readonly isTerminating: boolean;
 }
 
 /** All pods that a node runs. */

@@ -49,7 +49,7 @@ export const kubeErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'A kubeconfig can not be read as one.',
+    meaning: 'A kubeconfig cannot be read as one.',
     fix: 'Correct or move away the file named in the message.',
   },
   'kube-wait-timeout': {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { parse } from 'yaml';
-import { createAuthorityPem, generateKeyPem, KeySigner, pubKeyOf } from '../pki/index.ts';
+import { createCaCertPem, generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../pki/index.ts';
 import { Secret } from '../secret/index.ts';
 import { SystemClock } from '../clock/index.ts';
 import { FakeClock, settle } from '../testing/index.ts';
@@ -29,21 +29,21 @@ afterEach(async () => {
   for (const each of open.splice(0)) await each.close();
 });
 
-async function createSigner(): Promise<KeySigner> {
+async function createSigner(): Promise<KeyCertificateSigner> {
   const keyPem = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
-  return new KeySigner({ caPem, keyPem, nowMs: () => nowMs });
+  const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
 }
 
 /** An API server that demands a client certificate of its own authority. */
 async function start(
   answer: (url: string) => Answer,
   name = '127.0.0.1',
-): Promise<{ access: KubeAccess; signer: KeySigner }> {
+): Promise<{ access: KubeAccess; signer: KeyCertificateSigner }> {
   const signer = await createSigner();
   const serverKey = generateKeyPem();
   const leaf = {
-    pubKeyDer: pubKeyOf(serverKey),
+    pubKeyDer: pubKeyDerOf(serverKey),
     usages: ['server'],
     names: [{ type: 'ip', value: name }],
     validDays: 1,
@@ -72,11 +72,11 @@ async function start(
   return { signer, access: await accessBy(signer, signer.caPem, `https://127.0.0.1:${port}`) };
 }
 
-async function accessBy(signer: KeySigner, caPem: string, server: string): Promise<KubeAccess> {
+async function accessBy(signer: KeyCertificateSigner, caPem: string, server: string): Promise<KubeAccess> {
   const keyPem = generateKeyPem();
   const certPem = await signer.issue({
     commonName: 'admin',
-    pubKeyDer: pubKeyOf(keyPem),
+    pubKeyDer: pubKeyDerOf(keyPem),
     usages: ['client'],
     names: [],
     validDays: 1,

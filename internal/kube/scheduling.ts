@@ -21,7 +21,7 @@ export interface NodeScheduling {
   /** What has cordoned it, where it says so (`setSchedulable`). */
   readonly cordonedBy: string | undefined;
   /** Whether the mark of a control plane keeps ordinary pods off. */
-  readonly isControlPlaneOnly: boolean;
+  readonly hasControlPlaneTaint: boolean;
 }
 
 /** @throws KubeError `kube-not-found` */
@@ -37,7 +37,7 @@ export async function readScheduling(
   return {
     isSchedulable: !spec.unschedulable,
     cordonedBy: metadata.annotations[CORDONED_BY],
-    isControlPlaneOnly: spec.taints.some(
+    hasControlPlaneTaint: spec.taints.some(
       ({ key, effect }) => key === 'node-role.kubernetes.io/control-plane' && effect === 'NoSchedule',
     ),
   };

@@ -1,5 +1,5 @@
 /** Ground: structured logs, named by the path of who speaks. */
-export { lineSink, outlive } from './line-sink.ts';
+export { lineSink, ignoreOutputErrors } from './line-sink.ts';
 export {
   createLogger,
   formatJsonRecord,

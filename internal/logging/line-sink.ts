@@ -9,7 +9,7 @@ const MAX_WAITING_BYTES = 1024 * 1024;
  */
 export function lineSink(output: LineOutput): (record: LogRecord) => void {
   let lost = 0;
-  outlive(output);
+  ignoreOutputErrors(output);
   return (record) => {
     if (output.destroyed) return;
     if (output.writableLength > MAX_WAITING_BYTES) {
@@ -23,7 +23,7 @@ export function lineSink(output: LineOutput): (record: LogRecord) => void {
 }
 
 /** An output whose reader may go at any time; Node ends a program that listens to no such error. */
-export function outlive(output: Pick<LineOutput, 'on'>): void {
+export function ignoreOutputErrors(output: Pick<LineOutput, 'on'>): void {
   output.on('error', () => undefined);
 }
 

@@ -44,7 +44,7 @@ describe('formatJsonRecord()', () => {
     );
   });
 
-  test.each(['time', 'level', 'path', 'message'])('a field can not pretend to be the %s', (name) => {
+  test.each(['time', 'level', 'path', 'message'])('a field cannot pretend to be the %s', (name) => {
     const printed = line({ [name]: 'forged' });
     expect(printed[name]).not.toBe('forged');
     expect(printed[`${name}_`]).toBe('forged');

@@ -49,7 +49,7 @@ const RESERVED: readonly string[] = ['time', 'level', 'path', 'message'];
 /**
  * One record as one JSON line. Errors become their chain, bytes become hex. A field that has the name of
  * a part of the record gets a `_` behind it, so that no field can pretend to be another path or level.
- * A value that can't be printed costs its record the fields, never the caller its life.
+ * A value that cannot be printed costs its record the fields, never the caller its life.
  */
 export function formatJsonRecord(record: LogRecord): string {
   const { timeMs, level, path, message } = record;

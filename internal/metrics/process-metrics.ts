@@ -1,4 +1,4 @@
-import type { MetricFamily } from './render.ts';
+import type { MetricFamily } from './render-metrics.ts';
 
 /** What a program's `main.ts` reads of its process. */
 export interface ProcessUsage {

@@ -5,32 +5,39 @@
  */
 export {
   CLOCK_TOLERANCE_MS,
-  createAuthorityPem,
-  KeySigner,
+  createCaCertPem,
+  KeyCertificateSigner,
   type LeafSpec,
-  type Signer,
+  type CertificateSigner,
   type SubjectName,
   type Usage,
-} from './authority.ts';
+} from './certificate-signer.ts';
 export {
   curatorLeaf,
   delegationStatement,
-  verifyControlPlane,
-  verifyCurator,
+  verifyControlPlaneCertificate,
+  verifyCuratorCertificate,
   type CuratorIdentity,
   type Delegation,
-} from './curator.ts';
+} from './curator-certificate.ts';
 export { PkiError, pkiErrors, type PkiErrorCode } from './errors.ts';
-export { fingerprintOfKey, generateKeyPem, keyPemFromSeed, nodeIdOf, pubKeyOf, spkiOf } from './keys.ts';
+export {
+  fingerprintOfKey,
+  generateKeyPem,
+  keyPemFromSeed,
+  nodeIdOf,
+  pubKeyDerOf,
+  spkiDerOf,
+} from './keys.ts';
 export {
   nodeLeaf,
   operatorLeaf,
-  verifyMember,
+  verifyMemberCertificate,
   isControlPlaneCertificate,
-  verifyNode,
+  verifyNodeCertificate,
   type MemberIdentity,
   type MemberTrust,
-} from './member.ts';
-export { createRequest, verifyRequest } from './request.ts';
+} from './member-certificate.ts';
+export { createCertificateRequest, verifyCertificateRequest } from './certificate-request.ts';
 export { reissueCertificate } from './reissue.ts';
 export { certificateTimesOf, renewalTimeOf, type CertificateTimes } from './validity.ts';

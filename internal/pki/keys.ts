@@ -38,11 +38,11 @@ export function keyPemFromSeed(seed: Secret<Uint8Array>): Secret<string> {
 }
 
 /** SubjectPublicKeyInfo, DER, of a private key in PEM. */
-export function pubKeyOf(keyPem: Secret<string>): Uint8Array {
-  return spkiOf(createPublicKey(createPrivateKey(keyPem.reveal())));
+export function pubKeyDerOf(keyPem: Secret<string>): Uint8Array {
+  return spkiDerOf(createPublicKey(createPrivateKey(keyPem.reveal())));
 }
 
-export function spkiOf(publicKey: KeyObject): Uint8Array {
+export function spkiDerOf(publicKey: KeyObject): Uint8Array {
   return new Uint8Array(publicKey.export({ type: 'spki', format: 'der' }));
 }
 

@@ -9,11 +9,16 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509';
 import { Secret } from '../secret/index.ts';
-import { createAuthorityPem, KeySigner } from './authority.ts';
-import { generateKeyPem, nodeIdOf, pubKeyOf } from './keys.ts';
-import { verifyControlPlane } from './curator.ts';
-import { nodeLeaf, operatorLeaf, verifyMember, verifyNode } from './member.ts';
-import { createRequest, verifyRequest } from './request.ts';
+import { createCaCertPem, KeyCertificateSigner } from './certificate-signer.ts';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from './keys.ts';
+import { verifyControlPlaneCertificate } from './curator-certificate.ts';
+import {
+  nodeLeaf,
+  operatorLeaf,
+  verifyMemberCertificate,
+  verifyNodeCertificate,
+} from './member-certificate.ts';
+import { createCertificateRequest, verifyCertificateRequest } from './certificate-request.ts';
 import { generateKeyPairSync } from 'node:crypto';
 
 const NOW = Date.UTC(2026, 5, 1);
@@ -22,15 +27,15 @@ const clusterId = 'c0ffee';
 
 async function createSigner(nowMs = NOW) {
   const keyPem = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'test CA', keyPem, nowMs });
-  return new KeySigner({ caPem, keyPem, nowMs: () => nowMs });
+  const caPem = await createCaCertPem({ commonName: 'test CA', keyPem, nowMs });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
 }
 
 const ed25519 = () =>
   new Secret(generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
 
 /** An authority that derived its identifier as kubeadm's do: otherwise than ours. */
-async function createForeignSigner(): Promise<KeySigner> {
+async function createForeignSigner(): Promise<KeyCertificateSigner> {
   const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
   const ca = await X509CertificateGenerator.createSelfSigned(
@@ -52,7 +57,7 @@ async function createForeignSigner(): Promise<KeySigner> {
     type: 'pkcs8',
     format: 'pem',
   });
-  return new KeySigner({
+  return new KeyCertificateSigner({
     caPem: ca.toString('pem'),
     keyPem: new Secret(keyPem.toString()),
     nowMs: () => NOW,
@@ -62,7 +67,12 @@ async function createForeignSigner(): Promise<KeySigner> {
 test('what is issued names its authority by the identifier that the authority has, however it came by it', async () => {
   const signer = await createForeignSigner();
   const pem = await signer.issue({
-    ...{ commonName: 'kube-apiserver', pubKeyDer: pubKeyOf(generateKeyPem()), usages: ['server'], names: [] },
+    ...{
+      commonName: 'kube-apiserver',
+      pubKeyDer: pubKeyDerOf(generateKeyPem()),
+      usages: ['server'],
+      names: [],
+    },
     validDays: 1,
   });
   // OpenSSL's answer, and so what Node's TLS does.
@@ -75,13 +85,15 @@ describe('certificates of members', () => {
     { name: 'Ed25519', key: ed25519() },
   ])('a node with an $name key is read back as itself', async ({ key }) => {
     const signer = await createSigner();
-    const pubKeyDer = pubKeyOf(key);
+    const pubKeyDer = pubKeyDerOf(key);
     const pem = await signer.issue(
       nodeLeaf({ clusterId, pubKeyDer, addresses: ['198.18.0.11', '2001:db8::1'] }),
     );
     const certificate = new X509Certificate(pem);
     const nodeId = nodeIdOf(pubKeyDer);
-    expect(verifyMember(certificate, { caPem: signer.caPem, clusterId, nowMs: () => NOW })).toMatchObject({
+    expect(
+      verifyMemberCertificate(certificate, { caPem: signer.caPem, clusterId, nowMs: () => NOW }),
+    ).toMatchObject({
       kind: 'node',
       nodeId,
       clusterId,
@@ -96,16 +108,16 @@ describe('certificates of members', () => {
     const signer = await createSigner();
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
     const certificate = async (isControlPlane: boolean): Promise<X509Certificate> => {
-      const pubKeyDer = pubKeyOf(generateKeyPem());
+      const pubKeyDer = pubKeyDerOf(generateKeyPem());
       return new X509Certificate(
         await signer.issue(nodeLeaf({ clusterId, pubKeyDer, addresses: [], isControlPlane })),
       );
     };
     const own = await certificate(true);
-    expect(verifyControlPlane(own, trust)).toEqual(verifyMember(own, trust));
+    expect(verifyControlPlaneCertificate(own, trust)).toEqual(verifyMemberCertificate(own, trust));
     const worker = await certificate(false);
-    expect(verifyMember(worker, trust).kind).toBe('node');
-    expect(() => verifyControlPlane(worker, trust)).toThrow(
+    expect(verifyMemberCertificate(worker, trust).kind).toBe('node');
+    expect(() => verifyControlPlaneCertificate(worker, trust)).toThrow(
       expect.objectContaining({ code: 'pki-untrusted' }),
     );
   });
@@ -113,14 +125,14 @@ describe('certificates of members', () => {
   test('an operator is no node, whatever its name', async () => {
     const signer = await createSigner();
     const pem = await signer.issue(
-      operatorLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), name: 'a/../node/x' }),
+      operatorLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), name: 'a/../node/x' }),
     );
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
-    expect(verifyMember(new X509Certificate(pem), trust)).toMatchObject({
+    expect(verifyMemberCertificate(new X509Certificate(pem), trust)).toMatchObject({
       kind: 'operator',
       name: 'a/../node/x',
     });
-    expect(() => verifyNode(new X509Certificate(pem), trust)).toThrow(
+    expect(() => verifyNodeCertificate(new X509Certificate(pem), trust)).toThrow(
       expect.objectContaining({ code: 'pki-untrusted' }),
     );
   });
@@ -132,28 +144,30 @@ describe('certificates of members', () => {
   ])('verifyMember() refuses a certificate for $name', async ({ change, code }) => {
     const signer = await createSigner();
     const pem = await signer.issue(
-      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
     );
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW, ...change };
-    expect(() => verifyMember(new X509Certificate(pem), trust)).toThrow(expect.objectContaining({ code }));
+    expect(() => verifyMemberCertificate(new X509Certificate(pem), trust)).toThrow(
+      expect.objectContaining({ code }),
+    );
   });
 
   test('verifyMember() takes a clock that is five minutes late', async () => {
     const signer = await createSigner();
     const pem = await signer.issue(
-      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
     );
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW + 7 * DAY_MS + 299_000 };
-    expect(verifyMember(new X509Certificate(pem), trust).kind).toBe('node');
+    expect(verifyMemberCertificate(new X509Certificate(pem), trust).kind).toBe('node');
   });
 
   test('verifyMember() refuses a CA of the same name with another key', async () => {
     const [ours, theirs] = [await createSigner(), await createSigner()];
     const pem = await theirs.issue(
-      nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] }),
+      nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
     );
     expect(() =>
-      verifyMember(new X509Certificate(pem), { caPem: ours.caPem, clusterId, nowMs: () => NOW }),
+      verifyMemberCertificate(new X509Certificate(pem), { caPem: ours.caPem, clusterId, nowMs: () => NOW }),
     ).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
@@ -163,17 +177,17 @@ describe('certificates of members', () => {
     { name: 'no member at all', change: { uri: 'https://c0ffee/node/x' } },
   ])('verifyMember() refuses a certificate that claims $name', async ({ change }) => {
     const signer = await createSigner();
-    const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyOf(generateKeyPem()), addresses: [] });
+    const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] });
     const pem = await signer.issue({ ...spec, names: [{ type: 'url', value: change.uri }] });
     expect(() =>
-      verifyMember(new X509Certificate(pem), { caPem: signer.caPem, clusterId, nowMs: () => NOW }),
+      verifyMemberCertificate(new X509Certificate(pem), { caPem: signer.caPem, clusterId, nowMs: () => NOW }),
     ).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
   test('verifyMember() refuses the CA itself', async () => {
     const signer = await createSigner();
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
-    expect(() => verifyMember(new X509Certificate(signer.caPem), trust)).toThrow(
+    expect(() => verifyMemberCertificate(new X509Certificate(signer.caPem), trust)).toThrow(
       expect.objectContaining({ code: 'pki-untrusted' }),
     );
   });
@@ -182,21 +196,23 @@ describe('certificates of members', () => {
 describe('certificate requests', () => {
   test('verifyRequest() answers the key that was proved', async () => {
     const key = generateKeyPem();
-    expect(await verifyRequest(await createRequest(key, 'x'))).toEqual(pubKeyOf(key));
+    expect(await verifyCertificateRequest(await createCertificateRequest(key, 'x'))).toEqual(
+      pubKeyDerOf(key),
+    );
   });
 
   test('verifyRequest() refuses every flipped bit of the signature and short, long or empty input', async () => {
-    const good = await createRequest(generateKeyPem(), 'x');
+    const good = await createCertificateRequest(generateKeyPem(), 'x');
     const flipped = good.slice();
     flipped.set([(flipped.at(-1) ?? 0) ^ 1], flipped.length - 1);
     for (const bad of [flipped, good.slice(0, -1), new Uint8Array(), new Uint8Array(9000)]) {
-      await expect(verifyRequest(bad)).rejects.toMatchObject({ code: 'pki-request-invalid' });
+      await expect(verifyCertificateRequest(bad)).rejects.toMatchObject({ code: 'pki-request-invalid' });
     }
   });
 
   test('verifyRequest() refuses a weak key', async () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp224r1' });
     const key = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
-    await expect(createRequest(key, 'x')).rejects.toThrow(TypeError);
+    await expect(createCertificateRequest(key, 'x')).rejects.toThrow(TypeError);
   });
 });

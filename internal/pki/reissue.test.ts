@@ -2,8 +2,8 @@ import 'reflect-metadata';
 import { describe, expect, test } from '@jest/globals';
 import { ExtendedKeyUsage, ExtendedKeyUsageExtension, X509CertificateGenerator } from '@peculiar/x509';
 import { webcrypto, X509Certificate } from 'node:crypto';
-import { createAuthorityPem, KeySigner, type LeafSpec } from './authority.ts';
-import { generateKeyPem, pubKeyOf } from './keys.ts';
+import { createCaCertPem, KeyCertificateSigner, type LeafSpec } from './certificate-signer.ts';
+import { generateKeyPem, pubKeyDerOf } from './keys.ts';
 import { reissueCertificate } from './reissue.ts';
 import { certificateTimesOf, renewalTimeOf } from './validity.ts';
 
@@ -12,8 +12,8 @@ const NOW = Date.UTC(2026, 5, 1);
 
 async function createSigner(at: { nowMs: number }) {
   const keyPem = generateKeyPem();
-  const caPem = await createAuthorityPem({ commonName: 'test CA', keyPem, nowMs: NOW });
-  return new KeySigner({ caPem, keyPem, nowMs: () => at.nowMs });
+  const caPem = await createCaCertPem({ commonName: 'test CA', keyPem, nowMs: NOW });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => at.nowMs });
 }
 
 describe('reissueCertificate()', () => {
@@ -48,7 +48,7 @@ describe('reissueCertificate()', () => {
   test.each(cases)('$name says what it said, for the same key and longer', async ({ leaf }) => {
     const at = { nowMs: NOW };
     const signer = await createSigner(at);
-    const pubKeyDer = pubKeyOf(generateKeyPem());
+    const pubKeyDer = pubKeyDerOf(generateKeyPem());
     const before = await signer.issue({ ...leaf, pubKeyDer, validDays: 10 });
     at.nowMs += 8 * DAY_MS;
     const after = await reissueCertificate(before, signer, 10);
@@ -67,7 +67,7 @@ describe('reissueCertificate()', () => {
     const at = { nowMs: NOW };
     const signer = await createSigner(at);
     const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 9 } as const;
-    const before = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
+    const before = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
     expect(renewalTimeOf(certificateTimesOf(before))).toBe(NOW + 6 * DAY_MS);
     at.nowMs += 6 * DAY_MS;
     const after = await reissueCertificate(before, signer, 9);

@@ -5,7 +5,7 @@ import {
   SubjectAlternativeNameExtension,
   X509Certificate,
 } from '@peculiar/x509';
-import type { LeafSpec, Signer, SubjectName, Usage } from './authority.ts';
+import type { LeafSpec, CertificateSigner, SubjectName, Usage } from './certificate-signer.ts';
 
 const USAGES: Readonly<Record<string, Usage>> = {
   [ExtendedKeyUsage.serverAuth]: 'server',
@@ -15,11 +15,11 @@ const USAGES: Readonly<Record<string, Usage>> = {
 /**
  * The same certificate for longer: same key, subject, purposes and names. The key stays, so that the pair is never torn:
  * one file changes, by one rename.
- * @throws TypeError when it says something that this PKI can not say; it would be lost
+ * @throws TypeError when it says something that this PKI cannot say; it would be lost
  */
 export async function reissueCertificate(
   certPem: string,
-  signer: Signer,
+  signer: CertificateSigner,
   validDays: number,
 ): Promise<string> {
   const before = new X509Certificate(certPem);

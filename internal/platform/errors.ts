@@ -1,21 +1,21 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
 
 export const platformErrors = defineErrors({
-  'process-guard-held': {
+  'platform-already-running': {
     fault: 'operator',
     exit: 'locked',
     retryable: true,
     meaning: 'Another process of this kind runs on this machine.',
     fix: 'Leave it to the running one, or stop it first; the message names its process id.',
   },
-  'process-guard-failed': {
+  'platform-lock-failed': {
     fault: 'system',
     exit: 'internal',
     retryable: true,
     meaning: 'The lock that keeps a second process of this kind out could not be taken.',
-    fix: 'Check the folder named in the message: it must exist and be writable.',
+    fix: 'Check the directory named in the message: it must exist and be writable.',
   },
-  'unit-failed': {
+  'platform-unit-failed': {
     fault: 'system',
     exit: 'partial',
     retryable: true,

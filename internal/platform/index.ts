@@ -1,7 +1,7 @@
 /** Port: the machine and its systemd. */
 export { PlatformError, platformErrors, type PlatformErrorCode } from './errors.ts';
-export { LinuxMachine, type MachinePort } from './machine.ts';
+export { LinuxMachine, type MachinePort } from './linux-machine.ts';
 export { NODE_MEMORY } from './node-memory.ts';
-export { SERVICE_SANDBOX } from './sandbox.ts';
+export { SERVICE_SANDBOX } from './service-sandbox.ts';
 export { SystemdUnits, type UnitPort, type UnitStatus } from './systemd-units.ts';
-export { guardProcess } from './process-guard.ts';
+export { acquireProcessLock } from './process-lock.ts';

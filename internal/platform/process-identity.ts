@@ -15,7 +15,7 @@ export interface ProcessIdentity {
 }
 
 /** Who this process is; undefined where there is no /proc. */
-export async function ownIdentity(files: FilePort): Promise<ProcessIdentity | undefined> {
+export async function currentProcessIdentity(files: FilePort): Promise<ProcessIdentity | undefined> {
   const stat = await processStat(files, 'self');
   const bootId = await readLine(files, '/proc/sys/kernel/random/boot_id');
   if (stat === undefined || bootId === undefined) return undefined;
@@ -23,7 +23,10 @@ export async function ownIdentity(files: FilePort): Promise<ProcessIdentity | un
 }
 
 /** Whether that process still runs; `unknown` when it is on another machine. */
-export async function lifeOf(files: FilePort, other: ProcessIdentity): Promise<'alive' | 'dead' | 'unknown'> {
+export async function processStatus(
+  files: FilePort,
+  other: ProcessIdentity,
+): Promise<'alive' | 'dead' | 'unknown'> {
   const bootId = await readLine(files, '/proc/sys/kernel/random/boot_id');
   if (bootId === undefined || (await machineId(files)) !== other.machineId) return 'unknown';
   if (bootId !== other.bootId) return 'dead';

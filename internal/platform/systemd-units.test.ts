@@ -56,7 +56,7 @@ describe('SystemdUnits', () => {
     const { files, units } = await create();
     await units.install(UNIT, 'one', signal);
     await units.start(UNIT, signal);
-    await units.outdate(UNIT);
+    await units.requireRestart(UNIT);
     const next = new SystemdUnits({ files, commands: new FakeCommands() });
     expect(await next.install(UNIT, 'one', signal)).toBe(true);
     await next.restart(UNIT, signal);

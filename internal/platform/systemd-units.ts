@@ -33,7 +33,7 @@ export interface UnitPort {
    * To be called before a file is written that the unit reads when it starts: from here on `install` answers that it has
    * yet to be started or restarted, in later lives too.
    */
-  outdate(unit: string): Promise<void>;
+  requireRestart(unit: string): Promise<void>;
   /** Enables the unit for the next boot where asked, starts it and waits until systemd calls it active. */
   start(unit: string, signal: AbortSignal, options?: { readonly enable?: boolean }): Promise<void>;
   /** Starts it where it does not run. */
@@ -42,7 +42,7 @@ export interface UnitPort {
   stop(unit: string, signal: AbortSignal): Promise<void>;
   status(unit: string, signal: AbortSignal): Promise<UnitStatus>;
   /** The unit's last log lines, oldest first. */
-  lastLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]>;
+  recentLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]>;
 }
 
 export class SystemdUnits implements UnitPort {
@@ -67,7 +67,7 @@ export class SystemdUnits implements UnitPort {
     const isWritten = found === content;
     if (isWritten && (await this.#files.stat(pendingPath(unit))) === undefined) return false;
     await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')), 0o755);
-    await this.outdate(unit);
+    await this.requireRestart(unit);
     if (!isWritten) await this.#files.writeAtomic(path, content, { mode: 0o644 });
     if (!(await this.#isRead(unit, signal))) await this.#systemctl(['daemon-reload'], START_MS, signal);
     if (isDropIn(unit)) await this.#files.remove(pendingPath(unit)); // nobody starts a drop-in
@@ -84,7 +84,7 @@ export class SystemdUnits implements UnitPort {
     return shown.get('LoadState') === 'loaded' && shown.get('NeedDaemonReload') === 'no';
   }
 
-  async outdate(unit: string): Promise<void> {
+  async requireRestart(unit: string): Promise<void> {
     await this.#files.writeAtomic(pendingPath(unit), '');
   }
 
@@ -119,7 +119,7 @@ export class SystemdUnits implements UnitPort {
     };
   }
 
-  async lastLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]> {
+  async recentLog(unit: string, lines: number, signal: AbortSignal): Promise<readonly string[]> {
     const argv = [
       'journalctl',
       '--unit',
@@ -185,10 +185,10 @@ export class SystemdUnits implements UnitPort {
       await work();
     } catch (error) {
       signal.throwIfAborted();
-      const said = await this.lastLog(unit, LOG_LINES, signal).catch((logError: unknown) => [
+      const said = await this.recentLog(unit, LOG_LINES, signal).catch((logError: unknown) => [
         describeError(logError),
       ]);
-      throw new PlatformError('unit-failed', `${doing} ${unit}: ${said.join(' | ')}`, {
+      throw new PlatformError('platform-unit-failed', `${doing} ${unit}: ${said.join(' | ')}`, {
         cause: error,
         details: { unit },
       });

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { SLOT_QUEUE_PREFIX, slotTurns } from './control-plane-slot.ts';
+import { SLOT_QUEUE_PREFIX, slotPositions } from './control-plane-slot.ts';
 
 const queued = (nodeId: string, createRevision: bigint) => ({
   key: SLOT_QUEUE_PREFIX + nodeId,
@@ -8,7 +8,10 @@ const queued = (nodeId: string, createRevision: bigint) => ({
 const pace = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 test('turns are in the order of asking, with the pace of the last one', () => {
-  const turns = slotTurns([queued('c', 9n), queued('a', 3n), queued('b', 5n)], pace('{"durationMs":8000}'));
+  const turns = slotPositions(
+    [queued('c', 9n), queued('a', 3n), queued('b', 5n)],
+    pace('{"durationMs":8000}'),
+  );
   expect([...turns]).toEqual([
     ['a', { place: 0, estimateMs: 0 }],
     ['b', { place: 1, estimateMs: 8_000 }],
@@ -25,5 +28,5 @@ const unreadable = [
   { name: 'too long', given: pace(`{"durationMs":1,"x":"${'x'.repeat(5_000)}"}`) },
 ];
 test.each(unreadable)('a pace of $name counts as that of the first one', ({ given }) => {
-  expect(slotTurns([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
+  expect(slotPositions([queued('a', 1n), queued('b', 2n)], given).get('b')?.estimateMs).toBe(15_000);
 });

@@ -1,6 +1,6 @@
 /**
  * Where control planes wait for their turn to change etcd's members. Written by the nodes themselves
- * (bootstrapper/consensus/slot.ts), read by whoever shows the queue.
+ * (bootstrapper/consensus/membership/slot.ts), read by whoever shows the queue.
  *
  * ```
  * slots/control-plane/queue/NODE   bound to the node's lease; the oldest one holds the slot
@@ -16,16 +16,16 @@ const FIRST_PACE_MS = 15_000;
 const MAX_PACE_BYTES = 4096;
 
 /** `place`: 0 for the node whose turn it is, 1 for the next one. */
-export interface SlotTurn {
-  readonly place: number;
+export interface SlotPosition {
+  readonly position: number;
   readonly estimateMs: number;
 }
 
 /** Everybody's turn by node id. `queue` is in any order; `pace` as it is on record, or undefined before the first. */
-export function slotTurns(
+export function slotPositions(
   queue: readonly { readonly key: string; readonly createRevision: bigint }[],
   pace: Uint8Array | undefined,
-): ReadonlyMap<string, SlotTurn> {
+): ReadonlyMap<string, SlotPosition> {
   const paceMs = slotPaceMs(pace);
   const order = queue.toSorted((a, b) => Number(a.createRevision - b.createRevision));
   return new Map(
@@ -36,7 +36,7 @@ export function slotTurns(
   );
 }
 
-/** How long one takes, in ms; of a record that can't be read, what the first one is given. */
+/** How long one takes, in ms; of a record that cannot be read, what the first one is given. */
 function slotPaceMs(pace: Uint8Array | undefined): number {
   if (pace === undefined || pace.length > MAX_PACE_BYTES) return FIRST_PACE_MS;
   try {

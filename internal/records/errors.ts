@@ -1,7 +1,7 @@
 import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
 
 export const recordErrors = defineErrors({
-  'record-invalid': {
+  'records-invalid': {
     fault: 'system',
     exit: 'internal',
     retryable: false,

@@ -51,7 +51,7 @@ export {
   SETTINGS_KEY,
   type NodePart,
   type RecordKind,
-} from './kinds.ts';
+} from './record-kinds.ts';
 export {
   EVIDENCE_PROFILES,
   JOIN_STATES,
@@ -81,11 +81,11 @@ export {
   type StatusRecord,
   type TraceFactRecord,
   type TraceRecord,
-} from './shapes.ts';
+} from './record-shapes.ts';
 export {
   SLOT_INTENT_KEY,
   SLOT_PACE_KEY,
   SLOT_QUEUE_PREFIX,
-  slotTurns,
-  type SlotTurn,
+  slotPositions,
+  type SlotPosition,
 } from './control-plane-slot.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { nodeNameKey, parseNodeKey, records } from './kinds.ts';
-import type { NodeRecord } from './shapes.ts';
+import { nodeNameKey, parseNodeKey, records } from './record-kinds.ts';
+import type { NodeRecord } from './record-shapes.ts';
 
 const node: NodeRecord = {
   version: 1,
@@ -30,7 +30,7 @@ describe('decode() refuses', () => {
   ])('$name', ({ value }) => {
     expect(() => records.node.decode('nodes/x/record', value)).toThrow(
       expect.objectContaining({
-        code: 'record-invalid',
+        code: 'records-invalid',
         message: expect.stringContaining('nodes/x/record') as unknown,
       }),
     );

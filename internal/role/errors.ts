@@ -19,7 +19,7 @@ export const roleErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'The node can not go from the state it is in to the one asked for.',
+    meaning: 'The node cannot go from the state it is in to the one asked for.',
     fix: 'States go NEW, STANDBY, UP, DECOMMISSIONED and never back; look at the node with `cluster node show`.',
   },
 });

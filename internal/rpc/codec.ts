@@ -33,7 +33,7 @@ export function methodDefinition(
   };
 }
 
-/** What is said to thousands is encoded once: a frozen message can't become another one. */
+/** What is said to thousands is encoded once: a frozen message cannot become another one. */
 function onceWhenFrozen<M extends object>(serialize: (message: M) => Buffer): (message: M) => Buffer {
   const known = new WeakMap<M, Buffer>();
   return (message) => {

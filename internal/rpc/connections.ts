@@ -4,7 +4,7 @@ import type { Logger } from '../logging/index.ts';
 
 /** What a handler knows of its call. */
 export interface Call<P> {
-  /** Who asked, as the upgrade proved it. A caller can't choose it. */
+  /** Who asked, as the upgrade proved it. A caller cannot choose it. */
   readonly peer: P;
   /** Where its connection came from; absent for calls that came over none. */
   readonly address?: string;
@@ -35,7 +35,7 @@ export class Connections<P> {
    * it twice, towards two addresses of this server, and would be taken for the other. So the socket gets a name of
    * our own that nobody can choose or meet again.
    */
-  introduce(socket: Socket, known: Connection<P>['known']): void {
+  register(socket: Socket, known: Connection<P>['known']): void {
     const name = `connection-${randomUUID()}`;
     Object.defineProperty(socket, 'remoteAddress', { value: name });
     const key = socket.remotePort === undefined ? name : `${name}:${socket.remotePort}`;
@@ -45,7 +45,7 @@ export class Connections<P> {
   }
 
   /** A call of the connection that it came on, while it is under way. */
-  begin(call: GrpcCall): { readonly call: Call<P> } & Disposable {
+  beginCall(call: GrpcCall): { readonly call: Call<P> } & Disposable {
     const connection = this.#byName.get(call.getPeer());
     if (connection === undefined) throw new Error('a call on a connection that proved nothing');
     const { known, calls } = connection;

@@ -5,8 +5,8 @@
 export { RpcChannel, type ChannelOptions } from './channel.ts';
 export { createClient, type CallOptions, type Client } from './client.ts';
 export { RemoteError, RpcError, rpcErrors, type Disclosure, type RpcErrorCode } from './errors.ts';
-export { FairShares } from './fair-shares.ts';
-export { sourcePathOf } from './sources.ts';
+export { FairQueue } from './fair-queue.ts';
+export { sourcePathOf } from './source-path.ts';
 export {
   implement,
   RpcServer,

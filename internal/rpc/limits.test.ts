@@ -4,8 +4,8 @@ import type { ClientHttp2Session } from 'node:http2';
 import { join } from 'node:path';
 import { InitApi } from '../../initproto/gen/init_pb.js';
 import { createMemoryLogger } from '../testing/memory-logger.ts';
-import { callRaw, openRawSession } from '../testing/raw-session.ts';
-import { temporaryFolder } from '../testing/temporary-folder.ts';
+import { callRaw, openRawSession } from '../testing/network/raw-session.ts';
+import { temporaryDirectory } from '../testing/host/temporary-directory.ts';
 import { implement, RpcServer, type Handlers, type RpcServerOptions } from './server.ts';
 import type { Upgrade } from './upgrade.ts';
 
@@ -30,7 +30,7 @@ async function start(
   limits: Pick<RpcServerOptions<string>, 'maxCallsPerConnection' | 'perPeer'>,
   describe: Handlers<typeof InitApi, string>['describe'],
 ) {
-  const folder = await temporaryFolder();
+  const folder = await temporaryDirectory();
   open.push(folder);
   const byFirstByte: Upgrade<string> = async (socket) => {
     await once(socket, 'readable');

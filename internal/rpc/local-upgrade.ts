@@ -8,7 +8,7 @@ export interface LocalPeer {
 
 /**
  * For Unix sockets only: who may connect was decided by the file system. A TCP connection is refused, so that a wrong
- * address can't turn this into a door without a lock.
+ * address cannot turn this into a door without a lock.
  */
 export const localUpgrade: Upgrade<LocalPeer> = (socket) => {
   if (socket.remotePort === undefined && socket.localPort === undefined)

@@ -53,7 +53,7 @@ const refusing: Handlers<typeof InitApi, string> = {
 
 async function start(
   handlers: Partial<Handlers<typeof InitApi, string>>,
-  limits: Pick<RpcServerOptions<string>, 'room' | 'maxConnections' | 'maxCallsPerConnection'> = {},
+  limits: Pick<RpcServerOptions<string>, 'pending' | 'maxConnections' | 'maxCallsPerConnection'> = {},
 ) {
   const [server, client] = await Promise.all([createIdentity(), createIdentity()]);
   const rpc = new RpcServer<string>({
@@ -211,14 +211,14 @@ describe('a port for strangers', () => {
 
   test('mute ones in all the places they can have and in the whole room keep nobody else out', async () => {
     const room = { places: 8, waiting: 16, waitMs: 60_000 };
-    const { port, dial, client, server } = await start(alive, { room });
+    const { port, dial, client, server } = await start(alive, { pending: room });
     for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`);
     const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
     expect(answer.hostname).toBe('alive');
   });
 
   test('who finds no place in time is sent away', async () => {
-    const { port } = await start(alive, { room: { places: 1, waiting: 4, waitMs: 50 } });
+    const { port } = await start(alive, { pending: { maxHandshakes: 1, maxWaiting: 4, maxWaitMs: 50 } });
     await mute(port, '127.9.0.1');
     const { closed } = await mute(port, '127.8.0.1');
     await closed;
@@ -226,7 +226,7 @@ describe('a port for strangers', () => {
 
   test('one connection too many costs whoever has most of them the newest one', async () => {
     const room = { places: 8, waiting: 16, waitMs: 60_000 };
-    const { dial, client, server } = await start(alive, { room, maxConnections: 2 });
+    const { dial, client, server } = await start(alive, { pending: room, maxConnections: 2 });
     const [first, second, third] = [1, 2, 3].map(() => dial(client, server.fingerprint));
     const call = { signal: never, timeoutMs: 4_000 };
     expect((await first?.describe({}, call))?.hostname).toBe('alive');

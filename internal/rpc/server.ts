@@ -25,7 +25,7 @@ import { FLOW_CONTROL_WINDOW, MAX_MESSAGE_BYTES } from './channel.ts';
 import { serviceDefinition } from './codec.ts';
 import { Connections, type Call, type ConnectionLimits, type GrpcCall } from './connections.ts';
 import { statusFromError, type Disclosure } from './errors.ts';
-import { FrontDoor, type WaitingRoom } from './front-door.ts';
+import { ConnectionLimiter, type PendingLimits } from './connection-limiter.ts';
 import type { Upgrade } from './upgrade.ts';
 
 export type { Call } from './connections.ts';
@@ -64,7 +64,7 @@ export interface RpcServerOptions<P> extends ConnectionLimits<P> {
   /** Connections at once, those still proving themselves included; with a `room` those that have proved themselves. */
   readonly maxConnections?: number;
   /** For ports that strangers reach. Absent: whoever comes first proves itself first, all at once. */
-  readonly room?: WaitingRoom;
+  readonly pending?: PendingLimits;
   /** Calls at once over one connection, streams included; a peer that opens more is refused them. Absent: any number. */
   readonly maxCallsPerConnection?: number;
   /** After this age a connection is closed gracefully, so that its peer proves itself anew. */
@@ -79,7 +79,7 @@ export class RpcServer<P> implements AsyncDisposable {
   readonly #closing = new AbortController();
   readonly #sockets = new Set<Socket>();
   readonly #connections: Connections<P>;
-  readonly #door: FrontDoor;
+  readonly #door: ConnectionLimiter;
   readonly #injector: ReturnType<GrpcServer['createConnectionInjector']>;
 
   constructor(options: RpcServerOptions<P>) {
@@ -110,7 +110,7 @@ export class RpcServer<P> implements AsyncDisposable {
     this.#injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#net = createServer({ noDelay: true }, (socket) => void this.#accept(socket));
     this.#connections = new Connections(options);
-    this.#door = new FrontDoor(options, new SystemClock());
+    this.#door = new ConnectionLimiter(options, new SystemClock());
     this.#net.maxConnections = this.#door.maxSockets;
   }
 
@@ -121,7 +121,7 @@ export class RpcServer<P> implements AsyncDisposable {
     return (this.#net.address() as AddressInfo).port;
   }
 
-  /** Listens at a Unix socket. Whoever may open it may call; the folder and `umask` decide that. */
+  /** Listens at a Unix socket. Whoever may open it may call; the directory and `umask` decide that. */
   async listenAt(path: string): Promise<void> {
     this.#net.listen({ path });
     await once(this.#net, 'listening');
@@ -163,12 +163,12 @@ export class RpcServer<P> implements AsyncDisposable {
     socket.once('close', () => this.#sockets.delete(socket));
     const address = socket.remoteAddress ?? '';
     try {
-      using _place = await this.#door.enter(socket, this.#closing.signal);
+      using _place = await this.#door.acquire(socket, this.#closing.signal);
       const upgraded = await this.#options.upgrade(socket, this.#closing.signal);
       if (upgraded.socket.destroyed || this.#closing.signal.aborted) return void upgraded.socket.destroy();
       upgraded.socket.on('error', () => undefined);
-      this.#door.settle(upgraded.socket, address);
-      this.#connections.introduce(upgraded.socket, { peer: upgraded.peer, address });
+      this.#door.addEstablished(upgraded.socket, address);
+      this.#connections.register(upgraded.socket, { peer: upgraded.peer, address });
       this.#injector.injectConnection(upgraded.socket);
     } catch (error) {
       socket.destroy();
@@ -182,7 +182,7 @@ export class RpcServer<P> implements AsyncDisposable {
     type Many = (request: unknown, call: Call<P>) => AsyncIterable<unknown>;
     const answer = async (call: GrpcCall, request: unknown, done: sendUnaryData<unknown>): Promise<void> => {
       try {
-        using begun = this.#connections.begin(call);
+        using begun = this.#connections.beginCall(call);
         done(null, await (handler as Single)(request, begun.call));
       } catch (error) {
         this.#options.log.debug('a call failed', { error });
@@ -194,7 +194,7 @@ export class RpcServer<P> implements AsyncDisposable {
       request: unknown,
     ): Promise<void> => {
       try {
-        using begun = this.#connections.begin(call);
+        using begun = this.#connections.beginCall(call);
         const { signal } = begun.call;
         for await (const message of (handler as Many)(request, begun.call)) {
           signal.throwIfAborted();

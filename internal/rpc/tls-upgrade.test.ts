@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { selfSignedCertificate } from '../crypto/index.ts';
 import { Secret } from '../secret/index.ts';
-import { createTcpPair } from '../testing/tcp-pair.ts';
+import { createTcpPair } from '../testing/network/tcp-pair.ts';
 import { tlsClientUpgrade, tlsServerUpgrade, type TlsIdentity } from './tls-upgrade.ts';
 
 const never = new AbortController().signal;

@@ -8,7 +8,7 @@ const HASTY_MS = 1000;
 const HASTY_IN_A_ROW = 10;
 
 /** What a life was like, at its end; monotonic time. */
-export interface PastLife {
+export interface PastRun {
   readonly startedMs: number;
   readonly healthyMs: number | undefined;
   readonly endedMs: number;
@@ -29,23 +29,23 @@ export class Backoff {
   }
 
   /** The next pause is as short as the first one was. */
-  forget(): void {
+  reset(): void {
     this.#meanMs = FIRST_MS;
   }
 
-  afterDeath(life: PastLife): number {
+  afterFailure(life: PastRun): number {
     this.#forgive(life);
     return this.#nextMs();
   }
 
   /** A wanted restart has no pause, unless one follows the other so fast that nothing else would run. */
-  afterWantedRestart(life: PastLife): number {
+  afterWantedRestart(life: PastRun): number {
     this.#forgive(life);
     this.#hasty = life.endedMs - life.startedMs < HASTY_MS ? this.#hasty + 1 : 0;
     return this.#hasty > HASTY_IN_A_ROW ? this.#nextMs() : 0;
   }
 
-  #forgive({ healthyMs, endedMs }: PastLife): void {
+  #forgive({ healthyMs, endedMs }: PastRun): void {
     if (healthyMs !== undefined && endedMs - healthyMs >= STAYED_HEALTHY_MS) this.#meanMs = FIRST_MS;
   }
 

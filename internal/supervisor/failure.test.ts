@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest } from '../testing/supervised.ts';
 import { untilAborted } from '../testing/until-aborted.ts';
-import { parentOf, puppet } from './fake-runnables.ts';
+import { parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { Runnable } from './index.ts';
 
 describe('failure', () => {
@@ -41,7 +41,7 @@ describe('failure', () => {
   });
 
   test('a child that fails starts again alone', async () => {
-    const [child, sibling] = [puppet(), puppet()];
+    const [child, sibling] = [controlledRunnable(), controlledRunnable()];
     await using tree = superviseForTest(parentOf({ child: child.run, sibling: sibling.run }));
     await settle();
     child.fail();
@@ -51,7 +51,7 @@ describe('failure', () => {
   });
 
   test('members of a group fall together and start together', async () => {
-    const [a, b, other] = [puppet(), puppet(), puppet()];
+    const [a, b, other] = [controlledRunnable(), controlledRunnable(), controlledRunnable()];
     await using tree = superviseForTest(async (scope) => {
       scope.runGroup({ a: a.run, b: b.run });
       scope.run('other', other.run);
@@ -71,7 +71,7 @@ describe('failure', () => {
 
   test('a member that is done starts again with its group', async () => {
     let runs = 0;
-    const a = puppet();
+    const a = controlledRunnable();
     const once: Runnable = async ({ healthy, done }) => {
       runs++;
       healthy();
@@ -86,7 +86,7 @@ describe('failure', () => {
   });
 
   test('a failure deep in the tree touches nothing above it', async () => {
-    const leaf = puppet();
+    const leaf = controlledRunnable();
     await using tree = superviseForTest(
       parentOf({ a: parentOf({ b: parentOf({ c: parentOf({ leaf: leaf.run }) }) }) }),
     );
@@ -97,7 +97,7 @@ describe('failure', () => {
   });
 
   test('a parent that fails takes everything below it down and builds it anew', async () => {
-    const leaf = puppet();
+    const leaf = controlledRunnable();
     let fail: (error: Error) => void = () => undefined;
     await using tree = superviseForTest(
       parentOf({
@@ -120,7 +120,7 @@ describe('failure', () => {
   });
 
   test('the root itself starts again', async () => {
-    const root = puppet();
+    const root = controlledRunnable();
     await using tree = superviseForTest(root.run);
     await settle();
     root.fail();
@@ -143,7 +143,7 @@ describe('failure', () => {
   });
 
   test('an error while stopping is logged and does not grow the pause', async () => {
-    const a = puppet();
+    const a = controlledRunnable();
     await using tree = superviseForTest(
       parentOf(
         {
@@ -166,7 +166,7 @@ describe('failure', () => {
   });
 
   test('a storm of failures settles and restarts each runnable once for each failure', async () => {
-    const children = Array.from({ length: 300 }, puppet);
+    const children = Array.from({ length: 300 }, controlledRunnable);
     await using tree = superviseForTest(
       parentOf(Object.fromEntries(children.map((child, index) => [`child-${index}`, child.run]))),
     );

@@ -2,13 +2,17 @@ import { untilAborted } from '../testing/until-aborted.ts';
 import type { Runnable, Scope } from './runnable.ts';
 
 /** A runnable that lives as a good one should. */
-export const good: Runnable = async ({ signal, healthy }) => {
+export const wellBehaved: Runnable = async ({ signal, healthy }) => {
   healthy();
   await untilAborted(signal);
 };
 
 /** A runnable whose lives a test counts and ends by hand. */
-export function puppet(): { readonly lives: Scope[]; readonly run: Runnable; fail(error?: unknown): void } {
+export function controlledRunnable(): {
+  readonly lives: Scope[];
+  readonly run: Runnable;
+  fail(error?: unknown): void;
+} {
   const lives: Scope[] = [];
   let fail: (error: unknown) => void = () => undefined;
   return {

@@ -13,7 +13,7 @@
  * - Failures back off (0.5 s, ×1.5, at most 60 s, with jitter) until a life has *stayed* healthy.
  *   A wanted restart (`scope.restart(why)`) is calm: no error line, no backoff.
  * - What ignores its signal is named in the log; then the tree stops, `finished` rejects, and the
- *   program exits so that systemd can do what JavaScript can't: end it.
+ *   program exits so that systemd can do what JavaScript cannot: end it.
  * - `tree()` answers what every runnable does, since when, what it waits for and what it died of last.
  *
  * Every state has one writer, `Supervisor`. Runnables only see their `Scope`.

@@ -213,7 +213,10 @@ describe('launcher', () => {
     function retiring(retire: () => Promise<void>): { role: EventValue<Role>; tree: SupervisedTree } {
       const role = new EventValue<Role>();
       const start = (): Promise<void> => Promise.resolve();
-      return { role, tree: superviseForTest(launcher({ input: role, plan: planStop, start, retire })) };
+      return {
+        role,
+        tree: superviseForTest(launcher({ input: role, plan: planStop, start, tearDown: retire })),
+      };
     }
 
     test('retires it once when the role is gone, also when this process never started it', async () => {

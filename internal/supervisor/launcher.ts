@@ -25,7 +25,7 @@ export interface LauncherOptions<I, C> {
    * Takes down what outlives a life of this worker (a systemd unit): called when the plan says `stop`, before
    * anything else is planned. Must be fine when there is nothing to take down.
    */
-  readonly retire?: (scope: Scope) => Promise<void>;
+  readonly tearDown?: (scope: Scope) => Promise<void>;
 }
 
 /**
@@ -60,7 +60,7 @@ export function launcher<I, C>(options: LauncherOptions<I, C>): Runnable {
 }
 
 async function untilWanted<I, C>(
-  { plan, retire }: LauncherOptions<I, C>,
+  { plan, tearDown: retire }: LauncherOptions<I, C>,
   scope: Scope,
   watcher: Watcher<I>,
 ): Promise<C> {

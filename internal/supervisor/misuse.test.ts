@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest } from '../testing/supervised.ts';
 import { untilAborted } from '../testing/until-aborted.ts';
-import { good, parentOf, puppet } from './fake-runnables.ts';
+import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { RunnableState, Scope } from './index.ts';
 
 describe('misuse', () => {
@@ -24,23 +24,26 @@ describe('misuse', () => {
     },
     {
       name: 'run() after healthy()',
-      run: (scope) => (scope.healthy(), scope.run('late', good)),
+      run: (scope) => (scope.healthy(), scope.run('late', wellBehaved)),
       error: 'run() called after healthy(): root.child',
     },
     { name: 'an empty group', run: (scope) => scope.runGroup({}), error: 'without a runnable: root.child' },
     {
       name: 'a name taken',
-      run: (scope) => (scope.run('same', good), scope.runGroup({ other: good, same: good })),
+      run: (scope) => (
+        scope.run('same', wellBehaved),
+        scope.runGroup({ other: wellBehaved, same: wellBehaved })
+      ),
       error: 'adding child "same" to root.child: it has a child of this name already',
     },
     {
       name: 'a reserved name',
-      run: (scope) => scope.run('root', good),
+      run: (scope) => scope.run('root', wellBehaved),
       error: '"root" to root.child: this name is reserved',
     },
     ...['', 'Upper', 'a.b', 'a b', '-a', 'a-', 'a--b', '1a', 'a\n', 'a'.repeat(64)].map((name) => ({
       name: `the name ${JSON.stringify(name)}`,
-      run: (scope: Scope) => scope.run(name, good),
+      run: (scope: Scope) => scope.run(name, wellBehaved),
       error: 'a name is lower-case words joined by single dashes',
     })),
   ];
@@ -62,10 +65,10 @@ describe('misuse', () => {
     { name: 'healthy()', call: (scope) => scope.healthy() },
     { name: 'done()', call: (scope) => scope.done() },
     { name: 'waiting()', call: (scope) => scope.waiting('x') },
-    { name: 'run()', call: (scope) => scope.run('late', good) },
+    { name: 'run()', call: (scope) => scope.run('late', wellBehaved) },
     { name: 'restart()', call: (scope) => scope.restart('x') },
   ])('$name after the end of its life fails loudly', async ({ name, call }) => {
-    const child = puppet();
+    const child = controlledRunnable();
     await using tree = superviseForTest(parentOf({ child: child.run }));
     await settle();
     child.fail();

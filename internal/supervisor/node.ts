@@ -16,11 +16,11 @@ export interface TreeNode {
   restarts: number;
   lastError: string | undefined;
   note: string | undefined;
-  life: Life;
+  run: Run;
 }
 
 /** One run of a node's runnable, and all that was started below it. Times are monotonic. */
-export interface Life {
+export interface Run {
   readonly controller: AbortController;
   readonly groups: Group[];
   readonly startedMs: number;
@@ -66,13 +66,13 @@ export function createGroup(
       restarts: 0,
       lastError: undefined,
       note: undefined,
-      life: createLife(options.monotonicMs),
+      run: createRun(options.monotonicMs),
     });
   }
   return group;
 }
 
-export function createLife(startedMs: number): Life {
+export function createRun(startedMs: number): Run {
   return {
     controller: new AbortController(),
     groups: [],
@@ -89,7 +89,7 @@ export function createLife(startedMs: number): Life {
 export function* subtree(group: Group): Generator<TreeNode> {
   for (const node of group.members) {
     yield node;
-    for (const below of node.life.groups) yield* subtree(below);
+    for (const below of node.run.groups) yield* subtree(below);
   }
 }
 
@@ -103,7 +103,7 @@ export function assertChildName(parent: TreeNode, name: string): void {
   }
   if (RESERVED.includes(name)) throw new Error(`${naming}: this name is reserved`);
   const { path } = parent.log.child(name);
-  if (parent.life.groups.some(({ members }) => members.some((node) => node.path === path))) {
+  if (parent.run.groups.some(({ members }) => members.some((node) => node.path === path))) {
     throw new Error(`${naming}: it has a child of this name already`);
   }
 }

@@ -9,7 +9,7 @@ export type Outcome =
   | { readonly kind: 'dead'; readonly error: unknown };
 
 /** What is known at the end of a life. */
-export interface LifeEnd {
+export interface RunEnd {
   readonly signal: AbortSignal;
   readonly saidDone: boolean;
   readonly result: { readonly kind: 'returned' } | { readonly kind: 'threw'; readonly error: unknown };
@@ -19,7 +19,7 @@ export interface LifeEnd {
  * Abort is not failure: returning, or throwing the reason (bare or as a cause), after the signal fired
  * is `canceled`. Any other error is a death, also while stopping: it may be the reason why it was stopped.
  */
-export function outcomeOf({ signal, saidDone, result }: LifeEnd): Outcome {
+export function outcomeOf({ signal, saidDone, result }: RunEnd): Outcome {
   if (result.kind === 'returned') {
     if (saidDone) return { kind: 'done' };
     if (signal.aborted) return { kind: 'canceled' };
@@ -35,7 +35,7 @@ export function outcomeOf({ signal, saidDone, result }: LifeEnd): Outcome {
 }
 
 /** What the log says about a death: the chain, and the stack of what nobody foresaw. */
-export function describeDeath(error: unknown): { readonly error: string; readonly stack?: string } {
+export function describeFailure(error: unknown): { readonly error: string; readonly stack?: string } {
   const unforeseen = Error.isError(error) && !(error instanceof CodedError) ? error.stack : undefined;
   return { error: describeError(error), ...(unforeseen === undefined ? {} : { stack: unforeseen }) };
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest } from '../testing/supervised.ts';
 import { untilAborted } from '../testing/until-aborted.ts';
-import { parentOf, puppet } from './fake-runnables.ts';
+import { parentOf, controlledRunnable } from './fake-runnables.ts';
 import { RestartRequested, type Scope } from './index.ts';
 
 describe('pauses', () => {
@@ -33,7 +33,7 @@ describe('pauses', () => {
   });
 
   async function pauseAfterHealthyFor(healthyMs: number): Promise<number | undefined> {
-    const child = puppet();
+    const child = controlledRunnable();
     await using tree = superviseForTest(parentOf({ child: child.run }));
     await settle();
     for (let death = 0; death < 5; death++) {
@@ -76,8 +76,8 @@ describe('pauses', () => {
     await settle();
     expect(tree.clock.sleeping).toBe(1);
     const before = lives;
-    tree.hurry();
-    tree.hurry(); // a second one finds it at work already
+    tree.retryNow();
+    tree.retryNow(); // a second one finds it at work already
     await settle();
     expect(lives).toBe(before + 1);
     expect((tree.at('root.child').backoffUntilMs ?? NaN) - tree.clock.nowMs()).toBe(500);
@@ -144,7 +144,7 @@ describe('a wanted restart', () => {
   });
 
   test('takes its group along', async () => {
-    const b = puppet();
+    const b = controlledRunnable();
     let lives = 0;
     await using tree = superviseForTest(
       parentOf(

@@ -1,4 +1,4 @@
-import { assertChildName, type Life, type TreeNode } from './node.ts';
+import { assertChildName, type Run, type TreeNode } from './node.ts';
 import { RestartRequested, type Runnable, type Scope } from './runnable.ts';
 
 /** What a scope may do to the tree. */
@@ -8,7 +8,7 @@ export interface ScopeHost {
 }
 
 /** The scope of one life. Everything a runnable can get wrong is refused here, by name. */
-export function createScope(host: ScopeHost, node: TreeNode, life: Life): Scope {
+export function createScope(host: ScopeHost, node: TreeNode, life: Run): Scope {
   const alive = (call: string): void => {
     if (!life.running) throw new Error(`${call} called after the end of this life: ${node.path}`);
   };

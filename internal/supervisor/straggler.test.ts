@@ -2,7 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { settle } from '../testing/fake-clock.ts';
 import { superviseForTest } from '../testing/supervised.ts';
 import { untilAborted } from '../testing/until-aborted.ts';
-import { good, parentOf, puppet } from './fake-runnables.ts';
+import { wellBehaved, parentOf, controlledRunnable } from './fake-runnables.ts';
 import type { Runnable, Scope } from './index.ts';
 
 describe('a runnable that ignores its signal', () => {
@@ -23,7 +23,7 @@ describe('a runnable that ignores its signal', () => {
 
   test('is named, and finished rejects with its path', async () => {
     const child = deaf();
-    const tree = superviseForTest(parentOf({ child: child.run, sibling: good }), { graceMs: 2000 });
+    const tree = superviseForTest(parentOf({ child: child.run, sibling: wellBehaved }), { graceMs: 2000 });
     await settle();
     tree.stop();
     await tree.clock.advance(1999);
@@ -52,7 +52,7 @@ describe('a runnable that ignores its signal', () => {
   });
 
   test('holds up the restart of its group, so that nothing runs twice, and ends the tree', async () => {
-    const [a, b, other] = [puppet(), deaf(), puppet()];
+    const [a, b, other] = [controlledRunnable(), deaf(), controlledRunnable()];
     const tree = superviseForTest(
       async (scope) => {
         scope.runGroup({ a: a.run, b: b.run });
@@ -75,7 +75,7 @@ describe('a runnable that ignores its signal', () => {
 
   test('deep below a fallen parent holds up the whole subtree until it has ended', async () => {
     const leaf = deaf();
-    const top = puppet();
+    const top = controlledRunnable();
     await using tree = superviseForTest(
       parentOf({
         top: (scope) => {

@@ -1,9 +1,9 @@
 import type { Clock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
-import type { PastLife } from './backoff.ts';
+import type { PastRun } from './backoff.ts';
 import { SupervisorError } from './errors.ts';
-import { createGroup, createLife, subtree, type Group, type Life, type TreeNode } from './node.ts';
-import { describeDeath, outcomeOf, type LifeEnd, type Outcome } from './outcome.ts';
+import { createGroup, createRun, subtree, type Group, type Run, type TreeNode } from './node.ts';
+import { describeFailure, outcomeOf, type RunEnd, type Outcome } from './outcome.ts';
 import { Stopped, type Runnable } from './runnable.ts';
 import { createScope, type ScopeHost } from './scope.ts';
 import { snapshotOf, type TreeSnapshot } from './snapshot.ts';
@@ -30,13 +30,17 @@ export interface Supervision {
   readonly finished: Promise<void>;
   readonly tree: () => TreeSnapshot;
   /** Whatever waits out a pause after a failure starts now: somebody has come who may have removed the cause. */
-  readonly hurry: () => void;
+  readonly retryNow: () => void;
 }
 
 /** Starts the tree below `root` and keeps it running. */
 export function supervise(options: SupervisorOptions): Supervision {
   const supervisor = new Supervisor(options);
-  return { finished: supervisor.finished, tree: () => supervisor.tree(), hurry: () => supervisor.hurry() };
+  return {
+    finished: supervisor.finished,
+    tree: () => supervisor.tree(),
+    retryNow: () => supervisor.retryNow(),
+  };
 }
 
 /** One reason for all: an error with a stack for each life is the costliest part of a life. */
@@ -66,20 +70,20 @@ class Supervisor implements ScopeHost {
     return snapshotOf(this.#root);
   }
 
-  hurry(): void {
+  retryNow(): void {
     if (!this.#stopping) this.#hurry(this.#root);
   }
 
   addGroup(parent: TreeNode, runnables: Readonly<Record<string, Runnable>>): void {
     const group = this.#createGroup(parent.log, runnables);
-    parent.life.groups.push(group);
-    const { signal } = parent.life.controller;
+    parent.run.groups.push(group);
+    const { signal } = parent.run.controller;
     if (signal.aborted) this.#cancel(group, signal.reason);
     this.#start(group);
   }
 
   markHealthy(node: TreeNode): void {
-    node.life.healthyMs = this.#options.clock.monotonicMs();
+    node.run.healthyMs = this.#options.clock.monotonicMs();
     node.note = undefined;
     this.#move(node, 'healthy');
   }
@@ -94,13 +98,13 @@ class Supervisor implements ScopeHost {
   }
 
   #start(group: Group): void {
-    for (const node of group.members) void this.#live(node, node.life);
+    for (const node of group.members) void this.#live(node, node.run);
   }
 
   /** One life from start to end; what was canceled before it began never runs. */
-  async #live(node: TreeNode, life: Life): Promise<void> {
+  async #live(node: TreeNode, life: Run): Promise<void> {
     const { signal } = life.controller;
-    let result: LifeEnd['result'] = { kind: 'returned' };
+    let result: RunEnd['result'] = { kind: 'returned' };
     await Promise.resolve(); // a child never runs inside its parent's call
     try {
       if (!signal.aborted) await node.runnable(createScope(this, node, life));
@@ -113,7 +117,7 @@ class Supervisor implements ScopeHost {
   }
 
   /** Records how a life ended, takes down what falls with it, then looks what can start again. */
-  #bury(node: TreeNode, life: Life, outcome: Outcome): void {
+  #bury(node: TreeNode, life: Run, outcome: Outcome): void {
     const past = { ...life, endedMs: this.#options.clock.monotonicMs() };
     node.note = undefined;
     this.#move(node, outcome.kind === 'restart' ? 'canceled' : outcome.kind);
@@ -127,16 +131,16 @@ class Supervisor implements ScopeHost {
     this.#finishIfEnded();
   }
 
-  #noteDeath(node: TreeNode, past: PastLife, error: unknown): void {
-    const facts = describeDeath(error);
+  #noteDeath(node: TreeNode, past: PastRun, error: unknown): void {
+    const facts = describeFailure(error);
     node.lastError = facts.error;
-    if (node.life.controller.signal.aborted) {
+    if (node.run.controller.signal.aborted) {
       // Worth a line, but not why the group falls: what took it down sets the pause.
       node.log.warn('failed while stopping', facts);
       return;
     }
-    node.life.pauseMs = node.backoff.afterDeath(past);
-    node.log.error('failed', { ...facts, pauseMs: node.life.pauseMs });
+    node.run.pauseMs = node.backoff.afterFailure(past);
+    node.log.error('failed', { ...facts, pauseMs: node.run.pauseMs });
     this.#cancel(node.group, new Stopped(`${node.path} failed: ${facts.error}`));
   }
 
@@ -144,7 +148,7 @@ class Supervisor implements ScopeHost {
   #cancel(group: Group, reason: unknown): void {
     group.pause?.controller.abort(reason);
     for (const node of group.members) {
-      const { life } = node;
+      const { run: life } = node;
       if (!life.controller.signal.aborted) {
         life.controller.abort(reason);
         if (life.running) void this.#watchGrace(node, life);
@@ -153,8 +157,8 @@ class Supervisor implements ScopeHost {
     }
   }
 
-  /** Names a life that goes on after it was asked to stop. It can't be ended from here, so all must end. */
-  async #watchGrace({ path, log }: TreeNode, life: Life): Promise<void> {
+  /** Names a life that goes on after it was asked to stop. It cannot be ended from here, so all must end. */
+  async #watchGrace({ path, log }: TreeNode, life: Run): Promise<void> {
     const { clock, graceMs } = this.#options;
     if (!(await slept(clock, graceMs, life.ended.signal))) return;
     this.#stragglers.add(path);
@@ -165,10 +169,10 @@ class Supervisor implements ScopeHost {
   /** Starts again the largest groups that fell and have ended with all that was below them. */
   #sweep(group: Group): void {
     if (this.#stopping || group.pause !== undefined) return;
-    if (!group.members.some(({ life }) => life.controller.signal.aborted)) {
-      for (const node of group.members) node.life.groups.forEach((below) => this.#sweep(below));
-    } else if (![...subtree(group)].some(({ life }) => life.running)) {
-      const pauseMs = Math.max(...group.members.map(({ life }) => life.pauseMs));
+    if (!group.members.some(({ run: life }) => life.controller.signal.aborted)) {
+      for (const node of group.members) node.run.groups.forEach((below) => this.#sweep(below));
+    } else if (![...subtree(group)].some(({ run: life }) => life.running)) {
+      const pauseMs = Math.max(...group.members.map(({ run: life }) => life.pauseMs));
       if (pauseMs === 0) this.#restart(group);
       else void this.#restartAfter(group, pauseMs);
     }
@@ -188,18 +192,18 @@ class Supervisor implements ScopeHost {
   #hurry(group: Group): void {
     const { pause } = group;
     if (pause === undefined) {
-      for (const node of group.members) node.life.groups.forEach((below) => this.#hurry(below));
+      for (const node of group.members) node.run.groups.forEach((below) => this.#hurry(below));
       return;
     }
     group.pause = undefined;
     pause.controller.abort(ENDED);
-    for (const node of group.members) node.backoff.forget();
+    for (const node of group.members) node.backoff.reset();
     this.#restart(group);
   }
 
   #restart(group: Group): void {
     for (const node of group.members) {
-      node.life = createLife(this.#options.clock.monotonicMs());
+      node.run = createRun(this.#options.clock.monotonicMs());
       node.restarts++;
       this.#move(node, 'new');
     }
@@ -214,7 +218,7 @@ class Supervisor implements ScopeHost {
 
   #finishIfEnded(): void {
     const nodes = [...subtree(this.#root)];
-    const waitedFor = nodes.filter(({ path, life }) => life.running && !this.#stragglers.has(path));
+    const waitedFor = nodes.filter(({ path, run: life }) => life.running && !this.#stragglers.has(path));
     if (waitedFor.length > 0) return;
     if (!this.#stopping && nodes.some(({ state }) => state !== 'done')) return;
     if (this.#stragglers.size === 0) this.#end.resolve();

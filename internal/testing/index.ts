@@ -1,31 +1,40 @@
 /** Doubles that work, for tests only. Never imported by shipped code. */
 export { FakeClock, settle, settleUntil } from './fake-clock.ts';
-export { FakeTsm, type FakeTsmOptions } from './fake-tsm.ts';
+export { FakeTsm, type FakeTsmOptions } from './tpm/fake-tsm.ts';
 export { createMemoryLogger } from './memory-logger.ts';
-export { TcpWire } from './tcp-wire.ts';
-export { createTcpPair, type TcpPair } from './tcp-pair.ts';
+export { TcpProxy } from './network/tcp-proxy.ts';
+export { createTcpPair, type TcpPair } from './network/tcp-pair.ts';
 export { superviseForTest, type SupervisedOptions, type SupervisedTree } from './supervised.ts';
 export { untilAborted } from './until-aborted.ts';
-export { findEtcdBinary } from './etcd-binary.ts';
-export { configurationWrite, describeCluster, type ClusterDescription } from './described-cluster.ts';
-export { JoinPrograms, type JoinWorld, type Overheard, type ProgramName } from './join-programs.ts';
-export { keyHardware, tpmHardware, tpmIdentity, type MachineHardware } from './machine-hardware.ts';
-export { findFreePort } from './free-port.ts';
-export { TestEtcd, untilServing, type TestMember } from './test-etcd.ts';
-export { ProcessUnits } from './process-units.ts';
-export { MemoryEtcd } from './memory-etcd.ts';
-export { everyFault, FaultyFiles, SimulatedCrash, type Fault, type FaultCase } from './faulty-files.ts';
-export { MemoryFiles } from './memory-files.ts';
-export { TestCluster, type TestPeer } from './test-cluster.ts';
-export { TestOwner } from './test-owner.ts';
-export { FakeCommands, type CommandAnswer } from './fake-commands.ts';
-export { FakeUnits } from './fake-units.ts';
-export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './fake-tpm.ts';
+export { findEtcdBinary } from './etcd/etcd-binary.ts';
+export {
+  configurationWrite,
+  recordClusterSettings,
+  type TestClusterSettings,
+} from './cluster/cluster-settings.ts';
+export {
+  JoinPrograms,
+  type JoinEnvironment,
+  type RecordedMessage,
+  type ProgramName,
+} from './cluster/join-programs.ts';
+export { keyHardware, tpmHardware, tpmIdentity, type MachineHardware } from './tpm/machine-hardware.ts';
+export { findFreePort } from './network/free-port.ts';
+export { TestEtcd, untilServing, type TestMember } from './etcd/test-etcd.ts';
+export { ProcessUnits } from './host/process-units.ts';
+export { MemoryEtcd } from './etcd/memory-etcd.ts';
+export { everyFault, FaultyFiles, SimulatedCrash, type Fault, type FaultCase } from './host/faulty-files.ts';
+export { MemoryFiles } from './host/memory-files.ts';
+export { TestCluster, type TestPeer } from './cluster/test-cluster.ts';
+export { TestOwner } from './cluster/test-owner.ts';
+export { FakeCommands, type CommandAnswer } from './host/fake-commands.ts';
+export { FakeUnits } from './host/fake-units.ts';
+export { createSoftKey, FakeTpm, type FakeTpmOptions, type SoftKey } from './tpm/fake-tpm.ts';
 export { fuzz, type FuzzResult, type FuzzTarget } from './fuzz.ts';
-export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './swtpm.ts';
-export { elfFile, type ElfFixture } from './elf-file.ts';
-export { fakeProgram, FakeWorkshop } from './fake-workshop.ts';
-export { temporaryFolder } from './temporary-folder.ts';
-export { zipArchive } from './zip-archive.ts';
-export { FileServer } from './file-server.ts';
-export { programOfBundle } from './bundle-program.ts';
+export { createSwtpmFactory, type Swtpm, type SwtpmFactory } from './tpm/swtpm.ts';
+export { elfFile, type ElfFixture } from './build/elf-file.ts';
+export { fakeProgram, FakeBuildTools } from './build/fake-build-tools.ts';
+export { temporaryDirectory } from './host/temporary-directory.ts';
+export { zipArchive } from './build/zip-archive.ts';
+export { FileServer } from './network/file-server.ts';
+export { programOfBundle } from './build/bundle-program.ts';

@@ -11,7 +11,7 @@ export interface SupervisedTree extends AsyncDisposable {
   tree(): TreeSnapshot;
   /** One runnable's snapshot; throws when there is none of this path. */
   at(path: string): RunnableSnapshot;
-  hurry(): void;
+  retryNow(): void;
   stop(): void;
 }
 
@@ -27,7 +27,11 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
   const { clock = new FakeClock(), random = () => 0.5, graceMs = 5000 } = options;
   const { log, records } = createMemoryLogger();
   const controller = new AbortController();
-  const { finished, tree, hurry } = supervise({
+  const {
+    finished,
+    tree,
+    retryNow: hurry,
+  } = supervise({
     root,
     log,
     clock,
@@ -44,7 +48,7 @@ export function superviseForTest(root: Runnable, options: SupervisedOptions = {}
     records,
     finished,
     tree,
-    hurry,
+    retryNow: hurry,
     at(path) {
       const found = tree().find((each) => each.path === path);
       if (found === undefined) throw new Error(`no ${path} in ${JSON.stringify(tree())}`);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/index.ts';
-import { FakeTpm } from '../testing/fake-tpm.ts';
+import { FakeTpm } from '../testing/tpm/fake-tpm.ts';
 import { BatchQuoter, quoteExtraData, type BatchedQuote } from './batch-quoter.ts';
 import { leafHash, rootFromProof } from './merkle.ts';
 import { parseQuoteAttest } from './structures/attest.ts';

@@ -6,7 +6,7 @@ import type { LoadedKey } from './commands/keys.ts';
 import type { TpmConnection } from './connection.ts';
 import { TpmError } from './errors.ts';
 import { createAttestationKey } from './keys.ts';
-import { certifyLockCounter, isCounting } from './lock-counter.ts';
+import { certifyLockCounter, hasLockCounterValue } from './lock-counter.ts';
 import { leafHash, MAX_LEAVES, merkleTree, type MerkleProof } from './merkle.ts';
 import { parseQuoteAttest } from './structures/attest.ts';
 import { pcrDigest, type PcrSelection } from './structures/pcr-selection.ts';
@@ -114,7 +114,8 @@ export class BatchQuoter {
   async #serve(connection: TpmConnection, batch: readonly Waiter[], signal: AbortSignal): Promise<void> {
     const { root, paths } = merkleTree(batch.map((waiter) => waiter.leaf));
     const attachment = (await this.#options.attachment?.(signal)) ?? new Uint8Array();
-    const hasLockCounter = this.#options.lockCounter === true && (await isCounting(connection, signal));
+    const hasLockCounter =
+      this.#options.lockCounter === true && (await hasLockCounterValue(connection, signal));
     const extraData = quoteExtraData({ root, size: batch.length, attachment, hasLockCounter });
     const signed = await this.#sign(connection, { extraData, hasLockCounter }, signal);
     batch.forEach((waiter, index) => {
@@ -149,7 +150,7 @@ export class BatchQuoter {
     const known = this.#keys.get(connection);
     if (known !== undefined) return known;
     const key = await createAttestationKey(connection, this.#options.attestationKeySecret, signal);
-    connection.keep(key);
+    connection.keepLoaded(key);
     this.#keys.set(connection, key);
     return key;
   }

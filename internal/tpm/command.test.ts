@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { respond } from '../testing/fake-tpm.ts';
+import { respond } from '../testing/tpm/fake-tpm.ts';
 import { fuzz } from '../testing/fuzz.ts';
 import { decodeResponse, encodeCommand, password, readResponseCode, type TpmCommand } from './command.ts';
 
@@ -36,7 +36,7 @@ describe('decodeResponse()', () => {
     expect(plain.parameters.bytes(3, 'all')).toEqual(parameters);
     const made = decodeResponse(respond({ parameters, handle: 7, sessions: true }), {
       ...AUTHORIZED,
-      answersHandle: true,
+      returnsHandle: true,
     });
     expect([made.handle, made.parameters.remaining]).toEqual([7, 3]);
   });

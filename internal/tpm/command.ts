@@ -1,5 +1,5 @@
 import { malformed } from './errors.ts';
-import { refusalOf } from './response-codes.ts';
+import { errorFromResponseCode } from './response-codes.ts';
 import { HEADER_BYTES, MAX_MESSAGE_BYTES } from './transport.ts';
 import { hex, WireReader, WireWriter } from './wire.ts';
 
@@ -55,7 +55,7 @@ export interface TpmCommand {
   readonly authorizations?: readonly Authorization[];
   readonly parameters?: Uint8Array;
   /** Commands that make or load an object answer with its handle before the parameters. */
-  readonly answersHandle?: boolean;
+  readonly returnsHandle?: boolean;
 }
 
 export interface TpmResponse {
@@ -99,13 +99,13 @@ export function readResponseCode(message: Uint8Array, name: CommandName): number
 /** Takes a response apart. Throws the refusal it carries, or `tpm-malformed`. */
 export function decodeResponse(message: Uint8Array, command: TpmCommand): TpmResponse {
   const rc = readResponseCode(message, command.name);
-  if (rc !== 0) throw refusalOf(command.name, rc);
+  if (rc !== 0) throw errorFromResponseCode(command.name, rc);
   const what = `the response to ${command.name}`;
   const reader = new WireReader(message, what);
   const sessions = command.authorizations?.length ?? 0;
   reader.expect(reader.u16('tag'), sessions > 0 ? TAG_SESSIONS : TAG_NO_SESSIONS, 'tag');
   reader.bytes(HEADER_BYTES - 2, 'header');
-  const handle = command.answersHandle === true ? reader.u32('handle') : 0;
+  const handle = command.returnsHandle === true ? reader.u32('handle') : 0;
   if (sessions === 0) {
     return { handle, parameters: new WireReader(reader.bytes(reader.remaining, 'parameters'), what) };
   }

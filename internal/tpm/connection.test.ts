@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/index.ts';
-import { respond } from '../testing/fake-tpm.ts';
+import { respond } from '../testing/tpm/fake-tpm.ts';
 import { TpmConnection } from './connection.ts';
 import type { Transport } from './transport.ts';
 
@@ -81,7 +81,7 @@ describe('owned handles', () => {
 
   test('are flushed once, however often they are disposed', async () => {
     const { sent, connection } = connect([respond({})]);
-    const loaded = connection.own(0x80000001);
+    const loaded = connection.track(0x80000001);
     await loaded[Symbol.asyncDispose]();
     await loaded[Symbol.asyncDispose]();
     await connection[Symbol.asyncDispose]();
@@ -90,8 +90,8 @@ describe('owned handles', () => {
 
   test('that nobody disposed are flushed when the task ends, but for those that are kept', async () => {
     const { sent, connection } = connect([respond({})]);
-    connection.own(0x80000001);
-    connection.keep(connection.own(0x80000002));
+    connection.track(0x80000001);
+    connection.keepLoaded(connection.track(0x80000002));
     await connection.endTask();
     expect(sent).toEqual([flushOf(0x80000001)]);
     await connection[Symbol.asyncDispose]();
@@ -100,8 +100,8 @@ describe('owned handles', () => {
 
   test('that nobody disposed are flushed when the connection closes', async () => {
     const { sent, connection, disposals } = connect([respond({})]);
-    connection.own(0x80000001);
-    connection.own(0x03000000);
+    connection.track(0x80000001);
+    connection.track(0x03000000);
     await connection[Symbol.asyncDispose]();
     expect(sent).toEqual([flushOf(0x80000001), flushOf(0x03000000)]);
     expect(disposals()).toBe(1);
@@ -109,7 +109,7 @@ describe('owned handles', () => {
 
   test('are left to the next connection when this one is broken, and the transport is closed all the same', async () => {
     const { clock, sent, connection, disposals } = connect([new Promise<Uint8Array>(() => undefined)]);
-    connection.own(0x80000001);
+    connection.track(0x80000001);
     const answer = expect(connection.execute(COMMAND, never)).rejects.toMatchObject({ code: 'tpm-timeout' });
     await clock.advance(1000);
     await answer;

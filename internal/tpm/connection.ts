@@ -9,7 +9,7 @@ import {
   type TpmResponse,
 } from './command.ts';
 import { TpmError } from './errors.ts';
-import { isRetryable, refusalOf } from './response-codes.ts';
+import { isRetryable, errorFromResponseCode } from './response-codes.ts';
 import type { Transport } from './transport.ts';
 import { WireWriter } from './wire.ts';
 
@@ -52,20 +52,20 @@ export class TpmConnection implements AsyncDisposable {
       const response = await this.#transmit(command, message);
       const rc = readResponseCode(response, command.name);
       if (!isRetryable(rc)) return decodeResponse(response, command);
-      if (attempt === MAX_ATTEMPTS) throw refusalOf(command.name, rc);
+      if (attempt === MAX_ATTEMPTS) throw errorFromResponseCode(command.name, rc);
       await this.#options.clock.sleep(delayMs, signal);
       delayMs = Math.min(delayMs * 2, MAX_DELAY_MS);
     }
   }
 
   /** Takes charge of a transient object or session until it is flushed; the end of the task flushes it at the latest. */
-  own(handle: number): LoadedHandle {
+  track(handle: number): LoadedHandle {
     this.#loaded.add(handle);
     return { handle, [Symbol.asyncDispose]: () => this.#flush(handle) };
   }
 
   /** Keeps an object beyond its task, for as long as the connection is open: a key that is costly to derive. */
-  keep({ handle }: LoadedHandle): void {
+  keepLoaded({ handle }: LoadedHandle): void {
     this.#kept.add(handle);
   }
 
@@ -95,7 +95,7 @@ export class TpmConnection implements AsyncDisposable {
     decodeResponse(await this.#transmit(command, encodeCommand(command)), command).parameters.end();
   }
 
-  /** A command that is on its way is never called off: TPMs can't. It ends by answer or by time limit. */
+  /** A command that is on its way is never called off: TPMs cannot. It ends by answer or by time limit. */
   async #transmit(command: TpmCommand, message: Uint8Array): Promise<Uint8Array> {
     if (this.#broken) throw new TpmError('tpm-connection', `sending ${command.name}: connection given up`);
     const { clock, transport, commandTimeLimitMs } = this.#options;

@@ -8,7 +8,7 @@ const never = new AbortController().signal;
 
 test('deviceSource() says when there is no device', async () => {
   const source = deviceSource('/nowhere/tpmrm0');
-  expect([source.mayHold, source.address]).toEqual([true, '/nowhere/tpmrm0']);
+  expect([source.canStayOpen, source.address]).toEqual([true, '/nowhere/tpmrm0']);
   await expect(source.open(never)).rejects.toMatchObject({ code: 'tpm-unavailable' });
 });
 

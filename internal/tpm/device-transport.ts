@@ -6,7 +6,7 @@ import { MAX_MESSAGE_BYTES, type Transport, type TransportSource } from './trans
 export function deviceSource(path: string): TransportSource {
   return {
     address: path,
-    mayHold: true,
+    canStayOpen: true,
     open: async () => {
       try {
         return new DeviceTransport(await openDevice(path));

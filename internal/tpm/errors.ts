@@ -5,7 +5,7 @@ export const tpmErrors = defineErrors({
     fault: 'system',
     exit: 'precondition',
     retryable: true,
-    meaning: 'The TPM can not be opened: no such device or socket, or no permission.',
+    meaning: 'The TPM cannot be opened: no such device or socket, or no permission.',
     fix: 'Look at the path in the message and in the provisioning file; on hardware, enable the TPM in the firmware setup.',
   },
   'tpm-timeout': {

@@ -10,7 +10,7 @@ import { canonicalSignature, encodeSignature, parseSignature } from './structure
 
 /**
  * An NV counter that goes up by one with each lock of the machine. The register that mirrors the lock starts anew with each
- * boot and a disk can be put back; this can't: the TPM lets nobody set it or turn it back. Whoever has the owner hierarchy
+ * boot and a disk can be put back; this cannot: the TPM lets nobody set it or turn it back. Whoever has the owner hierarchy
  * can undefine it, but a counter that is defined anew begins above every value that any counter of this TPM ever had
  * (Part 1, 37.2.5). No policy and no authorization value: going up is all that anybody can do to it.
  */
@@ -35,7 +35,7 @@ export function lockCounterExtraData(quoteExtraData: Uint8Array): Uint8Array {
 
 /** Its value; undefined as long as it has never counted. Throws `tpm-nv-foreign` where somebody else has the index. */
 export async function readLockCounter(tpm: TpmConnection, signal: AbortSignal): Promise<bigint | undefined> {
-  return (await isCounting(tpm, signal)) ? readCounter(tpm, INDEX, AUTH, signal) : undefined;
+  return (await hasLockCounterValue(tpm, signal)) ? readCounter(tpm, INDEX, AUTH, signal) : undefined;
 }
 
 /** Defines it where it is missing, and starts it. `tpm-auth-failed`: the owner hierarchy is closed to the agent. */
@@ -51,7 +51,7 @@ export function incrementLockCounter(tpm: TpmConnection, signal: AbortSignal): P
 }
 
 /** Whether there is a value to be certified. */
-export async function isCounting(tpm: TpmConnection, signal: AbortSignal): Promise<boolean> {
+export async function hasLockCounterValue(tpm: TpmConnection, signal: AbortSignal): Promise<boolean> {
   const nv = await readNvPublic(tpm, INDEX, signal);
   if (nv === undefined) return false;
   checkOurs(nv);

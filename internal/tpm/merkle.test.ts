@@ -70,7 +70,7 @@ describe('odd leaves', () => {
     expect(hex(merkleTree([a, b, c]).root)).not.toBe(hex(merkleTree([a, b, c, c]).root));
   });
 
-  test('a node can not be passed off as a leaf', () => {
+  test('a node cannot be passed off as a leaf', () => {
     const [a, b] = leavesOf(2) as [Uint8Array, Uint8Array];
     const node = merkleTree([a, b]).root;
     expect(hex(leafHash(Buffer.concat([a, b])))).not.toBe(hex(node));

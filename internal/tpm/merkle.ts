@@ -2,7 +2,7 @@ import { digestOf } from './algorithms.ts';
 import { malformed } from './errors.ts';
 
 /**
- * The tree of RFC 6962 §2.1 over SHA-256. Leaves and nodes are hashed under different prefixes, so a node can't be
+ * The tree of RFC 6962 §2.1 over SHA-256. Leaves and nodes are hashed under different prefixes, so a node cannot be
  * passed off as a leaf; a lone node moves up as it is instead of being paired with itself, so no two lists of
  * leaves have the same root.
  *

@@ -36,7 +36,7 @@ const CODES_OF_FORMAT_ONE: ReadonlyMap<number, TpmErrorCode> = new Map([
 ]);
 
 /** Translates a response code once, at the port. */
-export function refusalOf(command: string, rc: number): TpmError {
+export function errorFromResponseCode(command: string, rc: number): TpmError {
   const details = { command, responseCode: hex(rc) };
   return new TpmError(codeOf(rc), `asking the TPM for ${command}: refused with ${hex(rc)}`, { details });
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
-import { respond } from '../testing/fake-tpm.ts';
+import { respond } from '../testing/tpm/fake-tpm.ts';
 import { socketSource } from './socket-transport.ts';
 
 const never = new AbortController().signal;

@@ -9,7 +9,7 @@ export function socketSource(address: SocketAddress): TransportSource {
   const shown = 'path' in address ? address.path : `${address.host}:${address.port}`;
   return {
     address: shown,
-    mayHold: false,
+    canStayOpen: false,
     open: async (signal) => new SocketTransport(await dial({ ...address, noDelay: true }, shown, signal)),
   };
 }

@@ -1,4 +1,4 @@
-import { respond } from '../testing/fake-tpm.ts';
+import { respond } from '../testing/tpm/fake-tpm.ts';
 import type { NamedFuzzTarget } from '../testing/fuzz.ts';
 import { decodeResponse, password, readResponseCode } from './command.ts';
 import { parseSealed } from './seal.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { FakeClock, settle } from '../testing/index.ts';
-import { FakeTpm } from '../testing/fake-tpm.ts';
+import { FakeTpm } from '../testing/tpm/fake-tpm.ts';
 import { createPrimary, HIERARCHY } from './commands/keys.ts';
 import { attestationKeyTemplate } from './structures/templates.ts';
 import { Tpm } from './tpm.ts';

@@ -67,10 +67,10 @@ export class Tpm implements AsyncDisposable {
     return task(this.#connection, signal);
   }
 
-  /** Runs whatever became of the task. A connection that can't be tidied is given up; the next one tidies. */
+  /** Runs whatever became of the task. A connection that cannot be tidied is given up; the next one tidies. */
   async #afterTurn(): Promise<void> {
     this.#waiting--;
-    const isIdle = this.#waiting === 0 && !this.#options.source.mayHold;
+    const isIdle = this.#waiting === 0 && !this.#options.source.canStayOpen;
     try {
       if (!isIdle) await this.#connection?.endTask();
     } catch {
@@ -110,7 +110,7 @@ async function prepare(connection: TpmConnection, signal: AbortSignal): Promise<
     return listHandles(connection, TRANSIENT_HANDLES, signal);
   });
   const sessions = await listHandles(connection, LOADED_SESSIONS, signal);
-  for (const handle of [...objects, ...sessions]) await connection.own(handle)[Symbol.asyncDispose]();
+  for (const handle of [...objects, ...sessions]) await connection.track(handle)[Symbol.asyncDispose]();
 }
 
 async function raceAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

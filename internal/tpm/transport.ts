@@ -19,6 +19,6 @@ export interface TransportSource {
    * Whether an idle connection may stay open. A software TPM serves one connection at a time, so holding it
    * keeps every other program of the machine out.
    */
-  readonly mayHold: boolean;
+  readonly canStayOpen: boolean;
   open(signal: AbortSignal): Promise<Transport>;
 }

@@ -41,7 +41,7 @@ export class WireReader {
     return this.#view.getBigUint64(this.#advance(8, field));
   }
 
-  /** A copy, so that what was parsed can't change under the parsed value. */
+  /** A copy, so that what was parsed cannot change under the parsed value. */
   bytes(length: number, field: string): Uint8Array {
     const start = this.#advance(length, field);
     return this.#bytes.slice(start, start + length);

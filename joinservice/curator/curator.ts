@@ -5,19 +5,19 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import { implement, type Handlers, type Implementation } from '../../internal/rpc/index.ts';
-import type { Authority } from '../authority/index.ts';
+import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
-import type { Caller } from './admission.ts';
-import { NodeFeed } from './feed.ts';
-import { guardHandlers } from './guard.ts';
-import { Heartbeats } from './heartbeats.ts';
-import { Memberships } from './memberships.ts';
-import { Mutations } from './mutations.ts';
-import { nodeHandlers } from './node-handlers.ts';
-import { NodeStore } from './node-store.ts';
-import { readHandlers, type CuratorFacts } from './read-handlers.ts';
-import type { NodeView } from './wire.ts';
-import { writeHandlers } from './write-handlers.ts';
+import type { Caller } from './access/authorize-caller.ts';
+import { NodeFeed } from './nodes/node-feed.ts';
+import { authorizedHandlers } from './access/authorized-handlers.ts';
+import { Heartbeats } from './nodes/heartbeats.ts';
+import { OpenCalls } from './access/open-calls.ts';
+import { Mutations } from './changes/mutations.ts';
+import { nodeHandlers } from './nodes/node-handlers.ts';
+import { NodeStore } from './nodes/node-store.ts';
+import { readHandlers, type CuratorFacts } from './nodes/read-handlers.ts';
+import type { NodeView } from './nodes/node-wire.ts';
+import { writeHandlers } from './changes/write-handlers.ts';
 
 export interface CuratorOptions {
   /** The cluster's part of etcd. */
@@ -26,7 +26,7 @@ export interface CuratorOptions {
   readonly nodeId: string;
   readonly facts: CuratorFacts;
   /** What owners have signed. */
-  readonly authority: Authority;
+  readonly authority: OwnerDocuments;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -40,7 +40,7 @@ export class Curator {
   readonly audit: AuditLog;
   readonly mutations: Mutations;
   readonly #feed: NodeFeed;
-  readonly #memberships: Memberships;
+  readonly #memberships: OpenCalls;
 
   constructor(options: CuratorOptions) {
     const { etcd, clock, log } = options;
@@ -48,7 +48,7 @@ export class Curator {
     this.#nodes = new NodeStore(etcd);
     this.audit = new AuditLog({ etcd });
     this.mutations = new Mutations({ etcd, clock, audit: this.audit });
-    this.#memberships = new Memberships({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
+    this.#memberships = new OpenCalls({ etcd, view: (nodeId) => this.#feed.view(nodeId) });
     this.#feed = new NodeFeed({
       etcd,
       clock,
@@ -61,14 +61,14 @@ export class Curator {
       ...writeHandlers({ etcd, nodes, clock, authority: options.authority, mutations: this.mutations }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
-    this.service = this.guard(CuratorContract, inside);
+    this.service = this.authorize(CuratorContract, inside);
   }
 
   /** Another contract of members, behind the same door. */
-  guard<S extends DescService>(service: S, inside: Handlers<S, Caller>): Implementation<MemberIdentity> {
+  authorize<S extends DescService>(service: S, inside: Handlers<S, Caller>): Implementation<MemberIdentity> {
     return implement(
       service,
-      guardHandlers(service, inside, { etcd: this.#etcd, memberships: this.#memberships }),
+      authorizedHandlers(service, inside, { etcd: this.#etcd, openCalls: this.#memberships }),
     );
   }
 

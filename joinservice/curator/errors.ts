@@ -27,7 +27,7 @@ export const curatorErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The request can not mean anything; nothing was changed.',
+    meaning: 'The request cannot mean anything; nothing was changed.',
     fix: 'The message names the field and what would be right.',
   },
   'curator-last-control-plane': {

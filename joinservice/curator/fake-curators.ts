@@ -10,7 +10,7 @@ import {
   type TestPeer,
 } from '../../internal/testing/index.ts';
 import type { Curator as CuratorContract, WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
-import { FakeOwner } from '../authority/fake-owner.ts';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { Curator } from './curator.ts';
 
 /** What a member sees of a curator, without a wire in between. */

@@ -8,12 +8,17 @@
  *                                                          └─ node     status, heartbeat (lease), watch ◀─ NodeFeed ◀─ etcd
  * ```
  */
-export { nameOfCaller, type Caller } from './admission.ts';
+export { nameOfCaller, type Caller } from './access/authorize-caller.ts';
 export { Curator, type CuratorOptions } from './curator.ts';
 export { CuratorError, curatorErrors, type CuratorErrorCode } from './errors.ts';
-export type { NodeFeed } from './feed.ts';
-export { Mutations, type Mutation, type MutationPlan } from './mutations.ts';
-export { needsOwner, submittedBy, verifyPlace, withDocuments } from './signed-changes.ts';
-export { NodeStore } from './node-store.ts';
-export { readCluster, type CuratorFacts } from './read-handlers.ts';
-export { healthOf, refuse, rolesFromWire, rolesToWire, type NodeView } from './wire.ts';
+export type { NodeFeed } from './nodes/node-feed.ts';
+export { Mutations, type Mutation, type MutationPlan } from './changes/mutations.ts';
+export {
+  ownerSignatureMissing,
+  submitterOf,
+  verifyControlPlaneGrant,
+  withDocuments,
+} from './changes/signed-changes.ts';
+export { NodeStore } from './nodes/node-store.ts';
+export { readCluster, type CuratorFacts } from './nodes/read-handlers.ts';
+export { healthOf, refuseField, rolesFromWire, rolesToWire, type NodeView } from './nodes/node-wire.ts';

@@ -8,7 +8,7 @@ import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../interna
 import { FetchCollateralRequestSchema } from '../curatorproto/gen/distribution_pb.js';
 import { CollateralFeed } from './collateral-feed.ts';
 import { DirectoryFeed } from './directory-feed.ts';
-import { distributionHandlers } from './distribution.ts';
+import { distributionHandlers } from './distribution-handlers.ts';
 
 const caller = { kind: 'node', nodeId: 'x', name: 'x' } as const;
 

@@ -1,7 +1,7 @@
 import { create, toBinary, type MessageInitShape } from '@bufbuild/protobuf';
 import { afterEach, beforeEach, expect, test } from '@jest/globals';
 import { BlobStore } from '../../internal/bundle/index.ts';
-import { nextTurn } from '../../internal/clock/index.ts';
+import { yieldToEventLoop } from '../../internal/clock/index.ts';
 import { EtcdError, put, remove } from '../../internal/etcd/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskStreams } from '../../internal/file/index.ts';
@@ -15,12 +15,12 @@ import {
   settle,
   TestCluster,
 } from '../../internal/testing/index.ts';
-import { FakeOwner } from '../authority/fake-owner.ts';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { Curator } from '../curator/index.ts';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { FetchBlobRequestSchema, WatchDirectoryRequestSchema } from '../curatorproto/gen/distribution_pb.js';
 import { DirectoryFeed, type Directory } from './directory-feed.ts';
-import { distributionHandlers } from './distribution.ts';
+import { distributionHandlers } from './distribution-handlers.ts';
 
 const stage = new EventValue<string>();
 stage.set('');
@@ -158,7 +158,7 @@ test('of many who watch the directory a few are told in each turn, and all of th
   const entry = { nodeId: 'a', name: 'a', address: '192.0.2.1', curatorEndpoint: '192.0.2.1:9091' };
   const entries = [{ ...entry, apiServer: true }];
   directory.set({ kind: 'known', entries, relays: ['192.0.2.2'] });
-  await nextTurn();
+  await yieldToEventLoop();
   expect(told.length).toBeGreaterThan(0);
   expect(told.length).toBeLessThan(200);
   directory.set({ kind: 'known', entries, relays: ['192.0.2.3'] });

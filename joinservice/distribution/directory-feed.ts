@@ -80,9 +80,7 @@ export class DirectoryFeed {
         else entries.delete(nodeId);
         relays.set(
           nodeId,
-          entry === undefined || isServing
-            ? undefined
-            : { address: entry.address, isBeating: view.isBeating },
+          entry === undefined || isServing ? undefined : { address: entry.address, isAlive: view.isAlive },
         );
       }
       // In the middle of a series some nodes are still missing.

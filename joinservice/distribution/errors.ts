@@ -19,7 +19,7 @@ export const distributionErrors = defineErrors({
     fault: 'peer',
     exit: 'usage',
     retryable: false,
-    meaning: 'A request for a component can not mean anything.',
+    meaning: 'A request for a component cannot mean anything.',
     fix: 'Compare the versions of both nodes; they may differ by one minor.',
   },
 });

@@ -11,6 +11,6 @@
  */
 export { CollateralFeed } from './collateral-feed.ts';
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
-export { distributionHandlers } from './distribution.ts';
+export { distributionHandlers } from './distribution-handlers.ts';
 export { DistributionError, distributionErrors, type DistributionErrorCode } from './errors.ts';
 export { KeysFeed } from './keys-feed.ts';

@@ -1,4 +1,4 @@
-import { stageText } from '../../internal/keyset/index.ts';
+import { formatStage } from '../../internal/keyset/index.ts';
 import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -34,12 +34,12 @@ export class KeysFeed {
       const stage = entry === undefined ? '' : textOf(records.keys.decode(entry.key, entry.value));
       if (!now.set || now.value !== stage) this.#stage.set(stage);
     } catch (error) {
-      this.#log.error('the record of the keys can not be read; nodes stay where they are', { error });
+      this.#log.error('the record of the keys cannot be read; nodes stay where they are', { error });
       if (!now.set) this.#stage.set('');
     }
   }
 }
 
 function textOf({ generation, phase }: ReturnType<typeof records.keys.decode>): string {
-  return phase === 'asked' ? `${generation}/asked` : stageText({ generation, phase });
+  return phase === 'asked' ? `${generation}/asked` : formatStage({ generation, phase });
 }

@@ -7,7 +7,7 @@ const name = (index: number): string => `node-${String(index).padStart(2, '0')}`
 function choiceOf(count: number) {
   const choice = new RelayChoice();
   const say = (index: number, isBeating = true): void =>
-    choice.set(name(index), { address: `a${index}`, isBeating });
+    choice.set(name(index), { address: `a${index}`, isAlive: isBeating });
   for (let index = 0; index < count; index++) say(index);
   return { choice, say };
 }
@@ -43,7 +43,7 @@ test('who is removed or becomes a control plane is forgotten at once; an address
   const { choice } = choiceOf(3);
   choice.choose();
   choice.set(name(1), undefined);
-  choice.set(name(2), { address: 'elsewhere', isBeating: true });
+  choice.set(name(2), { address: 'elsewhere', isAlive: true });
   expect(choice.choose()).toEqual(['a0', 'elsewhere']);
 });
 

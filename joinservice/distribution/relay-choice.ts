@@ -1,7 +1,7 @@
 /** A worker that may be a relay. */
 export interface RelayCandidate {
   readonly address: string;
-  readonly isBeating: boolean;
+  readonly isAlive: boolean;
 }
 
 /** Enough for one of them to be there after any absence, and no more for every node to keep. */
@@ -32,7 +32,7 @@ export class RelayChoice {
   }
 
   #next(): readonly string[] {
-    const isBeating = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isBeating === true;
+    const isBeating = (nodeId: string): boolean => this.#candidates.get(nodeId)?.isAlive === true;
     const staying = this.#chosen.filter(isBeating);
     // Most of the time: thousands of nodes change, and it is none of them.
     if (staying.length === MAX_RELAYS) return staying;

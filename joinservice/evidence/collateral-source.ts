@@ -5,7 +5,7 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { COLLATERAL_KEY, records } from '../../internal/records/index.ts';
 
 /** What validators take of a record. They verify each document. Throws for one that cannot be read. */
-export function collateralIn(entry: Entry): Pick<Collateral, 'snp' | 'tdx'> {
+export function collateralFromRecord(entry: Entry): Pick<Collateral, 'snp' | 'tdx'> {
   const { bundle, evaluationNumber } = records.collateral.decode(entry.key, entry.value);
   const { snp, tdx } = collateralFrom(parseBundle(Buffer.from(bundle, 'base64').toString('utf8')).items);
   return {
@@ -41,7 +41,7 @@ export class CollateralSource {
   #swap(entry: Entry | undefined): void {
     if (entry === undefined) return;
     try {
-      this.#current = collateralIn(entry);
+      this.#current = collateralFromRecord(entry);
       this.#log.info('collateral is in force', { revision: entry.modRevision });
     } catch (error) {
       this.#log.error('collateral is not usable, what was there before stays in force', { error });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { canonicalAddress, reservedFor } from './node-address.ts';
+import { canonicalAddress, whyAddressReserved } from './node-address.ts';
 
 const settings = {
   serviceSubnet: '10.96.0.0/12',
@@ -41,18 +41,18 @@ describe('reservedFor()', () => {
     { name: 'everybody', given: '255.255.255.255' },
     { name: 'a group', given: 'ff02::1' },
   ])('$given is not a machine’s: $name', ({ given }) => {
-    expect(reservedFor(given, settings, worker)).toEqual(expect.any(String));
+    expect(whyAddressReserved(given, settings, worker)).toEqual(expect.any(String));
   });
 
   test.each(['192.0.2.1', '10.95.255.255', '10.112.0.0', '198.18.0.11', '2001:db8::6'])(
     '%s is a machine’s',
     (given) => {
-      expect(reservedFor(given, settings, worker)).toBeUndefined();
+      expect(whyAddressReserved(given, settings, worker)).toBeUndefined();
     },
   );
 
   test('a control plane may have a name of the API for its own, and no service', () => {
-    expect(reservedFor('203.0.113.5', settings, { servesApi: true })).toBeUndefined();
-    expect(reservedFor('10.96.0.1', settings, { servesApi: true })).toBeDefined();
+    expect(whyAddressReserved('203.0.113.5', settings, { servesApi: true })).toBeUndefined();
+    expect(whyAddressReserved('10.96.0.1', settings, { servesApi: true })).toBeDefined();
   });
 });

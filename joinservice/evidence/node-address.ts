@@ -16,11 +16,11 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
- * Why an address can't be a machine's own; undefined when it can. A kubelet's serving certificate has it in it and is of
+ * Why an address cannot be a machine's own; undefined when it can. A kubelet's serving certificate has it in it and is of
  * the authority that the API servers' are of: whoever had one for the API's address could pass for it. `names`: of the
  * API, which a control plane may have for its own.
  */
-export function reservedFor(
+export function whyAddressReserved(
   address: string,
   settings: Pick<SettingsRecord, 'serviceSubnet' | 'podSubnet' | 'apiServerSans' | 'apiEndpoint'>,
   { servesApi }: { readonly servesApi: boolean },

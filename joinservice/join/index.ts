@@ -10,6 +10,6 @@
  */
 export { JoinError, joinErrors, type JoinErrorCode } from './errors.ts';
 export { JoinService, type JoinServiceOptions } from './join-service.ts';
-export { isNodeName, wishedName } from './policy.ts';
-export { readTrace } from './trace.ts';
-export type { TicketSigner } from './tickets.ts';
+export { isNodeName, requestedName } from './admission/decide-join.ts';
+export { readTrace } from './requests/join-trace.ts';
+export type { TicketSigner } from './tickets/tickets.ts';

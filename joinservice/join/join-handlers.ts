@@ -3,16 +3,16 @@ import { describeError, findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
 import type { Join } from '../joinproto/gen/join_pb.js';
-import type { AdmissionEventInit } from './admission-events.ts';
-import { admissionStream, inTurn, type AdmissionStreamParts } from './admission-stream.ts';
+import type { AdmissionEventInit } from './stream/admission-events.ts';
+import { admissionStream, withWorkSlot, type AdmissionStreamParts } from './stream/admission-stream.ts';
 import { JoinError } from './errors.ts';
-import { digestOf } from './machine.ts';
-import type { Refusals } from './refusals.ts';
-import type { Tickets } from './tickets.ts';
+import { evidenceDigestOf } from './machine/machine-identifier.ts';
+import type { RefusalAudit } from './requests/refusal-audit.ts';
+import type { Tickets } from './tickets/tickets.ts';
 
 export interface JoinHandlerParts extends AdmissionStreamParts {
   readonly tickets: Tickets;
-  readonly refusals: Refusals;
+  readonly refusals: RefusalAudit;
   readonly log: Logger;
 }
 
@@ -20,7 +20,7 @@ type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
 
 /** The contract of joining. Whoever gets here has shown evidence that the policy accepts, for this very session. */
 export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
-  const { tickets, turnstile } = parts;
+  const { tickets, workSlots: turnstile } = parts;
   return {
     requestAdmission: (requests, call) =>
       noted(parts, call, 'RequestAdmission', admissionStream(parts, requests, call)),
@@ -29,14 +29,14 @@ export function joinHandlers(parts: JoinHandlerParts): JoinHandlers {
         parts,
         call,
         'IssueJoinTicket',
-        inTurn(turnstile, call, () => tickets.join(request, call.peer, call.signal)),
+        withWorkSlot(turnstile, call, () => tickets.join(request, call.peer, call.signal)),
       ),
     issueRejoinTicket: (request, call) =>
       notedCall(
         parts,
         call,
         'IssueRejoinTicket',
-        inTurn(turnstile, call, () => tickets.rejoin(request, call.peer, call.signal)),
+        withWorkSlot(turnstile, call, () => tickets.rejoin(request, call.peer, call.signal)),
       ),
   };
 }
@@ -84,7 +84,7 @@ async function note(
   log.info('a machine was refused', { method, error });
   if (error instanceof JoinError && error.details['noted'] === true) return;
   const evidence = {
-    evidenceDigest: digestOf(peer),
+    evidenceDigest: evidenceDigestOf(peer),
     identity: `${peer.machineIdentity.kind}:${peer.machineIdentity.id}`,
   };
   const detail = { reason: describeError(error).slice(0, 512), ...evidence };

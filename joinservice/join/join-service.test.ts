@@ -6,7 +6,7 @@ import { lockedValue } from '../../internal/attestation/index.ts';
 import { AuditLog } from '../../internal/auditlog/index.ts';
 import { machineKeyStatement } from '../../internal/crypto/index.ts';
 import { put } from '../../internal/etcd/index.ts';
-import { generateKeyPem, nodeIdOf, spkiOf } from '../../internal/pki/index.ts';
+import { generateKeyPem, nodeIdOf, spkiDerOf } from '../../internal/pki/index.ts';
 import {
   CLUSTER_KEY,
   CONFIGURATION_KEY,
@@ -16,7 +16,7 @@ import {
 } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../internal/testing/index.ts';
-import { FakeOwner } from '../authority/fake-owner.ts';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import { IssueRejoinTicketRequestSchema, type Join } from '../joinproto/gen/join_pb.js';
 import { JoinService } from './join-service.ts';
 
@@ -25,7 +25,7 @@ const EK = `tpm-ek:${'e'.repeat(64)}`;
 const AK = 'ab'.repeat(34);
 const session = new Uint8Array(64).fill(5);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-const pubKeyDer = spkiOf(publicKey);
+const pubKeyDer = spkiDerOf(publicKey);
 const nodeId = nodeIdOf(pubKeyDer);
 const ZERO = new Uint8Array(32);
 

@@ -1,36 +1,36 @@
-import type { AttestedPeer, Rules } from '../../internal/atls/index.ts';
+import type { AttestedPeer, EvidenceRules } from '../../internal/atls/index.ts';
 import {
   AttestationError,
   checkRegisters,
   machineIdentityText,
-  withLock,
+  withLockRegister,
 } from '../../internal/attestation/index.ts';
-import { Activations } from '../../internal/attestation/enrol/index.ts';
+import { CredentialActivations } from '../../internal/attestation/enrolment/index.ts';
 import type { AuditLog } from '../../internal/auditlog/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 import { DOCUMENTS_PREFIX } from '../../internal/records/index.ts';
-import { FairShares, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
-import type { Authority } from '../authority/index.ts';
+import { FairQueue, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
+import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { NodeView } from '../curator/index.ts';
-import { CollateralSource, readAttestation, type AttestationInForce } from '../evidence/index.ts';
+import { CollateralSource, readAttestation, type ActiveAttestation } from '../evidence/index.ts';
 import { Join } from '../joinproto/gen/join_pb.js';
-import { Admissions } from './admissions.ts';
-import { Budget } from './budget.ts';
-import { ClusterFacts } from './cluster-facts.ts';
-import { Commits } from './commits.ts';
+import { Admissions } from './admission/admissions.ts';
+import { WriteBudget } from './requests/write-budget.ts';
+import { ClusterFacts } from './tickets/cluster-facts.ts';
+import { MembershipCommits } from './admission/membership-commits.ts';
 import { JoinError } from './errors.ts';
-import { JoinFeed } from './join-feed.ts';
+import { JoinFeed } from './requests/join-feed.ts';
 import { joinHandlers } from './join-handlers.ts';
-import { checkAllowed, checkPolicyInForce, MachineIdentifier } from './machine.ts';
-import { MemberKeys } from './member-keys.ts';
-import { runSweep } from './open-requests.ts';
-import { PolicySource } from './policy-source.ts';
-import { Refusals } from './refusals.ts';
-import { Sightings } from './sightings.ts';
-import { Tickets, type TicketSigner } from './tickets.ts';
+import { checkAllowed, checkPolicyCurrent, MachineIdentifier } from './machine/machine-identifier.ts';
+import { KnownAttestationKeys } from './machine/known-attestation-keys.ts';
+import { runSweep } from './requests/open-requests.ts';
+import { ActiveConfigurationSource } from './admission/active-configuration.ts';
+import { RefusalAudit } from './requests/refusal-audit.ts';
+import { ClockObservations } from './machine/clock-observations.ts';
+import { Tickets, type TicketSigner } from './tickets/tickets.ts';
 
 /** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
 const TURNSTILE = { places: 16, waiting: 4_096 };
@@ -46,7 +46,7 @@ export interface JoinServiceOptions {
   readonly audit: AuditLog;
   readonly signer: TicketSigner;
   /** What owners have signed. */
-  readonly authority: Authority;
+  readonly authority: OwnerDocuments;
   /** The node's certificate of the cluster CA and its key. */
   readonly identity: TlsIdentity;
   readonly clusterId: string;
@@ -69,23 +69,23 @@ export interface JoinServiceOptions {
 export class JoinService {
   readonly service: Implementation<AttestedPeer>;
   /** Also for what attested TLS refuses. */
-  readonly refusals: Refusals;
-  readonly #policy: PolicySource;
+  readonly refusals: RefusalAudit;
+  readonly #policy: ActiveConfigurationSource;
   readonly #feed: JoinFeed;
-  readonly #keys: MemberKeys;
+  readonly #keys: KnownAttestationKeys;
   readonly #collateral: CollateralSource;
   readonly #clusterId: string;
   readonly #ports: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log'>;
-  readonly #attestation = new EventValue<AttestationInForce>();
+  readonly #attestation = new EventValue<ActiveAttestation>();
 
   constructor(options: JoinServiceOptions) {
     const { etcd, audit, authority, clock, log, own } = options;
     this.#clusterId = options.clusterId;
     this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
-    this.#keys = new MemberKeys({ etcd, log: log.child('keys') });
+    this.#keys = new KnownAttestationKeys({ etcd, log: log.child('keys') });
     this.#collateral = new CollateralSource({ etcd, log: log.child('collateral') });
-    this.#policy = new PolicySource({
+    this.#policy = new ActiveConfigurationSource({
       etcd,
       log: log.child('policy'),
       onSwap: ({ config }) => {
@@ -94,10 +94,10 @@ export class JoinService {
       },
     });
     const configuration = this.#policy.current;
-    const budget = new Budget({ clock, ...STRANGERS });
+    const budget = new WriteBudget({ clock, ...STRANGERS });
     const { nodeId } = own;
     const deciding = { etcd, audit, feed: this.#feed, configuration, authority, clock, nodeId };
-    this.refusals = new Refusals({ audit, clock, budget, nodeId });
+    this.refusals = new RefusalAudit({ audit, clock, budget, nodeId });
     const facts = new ClusterFacts({
       etcd,
       clock,
@@ -108,23 +108,23 @@ export class JoinService {
     const identifier = new MachineIdentifier({
       trust: () => this.#trust(),
       clock,
-      activations: new Activations(),
+      activations: new CredentialActivations(),
     });
-    const commits = new Commits(deciding);
+    const commits = new MembershipCommits(deciding);
     const tickets = new Tickets({
       etcd,
       commits,
       facts,
       signer: options.signer,
-      sightings: new Sightings({ etcd, clock }),
+      clockObservations: new ClockObservations({ etcd, clock }),
       checkEvidence: (peer) => this.#checkEvidence(peer),
       checkAllowed: (identity) => checkAllowed(identity, this.#trust()),
     });
     const parts = {
       facts,
       identifier,
-      identifying: new FairShares({ ...IDENTIFYING, clock }),
-      turnstile: new FairShares({ ...TURNSTILE, clock }),
+      identifying: new FairQueue({ ...IDENTIFYING, clock }),
+      turnstile: new FairQueue({ ...TURNSTILE, clock }),
       admissions: new Admissions({ ...deciding, budget }),
       tickets,
       refusals: this.refusals,
@@ -136,10 +136,10 @@ export class JoinService {
   }
 
   /** For attested TLS, per connection. Throws `join-not-ready` until a configuration is in force. */
-  rules(): Rules {
+  rules(): EvidenceRules {
     const { policy, lockPcr } = this.#inForce();
     // Before its commit a machine is bound to nobody, or to this cluster by an earlier try; to another one never.
-    const locked = withLock(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
+    const locked = withLockRegister(policy, lockPcr, { shows: 'either', clusterId: this.#clusterId });
     return {
       policy: locked,
       collateral: { ...this.#collateral.current, tpm: { attestationKeys: this.#keys.known } },
@@ -152,11 +152,11 @@ export class JoinService {
    */
   #checkEvidence({ measurements, machineIdentity, verdict }: AttestedPeer): void {
     const { policy, lockPcr } = this.#inForce();
-    checkPolicyInForce(verdict, policy, machineIdentity);
+    checkPolicyCurrent(verdict, policy, machineIdentity);
     try {
       checkRegisters(
         measurements,
-        withLock(policy, lockPcr, { shows: 'locked', clusterId: this.#clusterId }),
+        withLockRegister(policy, lockPcr, { shows: 'locked', clusterId: this.#clusterId }),
         [],
       );
     } catch (cause) {
@@ -166,7 +166,7 @@ export class JoinService {
   }
 
   /** Unset until the first usable configuration. */
-  get attestation(): Readable<AttestationInForce> {
+  get attestation(): Readable<ActiveAttestation> {
     return this.#attestation;
   }
 
@@ -183,11 +183,11 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, machines, listed, policy } = this.#inForce();
+    const { endorsements, machines, inventory: listed, policy } = this.#inForce();
     return { endorsements, machines, listed, profile: policy.profile ?? ('identity' as const) };
   }
 
-  #inForce(): AttestationInForce {
+  #inForce(): ActiveAttestation {
     const now = this.#attestation.peek();
     if (!now.set) throw new JoinError('join-not-ready', 'judging evidence: no configuration is in force');
     return now.value;

@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
 import type { Upgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger } from '../../internal/testing/index.ts';
-import { callRaw, openRawSession } from '../../internal/testing/raw-session.ts';
-import { temporaryFolder } from '../../internal/testing/temporary-folder.ts';
+import { callRaw, openRawSession } from '../../internal/testing/network/raw-session.ts';
+import { temporaryDirectory } from '../../internal/testing/host/temporary-directory.ts';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { createCuratorServer } from './curator-listener.ts';
 
 /** The port of a curator where whoever connects is the node of its first byte, and calls last until they are let go. */
 async function start(answer: () => Promise<object>) {
-  const folder = await temporaryFolder();
+  const folder = await temporaryDirectory();
   const upgrade: Upgrade<MemberIdentity> = async (socket) => {
     await once(socket, 'readable');
     const nodeId = String(socket.read(1));

@@ -24,7 +24,7 @@ export function createCuratorServer(
     ...parts,
     disclose: 'chain',
     maxConnections: MAX_CONNECTIONS,
-    room: ROOM,
+    pending: ROOM,
     perPeer: {
       nameOf: (peer) => (peer.kind === 'node' ? peer.nodeId : peer.fingerprint),
       maxConnections: MAX_CONNECTIONS_OF_ONE,

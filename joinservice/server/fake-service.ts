@@ -3,16 +3,16 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { Namespace, put, type KeySpace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
 import {
-  createAuthorityPem,
+  createCaCertPem,
   fingerprintOfKey,
   generateKeyPem,
-  verifyNode,
+  verifyNodeCertificate,
 } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
@@ -28,7 +28,7 @@ import {
   configurationWrite,
   createMemoryLogger,
   createSwtpmFactory,
-  describeCluster,
+  recordClusterSettings,
   TestCluster,
   TestEtcd,
   untilServing,
@@ -36,8 +36,8 @@ import {
   tpmHardware,
 } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import { FakeOwner } from '../authority/fake-owner.ts';
-import { Admission } from '../curatorproto/gen/admission_pb.js';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
+import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
@@ -110,14 +110,14 @@ export class TestService implements AsyncDisposable {
     await untilServing(root);
     const space = new Namespace(root, CLUSTER_PREFIX);
     const cluster = await TestCluster.create(space, () => clock.nowMs());
-    await describeCluster(space, cluster, rules('approve'));
+    await recordClusterSettings(space, cluster, rules('approve'));
     const signer = new FakeOwner({ clock, clusterId: cluster.clusterId });
     const world: World = { folder, etcd, member, space, cluster, signer, closing };
     const at = await startPrograms(world);
     const owner = await cluster.addOperator('owner', 'owner');
     const upgrade = tlsClientUpgrade({
       identity: owner.tls,
-      accept: (certificate) => verifyNode(certificate, cluster.trust),
+      accept: (certificate) => verifyNodeCertificate(certificate, cluster.trust),
     });
     const channel = new RpcChannel({ endpoint: at.curator, upgrade });
     closing.push(async () => channel[Symbol.dispose]());
@@ -363,7 +363,7 @@ async function writeKeys(folder: string, cluster: TestCluster): Promise<void> {
   const nowMs = clock.nowMs();
   for (const name of CONTROL_PLANE_KEYS) await writeFile(join(folder, name), `text of ${name}`);
   const keyPem = generateKeyPem();
-  const kubernetesCa = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
+  const kubernetesCa = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
   const { caPem, keyPem: clusterKey } = cluster.authority;
   await writeFile(join(folder, 'kubernetes-ca.crt'), kubernetesCa);
   await writeFile(join(folder, 'kubernetes-ca.key'), keyPem.reveal());

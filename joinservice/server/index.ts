@@ -1,6 +1,6 @@
 /** The composition of the join service: configuration in, listeners out. */
-export { parseJoinserviceConfig, type JoinserviceConfig } from './config.ts';
+export { parseJoinserviceConfig, type JoinserviceConfig } from './joinservice-config.ts';
 export { JoinserviceError, joinserviceErrors, type JoinserviceErrorCode } from './errors.ts';
-export type { ServePorts } from './ports.ts';
+export type { ServePorts } from './serve-ports.ts';
 export { serve } from './serve.ts';
 export { METRICS_PORT } from './run-metrics.ts';

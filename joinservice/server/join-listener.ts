@@ -5,7 +5,7 @@ import {
   type AttestedPeer,
   type Trust,
 } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -52,7 +52,7 @@ export function createJoinServer(parts: {
     disclose: 'code',
     log,
     maxConnections: MAX_CONNECTIONS,
-    room: ROOM,
+    pending: ROOM,
     maxCallsPerConnection: MAX_CALLS,
     maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });

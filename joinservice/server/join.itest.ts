@@ -1,12 +1,16 @@
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { encodeChallenge, openBox, type Box } from '../../internal/attestation/enrol/index.ts';
+import {
+  encodeChallenge,
+  decryptWithTpm,
+  type TpmEnvelope,
+} from '../../internal/attestation/enrolment/index.ts';
 import { unseal } from '../../internal/crypto/index.ts';
 import { remove } from '../../internal/etcd/index.ts';
 import { records, SLOT_QUEUE_PREFIX } from '../../internal/records/index.ts';
 import { tpmHardware } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
-import { JoinState } from '../curatorproto/gen/admission_pb.js';
+import { JoinState } from '../curatorproto/gen/operatorapi_pb.js';
 import { NodeState } from '../curatorproto/gen/curator_pb.js';
 import type { Fact } from '../joinproto/gen/join_pb.js';
 import { CONTROL_PLANE_KEYS } from '../signer/index.ts';
@@ -66,9 +70,11 @@ describe('a machine with a TPM, real attested TLS, real etcd, a real signer', ()
     } as const;
     // The inventory names a TPM: nothing but that TPM opens what is sealed to the agent's key.
     const outer = unseal(sealed, a.sealingKeyPem, context).reveal();
-    const box = JSON.parse(Buffer.from(outer).toString()) as Box;
+    const box = JSON.parse(Buffer.from(outer).toString()) as TpmEnvelope;
     const openedBy = async (chip: Tpm) =>
-      openBox(box, a.askedIn, (challenge, of) => tpmHardware(chip).answer(encodeChallenge(challenge), of));
+      decryptWithTpm(box, a.askedIn, (challenge, of) =>
+        tpmHardware(chip).answer(encodeChallenge(challenge), of),
+      );
     await expect(openedBy(await service.tpm())).rejects.toEqual(coded('tpm-credential-rejected'));
     const keys = JSON.parse(Buffer.from((await openedBy(tpm)).reveal()).toString()) as object;
     expect(Object.keys(keys)).toEqual(CONTROL_PLANE_KEYS);

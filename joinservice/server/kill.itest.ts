@@ -7,7 +7,7 @@ import { ChainVerifier } from '../../internal/audit/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { findCoded } from '../../internal/errors/index.ts';
 import { Namespace, type KeySpace } from '../../internal/etcd/index.ts';
-import { fingerprintOfKey, spkiOf } from '../../internal/pki/index.ts';
+import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import {
   AUDIT_PREFIX,
   CLUSTER_PREFIX,
@@ -23,12 +23,12 @@ import {
   records,
 } from '../../internal/records/index.ts';
 import {
-  describeCluster,
+  recordClusterSettings,
   JoinPrograms,
   TestCluster,
   TestEtcd,
   untilServing,
-  type Overheard,
+  type RecordedMessage,
   type ProgramName,
   keyHardware,
 } from '../../internal/testing/index.ts';
@@ -64,7 +64,7 @@ beforeAll(async () => {
   space = new Namespace(root, CLUSTER_PREFIX);
   const cluster = await TestCluster.create(space, () => clock.nowMs());
   const inventory = keys.map((key, i) => ({ identity: identityOf(key), name: `m-${i}` }));
-  await describeCluster(space, cluster, {
+  await recordClusterSettings(space, cluster, {
     attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
     join: { policy: 'inventory', inventory },
   });
@@ -79,7 +79,7 @@ afterAll(async () => {
 }, 30_000);
 
 function identityOf(key: KeyObject): string {
-  const fingerprint = fingerprintOfKey(spkiOf(createPublicKey(key)));
+  const fingerprint = fingerprintOfKey(spkiDerOf(createPublicKey(key)));
   return `machine-key:${fingerprint.replace('sha256:', '')}`;
 }
 
@@ -167,7 +167,7 @@ interface Step {
 class Steps {
   readonly all: Step[] = [];
 
-  next({ by, to, body }: Overheard): Step {
+  next({ by, to, body }: RecordedMessage): Step {
     const about = recordsIn(body);
     const same = this.all.filter((step) => step.by === by && step.to === to && step.about === about);
     const step = { by, to, about, occurrence: same.length };
@@ -204,7 +204,7 @@ function recordsIn(body: Buffer): string {
 function killAt(
   victim: ProgramName,
   at: Step,
-  direction: Overheard['direction'],
+  direction: RecordedMessage['direction'],
 ): { readonly back: Promise<void> } {
   const back = Promise.withResolvers<void>();
   const steps = new Steps();

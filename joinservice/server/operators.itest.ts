@@ -8,14 +8,14 @@ import {
   signEd25519,
 } from '../../internal/crypto/index.ts';
 import {
-  createRequest,
+  createCertificateRequest,
   generateKeyPem,
-  pubKeyOf,
-  verifyMember,
-  verifyNode,
+  pubKeyDerOf,
+  verifyMemberCertificate,
+  verifyNodeCertificate,
 } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
-import { Admission, type AuditHead } from '../curatorproto/gen/admission_pb.js';
+import { Admission, type AuditHead } from '../curatorproto/gen/operatorapi_pb.js';
 import { coded, mutation, serviceOfTheseTests, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
@@ -26,14 +26,17 @@ serviceOfTheseTests((started) => (service = started));
 describe('operators, asked over the wire', () => {
   test('add one of them with a certificate for their own key, and never lose the last owner', async () => {
     const keyPem = generateKeyPem();
-    const certificateRequest = await createRequest(keyPem, 'anything');
-    const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
+    const certificateRequest = await createCertificateRequest(keyPem, 'anything');
+    const documents = await service.operators('eve', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
     const put = { name: 'eve', role: 'viewer', certificateRequest, ...mutation() };
     await expect(service.admin.putOperator(put, { signal: never })).rejects.toEqual(
-      coded('authority-needs-owner'),
+      coded('owner-document-required'),
     );
     const added = await service.admin.putOperator({ ...put, ...mutation(), documents }, { signal: never });
-    const identity = verifyMember(new X509Certificate(added.certificatePem), service.cluster.trust);
+    const identity = verifyMemberCertificate(
+      new X509Certificate(added.certificatePem),
+      service.cluster.trust,
+    );
     expect(identity).toMatchObject({
       kind: 'operator',
       name: 'eve',
@@ -47,24 +50,24 @@ describe('operators, asked over the wire', () => {
     await service.admin.deleteOperator({ name: 'eve', ...without, ...mutation() }, { signal: never });
     await expect(
       service.admin.deleteOperator({ name: 'owner', ...mutation() }, { signal: never }),
-    ).rejects.toEqual(coded('admin-last-owner'));
+    ).rejects.toEqual(coded('operatorapi-last-owner'));
   });
 
   test('an owner has a kubeconfig certificate signed for a key that stays there, and by the own key only', async () => {
     const [ownKey, kubectlKey] = [generateEd25519Key(), generateKeyPem()];
-    const csr = await createRequest(ownKey, 'anything');
-    const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyOf(ownKey) });
+    const csr = await createCertificateRequest(ownKey, 'anything');
+    const documents = await service.operators('second', { role: 'owner', pubKeyDer: pubKeyDerOf(ownKey) });
     const put = { name: 'second', role: 'owner', certificateRequest: csr, documents, ...mutation() };
     const { certificatePem: certPem } = await service.admin.putOperator(put, { signal: never });
     const upgrade = tlsClientUpgrade({
       identity: { certPem, keyPem: ownKey },
-      accept: (certificate) => verifyNode(certificate, service.cluster.trust),
+      accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
     });
     using channel = new RpcChannel({ endpoint: service.curatorEndpoint, upgrade });
     const own = createClient(Admission, channel);
-    const certificateRequest = await createRequest(kubectlKey, 'anything');
+    const certificateRequest = await createCertificateRequest(kubectlKey, 'anything');
     const statement = kubeconfigStatement({ clusterId: service.cluster.clusterId, certificateRequest });
-    const operatorPublicKey = pubKeyOf(ownKey);
+    const operatorPublicKey = pubKeyDerOf(ownKey);
     const asked = { certificateRequest, operatorPublicKey, signature: signEd25519(ownKey, statement) };
     const { certificatePem, kubernetesCaPem } = await own.issueKubeconfig(
       { ...asked, ...mutation() },
@@ -74,7 +77,7 @@ describe('operators, asked over the wire', () => {
     expect(certificate.subject.split('\n')).toEqual(['CN=second', 'O=kubeadm:cluster-admins']);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
     expect(
-      Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyOf(kubectlKey)),
+      Buffer.compare(certificate.publicKey.export({ type: 'spki', format: 'der' }), pubKeyDerOf(kubectlKey)),
     ).toBe(0);
     // Another owner who passes it on, and one whose key signed something else.
     await expect(
@@ -83,7 +86,7 @@ describe('operators, asked over the wire', () => {
     const signature = signEd25519(ownKey, kubeconfigStatement({ clusterId: 'another', certificateRequest }));
     await expect(
       own.issueKubeconfig({ ...asked, signature, ...mutation() }, { signal: never }),
-    ).rejects.toEqual(coded('admin-signing'));
+    ).rejects.toEqual(coded('operatorapi-signing-failed'));
     const without = { documents: await service.operators('second') };
     await service.admin.deleteOperator({ name: 'second', ...without, ...mutation() }, { signal: never });
     await expect(own.issueKubeconfig({ ...asked, ...mutation() }, { signal: never })).rejects.toThrow();
@@ -91,8 +94,8 @@ describe('operators, asked over the wire', () => {
 
   test('have a fresh certificate for the key alone, for as long as it is on record', async () => {
     const keyPem = generateEd25519Key();
-    const certificateRequest = await createRequest(keyPem, 'anything');
-    const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyOf(keyPem) });
+    const certificateRequest = await createCertificateRequest(keyPem, 'anything');
+    const documents = await service.operators('late', { role: 'viewer', pubKeyDer: pubKeyDerOf(keyPem) });
     await service.admin.putOperator(
       { name: 'late', role: 'viewer', certificateRequest, documents, ...mutation() },
       { signal: never },
@@ -102,7 +105,7 @@ describe('operators, asked over the wire', () => {
         endpoint: service.curatorEndpoint,
         upgrade: tlsClientUpgrade({
           identity: { certPem, keyPem },
-          accept: (certificate) => verifyNode(certificate, service.cluster.trust),
+          accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
         }),
       });
     const own = { keyPem: keyPem.reveal(), commonName: 'late', nowMs: Date.now() };
@@ -133,7 +136,7 @@ describe('operators, asked over the wire', () => {
       else if (message.case === 'head') head = message.value;
     }
     if (head === undefined) throw new Error('no head');
-    verifier.end({ seq: Number(head.seq), hash: head.hash });
+    verifier.verifyHead({ seq: Number(head.seq), hash: head.hash });
     expect(head).toMatchObject({ clusterId: service.cluster.clusterId, firstSeq: 1n });
     const rest: bigint[] = [];
     for await (const { message } of service.admin.listAudit({ afterSeq: head.seq - 2n }, { signal: never }))

@@ -4,7 +4,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import { tpmHardware, tpmIdentity } from '../../internal/testing/index.ts';
 import { incrementLockCounter, type Tpm } from '../../internal/tpm/index.ts';
-import { endorsedBy, keysInTheNameOf, replaying, TestMachine } from '../testing/index.ts';
+import { endorsedBy, keysNaming, replaying, TestMachine } from '../testing/index.ts';
 import { coded, serviceOfTheseTests, until, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
@@ -218,7 +218,7 @@ describe('nobody gets what is not theirs', () => {
 
   test('a kubelet that asks for the certificate of another node: it gets one in its own name, or none', async () => {
     using session = await b.dial(service.endpoint);
-    const keys = await keysInTheNameOf('first', session);
+    const keys = await keysNaming('first', session);
     const asked = { key: await session.keyProof(), address: '192.0.2.1', keys };
     const ticket = await session.client.issueRejoinTicket(asked, { signal: never });
     for (const pem of [ticket.kubeletClientCertificatePem, ticket.kubeletServingCertificatePem])

@@ -1,14 +1,14 @@
-import { SocketIssuer } from '../../internal/atls/remote/index.ts';
+import { SocketIssuer } from '../../internal/atls/evidencesocket/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
-import type { Authority } from '../authority/index.ts';
+import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { Curator } from '../curator/index.ts';
-import { joinValidators, type AttestationInForce } from '../evidence/index.ts';
+import { joinValidators, type ActiveAttestation } from '../evidence/index.ts';
 import { JoinService } from '../join/index.ts';
 import { runEtcdPipe, type SignerClient } from '../signerlink/index.ts';
-import type { JoinserviceConfig } from './config.ts';
+import type { JoinserviceConfig } from './joinservice-config.ts';
 import { createJoinServer } from './join-listener.ts';
-import type { ServePorts } from './ports.ts';
+import type { ServePorts } from './serve-ports.ts';
 
 const GRACE_MS = 2_000;
 
@@ -18,7 +18,7 @@ export interface JoinParts {
   readonly config: JoinserviceConfig;
   readonly ports: ServePorts;
   readonly etcd: KeySpace;
-  readonly authority: Authority;
+  readonly authority: OwnerDocuments;
   readonly curator: Curator;
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
@@ -90,6 +90,6 @@ async function runListener(
   }
 }
 
-function isSameKinds(a: AttestationInForce, b: AttestationInForce): boolean {
+function isSameKinds(a: ActiveAttestation, b: ActiveAttestation): boolean {
   return a.variants.join(' ') === b.variants.join(' ');
 }

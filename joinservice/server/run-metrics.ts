@@ -8,28 +8,28 @@ import {
 } from '../../internal/metrics/index.ts';
 import { NodeHealth } from '../curatorproto/gen/curator_pb.js';
 import { healthOf, type NodeFeed } from '../curator/index.ts';
-import type { Attendances } from '../streams/index.ts';
+import type { NodeSessions } from '../streams/index.ts';
 
 /** On the loopback of a node; the node's agent looks there when an operator asks. */
 export const METRICS_PORT = 9096;
 
 /** Where this program tells what it counts. */
-export interface MetricsPlace {
+export interface MetricsOptions {
   readonly port: number;
   readonly version: string;
   readonly usage: () => ProcessUsage;
 }
 
-export interface CuratorCounts {
+export interface CuratorMetricSources {
   readonly nodes: Pick<NodeFeed, 'all'>;
-  readonly attendances: Pick<Attendances, 'count'>;
+  readonly sessions: Pick<NodeSessions, 'count'>;
   readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
   readonly clock: Clock;
 }
 
 export async function runMetrics(
-  { port, version, usage }: MetricsPlace,
-  counts: CuratorCounts,
+  { port, version, usage }: MetricsOptions,
+  counts: CuratorMetricSources,
   signal: AbortSignal,
 ): Promise<void> {
   const render = (): string =>
@@ -41,7 +41,7 @@ export async function runMetrics(
 }
 
 /** What the curator counts: nodes by state and health, who attends here, how long its certificates live. */
-export function curatorMetrics(counts: CuratorCounts): readonly MetricFamily[] {
+export function curatorMetrics(counts: CuratorMetricSources): readonly MetricFamily[] {
   const nodes = new Map<string, number>();
   for (const view of counts.nodes.all()) {
     const key = `${view.record.state} ${NodeHealth[healthOf(view)]}`;
@@ -62,7 +62,7 @@ export function curatorMetrics(counts: CuratorCounts): readonly MetricFamily[] {
       name: 'cluster_curator_attending_nodes',
       help: 'Nodes that hold a stream open to this curator.',
       kind: 'gauge',
-      samples: [{ value: counts.attendances.count }],
+      samples: [{ value: counts.sessions.count }],
     },
     {
       name: 'cluster_curator_certificate_expires_seconds',

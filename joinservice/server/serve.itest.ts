@@ -8,7 +8,7 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import { Namespace } from '../../internal/etcd/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { verifyNode } from '../../internal/pki/index.ts';
+import { verifyNodeCertificate } from '../../internal/pki/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import {
@@ -21,7 +21,7 @@ import {
 } from '../../internal/testing/index.ts';
 import { Curator, NodeHealth, NodeRole, type WatchNodesResponse } from '../curatorproto/gen/curator_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
-import type { JoinserviceConfig } from './config.ts';
+import type { JoinserviceConfig } from './joinservice-config.ts';
 import { serve } from './serve.ts';
 
 const signal = new AbortController().signal;
@@ -112,7 +112,7 @@ function dial(peer: Pick<TestPeer, 'tls'>, curator = 0, trust = cluster.trust) {
 function channelOf(peer: Pick<TestPeer, 'tls'>, curator: number, trust = cluster.trust) {
   const upgrade = tlsClientUpgrade({
     identity: peer.tls,
-    accept: (certificate) => verifyNode(certificate, trust),
+    accept: (certificate) => verifyNodeCertificate(certificate, trust),
   });
   const channel = new RpcChannel({ endpoint: `127.0.0.1:${ports[curator]}`, upgrade });
   open.push(() => channel[Symbol.dispose]());

@@ -8,23 +8,23 @@ import type { FilePort } from '../../internal/file/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
-import { Authority } from '../authority/index.ts';
+import { OwnerDocuments } from '../ownerdocs/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
-import { createMembershipLookup, serveAuthorization } from '../authorize/index.ts';
-import { adminHandlers } from '../admin/index.ts';
-import { Admission } from '../curatorproto/gen/admission_pb.js';
+import { createMembershipLookup, serveAuthorization } from '../authzwebhook/index.ts';
+import { operatorApiHandlers } from '../operatorapi/index.ts';
+import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { CollateralFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
-import { Attendances, streamHandlers } from '../streams/index.ts';
-import { curatorUpgrade } from './bare-owner.ts';
+import { NodeSessions, streamHandlers } from '../streams/index.ts';
+import { curatorUpgrade } from './curator-upgrade.ts';
 import { createCuratorServer } from './curator-listener.ts';
-import type { JoinserviceConfig } from './config.ts';
+import type { JoinserviceConfig } from './joinservice-config.ts';
 import { JoinserviceError } from './errors.ts';
-import type { ServePorts } from './ports.ts';
+import type { ServePorts } from './serve-ports.ts';
 import { runJoin } from './run-join.ts';
-import { runMetrics, type MetricsPlace } from './run-metrics.ts';
+import { runMetrics, type MetricsOptions } from './run-metrics.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const GRACE_MS = 2_000;
@@ -46,7 +46,7 @@ export async function serve(
     readonly onJoinListening?: (port: number) => void;
     readonly onAuthorizing?: (port: number) => void;
     /** Where this program tells what it counts, on the loopback; nowhere unless said. */
-    readonly metrics?: MetricsPlace;
+    readonly metrics?: MetricsOptions;
   },
 ): Promise<void> {
   const { files, clock, log } = ports;
@@ -67,7 +67,7 @@ export async function serve(
     ['etcd-client', etcdIdentity.certPem] as const,
   ].map(([name, pem]) => ({ name, notAfterMs: Date.parse(new X509Certificate(pem).validTo) }));
   const cluster = new Namespace(etcd, CLUSTER_PREFIX);
-  const authority = new Authority({
+  const authority = new OwnerDocuments({
     etcd: cluster,
     clock,
     clusterId: config.clusterId,
@@ -86,12 +86,12 @@ export async function serve(
   const blobs = storeOf(config, ports);
   const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
   const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
-  const attendances = new Attendances();
+  const attendances = new NodeSessions();
   const streams = streamsOf(cluster, attendances, clock);
   const { join } = config;
   using signer = new SignerClient({ path: join?.signer.socket ?? NO_SIGNER });
   const { mutations } = curator;
-  const admin = adminHandlers({
+  const admin = operatorApiHandlers({
     etcd: cluster,
     mutations,
     nodes: new NodeStore(cluster),
@@ -105,9 +105,9 @@ export async function serve(
     upgrade: curatorUpgrade(identity, trust, clock),
     services: [
       curator.service,
-      curator.guard(NodeStreams, streams),
-      curator.guard(Distribution, distribution),
-      curator.guard(Admission, admin),
+      curator.authorize(NodeStreams, streams),
+      curator.authorize(Distribution, distribution),
+      curator.authorize(Admission, admin),
     ],
     log: log.child('rpc'),
   });
@@ -124,7 +124,11 @@ export async function serve(
       keys.run(signal),
       options.metrics === undefined
         ? undefined
-        : runMetrics(options.metrics, { nodes: curator.nodes, attendances, certificates, clock }, signal),
+        : runMetrics(
+            options.metrics,
+            { nodes: curator.nodes, sessions: attendances, certificates, clock },
+            signal,
+          ),
       join === undefined ? undefined : runJoin(join, { ...parts, signer }, signal),
       config.authorize === undefined
         ? undefined
@@ -144,9 +148,13 @@ export async function serve(
   }
 }
 
-function streamsOf(cluster: Namespace, attendances: Attendances, clock: Clock) {
+function streamsOf(cluster: Namespace, attendances: NodeSessions, clock: Clock) {
   const nodes = new NodeStore(cluster);
-  return streamHandlers({ attendances, findNode: (node, signal) => nodes.get(node, signal), clock });
+  return streamHandlers({
+    sessions: attendances,
+    findNode: (node, signal) => nodes.get(node, signal),
+    clock,
+  });
 }
 
 function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePorts): BlobStore | undefined {

@@ -5,7 +5,7 @@ export const signerErrors = defineErrors({
     fault: 'system',
     exit: 'usage',
     retryable: false,
-    meaning: 'The configuration of the signer can not be used.',
+    meaning: 'The configuration of the signer cannot be used.',
     fix: 'The agent writes this file; restart bootstrapper.service so that it does so again, and report it if it is wrong still.',
   },
   'signer-key-missing': {

@@ -9,13 +9,13 @@ import {
 } from '../../internal/crypto/index.ts';
 import { put, type Write } from '../../internal/etcd/index.ts';
 import {
-  createAuthorityPem,
-  createRequest,
+  createCaCertPem,
+  createCertificateRequest,
   fingerprintOfKey,
   generateKeyPem,
   nodeIdOf,
-  pubKeyOf,
-  spkiOf,
+  pubKeyDerOf,
+  spkiDerOf,
 } from '../../internal/pki/index.ts';
 import { records, type MachineRecord, type NodeRecord } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -28,12 +28,12 @@ import {
   TestCluster,
   TestOwner,
 } from '../../internal/testing/index.ts';
-import { EvidenceJudge } from './evidence-judge.ts';
+import { EvidenceVerifier } from './evidence-verifier.ts';
 import { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
 import { Lifetimes } from './lifetimes.ts';
-import { SignerMemory } from './memory.ts';
+import { SignerMemory } from './signer-memory.ts';
 import { MemberSigner, type MemberRequest, type SignerReads } from './member-signer.ts';
-import { OwnerDocuments } from './owner-documents.ts';
+import { SignerOwnerDocuments } from './signer-owner-documents.ts';
 import { StoredConfiguration } from './stored-configuration.ts';
 
 const never = new AbortController().signal;
@@ -54,7 +54,7 @@ export class SignerMachine {
   constructor(keyPem: Secret<string> = generateEd25519Key()) {
     this.keyPem = keyPem;
     this.#privKey = createPrivateKey(keyPem.reveal());
-    this.pubKeyDer = spkiOf(createPublicKey(this.#privKey));
+    this.pubKeyDer = spkiDerOf(createPublicKey(this.#privKey));
     this.nodeId = nodeIdOf(this.pubKeyDer);
   }
 
@@ -83,9 +83,9 @@ export class SignerMachine {
   ): Promise<MemberRequest> {
     const fields: TicketStatement = {
       ...{ address: '192.0.2.7', roles: CONTROL_PLANE, session: new Uint8Array(64).fill(3) },
-      kubeletClientCsr: await createRequest(generateKeyPem(), 'kubelet'),
-      kubeletServingCsr: await createRequest(generateKeyPem(), 'kubelet'),
-      sealingPublicKey: pubKeyOf(this.sealingKeyPem),
+      kubeletClientCsr: await createCertificateRequest(generateKeyPem(), 'kubelet'),
+      kubeletServingCsr: await createCertificateRequest(generateKeyPem(), 'kubelet'),
+      sealingPublicKey: pubKeyDerOf(this.sealingKeyPem),
       nodePubKeyDer: this.pubKeyDer,
       ...of,
     };
@@ -150,12 +150,12 @@ export class FakeSigner {
     return {
       ...{ etcd, memory, configuration, clock },
       lifetimes: new Lifetimes(configuration),
-      keys: new KeyRing({ files, folder: '/keys', nowMs }),
-      documents: new OwnerDocuments({
+      keys: new KeyRing({ files, directory: '/keys', nowMs }),
+      documents: new SignerOwnerDocuments({
         ...{ etcd, memory, nowMs, clusterId, epoch },
         ownerKeys: [this.owner.pubKey],
       }),
-      evidence: new EvidenceJudge({
+      evidence: new EvidenceVerifier({
         attestation: async (signal) => (await configuration.now(signal)).attestation(),
         collateral: () => Promise.resolve({}),
         ...{ clusterId, nowMs },
@@ -204,7 +204,7 @@ export class FakeSigner {
     for (const folder of ['/keys', '/memory']) await files.makeDirectory(folder);
     for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
     const keyPem = generateKeyPem();
-    const caPem = await createAuthorityPem({ commonName: 'kubernetes', keyPem, nowMs });
+    const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs });
     await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
     await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
     await files.writeAtomic('/keys/cluster-ca.crt', cluster.authority.caPem);
@@ -216,5 +216,5 @@ export class FakeSigner {
 export function recipientKey(): { readonly keyPem: Secret<string>; readonly pubKeyDer: Uint8Array } {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
-  return { keyPem, pubKeyDer: pubKeyOf(keyPem) };
+  return { keyPem, pubKeyDer: pubKeyDerOf(keyPem) };
 }

@@ -4,7 +4,7 @@
  *
  *     joinservice ──SignMember──▶ signer.sock ─▶ MemberSigner ─▶ statement of the agent, evidence over it, address;
  *          ▲                                          │          for a control plane an owner's grant
- *          │                                          ├─ KeyRing (files), SignerMemory (its own folder)
+ *          │                                          ├─ KeyRing (files), SignerMemory (its own directory)
  *          │                                          └─ records and owners' documents in etcd ──┐
  *          └── a pipe of bytes it cannot read ◀── etcd-pipe.sock ◀── TLS, as etcd's user "signer"┘
  *
@@ -12,10 +12,10 @@
  * A join service that was taken over gets certificates for workers whose records it writes, and nothing of the control
  * plane (docs/threat-model.md §9).
  */
-export { parseSignerConfig, type SignerConfig } from './config.ts';
+export { parseSignerConfig, type SignerConfig } from './signer-config.ts';
 export { SignerError, signerErrors, type SignerErrorCode } from './errors.ts';
 export { CONTROL_PLANE_KEYS, KeyRing } from './key-ring.ts';
 export { signKubeconfig, type KubeconfigCredentials, type KubeconfigRequest } from './kubeconfig-signer.ts';
 export { MemberSigner, type MemberCredentials, type MemberRequest } from './member-signer.ts';
-export { SignerMemory } from './memory.ts';
-export { serveSigner, signerHandlers, type SignerPorts } from './serve.ts';
+export { SignerMemory } from './signer-memory.ts';
+export { serveSigner, signerHandlers, type SignerPorts } from './serve-signer.ts';

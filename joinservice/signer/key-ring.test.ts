@@ -1,12 +1,18 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
-import { believed, encodeKeySet, KEY_PHASES, makePairs, type KeySet } from '../../internal/keyset/index.ts';
-import { generateKeyPem, pubKeyOf } from '../../internal/pki/index.ts';
-import { MemoryFiles } from '../../internal/testing/memory-files.ts';
+import {
+  trustedPem,
+  encodeKeySet,
+  KEY_PHASES,
+  createPairs,
+  type KeySet,
+} from '../../internal/keyset/index.ts';
+import { generateKeyPem, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
 import { CONTROL_PLANE_KEYS, KeyRing, ROTATION_KEY } from './key-ring.ts';
 
 const nowMs = () => Date.now();
-const [first, second] = [await makePairs(2, nowMs()), await makePairs(3, nowMs())];
+const [first, second] = [await createPairs(2, nowMs()), await createPairs(3, nowMs())];
 const at = (phase: KeySet['phase']): KeySet => ({ generation: 3, phase, previous: first, next: second });
 
 let files: MemoryFiles;
@@ -16,7 +22,7 @@ beforeEach(async () => {
   files = new MemoryFiles();
   await files.makeDirectory('/keys');
   for (const name of CONTROL_PLANE_KEYS) await files.writeAtomic(`/keys/${name}`, `text of ${name}`);
-  ring = new KeyRing({ files, folder: '/keys', nowMs });
+  ring = new KeyRing({ files, directory: '/keys', nowMs });
 });
 
 const place = (set: KeySet): Promise<void> =>
@@ -27,18 +33,18 @@ describe('kubernetesClients()', () => {
     const { public: caPem, private: keyPem } = first['kubernetes-clients-ca'];
     await files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
     await files.writeAtomic('/keys/kubernetes-ca.key', keyPem.reveal());
-    const { signer, believedPem } = await ring.kubernetesClients();
+    const { signer, trustedPem: believedPem } = await ring.kubernetesClients();
     expect(signer.caPem).toBe(caPem);
     expect(believedPem).toBeUndefined();
   });
 
   test.each(KEY_PHASES)('in phase %s signs with what everybody believes', async (phase) => {
     await place(at(phase));
-    const { signer, believedPem } = await ring.kubernetesClients();
-    expect(believedPem).toBe(believed(at(phase), 'kubernetes-clients-ca'));
+    const { signer, trustedPem: believedPem } = await ring.kubernetesClients();
+    expect(believedPem).toBe(trustedPem(at(phase), 'kubernetes-clients-ca'));
     expect(believedPem).toContain(signer.caPem.trim());
     const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 1 } as const;
-    const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyOf(generateKeyPem()) });
+    const issued = await signer.issue({ ...leaf, pubKeyDer: pubKeyDerOf(generateKeyPem()) });
     expect(new X509Certificate(issued).verify(new X509Certificate(signer.caPem).publicKey)).toBe(true);
   });
 

@@ -1,6 +1,6 @@
 import type { FilePort } from '../../internal/file/index.ts';
-import { believed, issuing, parseKeySet } from '../../internal/keyset/index.ts';
-import { KeySigner } from '../../internal/pki/index.ts';
+import { trustedPem, signingPair, parseKeySet } from '../../internal/keyset/index.ts';
+import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { SignerError } from './errors.ts';
 
@@ -39,10 +39,10 @@ export const ROTATION_KEY = 'rotation.json';
 type KeyName = (typeof CONTROL_PLANE_KEYS)[number];
 
 /** Who signs for clients of Kubernetes, and whom their servers believe. */
-export interface ClientsAuthority {
-  readonly signer: KeySigner;
+export interface KubernetesClientsCa {
+  readonly signer: KeyCertificateSigner;
   /** PEM, one after the other; undefined: the Kubernetes CA, for clients as for servers. */
-  readonly believedPem: string | undefined;
+  readonly trustedPem: string | undefined;
 }
 
 /** The cluster's keys as this node has them. Read each time they are used, and held no longer. */
@@ -51,28 +51,32 @@ export class KeyRing {
   readonly #folder: string;
   readonly #nowMs: () => number;
 
-  constructor(options: { readonly files: FilePort; readonly folder: string; readonly nowMs: () => number }) {
+  constructor(options: {
+    readonly files: FilePort;
+    readonly directory: string;
+    readonly nowMs: () => number;
+  }) {
     this.#files = options.files;
-    this.#folder = options.folder;
+    this.#folder = options.directory;
     this.#nowMs = options.nowMs;
   }
 
   /** Throws `signer-key-missing`. */
-  async authority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeySigner> {
+  async certificateAuthority(name: 'cluster-ca' | 'kubernetes-ca'): Promise<KeyCertificateSigner> {
     const [caPem, keyPem] = [await this.#read(`${name}.crt`), await this.#read(`${name}.key`)];
-    return new KeySigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
+    return new KeyCertificateSigner({ caPem: caPem.reveal(), keyPem, nowMs: this.#nowMs });
   }
 
   /** Throws `signer-key-missing`, and `keyset-invalid`. */
-  async kubernetesClients(): Promise<ClientsAuthority> {
+  async kubernetesClients(): Promise<KubernetesClientsCa> {
     const rotation = await this.#rotation();
     if (rotation === undefined)
-      return { signer: await this.authority('kubernetes-ca'), believedPem: undefined };
+      return { signer: await this.certificateAuthority('kubernetes-ca'), trustedPem: undefined };
     const set = parseKeySet(`${this.#folder}/${ROTATION_KEY}`, rotation);
-    const { public: caPem, private: keyPem } = issuing(set, 'kubernetes-clients-ca');
+    const { public: caPem, private: keyPem } = signingPair(set, 'kubernetes-clients-ca');
     return {
-      signer: new KeySigner({ caPem, keyPem, nowMs: this.#nowMs }),
-      believedPem: believed(set, 'kubernetes-clients-ca'),
+      signer: new KeyCertificateSigner({ caPem, keyPem, nowMs: this.#nowMs }),
+      trustedPem: trustedPem(set, 'kubernetes-clients-ca'),
     };
   }
 

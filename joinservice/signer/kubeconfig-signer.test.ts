@@ -3,13 +3,13 @@ import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
 import { generateEd25519Key, kubeconfigStatement, signEd25519 } from '../../internal/crypto/index.ts';
 import { put } from '../../internal/etcd/index.ts';
 import {
-  createRequest,
+  createCertificateRequest,
   fingerprintOfKey,
   generateKeyPem,
-  pubKeyOf,
-  spkiOf,
+  pubKeyDerOf,
+  spkiDerOf,
 } from '../../internal/pki/index.ts';
-import { encodeKeySet, makePairs, type KeySet } from '../../internal/keyset/index.ts';
+import { encodeKeySet, createPairs, type KeySet } from '../../internal/keyset/index.ts';
 import { records } from '../../internal/records/index.ts';
 import { FakeSigner } from './fake-signer.ts';
 import { signKubeconfig } from './kubeconfig-signer.ts';
@@ -25,12 +25,12 @@ beforeEach(async () => {
   signer = await FakeSigner.create();
   const read = await signer.files.read('/keys/kubernetes-ca.crt', 65_536);
   caPem = Buffer.from(read ?? []).toString('utf8');
-  certificateRequest = await createRequest(kubectlKey, 'whatever it says');
+  certificateRequest = await createCertificateRequest(kubectlKey, 'whatever it says');
 });
 
 const rotation = async (phase: KeySet['phase']): Promise<KeySet> => {
   const nowMs = signer.clock.nowMs();
-  const [previous, next] = [await makePairs(2, nowMs), await makePairs(3, nowMs)];
+  const [previous, next] = [await createPairs(2, nowMs), await createPairs(3, nowMs)];
   return { generation: 3, phase, previous, next };
 };
 
@@ -54,7 +54,7 @@ const sign = (
 };
 
 function spkiFrom(keyPem: ReturnType<typeof generateEd25519Key>): Uint8Array {
-  return spkiOf(createPublicKey(createPrivateKey(keyPem.reveal())));
+  return spkiDerOf(createPublicKey(createPrivateKey(keyPem.reveal())));
 }
 
 describe('signKubeconfig()', () => {
@@ -62,7 +62,7 @@ describe('signKubeconfig()', () => {
     const { certPem, kubernetesCaPem } = await sign();
     const certificate = new X509Certificate(certPem);
     expect(certificate.subject.split('\n')).toEqual(['CN=owner', 'O=kubeadm:cluster-admins']);
-    expect(Buffer.compare(spkiOf(certificate.publicKey), pubKeyOf(kubectlKey))).toBe(0);
+    expect(Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDerOf(kubectlKey))).toBe(0);
     expect(certificate.verify(new X509Certificate(kubernetesCaPem).publicKey)).toBe(true);
   });
 
@@ -77,7 +77,7 @@ describe('signKubeconfig()', () => {
     expect(certificate.verify(new X509Certificate(nextPem).publicKey)).toBe(true);
   });
 
-  test('signs nothing with a rotation that can not be read', async () => {
+  test('signs nothing with a rotation that cannot be read', async () => {
     await signer.files.writeAtomic('/keys/rotation.json', '{');
     await expect(sign()).rejects.toMatchObject({ code: 'keyset-invalid' });
   });
@@ -103,7 +103,7 @@ describe('signKubeconfig()', () => {
   });
 
   test('refuses what the owner did not sign: by another key, of another cluster, another request', async () => {
-    const other = await createRequest(generateKeyPem(), 'another');
+    const other = await createCertificateRequest(generateKeyPem(), 'another');
     for (const over of [{ key: generateEd25519Key() }, { clusterId: 'b'.repeat(32) }, { request: other }])
       await expect(sign(over)).rejects.toMatchObject({ code: 'signer-request-invalid' });
   });

@@ -1,5 +1,5 @@
-import { isSignedBy, kubeconfigStatement } from '../../internal/crypto/index.ts';
-import { verifyRequest } from '../../internal/pki/index.ts';
+import { isSignedByEd25519Key, kubeconfigStatement } from '../../internal/crypto/index.ts';
+import { verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { SignerError } from './errors.ts';
 import type { SignerReads } from './member-signer.ts';
 
@@ -36,17 +36,23 @@ export async function signKubeconfig(
   if (operator?.role !== 'owner')
     throw new SignerError('signer-not-on-record', `signing for ${operator?.name ?? 'a stranger'}: no owner`);
   const { name } = operator;
-  if (!isSignedBy(operatorPubKeyDer, kubeconfigStatement({ clusterId, certificateRequest }), signature))
+  if (
+    !isSignedByEd25519Key(
+      operatorPubKeyDer,
+      kubeconfigStatement({ clusterId, certificateRequest }),
+      signature,
+    )
+  )
     throw new SignerError(
       'signer-request-invalid',
       `signing for ${name}: the owner's key did not ask for it`,
     );
-  const pubKeyDer = await verifyRequest(certificateRequest).catch((error: unknown) => {
+  const pubKeyDer = await verifyCertificateRequest(certificateRequest).catch((error: unknown) => {
     throw new SignerError('signer-request-invalid', `signing for ${name}: its certificate request`, {
       cause: error,
     });
   });
-  const { caPem: kubernetesCaPem } = await ports.keys.authority('kubernetes-ca');
+  const { caPem: kubernetesCaPem } = await ports.keys.certificateAuthority('kubernetes-ca');
   const { signer } = await ports.keys.kubernetesClients();
   const validDays = await ports.lifetimes.operatorDays(signal);
   const certPem = await signer.issue({

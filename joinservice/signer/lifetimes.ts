@@ -17,7 +17,7 @@ export class Lifetimes {
     return (await this.#configuration.now(signal)).config.certificates;
   }
 
-  /** Of what operators show. A document that can't be read has the default: who is to mend it must not be locked out by it. */
+  /** Of what operators show. A document that cannot be read has the default: who is to mend it must not be locked out by it. */
   async operatorDays(signal: AbortSignal): Promise<number> {
     try {
       return (await this.now(signal)).operatorMinutes / MINUTES_PER_DAY;

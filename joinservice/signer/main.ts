@@ -1,15 +1,15 @@
 import { SystemClock } from '../../internal/clock/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../../internal/errors/index.ts';
 import { DiskFiles } from '../../internal/file/index.ts';
-import { createLogger, lineSink, outlive } from '../../internal/logging/index.ts';
-import { parseSignerConfig } from './config.ts';
-import { serveSigner } from './serve.ts';
+import { createLogger, lineSink, ignoreOutputErrors } from '../../internal/logging/index.ts';
+import { parseSignerConfig } from './signer-config.ts';
+import { serveSigner } from './serve-signer.ts';
 
 /** `signer CONFIG`: holds the cluster's CA keys beside the join service, and has no network. */
 const MAX_CONFIG_BYTES = 64 * 1024;
 const clock = new SystemClock();
 const files = new DiskFiles();
-outlive(process.stderr); // Node's own warnings
+ignoreOutputErrors(process.stderr); // Node's own warnings
 const log = createLogger({
   path: 'signer',
   nowMs: () => clock.nowMs(),

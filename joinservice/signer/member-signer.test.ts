@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { X509Certificate } from 'node:crypto';
 import { put } from '../../internal/etcd/index.ts';
-import { encodeKeySet, makePairs, type KeySet } from '../../internal/keyset/index.ts';
+import { encodeKeySet, createPairs, type KeySet } from '../../internal/keyset/index.ts';
 import {
   certificateTimesOf,
-  createRequest,
+  createCertificateRequest,
   nodeIdOf,
-  spkiOf,
-  verifyControlPlane,
+  spkiDerOf,
+  verifyControlPlaneCertificate,
 } from '../../internal/pki/index.ts';
 import { CONFIGURATION_KEY, records } from '../../internal/records/index.ts';
 import type { Role } from '../../internal/role/index.ts';
@@ -24,8 +24,8 @@ beforeEach(async () => {
   const nowMs = signer.clock.nowMs();
   set = {
     ...{ generation: 2, phase: 'issue' as const },
-    previous: await makePairs(1, nowMs),
-    next: await makePairs(2, nowMs),
+    previous: await createPairs(1, nowMs),
+    next: await createPairs(2, nowMs),
   };
   const { public: caPem, private: keyPem } = set.previous['kubernetes-clients-ca'];
   await signer.files.writeAtomic('/keys/kubernetes-ca.crt', caPem);
@@ -52,8 +52,8 @@ test.each([
 ])('the certificate of $name says whether it is a control plane, by its roles on record', async (given) => {
   const { machine, signed } = await signFor('x1', given.roles);
   const certificate = new X509Certificate(signed.nodeCertPem);
-  const verify = (): unknown => verifyControlPlane(certificate, signer.cluster.trust);
-  expect(nodeIdOf(spkiOf(certificate.publicKey))).toBe(machine.nodeId);
+  const verify = (): unknown => verifyControlPlaneCertificate(certificate, signer.cluster.trust);
+  expect(nodeIdOf(spkiDerOf(certificate.publicKey))).toBe(machine.nodeId);
   if (given.is) expect(verify()).toMatchObject({ nodeId: machine.nodeId });
   else expect(verify).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
 });
@@ -106,9 +106,9 @@ describe('an operator whom an owner has signed for', () => {
     },
   ])('has a certificate whose life $name', async ({ given, want }) => {
     configure({ version: 1, name: 'prod', ...CONFIGURATION, ...given });
-    const request = await createRequest(signer.owner.keyPem, 'x');
+    const request = await createCertificateRequest(signer.owner.keyPem, 'x');
     const certPem = await new MemberSigner(signer.reads).signOperator(request, never);
-    const { madeMs, notAfterMs } = certificateTimesOf(certPem);
+    const { issuedMs: madeMs, notAfterMs } = certificateTimesOf(certPem);
     expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(want);
   });
 });

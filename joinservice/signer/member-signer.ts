@@ -1,29 +1,29 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../internal/clock/index.ts';
-import { floorOf, type VerifiedDocument } from '../../internal/authority/index.ts';
+import { floorOf, type VerifiedDocument } from '../../internal/ownerdocument/index.ts';
 import { seal, type Sealed } from '../../internal/crypto/index.ts';
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import {
   nodeIdOf,
   nodeLeaf,
   operatorLeaf,
-  verifyControlPlane,
-  verifyRequest,
+  verifyControlPlaneCertificate,
+  verifyCertificateRequest,
   type LeafSpec,
   type SubjectName,
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { isControlPlane, isMemberState, type Role } from '../../internal/role/index.ts';
-import { isListedAs } from '../authority/index.ts';
-import { checkAddress, type ReservedNetworks, type ReservedNode } from './addresses.ts';
+import { isListedAs } from '../ownerdocs/index.ts';
+import { checkAddress, type ReservedNetworks, type ReservedNode } from './check-address.ts';
 import { SignerError } from './errors.ts';
-import { closeFor } from './close-for.ts';
-import type { EvidenceJudge, StatementEvidence } from './evidence-judge.ts';
+import { sealForTpm } from './seal-for-tpm.ts';
+import type { EvidenceVerifier, StatementEvidence } from './evidence-verifier.ts';
 import type { KeyRing } from './key-ring.ts';
 import { MINUTES_PER_DAY, type Lifetimes } from './lifetimes.ts';
-import type { SignerMemory } from './memory.ts';
-import type { OwnerDocuments } from './owner-documents.ts';
-import { verifyStatement, type SignedStatement } from './statement.ts';
+import type { SignerMemory } from './signer-memory.ts';
+import type { SignerOwnerDocuments } from './signer-owner-documents.ts';
+import { verifyStatement, type SignedStatement } from './verify-statement.ts';
 import type { StoredConfiguration } from './stored-configuration.ts';
 
 const MAX_PEM_BYTES = 16 * 1024;
@@ -35,9 +35,9 @@ export interface SignerReads {
   readonly keys: KeyRing;
   readonly lifetimes: Lifetimes;
   readonly configuration: StoredConfiguration;
-  readonly documents: OwnerDocuments;
+  readonly documents: SignerOwnerDocuments;
   readonly memory: SignerMemory;
-  readonly evidence: EvidenceJudge;
+  readonly evidence: EvidenceVerifier;
   readonly clock: Pick<Clock, 'nowMs'>;
   /** From this program's configuration, which root writes. */
   readonly cluster: SignerCluster;
@@ -99,7 +99,7 @@ export class MemberSigner {
     const controlPlanes = [cluster.own, ...(await memory.controlPlanes()).values()];
     const address = checkAddress(node, request.address, { networks: cluster.networks, controlPlanes });
     const made = { statement: statement.bytes, evidence: request.evidence };
-    const shows = await this.#reads.evidence.judge(node, made, signal);
+    const shows = await this.#reads.evidence.verify(node, made, signal);
     const place = isControlPlane(node.roles)
       ? await this.#place(node, { shows, nodeCertPem: request.nodeCertPem }, signal)
       : undefined;
@@ -121,7 +121,7 @@ export class MemberSigner {
       );
     const validDays = await lifetimes.operatorDays(signal);
     const leaf = operatorLeaf({ clusterId: cluster.clusterId, pubKeyDer, name: operator.name, validDays });
-    return (await keys.authority('cluster-ca')).issue(leaf);
+    return (await keys.certificateAuthority('cluster-ca')).issue(leaf);
   }
 
   #statement(node: NodeRecord, request: MemberRequest): SignedStatement {
@@ -183,12 +183,13 @@ export class MemberSigner {
     const { cluster, keys } = this.#reads;
     if (nodeId === cluster.own.nodeId) return true;
     if (nodeCertPem === '' || nodeCertPem.length > MAX_PEM_BYTES) return false;
-    const { caPem } = await keys.authority('cluster-ca');
+    const { caPem } = await keys.certificateAuthority('cluster-ca');
     try {
       const certificate = new X509Certificate(nodeCertPem);
       const nowMs = (): number => Date.parse(certificate.validFrom);
       return (
-        verifyControlPlane(certificate, { caPem, clusterId: cluster.clusterId, nowMs }).nodeId === nodeId
+        verifyControlPlaneCertificate(certificate, { caPem, clusterId: cluster.clusterId, nowMs }).nodeId ===
+        nodeId
       );
     } catch {
       return false; // then the grant itself has to be good now
@@ -230,8 +231,8 @@ export class MemberSigner {
     const { keys, lifetimes, cluster } = this.#reads;
     const [client, serving] = [await keyOf(request.kubeletClientCsr), await keyOf(request.kubeletServingCsr)];
     const [clusterCa, kubernetesCa] = [
-      await keys.authority('cluster-ca'),
-      await keys.authority('kubernetes-ca'),
+      await keys.certificateAuthority('cluster-ca'),
+      await keys.certificateAuthority('kubernetes-ca'),
     ];
     const clients = await keys.kubernetesClients();
     const { nodeMinutes, kubeletMinutes } = await lifetimes.now(signal);
@@ -252,7 +253,7 @@ export class MemberSigner {
     return {
       nodeCertPem: await clusterCa.issue(leaf),
       kubernetesCaPem: kubernetesCa.caPem,
-      kubernetesClientsCaPem: clients.believedPem ?? '',
+      kubernetesClientsCaPem: clients.trustedPem ?? '',
       kubeletClientCertPem: await clients.signer.issue(kubeletLeaf(node, client, asClient)),
       kubeletServingCertPem: await kubernetesCa.issue(kubeletLeaf(node, serving, asServer)),
       controlPlaneKeys: await this.#sealedKeys(node, of),
@@ -267,7 +268,7 @@ export class MemberSigner {
     if (place === undefined || !isControlPlane(request.roles as readonly Role[])) return undefined;
     const keys = await this.#reads.keys.controlPlaneKeys();
     // A grant names the node key, which has signed. An inventory names a TPM, and that has to open what is for it.
-    const text = place.grant === undefined ? closeFor(keys, shows, request) : keys;
+    const text = place.grant === undefined ? sealForTpm(keys, shows, request) : keys;
     const { clusterId } = this.#reads.cluster;
     try {
       return seal(text, request.sealingPublicKey, { kind: 'control-plane-keys', clusterId, nodeId });
@@ -288,7 +289,7 @@ export class MemberSigner {
   }
 }
 
-type Shown = Awaited<ReturnType<EvidenceJudge['judge']>>;
+type Shown = Awaited<ReturnType<EvidenceVerifier['verify']>>;
 
 /** What an owner has signed about a place in the control plane; without a grant it is the inventory. */
 interface Place {
@@ -323,7 +324,7 @@ function kubeletLeaf(
 
 async function keyOf(csr: Uint8Array): Promise<Uint8Array> {
   try {
-    return await verifyRequest(csr);
+    return await verifyCertificateRequest(csr);
   } catch (error) {
     throw invalid('a certificate request', error);
   }

@@ -41,7 +41,7 @@ export const streamErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'The request can not mean anything; no node was asked.',
+    meaning: 'The request cannot mean anything; no node was asked.',
     fix: 'The message names the field and what would be right.',
   },
   'streams-protocol': {

@@ -9,6 +9,6 @@
  *
  * Memory is bounded for each task (credit) and for each node (tasks); a node that breaks the rules loses its stream.
  */
-export { Attendances } from './attendance.ts';
+export { NodeSessions } from './node-session.ts';
 export { StreamError, streamErrors, type StreamErrorCode } from './errors.ts';
-export { streamHandlers, type StreamParts } from './handlers.ts';
+export { streamHandlers, type StreamHandlerParts } from './stream-handlers.ts';

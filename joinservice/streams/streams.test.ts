@@ -12,7 +12,7 @@ import {
   type AttendRequest,
   type AttendResponse,
 } from '../curatorproto/gen/streams_pb.js';
-import { Attendances, streamHandlers } from './index.ts';
+import { NodeSessions, streamHandlers } from './index.ts';
 
 const coded = (code: string, message?: string): unknown =>
   expect.objectContaining({
@@ -37,7 +37,7 @@ function view(isBeating: boolean): NodeView {
     },
     recordRevision: 1n,
     status: { version: 1, status: '', updatedMs: 0 },
-    isBeating,
+    isAlive: isBeating,
   };
 }
 
@@ -48,8 +48,8 @@ afterEach(() => {
 
 function setUp(isBeating = true) {
   const clock = new FakeClock();
-  const attendances = new Attendances();
-  const handlers = streamHandlers({ attendances, findNode: async () => view(isBeating), clock });
+  const attendances = new NodeSessions();
+  const handlers = streamHandlers({ sessions: attendances, findNode: async () => view(isBeating), clock });
   const stop = new AbortController();
   stops.push(stop);
   const call = (peer: Caller): Call<Caller> => ({ peer, signal: stop.signal });

@@ -1,7 +1,12 @@
 import { createPublicKey, generateKeyPairSync, sign, type KeyObject } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { atlsClientUpgrade, RotatingKeys, type AttestedPeer, type Rules } from '../../internal/atls/index.ts';
-import { JOIN_CONTEXT } from '../../internal/atls/remote/index.ts';
+import {
+  atlsClientUpgrade,
+  RotatingKeys,
+  type AttestedPeer,
+  type EvidenceRules,
+} from '../../internal/atls/index.ts';
+import { JOIN_CONTEXT } from '../../internal/atls/evidencesocket/index.ts';
 import { TpmValidator } from '../../internal/attestation/tpm/index.ts';
 import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
 import { SystemClock } from '../../internal/clock/index.ts';
@@ -11,7 +16,13 @@ import {
   ticketEvidenceBinding,
   type TicketStatement,
 } from '../../internal/crypto/index.ts';
-import { createRequest, generateKeyPem, nodeIdOf, pubKeyOf, spkiOf } from '../../internal/pki/index.ts';
+import {
+  createCertificateRequest,
+  generateKeyPem,
+  nodeIdOf,
+  pubKeyDerOf,
+  spkiDerOf,
+} from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, type Client, type Upgrade } from '../../internal/rpc/index.ts';
 import type { Issuer } from '../../internal/attestation/index.ts';
 import {
@@ -27,7 +38,7 @@ const clock = new SystemClock();
 const never = new AbortController().signal;
 /** A machine that knows no better asks for everything; its record decides. */
 const ROLES = ['ConsensusMember', 'KubernetesController', 'KubernetesWorker'];
-const ANY_MACHINE: Rules = {
+const ANY_MACHINE: EvidenceRules = {
   policy: {
     version: 'test',
     registers: new Map(),
@@ -65,7 +76,7 @@ export class TestMachine {
 
   constructor(hardware: TestHardware, privKey = generateKeyPairSync('ed25519').privateKey) {
     this.privKey = privKey;
-    this.pubKeyDer = spkiOf(createPublicKey(privKey));
+    this.pubKeyDer = spkiDerOf(createPublicKey(privKey));
     this.nodeId = nodeIdOf(this.pubKeyDer);
     this.#hardware = hardware;
   }
@@ -114,9 +125,9 @@ export class TestMachine {
     over: Partial<TicketStatement> = {},
   ) {
     const keys = {
-      kubeletClientCsr: await createRequest(generateKeyPem(), 'x'),
-      kubeletServingCsr: await createRequest(generateKeyPem(), 'x'),
-      sealingPublicKey: pubKeyOf(this.sealingKeyPem),
+      kubeletClientCsr: await createCertificateRequest(generateKeyPem(), 'x'),
+      kubeletServingCsr: await createCertificateRequest(generateKeyPem(), 'x'),
+      sealingPublicKey: pubKeyDerOf(this.sealingKeyPem),
     };
     const { address = this.address, roles = ROLES, timeMs = clock.nowMs() } = asked;
     this.askedIn = new Uint8Array(asked.session);

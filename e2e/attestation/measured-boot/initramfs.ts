@@ -12,7 +12,7 @@ interface Entry {
 }
 
 /**
- * A folder as the kernel's initramfs (Documentation/driver-api/early-userspace/buffer-format.rst): the same folder
+ * A directory as the kernel's initramfs (Documentation/driver-api/early-userspace/buffer-format.rst): the same directory
  * always gives the same bytes, so that a register can be computed from it. Everything belongs to root.
  */
 export async function createInitramfs(folder: string): Promise<Uint8Array> {

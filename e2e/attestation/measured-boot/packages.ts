@@ -11,7 +11,7 @@ const PATIENCE_MS = 600_000;
 const ENV = { PATH, HOME: homedir() };
 
 /**
- * Debian's own packages, unpacked below one folder: from the cache, else from the configured archive. Nothing is
+ * Debian's own packages, unpacked below one directory: from the cache, else from the configured archive. Nothing is
  * installed on this machine.
  */
 export async function unpackPackages(names: readonly string[], target: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { readFixture } from '../../testing/evidence/index.ts';
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
-import { encodeBundle, parseBundle } from './bundle.ts';
-import { readCollateralFile } from './read-file.ts';
+import { encodeBundle, parseBundle } from './collateral-bundle.ts';
+import { readCollateralFile } from './read-collateral-file.ts';
 
 const codes = ['collateral-'];
 const files = ['v4.collateral', 'v4-tail.tcb-info', 'v4-tail.root-crl', 'v4-tail.tcb-chain'].map((name) =>

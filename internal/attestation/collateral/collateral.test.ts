@@ -8,7 +8,7 @@ import {
   encodeBundle,
   parseBundle,
   readCollateralFile,
-  withoutDoubles,
+  withoutDuplicates,
 } from './index.ts';
 
 const authority = issueCertificate({
@@ -110,7 +110,7 @@ describe('a bundle', () => {
     expect(snp).toEqual({ certificates: [], crls: [crl] });
     expect(tdx?.crls).toHaveLength(2);
     expect(tdx?.tcbInfos).toHaveLength(1);
-    expect(withoutDoubles([...items, ...items])).toHaveLength(withoutDoubles(items).length);
+    expect(withoutDuplicates([...items, ...items])).toHaveLength(withoutDuplicates(items).length);
   });
 
   test('says how old its documents are', () => {

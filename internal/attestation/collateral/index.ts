@@ -8,17 +8,17 @@
  *
  * Nothing here is trusted for where it lies: every document carries its manufacturer's signature and its own dates.
  */
-export { ageOf, type CollateralAge } from './age.ts';
+export { ageOf, type CollateralAge } from './collateral-age.ts';
 export {
   collateralFrom,
   encodeBundle,
-  makerOf,
-  MAX_HANDED_ON_BYTES,
+  manufacturerOf,
+  MAX_UPLOAD_BYTES,
   parseBundle,
   type CollateralBundle,
-} from './bundle.ts';
-export { checkCollateral, type CollateralCheckOptions, type ManufacturerTrust } from './check.ts';
+} from './collateral-bundle.ts';
+export { checkCollateral, type CollateralCheckOptions, type ManufacturerTrust } from './check-collateral.ts';
 export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
-export { withoutDoubles, type CollateralItem } from './item.ts';
-export { readCollateralFile } from './read-file.ts';
-export { withListsOf } from './succession.ts';
+export { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
+export { readCollateralFile } from './read-collateral-file.ts';
+export { keepCurrentCrls } from './replacement.ts';

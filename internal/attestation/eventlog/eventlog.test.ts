@@ -7,7 +7,7 @@ import {
   startupLocality,
   type BuiltEvent,
   type BuiltHeader,
-} from '../../testing/event-log.ts';
+} from '../../testing/tpm/event-log.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import { EventlogError } from './errors.ts';
 import { MAX_LOG_BYTES, parseEventLog, type EventLog } from './parse.ts';

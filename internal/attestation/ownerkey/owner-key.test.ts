@@ -4,7 +4,7 @@ import { createHash, createPublicKey, generateKeyPairSync, sign, type KeyObject 
 import { Secret } from '../../secret/index.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import type { ValidationContext } from '../verdict.ts';
-import { parseDocument } from './document.ts';
+import { parseOwnerKeyEvidence } from './evidence.ts';
 import { OwnerKeyError } from './errors.ts';
 import { OwnerKeyIssuer, OwnerKeyValidator } from './owner-key.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
@@ -125,7 +125,7 @@ describe('an owner', () => {
 test('hostile documents are read or refused by code', () => {
   const { cases, refused } = fuzz({
     seeds: [evidence],
-    parse: parseDocument,
+    parse: parseOwnerKeyEvidence,
     codes: ['owner-key-malformed'],
   });
   expect(cases).toBeGreaterThan(0);

@@ -2,7 +2,7 @@ import { createHash, sign, verify, type KeyObject } from 'node:crypto';
 import { checkBinding } from '../appraise.ts';
 import type { Secret } from '../../secret/index.ts';
 import type { Check, Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
-import { encodeDocument, parseDocument, signedMessage } from './document.ts';
+import { encodeOwnerKeyEvidence, parseOwnerKeyEvidence, signedMessage } from './evidence.ts';
 import { OwnerKeyError } from './errors.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
 
@@ -23,7 +23,7 @@ export class OwnerKeyIssuer implements Issuer {
       signal.throwIfAborted();
       checkBinding(binding);
       const signature = sign(null, signedMessage(binding), this.#privKey.reveal());
-      return encodeDocument({ pubKey: this.#pubKey, signature });
+      return encodeOwnerKeyEvidence({ pubKey: this.#pubKey, signature });
     });
   }
 }
@@ -47,7 +47,7 @@ export class OwnerKeyValidator implements Validator {
 
   #verify(evidence: Uint8Array, binding: Uint8Array, policyVersion: string): Verdict {
     checkBinding(binding);
-    const { pubKey, signature } = parseDocument(evidence);
+    const { pubKey, signature } = parseOwnerKeyEvidence(evidence);
     const actual = hexOf(pubKey);
     const expected = [...this.#pubKeys.keys()].join(' or ');
     const known = this.#pubKeys.get(actual);

@@ -1,5 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { OWNER_PUB_KEY_BYTES } from './document.ts';
+import { OWNER_PUB_KEY_BYTES } from './evidence.ts';
 import { OwnerKeyError } from './errors.ts';
 
 /** RFC 8410 §4: the DER that stands before a raw Ed25519 public key in a SubjectPublicKeyInfo. */

@@ -7,7 +7,7 @@ import { policySchema, type WrittenPolicy } from './schema.ts';
 
 /**
  * Reads a policy, as it comes out of YAML or JSON, or throws a `PolicyError`. Its version is the operator's name with
- * a hash of the content, so two policies of one name can't be taken for each other.
+ * a hash of the content, so two policies of one name cannot be taken for each other.
  */
 export function parsePolicy(input: unknown): Policy {
   const parsed = policySchema.safeParse(input);

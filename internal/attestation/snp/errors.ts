@@ -48,7 +48,7 @@ export const snpErrors = defineErrors({
   ),
   'snp-certificate-key': refusal('The key of the chip certificate is not on P-384.', OTHER_CERTIFICATE),
   'snp-chip-masked': refusal(
-    'The host hides the chip id or the chip key, so the report can not be tied to a VCEK.',
+    'The host hides the chip id or the chip key, so the report cannot be tied to a VCEK.',
     'Unset MASK_CHIP_ID and MASK_CHIP_KEY in the firmware configuration of the host, or use a VLEK.',
   ),
   'snp-chip-mismatch': refusal('The certificate is that of another chip than the report.', OTHER_CERTIFICATE),

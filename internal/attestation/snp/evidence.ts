@@ -1,5 +1,5 @@
 import { decodeDocument, encodeDocument, hasMagic } from '../document.ts';
-import { LittleEndian, isZero } from '../bytes.ts';
+import { LittleEndianReader, isZero } from '../bytes.ts';
 import { AttestationError } from '../errors.ts';
 import { snpErrors } from './errors.ts';
 
@@ -36,7 +36,7 @@ export function decodeSnpEvidence(bytes: Uint8Array): SnpEvidence {
  * certificate is shows in itself, so the guids are not asked. Used on the machine, before evidence is sent.
  */
 export function certificatesFromTable(table: Uint8Array): Uint8Array[] {
-  const at = new LittleEndian(table);
+  const at = new LittleEndianReader(table);
   const certificates: Uint8Array[] = [];
   for (let entry = 0; ; entry += ENTRY_BYTES) {
     if (entry + ENTRY_BYTES > table.length || certificates.length > MAX_ENTRIES)

@@ -15,6 +15,11 @@ export { parseReport, type SnpReport } from './report.ts';
 export type { SnpCollateral, SnpRules } from './rules.ts';
 export { type SnpTcb } from './tcb.ts';
 export { amdTrust } from './trust.ts';
-export { judgeSnp, type SnpJudgeOptions } from './judge.ts';
+export { verifySnpEvidence, type SnpEvidenceOptions } from './verify-evidence.ts';
 export { SnpValidator } from './validator.ts';
-export { verifySnpReport, type GenuineSnpReport, type SnpTrust, type SnpVerifyOptions } from './verify.ts';
+export {
+  verifySnpReport,
+  type VerifiedSnpReport,
+  type SnpTrust,
+  type SnpVerifyOptions,
+} from './verify-report.ts';

@@ -1,5 +1,5 @@
 import { CheckList } from '../check-list.ts';
-import { isZero, LittleEndian } from '../bytes.ts';
+import { isZero, LittleEndianReader } from '../bytes.ts';
 import { snpErrors, type SnpErrorCode } from './errors.ts';
 
 /** ATTESTATION_REPORT (AMD 56860, table 23): the fields, as they stand there and not yet believed. */
@@ -75,7 +75,7 @@ export function parseReport(
     expected: SNP_REPORT_BYTES,
     actual: bytes.length,
   });
-  const at = new LittleEndian(bytes);
+  const at = new LittleEndianReader(bytes);
   const version = at.u32(0x00);
   checks.require('snp-report-version', version >= 2 && version <= 5, { expected: '2 to 5', actual: version });
   const algorithm = at.u32(0x34);
@@ -115,7 +115,7 @@ export function parseReport(
 }
 
 /** The version decides where the reserved fields begin. */
-function checkReserved(at: LittleEndian, version: number, checks: Checks): void {
+function checkReserved(at: LittleEndianReader, version: number, checks: Checks): void {
   const cpuidEnd = version >= 3 ? 0x18b : 0x188;
   const mitigationEnd = version >= 5 ? 0x208 : 0x1f8;
   const signatureEnd = SIGNATURE_OFFSET + 2 * SCALAR_FIELD_BYTES;
@@ -168,7 +168,7 @@ function parseFlags(flags: number, checks: Checks) {
 }
 
 /** Two little-endian fields of 72 bytes, of which 48 are used. */
-function parseSignature(at: LittleEndian, checks: Checks): Uint8Array {
+function parseSignature(at: LittleEndianReader, checks: Checks): Uint8Array {
   const scalars = [SIGNATURE_OFFSET, SIGNATURE_OFFSET + SCALAR_FIELD_BYTES].map((offset) => ({
     scalar: Buffer.from(at.bytes(offset, P384_BYTES)).reverse(),
     padding: at.bytes(offset + P384_BYTES, SCALAR_FIELD_BYTES - P384_BYTES),
@@ -181,6 +181,6 @@ function parseSignature(at: LittleEndian, checks: Checks): Uint8Array {
   return Buffer.concat(scalars.map(({ scalar }) => scalar));
 }
 
-function firmware(at: LittleEndian, offset: number): string {
+function firmware(at: LittleEndianReader, offset: number): string {
   return `${at.u8(offset + 2)}.${at.u8(offset + 1)}.${at.u8(offset)}`;
 }

@@ -2,7 +2,7 @@ import { readFixture } from '../../testing/evidence/index.ts';
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
 import { CertificateCache } from '../x509/index.ts';
 import { certificatesFromTable, decodeSnpEvidence, encodeSnpEvidence } from './evidence.ts';
-import { judgeSnp } from './judge.ts';
+import { verifySnpEvidence } from './verify-evidence.ts';
 import { parseReport } from './report.ts';
 import { amdTrust } from './trust.ts';
 
@@ -36,7 +36,7 @@ export const targets: readonly NamedFuzzTarget[] = [
     codes: ['snp-', 'x509-'],
     seeds: [document, report],
     parse: (input) =>
-      judgeSnp(input, {
+      verifySnpEvidence(input, {
         trust: amdTrust(),
         cache: new CertificateCache(),
         collateral: { certificates: [vcek], crls: [] },

@@ -16,7 +16,7 @@ import {
   certificatesFromTable,
   decodeSnpEvidence,
   encodeSnpEvidence,
-  judgeSnp,
+  verifySnpEvidence,
   parseReport,
   SnpValidator,
   type SnpCollateral,
@@ -499,7 +499,7 @@ describe('a report is refused', () => {
 describe('real reports', () => {
   const nowMs = Date.UTC(2026, 5, 1);
   const judgeReal = (report: Uint8Array, vcek: Uint8Array, policy: Policy | 'not-judged' = 'not-judged') =>
-    judgeSnp(encodeSnpEvidence({ report, certificates: [vcek] }), {
+    verifySnpEvidence(encodeSnpEvidence({ report, certificates: [vcek] }), {
       trust: amdTrust(),
       cache,
       collateral: { certificates: [], crls: [] },
@@ -575,7 +575,7 @@ describe('real reports', () => {
       binding: 'not-judged',
       policy: 'not-judged',
     } as const;
-    expect(judgeSnp(twin, options).claims).toEqual(judgeSnp(report, options).claims);
+    expect(verifySnpEvidence(twin, options).claims).toEqual(verifySnpEvidence(report, options).claims);
   });
 });
 
@@ -605,7 +605,11 @@ describe('documents', () => {
       binding: 'not-judged',
       policy: 'not-judged',
     } as const;
-    const result = fuzz({ seeds, parse: (input) => judgeSnp(input, options), codes: ['snp-', 'x509-'] });
+    const result = fuzz({
+      seeds,
+      parse: (input) => verifySnpEvidence(input, options),
+      codes: ['snp-', 'x509-'],
+    });
     expect(result.refused).toBeGreaterThan(0);
   });
 

@@ -1,4 +1,4 @@
-import { LittleEndian } from '../bytes.ts';
+import { LittleEndianReader } from '../bytes.ts';
 import type { SnpProduct } from './product.ts';
 
 /** Security patch levels of the firmware parts. `fmc` exists from Turin on. */
@@ -22,7 +22,7 @@ export function tcbLayout(product: SnpProduct): Readonly<Record<SnpTcbPart, numb
 
 /** Reads the eight bytes of a TCB_VERSION as this product means them. */
 export function parseTcb(raw: Uint8Array, product: SnpProduct): SnpTcb {
-  const at = new LittleEndian(raw);
+  const at = new LittleEndianReader(raw);
   const layout = tcbLayout(product);
   const common = {
     bootloader: at.u8(layout.bootloader),

@@ -1,5 +1,5 @@
 import { AMD_AUTHORITIES, ARK_FINGERPRINTS } from './amd-authorities.ts';
-import type { SnpTrust } from './verify.ts';
+import type { SnpTrust } from './verify-report.ts';
 
 /** AMD's own roots and authorities: what a release trusts. Tests make their own. */
 export function amdTrust(): SnpTrust {

@@ -2,8 +2,8 @@ import { checkSizes } from '../appraise.ts';
 import { AppraisalError } from '../errors.ts';
 import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import type { CertificateCache } from '../x509/index.ts';
-import { judgeSnp } from './judge.ts';
-import type { SnpTrust } from './verify.ts';
+import { verifySnpEvidence } from './verify-evidence.ts';
+import type { SnpTrust } from './verify-report.ts';
 
 /** Judges the SEV-SNP evidence of a peer: the binding of this session and a policy, always. */
 export class SnpValidator implements Validator {
@@ -23,6 +23,6 @@ export class SnpValidator implements Validator {
       throw new AppraisalError('attestation-policy-missing', 'judging an SNP report');
     }
     const trusted = { trust: this.#trust, cache: this.#cache };
-    return judgeSnp(evidence, { ...trusted, binding, policy, collateral: collateral.snp, nowMs });
+    return verifySnpEvidence(evidence, { ...trusted, binding, policy, collateral: collateral.snp, nowMs });
   }
 }

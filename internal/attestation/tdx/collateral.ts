@@ -1,12 +1,12 @@
 import type { z } from 'zod';
-import { judgingCertificates } from '../chain-refusal.ts';
+import { refuseOnCertificateError } from '../certificate-refusal.ts';
 import type { CheckList } from '../check-list.ts';
 import {
   attributeOf,
   buildChain,
   checkNotRevoked,
   COMMON_NAME,
-  isEcdsaSignatureRight,
+  isEcdsaSignatureValid,
   parseCrl,
   verifyCrl,
   verifyPath,
@@ -66,7 +66,7 @@ export class IntelCollateral {
 
   /** Checks every certificate of a verified chain against the list of its issuer. There must be one for each. */
   checkRevocation(chain: readonly Certificate[], { nowMs, checks }: IntelTrustOptions): void {
-    judgingCertificates(checks, () => {
+    refuseOnCertificateError(checks, () => {
       for (const [index, certificate] of chain.entries()) {
         const issuer = chain[index + 1] ?? certificate;
         const crl = this.#newestCrlOf(issuer);
@@ -154,7 +154,7 @@ export class IntelCollateral {
     });
     const bytes = Buffer.from(signed.text, 'utf8');
     const signer = signers.find((each) =>
-      isEcdsaSignatureRight(each.publicKey, 'sha256', bytes, signed.signature),
+      isEcdsaSignatureValid(each.publicKey, 'sha256', bytes, signed.signature),
     );
     checks.require('tdx-collateral-signature', signer !== undefined);
     const parsed = schema.safeParse(parseJson(signed.text));
@@ -167,7 +167,7 @@ export class IntelCollateral {
   #checkSigner(signer: Certificate, options: IntelTrustOptions): void {
     const { checks, cache, isPinned, nowMs } = options;
     const chain = buildChain(signer, this.#certificates, cache);
-    judgingCertificates(checks, () => verifyPath({ chain, isPinned, atMs: nowMs, cache }));
+    refuseOnCertificateError(checks, () => verifyPath({ chain, isPinned, atMs: nowMs, cache }));
     this.checkRevocation(chain, options);
   }
 }

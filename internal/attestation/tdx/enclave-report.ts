@@ -1,4 +1,4 @@
-import { LittleEndian } from '../bytes.ts';
+import { LittleEndianReader } from '../bytes.ts';
 
 /** The report of the quoting enclave (SGX REPORTBODY, 384 bytes), as far as it is judged. */
 export interface EnclaveReport {
@@ -11,7 +11,7 @@ export interface EnclaveReport {
 }
 
 export function parseEnclaveReport(bytes: Uint8Array): EnclaveReport {
-  const at = new LittleEndian(bytes);
+  const at = new LittleEndianReader(bytes);
   return {
     miscSelect: at.bytes(16, 4),
     attributes: at.bytes(48, 16),

@@ -22,6 +22,11 @@ export {
   type TdxRules,
   type TdxTcbStatus,
 } from './rules.ts';
-export { judgeTdx, type TdxJudgeOptions } from './judge.ts';
+export { verifyTdxEvidence, type TdxEvidenceOptions } from './verify-evidence.ts';
 export { prepareCollateral, TdxValidator, type TdxValidatorOptions } from './validator.ts';
-export { verifyTdxQuote, type GenuineTdxQuote, type TdxTrust, type TdxVerifyOptions } from './verify.ts';
+export {
+  verifyTdxQuote,
+  type VerifiedTdxQuote,
+  type TdxTrust,
+  type TdxVerifyOptions,
+} from './verify-quote.ts';

@@ -1,5 +1,5 @@
 import { CheckList } from '../check-list.ts';
-import { equalBytes, isZero, LittleEndian } from '../bytes.ts';
+import { equalBytes, isZero, LittleEndianReader } from '../bytes.ts';
 import { tdxErrors, type TdxErrorCode } from './errors.ts';
 import { parseTdReport, TD_BODY_BYTES, type TdReport } from './report.ts';
 
@@ -49,7 +49,7 @@ export function parseQuote(
 }
 
 function parseHeader(header: Uint8Array, checks: Checks): 4 | 5 {
-  const at = new LittleEndian(header);
+  const at = new LittleEndianReader(header);
   const version = at.u16(0);
   checks.require('tdx-quote-version', version === 4 || version === 5, {
     expected: '4 or 5',
@@ -121,11 +121,11 @@ class QuoteReader {
   }
 
   u16(): number {
-    return new LittleEndian(this.take(2)).u16(0);
+    return new LittleEndianReader(this.take(2)).u16(0);
   }
 
   u32(): number {
-    return new LittleEndian(this.take(4)).u32(0);
+    return new LittleEndianReader(this.take(4)).u32(0);
   }
 
   nested(length: number): QuoteReader {

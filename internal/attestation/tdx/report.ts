@@ -1,4 +1,4 @@
-import { LittleEndian } from '../bytes.ts';
+import { LittleEndianReader } from '../bytes.ts';
 
 /** TDREPORT body as a quote carries it (Intel 348551, TD quote body): signed by the quoting enclave's key. */
 export interface TdReport {
@@ -26,7 +26,7 @@ export interface TdReport {
 /** TD attributes (348551-008, table 3.23). */
 export interface TdAttributes {
   readonly raw: bigint;
-  /** Any bit of the TUD group: the TD is under debug or profiling and can't be trusted. */
+  /** Any bit of the TUD group: the TD is under debug or profiling and cannot be trusted. */
   readonly underDebug: boolean;
   readonly septVeDisable: boolean;
   readonly migratable: boolean;
@@ -42,7 +42,7 @@ const RESERVED_ATTRIBUTES = bits(7, 15) | bits(23, 26) | bits(32, 61);
 
 /** `body` has the size that belongs to its type. */
 export function parseTdReport(bodyType: TdReport['bodyType'], body: Uint8Array): TdReport {
-  const at = new LittleEndian(body);
+  const at = new LittleEndianReader(body);
   const hasSecondTcb = bodyType !== 2;
   return {
     bodyType,

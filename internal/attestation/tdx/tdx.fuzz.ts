@@ -2,7 +2,7 @@ import { readFixture } from '../../testing/evidence/index.ts';
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
 import { CertificateCache } from '../x509/index.ts';
 import { decodeTdxEvidence, encodeTdxEvidence } from './evidence.ts';
-import { judgeTdx } from './judge.ts';
+import { verifyTdxEvidence } from './verify-evidence.ts';
 import { intelTrust } from './intel-root.ts';
 import { parseQuote } from './quote.ts';
 
@@ -30,7 +30,7 @@ export const targets: readonly NamedFuzzTarget[] = [
     codes: ['tdx-', 'x509-'],
     seeds: [v4, v5],
     parse: (input) =>
-      judgeTdx(input, {
+      verifyTdxEvidence(input, {
         trust: intelTrust(),
         cache,
         nowMs: NOW_MS,

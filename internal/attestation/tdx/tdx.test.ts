@@ -13,7 +13,7 @@ import {
   decodeTdxEvidence,
   encodeTdxEvidence,
   intelTrust,
-  judgeTdx,
+  verifyTdxEvidence,
   parseQuote,
   prepareCollateral,
   tdxErrors,
@@ -614,7 +614,7 @@ describe('a quote is refused', () => {
       binding: BINDING,
       policy: policyWith(),
     };
-    expect(() => judgeTdx(intel.quote(), options)).toThrow(
+    expect(() => verifyTdxEvidence(intel.quote(), options)).toThrow(
       expect.objectContaining({ code: 'tdx-collateral-missing' }),
     );
   });
@@ -649,7 +649,7 @@ describe('real quotes', () => {
     },
   ])('of $name are genuine and up to date', ({ name, at, tcb, claims }) => {
     const { quote, options } = real(name, at, [`${name}.collateral`]);
-    expect(judgeTdx(quote, options)).toMatchObject({ accepted: true, tcb, claims });
+    expect(verifyTdxEvidence(quote, options)).toMatchObject({ accepted: true, tcb, claims });
   });
 
   test('looked at without a policy come with a warning where any policy would refuse', () => {
@@ -664,7 +664,7 @@ describe('real quotes', () => {
       (info) => void Object.assign(info, { tcbLevels: (info['tcbLevels'] as unknown[]).slice(2) }),
     );
     const collateral = prepareCollateral({ ...intel.collateral(), tcbInfos: [old] }, cache);
-    const { warnings } = judgeTdx(intel.quote({ attributes: 1n }), { ...options, collateral });
+    const { warnings } = verifyTdxEvidence(intel.quote({ attributes: 1n }), { ...options, collateral });
     expect(warnings).toEqual([
       'tcb-status: expected UpToDate, found OutOfDate INTEL-SA-00001',
       'debug: expected false, found true',
@@ -673,8 +673,10 @@ describe('real quotes', () => {
 
   test('of a platform below every level are refused, as Intel’s library does', () => {
     const { quote, options } = real('v5-td15', '2026-02-20', ['v5-td15.collateral']);
-    expect(() => judgeTdx(quote, options)).toThrow(expect.objectContaining({ code: 'tdx-tcb-level' }));
-    expect(judgeTdx(quote, { ...options, collateral: undefined }).claims).toMatchObject({
+    expect(() => verifyTdxEvidence(quote, options)).toThrow(
+      expect.objectContaining({ code: 'tdx-tcb-level' }),
+    );
+    expect(verifyTdxEvidence(quote, { ...options, collateral: undefined }).claims).toMatchObject({
       quoteVersion: 5,
       bodyType: 3,
     });
@@ -682,8 +684,8 @@ describe('real quotes', () => {
 
   test('with text after them are refused, and without it accepted', () => {
     const { quote, options } = real('v4-tail', '2023-07-01');
-    expect(() => judgeTdx(quote, options)).toThrow(expect.objectContaining({ code: 'tdx-tail' }));
-    expect(judgeTdx(quote.subarray(0, quote.length - 39), options).accepted).toBe(true);
+    expect(() => verifyTdxEvidence(quote, options)).toThrow(expect.objectContaining({ code: 'tdx-tail' }));
+    expect(verifyTdxEvidence(quote.subarray(0, quote.length - 39), options).accepted).toBe(true);
   });
 
   test('with collateral of another platform are refused, though Intel signed it', () => {
@@ -695,24 +697,27 @@ describe('real quotes', () => {
       'v4-tail.root-crl',
     ];
     const { quote, options } = real('v4', '2023-07-01', files);
-    expect(() => judgeTdx(quote, options)).toThrow(
+    expect(() => verifyTdxEvidence(quote, options)).toThrow(
       expect.objectContaining({ code: expect.stringMatching(/^(tdx-tcb-info|x509-)/) }),
     );
   });
 
   test('are refused after the collateral has run out', () => {
     const { quote, options } = real('v4', '2026-11-21', ['v4.collateral']);
-    expect(() => judgeTdx(quote, options)).toThrow(expect.objectContaining({ code: 'x509-crl-expired' }));
+    expect(() => verifyTdxEvidence(quote, options)).toThrow(
+      expect.objectContaining({ code: 'x509-crl-expired' }),
+    );
   });
 
   test('are refused with any byte changed, certificates included', () => {
     let cases = 0;
     for (const name of ['v4', 'v5-td15ex']) {
       const { quote, options } = real(name, '2026-10-10');
-      expect(judgeTdx(quote, options).accepted).toBe(true);
+      expect(verifyTdxEvidence(quote, options).accepted).toBe(true);
       for (let at = 0; at < quote.length; at++, cases++) {
         const bad = changed(quote, at, (quote[at] ?? 0) ^ (1 << (at % 8)));
-        if (isAccepted(() => judgeTdx(bad, options))) throw new Error(`accepted: ${name}, byte ${at}`);
+        if (isAccepted(() => verifyTdxEvidence(bad, options)))
+          throw new Error(`accepted: ${name}, byte ${at}`);
       }
     }
     expect(cases).toBe(5006 + 5247);
@@ -745,7 +750,7 @@ describe('real quotes', () => {
       }
     }
     const judgeWith = (crls: readonly Uint8Array[]) =>
-      judgeTdx(quote, { ...options, collateral: prepareCollateral({ ...raw, crls }, cache) });
+      verifyTdxEvidence(quote, { ...options, collateral: prepareCollateral({ ...raw, crls }, cache) });
     expect(judgeWith(raw.crls).accepted).toBe(true);
     for (const [index, crl] of raw.crls.entries()) {
       for (let at = 0; at < crl.length; at++, cases++) {

@@ -1,14 +1,14 @@
 import { checkSizes } from '../appraise.ts';
-import { judgingCertificates } from '../chain-refusal.ts';
+import { refuseOnCertificateError } from '../certificate-refusal.ts';
 import { CheckList } from '../check-list.ts';
 import { AppraisalError } from '../errors.ts';
 import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import type { CertificateCache } from '../x509/index.ts';
 import { IntelCollateral } from './collateral.ts';
 import { tdxErrors } from './errors.ts';
-import { judgeTdx } from './judge.ts';
+import { verifyTdxEvidence } from './verify-evidence.ts';
 import type { TdxCollateral } from './rules.ts';
-import type { TdxTrust } from './verify.ts';
+import type { TdxTrust } from './verify-quote.ts';
 
 export interface TdxValidatorOptions {
   readonly trust: TdxTrust;
@@ -32,7 +32,7 @@ export class TdxValidator implements Validator {
     if (policy.tdx === undefined || collateral.tdx === undefined) {
       throw new AppraisalError('attestation-policy-missing', 'judging a TDX quote');
     }
-    return judgeTdx(evidence, {
+    return verifyTdxEvidence(evidence, {
       ...this.#options,
       binding,
       policy,
@@ -50,7 +50,7 @@ export class TdxValidator implements Validator {
 
 /** Parses collateral; a malformed certificate or CRL in it refuses with its own code. */
 export function prepareCollateral(raw: TdxCollateral, cache: CertificateCache): IntelCollateral {
-  return judgingCertificates(
+  return refuseOnCertificateError(
     new CheckList(tdxErrors, 'reading TDX collateral'),
     () => new IntelCollateral(raw, cache),
   );

@@ -25,7 +25,7 @@ export interface AttestationKey {
   readonly keyObject: KeyObject;
 }
 
-/** Signs only what the TPM made itself (restricted), was born in it and can't leave it. */
+/** Signs only what the TPM made itself (restricted), was born in it and cannot leave it. */
 const REQUIRED: readonly ObjectAttribute[] = [
   'fixedTpm',
   'fixedParent',

@@ -1,7 +1,7 @@
 import { readFixture } from '../../testing/evidence/index.ts';
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
 import { decodeTpmEvidence, encodeTpmEvidence } from './evidence.ts';
-import { verifyTpmEvidence } from './verify.ts';
+import { verifyTpmEvidence } from './verify-evidence.ts';
 
 interface Recorded {
   readonly binding: string;

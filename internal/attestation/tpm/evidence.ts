@@ -29,7 +29,7 @@ import { quoteErrors } from './errors.ts';
 export interface TpmEvidence extends QuoteParts {
   readonly proof: { readonly size: number; readonly index: number; readonly path: readonly Uint8Array[] };
   readonly eventLog: Uint8Array;
-  /** Certificate of the lock counter; absent for a machine that was never locked, or can't count. */
+  /** Certificate of the lock counter; absent for a machine that was never locked, or cannot count. */
   readonly lockCounter?: SignedAttest;
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { createSoftKey } from '../../testing/fake-tpm.ts';
+import { createSoftKey } from '../../testing/tpm/fake-tpm.ts';
 import { AttestationKeyCache } from './key-cache.ts';
 
 describe('AttestationKeyCache', () => {

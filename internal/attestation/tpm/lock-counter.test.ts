@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { COUNTER_ATTRIBUTES, LOCK_COUNTER, lockCounterExtraData } from '../../tpm/index.ts';
-import { createSoftKey } from '../../testing/fake-tpm.ts';
-import { forgeEvidence, nameHexOf, type ForgedCounter } from '../../testing/tpm-evidence.ts';
+import { createSoftKey } from '../../testing/tpm/fake-tpm.ts';
+import { forgeEvidence, nameHexOf, type ForgedCounter } from '../../testing/tpm/tpm-evidence.ts';
 import type { ValidationContext, Verdict } from '../verdict.ts';
 import { decodeTpmEvidence, encodeTpmEvidence } from './evidence.ts';
 import { lockCounterOf, TpmValidator } from './validator.ts';

@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { FileError, type FilePort } from '../../file/index.ts';
 import { FakeClock, FakeTpm } from '../../testing/index.ts';
-import { buildLog, sha256 } from '../../testing/event-log.ts';
-import { nameHexOf } from '../../testing/tpm-evidence.ts';
+import { buildLog, sha256 } from '../../testing/tpm/event-log.ts';
+import { nameHexOf } from '../../testing/tpm/tpm-evidence.ts';
 import { Tpm } from '../../tpm/index.ts';
 import { parseEventLog } from '../eventlog/index.ts';
 import { decodeTpmEvidence } from './evidence.ts';
 import { createTpmIssuer, MAX_ATTACHED_LOG_BYTES, readEventLog } from './issuer.ts';
 import { measureMachine } from './measure.ts';
-import { verifyTpmEvidence } from './verify.ts';
+import { verifyTpmEvidence } from './verify-evidence.ts';
 
 const never = new AbortController().signal;
 const binding = new Uint8Array(64).fill(1);
@@ -65,7 +65,7 @@ describe('createTpmIssuer()', () => {
     expect(decodeTpmEvidence(await issuer.issue(binding, never)).eventLog).toHaveLength(0);
   });
 
-  test('fails when the log can not be read', async () => {
+  test('fails when the log cannot be read', async () => {
     const files = { read: () => Promise.reject(new FileError('file-permission', 'reading')) };
     await expect(readEventLog(files as Partial<FilePort> as FilePort, '/log')).rejects.toMatchObject({
       code: 'file-permission',

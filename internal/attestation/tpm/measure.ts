@@ -17,7 +17,7 @@ export interface MachineMeasurement {
   readonly registers: Readonly<
     Record<string, { readonly accepted: readonly string[]; readonly warnOnly: false }>
   >;
-  /** All 24, also those that are zero or resettable and can't be reference values. */
+  /** All 24, also those that are zero or resettable and cannot be reference values. */
   readonly values: Readonly<Record<string, string>>;
   readonly eventLog: MeasuredLog | undefined;
 }

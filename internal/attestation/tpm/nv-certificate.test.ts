@@ -15,7 +15,7 @@ import {
   encodeStatement,
   signStatement,
   type Statement,
-} from '../../testing/fake-tpm.ts';
+} from '../../testing/tpm/fake-tpm.ts';
 import { verifyCounterCertificate } from './nv-certificate.ts';
 
 const key = createSoftKey();

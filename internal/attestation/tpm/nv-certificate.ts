@@ -10,7 +10,7 @@ import { equalBytes, toHex } from '../bytes.ts';
 import { CheckList } from '../check-list.ts';
 import { checkAttestationKey, type AttestationKey } from './attestation-key.ts';
 import { quoteErrors, type QuoteErrorCode } from './errors.ts';
-import { refusalOf, STATEMENT_CODES, verifyStatementSignature } from './quote.ts';
+import { refusalFromTpmError, STATEMENT_CODES, verifyStatementSignature } from './verify-quote.ts';
 
 export interface NvCertificateOptions {
   /** TPMT_PUBLIC of a key whose Name the caller trusts already. */
@@ -56,6 +56,6 @@ function readNvStatement(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): 
   try {
     return parseNvAttest(bytes);
   } catch (error) {
-    throw refusalOf(error, STATEMENT_CODES, 'quote-attest-malformed', checks);
+    throw refusalFromTpmError(error, STATEMENT_CODES, 'quote-attest-malformed', checks);
   }
 }

@@ -10,7 +10,7 @@ export interface TpmRules {
    *   identity is then `unproved` and a policy on machines still applies.
    */
   readonly attestationKeys: 'enrolled' | 'enrolling';
-  /** PCRs that must be quoted (SHA-256 bank), at least one of which can't be reset by software. */
+  /** PCRs that must be quoted (SHA-256 bank), at least one of which cannot be reset by software. */
   readonly requiredPcrs: readonly number[];
   /** TPMS_CLOCK_INFO.safe must be 1: the last shutdown was orderly, so the clock has not gone back. */
   readonly requireSafeClock: boolean;

@@ -9,15 +9,15 @@ import {
   parseSignature,
   type ClockInfo,
 } from '../../tpm/index.ts';
-import { AK_ATTRIBUTES, createSoftKey, type SoftKey } from '../../testing/fake-tpm.ts';
-import { buildLog } from '../../testing/event-log.ts';
+import { AK_ATTRIBUTES, createSoftKey, type SoftKey } from '../../testing/tpm/fake-tpm.ts';
+import { buildLog } from '../../testing/tpm/event-log.ts';
 import { fuzz } from '../../testing/fuzz.ts';
-import { forgeEvidence, nameHexOf, type ForgedEvidence } from '../../testing/tpm-evidence.ts';
+import { forgeEvidence, nameHexOf, type ForgedEvidence } from '../../testing/tpm/tpm-evidence.ts';
 import { MAX_EVIDENCE_BYTES, type ValidationContext, type Verdict } from '../verdict.ts';
 import { decodeTpmEvidence, encodeTpmEvidence } from './evidence.ts';
 import type { KnownAttestationKey, TpmRules } from './rules.ts';
 import { clockOfVerdict, TpmValidator } from './validator.ts';
-import { verifyTpmEvidence } from './verify.ts';
+import { verifyTpmEvidence } from './verify-evidence.ts';
 
 interface Recorded {
   readonly binding: string;
@@ -271,7 +271,7 @@ describe('a quote', () => {
       code: 'quote-key-attributes',
     },
     {
-      name: 'a key that can not sign',
+      name: 'a key that cannot sign',
       forged: () => soft(AK_ATTRIBUTES & ~0x40000),
       code: 'quote-key-attributes',
     },
@@ -655,7 +655,7 @@ describe('the policy', () => {
   });
 
   test.each(['pcr16', 'pcr23'])(
-    'can not have a reference value for %s, which any software resets',
+    'cannot have a reference value for %s, which any software resets',
     async (name) => {
       const registers = new Map([[name, { accepted: [bytesOfPcr4], warnOnly: false }]]);
       await expect(judge(forged(), binding, contextOf(known, { policy: { registers } }))).rejects.toThrow(

@@ -4,7 +4,7 @@ import { AppraisalError } from '../errors.ts';
 import type { TpmClock } from './rules.ts';
 import type { ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { AttestationKeyCache } from './key-cache.ts';
-import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify.ts';
+import { checkRegisterNames, verifyTpmEvidence, type VerifiedTpmEvidence } from './verify-evidence.ts';
 
 /** Judges TPM evidence: genuine and bound to this session first, then registers and machine as the policy wants. */
 export class TpmValidator implements Validator {

@@ -10,7 +10,7 @@ import {
   type DerReader,
 } from '../asn1/index.ts';
 import { parseSignatureAlgorithm, type SignatureAlgorithm } from './algorithm.ts';
-import { asX509, X509Error } from './errors.ts';
+import { withX509Errors, X509Error } from './errors.ts';
 import { parseExtensions, type Extensions } from './extensions.ts';
 import { parseStandardExtensions, type StandardExtensions } from './standard-extensions.ts';
 import { parseName, type DistinguishedName } from './name.ts';
@@ -44,7 +44,7 @@ export function parseCertificate(der: Uint8Array): Certificate {
   if (der.length > MAX_CERTIFICATE_BYTES) {
     throw new X509Error('x509-malformed', `reading a certificate: ${der.length} bytes are too many`);
   }
-  return asX509('reading a certificate', () =>
+  return withX509Errors('reading a certificate', () =>
     readOnly(der, TAG.sequence, (reader) => {
       const { body, raw, innerAlgorithmDer } = parseSignedPart(reader);
       const { algorithm, signature } = parseSignaturePart(reader, innerAlgorithmDer);

@@ -9,7 +9,7 @@ import {
 } from '../asn1/index.ts';
 import type { SignatureAlgorithm } from './algorithm.ts';
 import { parseSerial, parseSignaturePart, type Certificate } from './certificate.ts';
-import { asX509, X509Error } from './errors.ts';
+import { withX509Errors, X509Error } from './errors.ts';
 import { checkCritical, EXTENSION, parseExtensions, readExtension } from './extensions.ts';
 import { allowsUsage, parseAuthorityKeyId } from './standard-extensions.ts';
 import { isIssuer } from './name.ts';
@@ -37,7 +37,7 @@ const VERSION_2 = 1;
 export function parseCrl(der: Uint8Array): Crl {
   if (der.length > MAX_CRL_BYTES)
     throw new X509Error('x509-malformed', `reading a CRL: ${der.length} bytes are too many`);
-  return asX509('reading a CRL', () =>
+  return withX509Errors('reading a CRL', () =>
     readOnly(der, TAG.sequence, (reader) => {
       const signed = reader.peekRaw();
       const { innerAlgorithmDer, ...body } = reader.sequence(parseList);

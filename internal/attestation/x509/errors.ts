@@ -22,7 +22,7 @@ export const x509Errors = defineErrors({
   ),
   'x509-extension-duplicate': refusal('An extension appears twice.', altered),
   'x509-extension-critical': refusal(
-    'A critical extension is not known to this verifier, so its meaning can not be obeyed.',
+    'A critical extension is not known to this verifier, so its meaning cannot be obeyed.',
     'Use a certificate of a profile that this version knows.',
   ),
   'x509-chain-length': refusal('The chain has more or fewer certificates than its kind has.', wrongChain),
@@ -76,8 +76,8 @@ export class X509Error extends CodedError<X509ErrorCode> {
   }
 }
 
-/** Gives structural errors of the DER reader the code of this folder. */
-export function asX509<T>(doing: string, parse: () => T): T {
+/** Gives structural errors of the DER reader the code of this directory. */
+export function withX509Errors<T>(doing: string, parse: () => T): T {
   try {
     return parse();
   } catch (error) {

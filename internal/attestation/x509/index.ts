@@ -18,5 +18,5 @@ export { attributeOf, COMMON_NAME, describeName, parseName, type DistinguishedNa
 export { buildChain, verifyAuthorityPath, verifyPath, type PathOptions } from './path.ts';
 export { decodeBase64, parsePem, type PemLabel, type PemOptions } from './pem.ts';
 export { parsePublicKey, type PublicKey, type PublicKeyKind } from './public-key.ts';
-export { isEcdsaSignatureRight } from './signature.ts';
+export { isEcdsaSignatureValid } from './signature.ts';
 export { allowsUsage, type KeyUsage, type StandardExtensions } from './standard-extensions.ts';

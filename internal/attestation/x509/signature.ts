@@ -1,7 +1,7 @@
 import { constants, verify } from 'node:crypto';
 import { parseInteger, readOnly, TAG } from '../asn1/index.ts';
 import type { SignatureAlgorithm } from './algorithm.ts';
-import { asX509, X509Error } from './errors.ts';
+import { withX509Errors, X509Error } from './errors.ts';
 import type { PublicKey, PublicKeyKind } from './public-key.ts';
 
 export interface SignedBytes {
@@ -24,7 +24,7 @@ const CURVES: Readonly<
 
 /** Verifies a signature of a certificate or CRL or throws `x509-signature`. `what` names the document in the error. */
 export function verifySignature(document: SignedBytes, key: PublicKey, what: string): void {
-  const isRight = asX509(`verifying ${what}`, () => isSignatureRight(document, key));
+  const isRight = withX509Errors(`verifying ${what}`, () => isSignatureRight(document, key));
   if (!isRight) {
     throw new X509Error('x509-signature', `verifying ${what}: the signature does not match`);
   }
@@ -34,7 +34,7 @@ export function verifySignature(document: SignedBytes, key: PublicKey, what: str
  * Whether (r, s), each `scalarBytes` long and big-endian, signs the bytes. Zero and values from the group order
  * upwards are refused here, before any library sees them.
  */
-export function isEcdsaSignatureRight(
+export function isEcdsaSignatureValid(
   key: Pick<PublicKey, 'kind' | 'key'>,
   hash: 'sha256' | 'sha384' | 'sha512',
   signed: Uint8Array,
@@ -78,7 +78,7 @@ function isDerEcdsaRight({ algorithm, signed, signature }: SignedBytes, key: Pub
   ]);
   if (scalars.some((scalar) => scalar <= 0n || scalar >= curve.order)) return false;
   const digits = scalars.map((scalar) => scalar.toString(16).padStart(2 * curve.scalarBytes, '0')).join('');
-  return isEcdsaSignatureRight(key, algorithm.hash, signed, Buffer.from(digits, 'hex'));
+  return isEcdsaSignatureValid(key, algorithm.hash, signed, Buffer.from(digits, 'hex'));
 }
 
 function unsigned(bytes: Uint8Array): bigint {

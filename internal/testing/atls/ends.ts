@@ -3,8 +3,8 @@ import {
   atlsClientUpgrade,
   atlsServerUpgrade,
   FixedKeys,
-  NO_RULES,
-  type AdmissionLimits,
+  REJECT_ALL_RULES,
+  type PendingConnectionLimits,
   type AttestedPeer,
   type MutualTrust,
 } from '../../atls/index.ts';
@@ -30,7 +30,7 @@ export interface AtlsEnds {
 }
 
 export interface AtlsEndsOptions {
-  readonly limits?: AdmissionLimits;
+  readonly limits?: PendingConnectionLimits;
   readonly clientContext?: string;
   readonly clientMeasurement?: string;
   readonly serverMeasurement?: string;
@@ -49,7 +49,7 @@ export async function createAtlsEnds(options: AtlsEndsOptions = {}): Promise<Atl
     trust: 'mutual',
     shows: [shows],
     accepts: [new FakeValidator({ variant: 'tpm', key: MACHINE_KEY })],
-    rules: () => NO_RULES,
+    rules: () => REJECT_ALL_RULES,
   });
   const upgrade = {
     client: atlsClientUpgrade({

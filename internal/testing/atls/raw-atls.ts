@@ -23,7 +23,7 @@ export interface RawFrame {
 
 /**
  * One end of aTLS/1 that does whatever a test tells it, in any order and without limits. Written from
- * docs/atls.md and not from internal/atls, so that the two can't share a mistake.
+ * docs/atls.md and not from internal/atls, so that the two cannot share a mistake.
  */
 export class RawAtls implements Disposable {
   readonly tls: TLSSocket;

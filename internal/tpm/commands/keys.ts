@@ -43,11 +43,11 @@ export async function createPrimary(
       handles: [hierarchy],
       authorizations: [password()],
       parameters,
-      answersHandle: true,
+      returnsHandle: true,
     },
     signal,
   );
-  const loaded = tpm.own(response.handle);
+  const loaded = tpm.track(response.handle);
   try {
     const reader = response.parameters;
     const publicArea = parsePublic(reader.sized('public area', MAX_PUBLIC_BYTES));
@@ -118,11 +118,11 @@ export async function loadObject(
       handles: [parent.handle],
       authorizations: [parent.auth],
       parameters,
-      answersHandle: true,
+      returnsHandle: true,
     },
     signal,
   );
-  const loaded = tpm.own(response.handle);
+  const loaded = tpm.track(response.handle);
   response.parameters.sized('name', 66);
   response.parameters.end();
   return loaded;

@@ -32,10 +32,10 @@ export async function startPolicySession(
     .u16(ALG[hash])
     .finish();
   const response = await tpm.execute(
-    { name: 'startAuthSession', handles: [NULL_HANDLE, NULL_HANDLE], parameters, answersHandle: true },
+    { name: 'startAuthSession', handles: [NULL_HANDLE, NULL_HANDLE], parameters, returnsHandle: true },
     signal,
   );
-  const session = tpm.own(response.handle);
+  const session = tpm.track(response.handle);
   response.parameters.sized('nonceTPM', 64);
   response.parameters.end();
   return { ...session, auth: { sessionHandle: session.handle, value: EMPTY } };

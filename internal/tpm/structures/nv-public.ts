@@ -21,7 +21,7 @@ export const NV_ATTRIBUTE = {
   written: 1 << 29,
 } as const;
 
-/** The owner and whoever knows the index's authorization value may read and increment; it can't be set. */
+/** The owner and whoever knows the index's authorization value may read and increment; it cannot be set. */
 export const COUNTER_ATTRIBUTES =
   NV_ATTRIBUTE.noDa |
   NV_ATTRIBUTE.authRead |

@@ -1,6 +1,6 @@
 import { generateKeyPairSync, sign } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
-import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../testing/fake-tpm.ts';
+import { createSoftKey, encodeStatement, quoteBody, signStatement } from '../../testing/tpm/fake-tpm.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import { CURVES } from '../algorithms.ts';
 import { endorsementSecretPolicyDigest, orPolicyDigest } from '../commands/sessions.ts';

@@ -1,0 +1,37 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  type CertificateSigner,
+} from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+
+/**
+ * The cluster's CA on the node that creates the cluster: made once, found by every later start. The key is written
+ * before the certificate, so a crash between the two only makes the same key's certificate anew.
+ */
+export async function ensureClusterCa(
+  ports: { readonly files: FilePort; readonly nowMs: () => number },
+  options: { readonly folder: string; readonly clusterName: string },
+): Promise<CertificateSigner> {
+  const { files, nowMs } = ports;
+  await files.makeDirectory(options.folder);
+  const keyPem = new Secret(
+    await keep(files, `${options.folder}/ca.key`, () => Promise.resolve(generateKeyPem().reveal())),
+  );
+  const caPem = await keep(files, `${options.folder}/ca.crt`, () =>
+    createCaCertPem({ commonName: `cluster ${options.clusterName}`, keyPem, nowMs: nowMs() }),
+  );
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs });
+}
+
+/** What is there, or what `make` makes when nothing is. */
+async function keep(files: FilePort, path: string, make: () => Promise<string>): Promise<string> {
+  const found = await files.read(path, MAX_PEM_BYTES);
+  if (found !== undefined) return Buffer.from(found).toString('utf8');
+  const made = await make();
+  return (await files.createExclusive(path, made)) ? made : keep(files, path, make);
+}

@@ -1,0 +1,97 @@
+import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
+import { ProvisionedCollateral, type CollateralCache } from '../collateral/index.ts';
+import {
+  ensureTicketKeys,
+  FileEndpoints,
+  httpGet,
+  httpMetadata,
+  JoinClient,
+  createJoinUpgrades,
+  KnownEndpoints,
+  MetadataEndpoints,
+  proxiesIn,
+  resolveWithSystem,
+  type EndpointSource,
+} from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
+import type { OperatorEndpoints } from './operator-endpoints.ts';
+import type { MachineIdentity } from './machine-identity.ts';
+import { AGENT_PATHS } from './paths.ts';
+
+/** This machine's way into a cluster, put together from what it was provisioned with. */
+export function createJoinClient(
+  { files, clock, log, random, machine, environment }: AgentPorts,
+  options: {
+    readonly provisioning: Provisioning;
+    readonly identity: MachineIdentity;
+    readonly evidence: MachineEvidence;
+    readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+    readonly operatorEndpoints: OperatorEndpoints;
+    readonly ownAddress: () => string;
+    readonly version: string;
+    /** Whether the machine is fit to be a member. */
+    readonly checkMachine: () => Promise<void>;
+    readonly collateral: CollateralCache;
+  },
+): JoinClient {
+  const { provisioning, identity, evidence, ownerKeys, ownAddress, version, collateral } = options;
+  const { nodeId, pubKeyDer, keyPem } = identity;
+  const attestation =
+    provisioning.attestation === undefined ? undefined : attestationSettings(provisioning.attestation);
+  const provisioned = new ProvisionedCollateral({
+    files,
+    path: AGENT_PATHS.provisionedCollateral,
+    cache: collateral,
+    log: log.child('collateral'),
+  });
+  return new JoinClient(
+    {
+      ...{ evidence, clock, log: log.child('join'), random, lookUp: resolveWithSystem },
+      checkMachine: options.checkMachine,
+      upgrade: createJoinUpgrades({
+        issuers: evidence.issuers,
+        attestation,
+        collateral: async () => {
+          await provisioned.load();
+          return collateral.current;
+        },
+        clock,
+      }),
+      keys: () => ensureTicketKeys(files, { at: KUBELET_FILES, nodeId, machineKeyPem: keyPem, evidence }),
+    },
+    {
+      sources: sourcesOf(options, files),
+      ownerKeys,
+      pinned: provisioning.cluster,
+      proxies: proxiesIn(environment),
+      nodeId,
+      pubKeyDer,
+      ownAddress,
+      keyNames: Object.keys(CONTROL_PLANE_KEY_FILES),
+      optionalKeyNames: Object.keys(OPTIONAL_KEY_FILES),
+      introduction: () => ({
+        agentVersion: version,
+        hostname: machine.hostname(),
+        address: ownAddress(),
+        wantedName: provisioning.nodeName ?? '',
+        wantedRoles: [...provisioning.wantedRoles],
+      }),
+    },
+  );
+}
+
+/** Newest knowledge first: somebody at a terminal, then what the machine was given. */
+function sourcesOf(
+  { provisioning, directed }: { readonly provisioning: Provisioning; readonly directed: OperatorEndpoints },
+  files: AgentPorts['files'],
+): readonly EndpointSource[] {
+  const { joinEndpoints, metadata } = provisioning;
+  return [
+    new KnownEndpoints('directed', () => directed.list),
+    new KnownEndpoints('provisioned', () => joinEndpoints),
+    new FileEndpoints(files, AGENT_PATHS.cloudInit),
+    ...(metadata === undefined ? [] : [new MetadataEndpoints(httpMetadata(metadata.url), httpGet)]),
+  ];
+}

@@ -1,0 +1,52 @@
+import { describe, expect, test } from '@jest/globals';
+import { DisposableHolder } from './disposable-holder.ts';
+
+class Thing implements Disposable {
+  disposed = 0;
+
+  [Symbol.dispose](): void {
+    this.disposed++;
+  }
+}
+
+describe('Held', () => {
+  test('lets go of what a newer one takes the place of', () => {
+    const held = new DisposableHolder<Thing>();
+    const [first, second] = [new Thing(), new Thing()];
+    held.set(first);
+    held.set(second);
+    expect([first.disposed, second.disposed, held.value === second]).toEqual([1, 0, true]);
+    held.clear();
+    held.clear();
+    expect([second.disposed, held.value]).toEqual([1, undefined]);
+  });
+
+  test('exchanges what is still held', () => {
+    const held = new DisposableHolder<Thing>();
+    const [before, after] = [new Thing(), new Thing()];
+    held.set(before);
+    expect(held.replace(before, after)).toBe(true);
+    expect([before.disposed, after.disposed, held.value === after]).toEqual([1, 0, true]);
+  });
+
+  test.each([
+    {
+      name: 'was dropped meanwhile',
+      meanwhile: (held: DisposableHolder<Thing>) => held.clear(),
+      left: false,
+    },
+    {
+      name: 'was replaced meanwhile',
+      meanwhile: (held: DisposableHolder<Thing>) => held.set(new Thing()),
+      left: true,
+    },
+  ])('lets go of a replacement that came too late, because what it was for $name', ({ meanwhile, left }) => {
+    const held = new DisposableHolder<Thing>();
+    const [before, late] = [new Thing(), new Thing()];
+    held.set(before);
+    meanwhile(held);
+    expect(held.replace(before, late)).toBe(false);
+    expect([before.disposed, late.disposed, held.value !== undefined]).toEqual([1, 1, left]);
+    expect(held.value?.disposed ?? 0).toBe(0);
+  });
+});

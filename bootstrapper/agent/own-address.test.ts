@@ -1,0 +1,110 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { superviseForTest } from '../../internal/testing/supervised.ts';
+import { PhaseLog, type RecordedEvent } from '../phases/index.ts';
+import { ownAddressRunnable, untilAddress } from './own-address.ts';
+
+const OWN = '198.18.0.11';
+const OTHER = '198.18.0.66';
+
+let clock: FakeClock;
+let now: {
+  addresses: readonly string[];
+  bound: string | undefined;
+  isInitUnderWay: boolean;
+  hurries: number;
+};
+let events: RecordedEvent[];
+beforeEach(() => {
+  clock = new FakeClock();
+  now = { addresses: [OWN], bound: OWN, isInitUnderWay: false, hurries: 0 };
+  events = [];
+});
+
+async function supervised() {
+  const store = {
+    load: () => Promise.resolve([]),
+    append: async (event: RecordedEvent) => void events.push(event),
+  };
+  const phases = await PhaseLog.open({ store, clock, log: createMemoryLogger().log });
+  const tree = superviseForTest(
+    ownAddressRunnable({
+      boundAddress: () => now.bound,
+      addresses: () => now.addresses,
+      isInitInProgress: () => now.isInitUnderWay,
+      phases,
+      clock,
+      retryNow: () => void now.hurries++,
+    }),
+    { clock },
+  );
+  await settle();
+  return tree;
+}
+
+describe('addressRunnable()', () => {
+  test('names an address that goes at once, takes no other, and goes on when it is back', async () => {
+    await using tree = await supervised();
+    expect(tree.at('root').state).toBe('healthy');
+    now.addresses = [OTHER];
+    await clock.advance(2_000);
+    expect(tree.at('root').state).toBe('dead');
+    expect(tree.at('root').lastError).toContain(OTHER);
+    expect(tree.records.filter(({ message }) => /lost its address/.test(message))).toMatchObject([
+      { level: 'error', fields: { address: OWN, error: { code: 'preflight-address-changed' } } },
+    ]);
+    await clock.advance(120_000);
+    expect([tree.at('root').state, now.hurries]).toEqual(['dead', 0]);
+    now.addresses = [OWN];
+    await clock.advance(61_000);
+    expect([tree.at('root').state, now.hurries, events]).toEqual(['healthy', 1, []]);
+  });
+
+  test('tells whoever follows an init: the checks fail, and finish once it is back', async () => {
+    now.isInitUnderWay = true;
+    await using tree = await supervised();
+    now.addresses = [];
+    await clock.advance(4_000);
+    const failed = events.filter(({ event }) => event.kind === 'failed');
+    expect(failed.length).toBeGreaterThan(1);
+    expect(failed[0]?.event).toMatchObject({ phase: 'preflight', code: 'preflight-address-changed' });
+    now.addresses = [OWN];
+    await clock.advance(61_000);
+    expect(events.at(-1)?.event).toMatchObject({ kind: 'finished', phase: 'preflight' });
+    expect([tree.at('root').state, now.hurries]).toEqual(['healthy', 1]);
+  });
+
+  test('of a machine that is bound to nobody waits for an address and says so', async () => {
+    Object.assign(now, { bound: undefined, addresses: [] });
+    await using tree = await supervised();
+    expect(tree.at('root').state).toBe('healthy');
+    expect(tree.at('root').note).toContain('an address');
+    now.addresses = [OTHER];
+    await clock.advance(2_000);
+    expect(tree.at('root').note).toBeUndefined();
+  });
+});
+
+describe('untilAddress()', () => {
+  const never = new AbortController().signal;
+
+  test('says nothing and waits for nothing where there is one', async () => {
+    const { log, records } = createMemoryLogger();
+    await untilAddress({ hasOne: () => true, clock, log }, never);
+    expect(records).toEqual([]);
+  });
+
+  test('says that there is none, and goes on when one appears', async () => {
+    const { log, records } = createMemoryLogger();
+    let hasOne = false;
+    let isOver = false;
+    const waiting = untilAddress({ hasOne: () => hasOne, clock, log }, never).then(() => (isOver = true));
+    await clock.advance(60_000);
+    expect([isOver, records.map(({ level }) => level)]).toEqual([false, ['warn']]);
+    hasOne = true;
+    await clock.advance(2_000);
+    await waiting;
+    expect(clock.sleeping).toBe(0);
+  });
+});

@@ -1,0 +1,31 @@
+import { expect, test } from '@jest/globals';
+import { untilAborted } from '../../internal/cleanup/index.ts';
+import { settle } from '../../internal/testing/index.ts';
+import { RestartableTask } from './restartable-task.ts';
+
+test('work begins anew with other certificates, and ends with its signal', async () => {
+  const renewable = new RestartableTask();
+  const stop = new AbortController();
+  let turns = 0;
+  const running = renewable.run(async (signal) => {
+    turns++;
+    await untilAborted(signal);
+  }, stop.signal);
+  await settle();
+  renewable.restart();
+  await settle();
+  expect(turns).toBe(2);
+  stop.abort(new Error('enough'));
+  await expect(running).rejects.toThrow('enough');
+  renewable.restart();
+  expect(turns).toBe(2);
+});
+
+test('what fails by itself, or ends, is not begun again', async () => {
+  const { signal } = new AbortController();
+  const renewable = new RestartableTask();
+  await expect(renewable.run(() => Promise.reject(new Error('of its own')), signal)).rejects.toThrow(
+    'of its own',
+  );
+  expect(await renewable.run(() => Promise.resolve('done'), signal)).toBe('done');
+});

@@ -1,0 +1,310 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { cp, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { Namespace, put, remove, type EtcdClient } from '../../../internal/etcd/index.ts';
+import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
+import { CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  ProcessUnits,
+} from '../../../internal/testing/index.ts';
+import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
+import { Consensus } from '../consensus.ts';
+import { STATE_ETCD } from '../etcd-instances.ts';
+import { consensusLayout } from '../consensus-layout.ts';
+import { membersOfRemovedNodes } from './repair-members.ts';
+import { withSlot } from './slot.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+interface TestNode {
+  readonly config: ConsensusConfig;
+  readonly units: ProcessUnits;
+  readonly said: string[];
+  consensus(files?: FilePort): Consensus;
+  start(files?: FilePort, life?: AbortSignal): Promise<RunningConsensus>;
+}
+
+/** Nodes of one cluster, each with its own disk and etcd, all of them on the loopback. */
+async function createNodes(count: number): Promise<readonly [TestNode, ...TestNode[]]> {
+  const nodes: TestNode[] = [];
+  const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
+  const firstDir = await mkdtemp(join(tmpdir(), 'cluster-members-'));
+  for (const [index, client] of clientPorts.entries()) {
+    const stateDir = index === 0 ? firstDir : await mkdtemp(join(tmpdir(), 'cluster-members-'));
+    const units = new ProcessUnits();
+    const said: string[] = [];
+    open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+    const config: ConsensusConfig = {
+      etcd: STATE_ETCD,
+      nodeId: `node-${index + 1}`,
+      address: '127.0.0.1',
+      clusterId: 'c0ffee',
+      ports: { client, peer: await findFreePort(), metrics: await findFreePort() },
+      quotaBytes: 64 * 1024 * 1024,
+      createsCluster: index === 0,
+      peers: clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
+      etcdBinary: await findEtcdBinary(stateDir),
+      stateDir,
+      readyTimeoutMs: 30_000,
+    };
+    const consensus = (files: FilePort = new DiskFiles()): Consensus =>
+      new Consensus({
+        files,
+        commands: { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) },
+        units,
+        clock,
+        log: createMemoryLogger().log,
+        onWait: (what) => said.push(what),
+      });
+    const start: TestNode['start'] = async (files, life = signal) => {
+      const running = await consensus(files).start(config, life);
+      open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
+      return running;
+    };
+    nodes.push({ config, units, said, consensus, start });
+  }
+  const [first, ...more] = nodes;
+  if (first === undefined) throw new Error('no node');
+  return [first, ...more];
+}
+
+/** What the ticket brings to a later control plane. */
+async function shareKeys(from: TestNode, to: TestNode): Promise<void> {
+  for (const ca of ['state/clients', 'state/peers']) {
+    await mkdir(join(to.config.stateDir, 'consensus', 'state'), { recursive: true });
+    await cp(join(from.config.stateDir, 'consensus', ca), join(to.config.stateDir, 'consensus', ca), {
+      recursive: true,
+    });
+  }
+}
+
+const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
+  (await etcd.members.list({ signal }))
+    .map(({ name, isLearner }) => `${name}${isLearner ? '?' : ''}`)
+    .toSorted();
+
+const write = (etcd: EtcdClient, key: string) =>
+  etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
+
+describe('later control-plane nodes', () => {
+  test('two at once take their turns, become voters, and come back after a power cut of all', async () => {
+    const [first, second, third] = await createNodes(3);
+    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const one = await first.start();
+    await write(one.admin, '/registry/before');
+    await Promise.all([second, third].map((node) => shareKeys(first, node)));
+    let isStarting = true;
+    const seen = new Set<string>();
+    const looking = (async () => {
+      while (isStarting) for (const name of await votersOf(one.admin)) seen.add(name);
+    })();
+    const [two, three] = await Promise.all([second.start(), third.start()]);
+    isStarting = false;
+    await looking;
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2', 'node-3']);
+    // A learner has no name before it has started; each of the two was one under its own.
+    expect([...seen]).toEqual(expect.arrayContaining(['node-2?', 'node-3?']));
+    expect((await three.admin.get('/registry/before', { signal }))?.key).toBe('/registry/before');
+    await write(two.admin, '/registry/after');
+    expect([...second.said, ...third.said].join()).toMatch(/the turn of this node .*place 1/);
+    // Nothing of the slot is left.
+    const slots = await one.admin.list(`${CLUSTER_PREFIX}slots/control-plane/`, { signal });
+    expect(slots.entries.map(({ key }) => key)).toEqual([`${CLUSTER_PREFIX}slots/control-plane/pace`]);
+    for (const node of [first, second, third]) await node.units.kill(STATE_ETCD.unit);
+    const again = await Promise.all([third, first, second].map((node) => node.start()));
+    for (const running of again) await running.admin.get('/registry/after', { signal });
+    const moves = second.units.moves.filter((move) => move.startsWith('restart'));
+    expect(moves).toEqual([]);
+  }, 90_000);
+
+  test('goes on from a kill between any two of its writes, never as a second member', async () => {
+    const [first, second] = await createNodes(2);
+    if (second === undefined) throw new Error('two nodes');
+    const one = await first.start();
+    await shareKeys(first, second);
+    let kills = 0;
+    for (let at = 1; ; at++) {
+      const life = new AbortController();
+      let writes = 0;
+      const dying = new Proxy(new DiskFiles(), {
+        get: (target, name: keyof FilePort) => {
+          const method = target[name].bind(target) as (...args: unknown[]) => Promise<unknown>;
+          if (!['writeAtomic', 'createExclusive'].includes(name)) return method;
+          return async (...args: unknown[]) => {
+            if (++writes === at) {
+              life.abort(new Error('the power went'));
+              throw life.signal.reason;
+            }
+            return method(...args);
+          };
+        },
+      });
+      const ended = await second.start(dying, life.signal).then(
+        (running) => running,
+        () => undefined,
+      );
+      if (ended !== undefined) break;
+      kills++;
+      await second.units.kill(STATE_ETCD.unit);
+      expect((await one.admin.members.list({ signal })).length).toBeLessThanOrEqual(2);
+    }
+    expect(kills).toBeGreaterThan(4);
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
+  }, 120_000);
+
+  test('whoever comes next removes the learner of a node that died on its way', async () => {
+    const [first, second, third] = await createNodes(3);
+    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const one = await first.start();
+    await shareKeys(first, third);
+    const etcd = new Namespace(one.admin, CLUSTER_PREFIX);
+    const peerUrl = `https://127.0.0.1:${second.config.ports.peer}`;
+    await withSlot({ etcd, clock, log: createMemoryLogger().log }, slotFor('node-2'), async (slot) => {
+      const { id } = await one.admin.members.addLearner(peerUrl, { signal });
+      await slot.writeIntent({ nodeId: 'node-2', peerUrl, memberId: id.toString(16) });
+    });
+    await third.start();
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-3']);
+  }, 60_000);
+
+  test('a member whose data is gone is given a new membership, and one that was removed joins anew', async () => {
+    const [first, second] = await createNodes(2);
+    if (second === undefined) throw new Error('two nodes');
+    const one = await first.start();
+    await shareKeys(first, second);
+    await second.start();
+    await second.units.kill(STATE_ETCD.unit);
+    await second.units.start(STATE_ETCD.unit);
+    await second.start();
+    const own = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
+    // For five seconds after a member has started, etcd calls itself unhealthy.
+    for (let refused = true; refused;) {
+      refused = await one.admin.members.remove(own?.id ?? 0n, { signal }).then(
+        () => false,
+        () => true,
+      );
+      await clock.sleep(200, signal);
+    }
+    await second.units.kill(STATE_ETCD.unit);
+    await second.start();
+    const anew = (await one.admin.members.list({ signal })).find(({ name }) => name === 'node-2');
+    expect(anew?.id).not.toBe(own?.id);
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
+  }, 60_000);
+});
+
+describe('a control plane that is lost', () => {
+  test('is taken out of etcd by another one as soon as its node is struck off, and not before', async () => {
+    const nodes = await createNodes(3);
+    const [first, second, third] = nodes;
+    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const one = await first.start();
+    await shareKeys(first, second);
+    const two = await second.start();
+    await shareKeys(first, third);
+    await third.start();
+    const space = new Namespace(one.admin, CLUSTER_PREFIX);
+    for (const { config } of nodes) await putNode(space, config.nodeId, 'UP');
+    const life = new AbortController();
+    const repairs = [first, second].map((node) =>
+      node
+        .consensus()
+        .repair(
+          { ...node.config, recordsPort: node.config.ports.client, peers: () => node.config.peers },
+          life.signal,
+        ),
+    );
+    await third.units.kill(STATE_ETCD.unit);
+    // Whatever is said of others, or of a node that is only switched off, takes nobody out.
+    await putNode(space, 'node-4', 'UP');
+    await space.commit({ when: [], then: [remove(recordKey('node-4'))] }, { signal });
+    await write(two.admin, '/registry/meanwhile');
+    expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2', 'node-3']);
+    await putNode(space, 'node-3', 'DECOMMISSIONED');
+    await space.commit({ when: [], then: [remove(recordKey('node-3'))] }, { signal });
+    while ((await votersOf(one.admin)).length === 3) await clock.sleep(100, signal);
+    expect(await votersOf(two.admin)).toEqual(['node-1', 'node-2']);
+    life.abort(new Error('the test is over'));
+    await Promise.allSettled(repairs);
+  }, 90_000);
+
+  test.each([
+    { name: 'no record', nodes: [], want: ['a'] },
+    {
+      name: 'a record that says decommissioned',
+      nodes: [{ nodeId: 'a', state: 'DECOMMISSIONED' }],
+      want: ['a'],
+    },
+    { name: 'a record of a member', nodes: [{ nodeId: 'a', state: 'UP' }], want: [] },
+  ] as const)('struckMembers() of a member with $name', ({ nodes, want }) => {
+    const member = { id: 1n, name: 'a', peerUrls: [], clientUrls: [], isLearner: false };
+    const joining = { ...member, id: 2n, name: '' };
+    expect(membersOfRemovedNodes([member, joining], nodes).map(({ name }) => name)).toEqual(want);
+  });
+});
+
+const recordKey = (nodeId: string): string => records.node.key(nodeId);
+
+async function putNode(etcd: Namespace, nodeId: string, state: 'UP' | 'DECOMMISSIONED'): Promise<void> {
+  const facts = { nodeId, name: nodeId, pubKey: 'AA==', state, labels: {}, createdMs: 1 };
+  const value = records.node.encode({ version: 1, roles: ['ConsensusMember'], ...facts });
+  await etcd.commit({ when: [], then: [put(recordKey(nodeId), value)] }, { signal });
+}
+
+describe('leaving', () => {
+  test('out of the members first, then the data and every key; back in again', async () => {
+    const [first, second] = await createNodes(2);
+    if (second === undefined) throw new Error('two nodes');
+    const one = await first.start();
+    await shareKeys(first, second);
+    for (let times = 0; times < 3; times++) {
+      await second.start();
+      expect(await votersOf(one.admin)).toEqual(['node-1', 'node-2']);
+      await second.consensus().checkLeave({ ...second.config, createsCluster: false }, signal);
+      expect(await second.consensus().leave({ ...second.config, createsCluster: false }, signal)).toBe(true);
+      expect(await votersOf(one.admin)).toEqual(['node-1']);
+      const { root, etcdHome } = consensusLayout(second.config.stateDir, 'state');
+      await expect(stat(root)).rejects.toThrow('ENOENT');
+      await expect(stat(etcdHome)).rejects.toThrow('ENOENT');
+      expect((await second.units.status(STATE_ETCD.unit)).active).toBe('inactive');
+      expect(await second.consensus().leave({ ...second.config, createsCluster: false }, signal)).toBe(false);
+      await shareKeys(first, second);
+    }
+  }, 90_000);
+
+  test('is refused to the last member, and while the others could decide nothing; nothing is lost by asking', async () => {
+    const [first, second, third] = await createNodes(3);
+    if (second === undefined || third === undefined) throw new Error('three nodes');
+    const one = await first.start();
+    const alone = { ...first.config, creates: false, peers: [] };
+    await expect(first.consensus().checkLeave(alone, signal)).rejects.toEqual(
+      expect.objectContaining({ code: 'consensus-last-member' }),
+    );
+    await shareKeys(first, second);
+    await second.start();
+    await shareKeys(first, third);
+    await third.start();
+    await third.units.kill(STATE_ETCD.unit);
+    const leaving = { ...second.config, creates: false };
+    for (const ask of ['checkLeave', 'leave'] as const)
+      await expect(second.consensus()[ask](leaving, signal)).rejects.toEqual(
+        expect.objectContaining({ code: 'consensus-quorum', details: { answering: 1, needed: 2 } }),
+      );
+    expect((await second.units.status(STATE_ETCD.unit)).active).toBe('active');
+    await write(one.admin, '/registry/still');
+  }, 60_000);
+});
+
+function slotFor(nodeId: string) {
+  return { nodeId, onPlace: () => undefined, signal };
+}

@@ -1,0 +1,168 @@
+import type { Clock } from '../../../internal/clock/index.ts';
+import { isAbort } from '../../../internal/errors/index.ts';
+import { EtcdError, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
+import type { Logger } from '../../../internal/logging/index.ts';
+import { ConsensusError } from '../errors.ts';
+import type { Slot } from './slot.ts';
+
+const POLL_MS = 300;
+/** How long a change of members that etcd refuses for now is asked for again. */
+const CHANGE_MS = 120_000;
+const LIST_MS = 5_000;
+
+export interface MembershipPorts {
+  /** The other members, as root. */
+  readonly members: Pick<EtcdClient, 'members'>['members'];
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly onProgress: (what: string, lastError?: unknown) => void;
+}
+
+/** This node as a member of etcd. */
+export interface OwnMember {
+  readonly nodeId: string;
+  readonly peerUrl: string;
+}
+
+/** Whom etcd knows as this node: by the name it started with, or by its address before its first start. */
+export function findOwnMember(
+  members: readonly Member[],
+  { nodeId, peerUrl }: OwnMember,
+): Member | undefined {
+  return (
+    members.find(({ name }) => name === nodeId) ?? members.find(({ peerUrls }) => peerUrls.includes(peerUrl))
+  );
+}
+
+/**
+ * Makes this node, which has no data, a learner that etcd waits for: clears up after a holder of the slot that died, and
+ * after an earlier life of this node. What is there already is used.
+ * @returns all members by name with their peer URL, this one included, and its id
+ */
+export async function addLearner(
+  ports: MembershipPorts,
+  slot: Slot,
+  self: OwnMember,
+): Promise<{ readonly memberId: bigint; readonly members: Readonly<Record<string, string>> }> {
+  const { members, log } = ports;
+  const intent = await slot.readIntent();
+  return retrying(ports, { what: 'etcd to take this node as a learner', signal: slot.signal }, async () => {
+    let listed = await members.list({ signal: slot.signal, timeoutMs: LIST_MS });
+    if (intent !== undefined && intent.nodeId !== self.nodeId) {
+      const left = listed.find(
+        ({ id, isLearner, peerUrls }) =>
+          isLearner && (id.toString(16) === intent.memberId || peerUrls.includes(intent.peerUrl)),
+      );
+      if (left !== undefined) {
+        log.info('removing the learner of a node that died on its way', { node: intent.nodeId });
+        await members.remove(left.id, { signal: slot.signal });
+        listed = listed.filter(({ id }) => id !== left.id);
+      }
+    }
+    let own = findOwnMember(listed, self);
+    if (own !== undefined && own.name !== '' && own.name !== self.nodeId)
+      throw new ConsensusError(
+        'consensus-address-taken',
+        `joining etcd as ${self.nodeId}: member ${own.name} has the address ${self.peerUrl}`,
+        { details: { member: own.name } },
+      );
+    if (own !== undefined && own.name !== '') {
+      log.info('removing the member that this node was: its data is gone', { isLearner: own.isLearner });
+      await slot.writeIntent({ ...self, memberId: own.id.toString(16) });
+      await members.remove(own.id, { signal: slot.signal });
+      own = undefined;
+      listed = listed.filter(({ name }) => name !== self.nodeId);
+    }
+    await slot.writeIntent(self);
+    own ??= await members.addLearner(self.peerUrl, { signal: slot.signal });
+    await slot.writeIntent({ ...self, memberId: own.id.toString(16) });
+    const named = listed.filter(({ name }) => name !== '' && name !== self.nodeId);
+    const urls = named.map(({ name, peerUrls }) => [name, peerUrls[0] ?? ''] as const);
+    return {
+      memberId: own.id,
+      members: Object.fromEntries([...urls, [self.nodeId, self.peerUrl]]),
+    };
+  });
+}
+
+/** Gives this node its vote, once it has caught up. Right after another change etcd calls itself unhealthy: that passes. */
+export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self: OwnMember): Promise<void> {
+  const { members } = ports;
+  await retrying(ports, { what: 'this member of etcd to catch up', signal: slot.signal }, async () => {
+    const own = findOwnMember(await members.list({ signal: slot.signal, timeoutMs: LIST_MS }), self);
+    if (own === undefined)
+      throw new ConsensusError(
+        'consensus-removed',
+        `promoting ${self.nodeId}: etcd does not know it any more`,
+      );
+    if (own.isLearner) await members.promote(own.id, { signal: slot.signal });
+  });
+  await slot.writeIntent(undefined);
+}
+
+/** Whether all voters but this one could decide without it. */
+export interface QuorumFacts {
+  /** The other voters. */
+  readonly others: readonly Member[];
+  readonly answering: number;
+}
+
+/** Throws where taking this member out would leave the rest without a quorum. */
+export function guardQuorum({ others, answering }: QuorumFacts): void {
+  if (others.length === 0)
+    throw new ConsensusError('consensus-last-member', 'leaving etcd: this is its last voting member');
+  const needed = Math.floor(others.length / 2) + 1;
+  if (answering < needed)
+    throw new ConsensusError(
+      'consensus-quorum',
+      `leaving etcd: ${answering} of the ${others.length} other voting members answer, ${needed} are needed`,
+      { details: { answering, needed } },
+    );
+}
+
+/** Takes this node out of etcd's members. Fine when it is out already. */
+export async function removeOwnMember(
+  ports: MembershipPorts,
+  slot: Slot,
+  self: OwnMember,
+  countAnswering: (others: readonly Member[]) => Promise<number>,
+): Promise<void> {
+  const { members } = ports;
+  await retrying(ports, { what: 'etcd to let this member go', signal: slot.signal }, async () => {
+    const listed = await members.list({ signal: slot.signal, timeoutMs: LIST_MS });
+    const own = listed.find(({ name }) => name === self.nodeId);
+    if (own === undefined) return;
+    const others = listed.filter(({ id, isLearner }) => !isLearner && id !== own.id);
+    if (!own.isLearner) guardQuorum({ others, answering: await countAnswering(others) });
+    await members.remove(own.id, { signal: slot.signal });
+  });
+}
+
+/** Asks again while etcd says "not now" or may not have heard; each attempt looks at what is there first. */
+async function retrying<T>(
+  { clock, onProgress: say }: MembershipPorts,
+  wait: { readonly what: string; readonly signal: AbortSignal },
+  attempt: () => Promise<T>,
+): Promise<T> {
+  const endMs = clock.monotonicMs() + CHANGE_MS;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (isAbort(error, wait.signal)) throw error;
+      if (!(error instanceof EtcdError && PASSING.includes(error.code))) throw error;
+      say(wait.what, error);
+      if (clock.monotonicMs() > endMs)
+        throw new ConsensusError('consensus-not-ready', `waiting for ${wait.what}`, { cause: error });
+    }
+    await clock.sleep(POLL_MS, wait.signal);
+  }
+}
+
+const PASSING: readonly string[] = [
+  'etcd-unavailable',
+  'etcd-member-limit',
+  'etcd-member-not-ready',
+  'etcd-exists',
+  'etcd-member-unknown',
+] satisfies readonly EtcdError['code'][];

@@ -1,0 +1,88 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemoryLogger, FakeClock, MemoryEtcd, settle } from '../../../internal/testing/index.ts';
+import { withSlot, type Slot, type SlotPorts } from './slot.ts';
+
+const never = new AbortController().signal;
+const lost: unknown = expect.objectContaining({ code: 'consensus-slot-lost' });
+const intent = { nodeId: 'a', peerUrl: 'https://192.0.2.1:2380' };
+
+/** A node that works in the slot until it is told that it is done. */
+class Holder {
+  readonly places: [place: number, estimateMs: number][] = [];
+  readonly held: Promise<unknown>;
+  slot: Slot | undefined;
+  readonly #done = Promise.withResolvers<void>();
+
+  constructor(ports: SlotPorts, nodeId: string) {
+    const onPlace = (place: number, estimateMs: number): void => void this.places.push([place, estimateMs]);
+    this.held = withSlot(ports, { nodeId, onPosition: onPlace, signal: never }, async (slot) => {
+      this.slot = slot;
+      await this.#done.promise;
+    });
+    this.held.catch(() => undefined);
+  }
+
+  async done(): Promise<void> {
+    this.#done.resolve();
+    await this.held;
+  }
+}
+
+function ports(): SlotPorts & { readonly etcd: MemoryEtcd; readonly clock: FakeClock } {
+  return { etcd: new MemoryEtcd(), clock: new FakeClock(), log: createMemoryLogger().log };
+}
+
+describe('the slot in which etcd changes its members', () => {
+  test('one at a time, in the order in which they asked; who waits knows its place and about how long', async () => {
+    const world = ports();
+    const a = new Holder(world, 'a');
+    await settle();
+    const b = new Holder(world, 'b');
+    await settle();
+    const c = new Holder(world, 'c');
+    await settle();
+    expect([a.slot, b.slot, c.slot].map((slot) => slot !== undefined)).toEqual([true, false, false]);
+    expect([b.places.at(-1), c.places.at(-1)]).toEqual([
+      [1, 15_000],
+      [2, 30_000],
+    ]);
+    await a.done();
+    await settle();
+    expect([b.slot !== undefined, c.slot]).toEqual([true, undefined]);
+    expect(c.places.at(-1)?.[0]).toBe(1);
+    await b.done();
+    await settle();
+    await c.done();
+  });
+
+  test('whoever was thought dead writes nothing any more: its lease is another one’s turn', async () => {
+    const world = ports();
+    const a = new Holder(world, 'a');
+    await settle();
+    await a.slot?.writeIntent(intent);
+    const b = new Holder(world, 'b');
+    await settle();
+    // Its lease ends while it itself knows nothing of that: a machine that stood still.
+    const [queued] = (await world.etcd.list('slots/control-plane/queue/', { signal: never })).entries;
+    await world.etcd.revokeLease(queued?.leaseId ?? 0n, { signal: never });
+    await settle();
+    expect(b.slot).toBeDefined();
+    await expect(a.slot?.writeIntent({ ...intent, memberId: 'ab' })).rejects.toEqual(lost);
+    await expect(a.slot?.writeIntent(undefined)).rejects.toEqual(lost);
+    expect(await b.slot?.readIntent()).toEqual(intent); // for the next one to clear up
+    await b.slot?.writeIntent({ nodeId: 'b', peerUrl: 'https://192.0.2.2:2380' });
+    await b.done();
+  });
+
+  test('a node that can’t keep its lease stops its work', async () => {
+    const world = ports();
+    const a = new Holder(world, 'a');
+    await settle();
+    const [queued] = (await world.etcd.list('slots/control-plane/queue/', { signal: never })).entries;
+    await world.etcd.revokeLease(queued?.leaseId ?? 0n, { signal: never });
+    await world.clock.advance(4_000);
+    expect(a.slot?.signal.aborted).toBe(true);
+    expect(a.slot?.signal.reason).toEqual(lost);
+    await a.done().catch(() => undefined);
+  });
+});

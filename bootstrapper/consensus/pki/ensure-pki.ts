@@ -1,0 +1,71 @@
+import { CA_COMMON_NAMES } from '../../../internal/keyset/index.ts';
+import { inspectDisk, mayCreateCas } from './disk-state.ts';
+import { ensureCa, ensureLeaf, type PkiPorts } from './ensure-certificates.ts';
+import type { EtcdInstance } from '../etcd-instances.ts';
+import type { ConsensusLayout } from '../consensus-layout.ts';
+import { readTrustBundles } from './shared-keys.ts';
+
+const YEAR_DAYS = 365;
+
+export interface PkiConfig {
+  readonly etcd: Pick<EtcdInstance, 'clients' | 'cas'>;
+  readonly nodeId: string;
+  readonly address: string;
+  readonly createsCluster: boolean;
+  readonly peers: readonly string[];
+  /** Of each certificate; a year unless said, a fraction is fine. */
+  readonly validDays?: number | undefined;
+}
+
+/** Every key and certificate that etcd and its users here need: what is missing, or has little time left, is made. */
+export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: ConsensusLayout): Promise<void> {
+  const { files } = ports;
+  const { validDays = YEAR_DAYS, etcd } = config;
+  const mayCreate = mayCreateCas(await inspectDisk(files, layout), {
+    layout,
+    creates: config.createsCluster,
+    alone: config.peers.length === 0,
+  });
+  for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);
+  for (const folder of ['data', 'pki']) await files.makeDirectory(`${layout.etcdHome}/${folder}`);
+  const clients = await ensureCa(ports, layout.clientsCa, {
+    commonName: CA_COMMON_NAMES[etcd.cas.clients],
+    mayCreate,
+  });
+  const peers = await ensureCa(ports, layout.peersCa, {
+    commonName: CA_COMMON_NAMES[etcd.cas.peers],
+    mayCreate,
+  });
+  const names = [
+    { type: 'ip', value: config.address },
+    { type: 'ip', value: '127.0.0.1' },
+    { type: 'dns', value: 'localhost' },
+  ] as const;
+  const server = { commonName: config.nodeId, usages: ['server'], names } as const;
+  await ensureLeaf(ports, layout.server, { signer: clients, wish: server, validDays });
+  const peer = {
+    commonName: config.nodeId,
+    usages: ['server', 'client'],
+    names: names.slice(0, 1),
+  } as const;
+  await ensureLeaf(ports, layout.peer, { signer: peers, wish: peer, validDays });
+  const believed = await readTrustBundles(files, layout);
+  await files.writeAtomic(layout.trustedClientsCa, believed.clients, { mode: 0o644 });
+  await files.writeAtomic(layout.trustedPeersCa, believed.peers, { mode: 0o644 });
+  for (const name of etcd.clients) {
+    const user = layout.user(name);
+    await files.makeDirectory(user.folder);
+    await files.writeAtomic(user.caFile, believed.clients, { mode: 0o644 });
+    const wish = { commonName: name, usages: ['client'], names: [] } as const;
+    await ensureLeaf(ports, user, { signer: clients, wish, validDays });
+  }
+}
+
+/** The certificates that `preparePki` looks after. */
+export function certificateFiles(
+  layout: ConsensusLayout,
+  { clients }: Pick<EtcdInstance, 'clients'>,
+): readonly string[] {
+  const users = clients.map((name) => layout.user(name).certFile);
+  return [layout.server.certFile, layout.peer.certFile, ...users];
+}

@@ -1,0 +1,263 @@
+import { afterEach, beforeAll, expect, test } from '@jest/globals';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { Namespace, put, type EtcdClient } from '../../../internal/etcd/index.ts';
+import { DiskFiles } from '../../../internal/file/index.ts';
+import {
+  KEY_PHASES,
+  createPairs,
+  type KeyPhase,
+  type KeySet,
+  type RotatingPairs,
+} from '../../../internal/keyset/index.ts';
+import { generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  ProcessUnits,
+} from '../../../internal/testing/index.ts';
+import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
+import { Consensus } from '../consensus.ts';
+import { STATE_ETCD } from '../etcd-instances.ts';
+import { consensusLayout } from '../consensus-layout.ts';
+import { placeEtcdKeys } from './shared-keys.ts';
+import { withSlot } from '../membership/slot.ts';
+
+const { signal } = new AbortController();
+const clock = new SystemClock();
+const files = new DiskFiles();
+const open: AsyncDisposable[] = [];
+let next: RotatingPairs;
+beforeAll(async () => {
+  next = await createPairs(2, clock.nowMs());
+});
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+interface TestNode {
+  readonly config: ConsensusConfig;
+  readonly units: ProcessUnits;
+  readonly consensus: Consensus;
+  start(): Promise<RunningConsensus>;
+  settle(set: KeySet): Promise<void>;
+}
+
+async function createNode(
+  index: number,
+  at: { readonly clientPorts: readonly number[]; readonly set: KeySet | undefined },
+): Promise<TestNode> {
+  const stateDir = await mkdtemp(join(tmpdir(), 'cluster-rekey-'));
+  const units = new ProcessUnits();
+  open.push({ [Symbol.asyncDispose]: () => rm(stateDir, { recursive: true, force: true }) }, units);
+  const client = at.clientPorts[index] ?? 0;
+  const config: ConsensusConfig = {
+    etcd: STATE_ETCD,
+    nodeId: `node-${index + 1}`,
+    address: '127.0.0.1',
+    clusterId: 'c0ffee',
+    ports: { client, peer: await findFreePort(), metrics: await findFreePort() },
+    quotaBytes: 64 * 1024 * 1024,
+    createsCluster: index === 0,
+    peers: at.clientPorts.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
+    etcdBinary: await findEtcdBinary(stateDir),
+    stateDir,
+    readyTimeoutMs: 30_000,
+  };
+  const commands = { run: async () => ({ exitCode: 0, stdout: '', stderr: '' }) };
+  const { log } = createMemoryLogger();
+  const consensus = new Consensus({ files, commands, units, clock, log });
+  const settle = (set: KeySet): Promise<void> => placeEtcdKeys(files, stateDir, set);
+  if (at.set !== undefined) await settle(at.set);
+  const start = async (): Promise<RunningConsensus> => {
+    const running = await consensus.start(config, signal);
+    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
+    return running;
+  };
+  return { config, units, consensus, start, settle };
+}
+
+/** The authorities as the first node has made them. */
+async function readPrevious({ config }: TestNode): Promise<RotatingPairs> {
+  const layout = consensusLayout(config.stateDir, 'state');
+  const text = async (path: string): Promise<string> =>
+    Buffer.from((await files.read(path, 64_000)) ?? []).toString('utf8');
+  const pairAt = async ({ certFile, keyFile }: { readonly certFile: string; readonly keyFile: string }) => ({
+    public: await text(certFile),
+    private: new Secret(await text(keyFile)),
+  });
+  return {
+    ...next,
+    'state-clients-ca': await pairAt(layout.clientsCa),
+    'state-peers-ca': await pairAt(layout.peersCa),
+  };
+}
+
+async function createCluster(count: number) {
+  const clientPorts = await Promise.all(Array.from({ length: count }, () => findFreePort()));
+  const first = await createNode(0, { clientPorts, set: undefined });
+  const running = [await first.start()];
+  const previous = await readPrevious(first);
+  const at = (phase: KeyPhase): KeySet => ({ generation: 2, phase, previous, next });
+  const nodes = [first];
+  for (let index = 1; index < count; index++) {
+    const node = await createNode(index, { clientPorts, set: at('hand') });
+    nodes.push(node);
+    running.push(await node.start());
+  }
+  return { nodes, running, at, clientPorts, previous };
+}
+
+const write = (etcd: EtcdClient, key: string) =>
+  etcd.commit({ when: [], then: [put(key, new Uint8Array([1]))] }, { signal });
+
+/** What a door says to a client that shows a certificate of this authority. */
+async function knock(
+  port: number,
+  pair: RotatingPairs['state-peers-ca'],
+  commonName: string,
+): Promise<string> {
+  const key = generateKeyPem();
+  const signer = new KeyCertificateSigner({
+    caPem: pair.public,
+    keyPem: pair.private,
+    nowMs: () => clock.nowMs(),
+  });
+  const pubKeyDer = pubKeyDerOf(key);
+  const cert = await signer.issue({ commonName, usages: ['client'], names: [], pubKeyDer, validDays: 1 });
+  return new Promise((resolve) => {
+    const at = { host: '127.0.0.1', port, path: '/version', cert, key: key.reveal(), agent: false };
+    const asked = request({ ...at, rejectUnauthorized: false }, (response) => {
+      response.resume();
+      response.on('end', () => resolve(`HTTP ${response.statusCode}`));
+    });
+    asked.once('error', (error: Error & { readonly code?: string }) => resolve(error.code ?? error.message));
+    asked.end();
+  });
+}
+
+const doorsOf = async (nodes: readonly TestNode[], pairs: RotatingPairs): Promise<readonly string[]> =>
+  Promise.all(
+    nodes.flatMap(({ config }) => [
+      knock(config.ports.client, pairs['state-clients-ca'], 'root'),
+      knock(config.ports.peer, pairs['state-peers-ca'], 'node-1'),
+    ]),
+  );
+
+const REFUSED = 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA';
+
+test('three members get new authorities one after the other while a client writes; what the old ones make opens no door', async () => {
+  const { nodes, at, previous } = await createCluster(3);
+  const [first] = nodes;
+  if (first === undefined) throw new Error('no node');
+  let turns = 0;
+  for (const phase of KEY_PHASES) {
+    await Promise.all(nodes.map((node) => node.settle(at(phase))));
+    await Promise.all(
+      nodes.map((node) =>
+        node.consensus.rekey(
+          node.config,
+          async () => {
+            expect(++turns).toBe(1); // nobody else in the middle
+            using admin = await client(node);
+            await write(admin, `/registry/${phase}/${node.config.nodeId}`);
+            turns--;
+          },
+          signal,
+        ),
+      ),
+    );
+    const old = await doorsOf(nodes, previous);
+    const isRefused = phase === 'retire' || phase === 'done';
+    expect([phase, ...new Set(old)]).toEqual([phase, isRefused ? REFUSED : 'HTTP 200']);
+  }
+  expect(new Set(await doorsOf(nodes, next))).toEqual(new Set(['HTTP 200']));
+  // To believe both, and to believe the new ones alone.
+  const restarts = nodes.map(({ units }) => units.moves.filter((move) => move.startsWith('restart')));
+  expect(restarts.map(({ length }) => length)).toEqual([2, 2, 2]);
+  using admin = await client(first);
+  const { entries } = await admin.list('/registry/', { signal });
+  expect(entries).toHaveLength(KEY_PHASES.length * nodes.length);
+}, 240_000);
+
+test('a life that begins between a phase on disk and its turn leaves a running member alone; the turn starts it anew', async () => {
+  const { nodes, at } = await createCluster(1);
+  const [node] = nodes;
+  if (node === undefined) throw new Error('no node');
+  const restarts = (): number => node.units.moves.filter((move) => move.startsWith('restart')).length;
+  const seen: unknown[] = [];
+  for (const phase of KEY_PHASES) {
+    await node.settle(at(phase)); // and there the agent is killed
+    const before = restarts();
+    using again = await node.consensus.start(
+      { ...node.config, createsCluster: false, keepRunning: true },
+      signal,
+    );
+    await write(again.admin, `/registry/${phase}`);
+    const kept = restarts();
+    await node.consensus.rekey(node.config, async () => undefined, signal);
+    seen.push([phase, kept - before, restarts() - kept]);
+  }
+  expect(seen).toEqual(KEY_PHASES.map((phase) => [phase, 0, ['believe', 'retire'].includes(phase) ? 1 : 0]));
+}, 120_000);
+
+test('who waits for a member that is lost holds nobody up who takes it out', async () => {
+  const { nodes, at } = await createCluster(3);
+  const [one, two, three] = nodes;
+  if (one === undefined || two === undefined || three === undefined) throw new Error('three nodes');
+  await three.units.kill(STATE_ETCD.unit);
+  await one.settle(at('believe'));
+  let isDone = false;
+  const waiting = one.consensus
+    .rekey(one.config, () => Promise.resolve(), signal)
+    .then(() => (isDone = true));
+  using admin = await client(two);
+  const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
+  const etcd = new Namespace(admin, CLUSTER_PREFIX);
+  const turn = { nodeId: two.config.nodeId, onPlace: () => undefined, signal };
+  await withSlot({ etcd, clock, log: createMemoryLogger().log }, turn, async () => {
+    expect(isDone).toBe(false);
+    await admin.members.remove(lost?.id ?? 0n, { signal });
+  });
+  await waiting;
+  expect(one.units.moves).toContain(`restart ${STATE_ETCD.unit}`);
+}, 60_000);
+
+/** As root, with what is on the node's disk now. */
+async function client(node: TestNode): Promise<EtcdClient> {
+  return (await node.consensus.renew(node.config)).admin;
+}
+
+test.each(KEY_PHASES.slice(1))(
+  'a node that dies when it has written "%s" and before it acts comes back by itself',
+  async (phase) => {
+    const { nodes, running, at } = await createCluster(2);
+    const [one, two] = nodes;
+    if (one === undefined || two === undefined) throw new Error('two nodes');
+    // Both are at the phase before; only the second one comes to this one.
+    const before = at(KEY_PHASES[KEY_PHASES.indexOf(phase) - 1] ?? 'hand');
+    for (const upTo of KEY_PHASES.slice(0, KEY_PHASES.indexOf(before.phase) + 1))
+      for (const node of nodes) {
+        await node.settle(at(upTo));
+        await node.consensus.rekey(node.config, () => Promise.resolve(), signal);
+      }
+    await two.settle(at(phase));
+    await two.units.kill(STATE_ETCD.unit);
+    const again = await two.start();
+    await write(again.admin, '/registry/after');
+    // The other one still speaks with it, and can follow.
+    await one.settle(at(phase));
+    await one.consensus.rekey(one.config, () => Promise.resolve(), signal);
+    await two.consensus.rekey(two.config, () => Promise.resolve(), signal);
+    using admin = await client(one);
+    expect(await admin.get('/registry/after', { signal })).toBeDefined();
+    expect(running).toHaveLength(2);
+  },
+  120_000,
+);

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import type { FilePort } from '../../../internal/file/index.ts';
+import { trustedPem, signingPair, type KeySet } from '../../../internal/keyset/index.ts';
+import { readText } from './ensure-certificates.ts';
+import { ETCD_INSTANCES } from '../etcd-instances.ts';
+import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
+
+const MAX_BYTES = 64 * 1024;
+
+/**
+ * Puts etcd's authorities where `preparePki` reads them, as far as the rotation is. Nothing is written while everything is
+ * as it was made. What is there already stays, and a crash in between is healed by the next call: it comes before any use.
+ */
+export async function placeEtcdKeys(files: FilePort, stateDir: string, set: KeySet): Promise<void> {
+  const kinds = Object.values(ETCD_INSTANCES).flatMap(({ name, cas: authorities }) => {
+    const layout = consensusLayout(stateDir, name);
+    return [
+      [authorities.clients, layout.clientsCa, layout.clientsTrustBundle],
+      [authorities.peers, layout.peersCa, layout.peersTrustBundle],
+    ] as const;
+  });
+  for (const [name, pair, believedFile] of kinds) {
+    const [trusted, signs] = [trustedPem(set, name), signingPair(set, name)];
+    await files.makeDirectory(believedFile.slice(0, believedFile.lastIndexOf('/')));
+    const isAsMade = (await files.stat(believedFile)) === undefined && isSame(trusted, signs.public);
+    await put(files, pair.keyFile, signs.private.reveal(), 0o600);
+    await put(files, pair.certFile, signs.public);
+    if (!isAsMade) await put(files, believedFile, trusted);
+  }
+}
+
+/** Whom to believe of clients and of peers: who signs here, unless a rotation says more. */
+export async function readTrustBundles(
+  files: FilePort,
+  layout: ConsensusLayout,
+): Promise<{ readonly clients: string; readonly peers: string }> {
+  const read = async (path: string, otherwise: string): Promise<string> => {
+    const bytes = await files.read(path, MAX_BYTES);
+    return bytes === undefined ? readText(files, otherwise) : Buffer.from(bytes).toString('utf8');
+  };
+  return {
+    clients: await read(layout.clientsTrustBundle, layout.clientsCa.certFile),
+    peers: await read(layout.peersTrustBundle, layout.peersCa.certFile),
+  };
+}
+
+/** Of whom etcd believes, which it reads at its start only; undefined where it is as it was made. */
+export async function trustDigest(files: FilePort, layout: ConsensusLayout): Promise<string | undefined> {
+  if ((await files.stat(layout.clientsTrustBundle)) === undefined) return undefined;
+  const hash = createHash('sha256');
+  for (const path of [layout.trustedClientsCa, layout.trustedPeersCa])
+    hash.update(`${await readText(files, path)}\0`);
+  return hash.digest('hex');
+}
+
+async function put(files: FilePort, path: string, text: string, mode = 0o644): Promise<void> {
+  const found = await files.read(path, MAX_BYTES);
+  if (found !== undefined && isSame(Buffer.from(found).toString('utf8'), text)) return;
+  await files.writeAtomic(path, text, { mode });
+}
+
+function isSame(one: string, other: string): boolean {
+  return one.trim() === other.trim();
+}

@@ -1,0 +1,76 @@
+import type { EtcdClient } from '../../../internal/etcd/index.ts';
+import { buildEtcdConfig, buildEtcdUnit } from '../unit/etcd-unit.ts';
+import type { RecoverConfig, RecoverPorts } from './recover-config.ts';
+import { connectAsRoot } from '../unit/run-etcd.ts';
+
+const UNIT = 'cluster-etcd-recovery.service';
+const COPY_MS = 10 * 60_000;
+const SAVE_MS = 10 * 60_000;
+
+/**
+ * Works with an etcd of one member that has a copy of this member's data: etcd without a quorum serves nobody, and what
+ * is in its log cannot be read otherwise. The data itself is not touched. Nobody else finds the copy: it listens on ports
+ * of its own, on the loopback, and ends with the work.
+ */
+export async function withDataCopy<T>(
+  ports: RecoverPorts,
+  config: RecoverConfig,
+  work: (copy: EtcdClient) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const { files, commands, units } = ports;
+  const { etcd, layout, etcdBinary, stateDir, recoveryPorts } = config;
+  await units.stop(UNIT, signal);
+  await units.stop(etcd.unit, signal);
+  await files.remove(layout.copiedData);
+  const run = (...argv: [string, ...string[]]) => commands.run({ argv, timeoutMs: COPY_MS, signal });
+  await run('cp', '--archive', '--reflink=auto', layout.data, layout.copiedData);
+  const at = { ...layout, data: layout.copiedData, configFile: `${layout.etcdHome}/recovery.json` };
+  const settings = {
+    ...config,
+    address: '127.0.0.1',
+    ports: recoveryPorts,
+    origin: { kind: 'first' },
+  } as const;
+  const written = JSON.parse(buildEtcdConfig(settings, at)) as Record<string, unknown>;
+  await files.writeAtomic(at.configFile, `${JSON.stringify({ ...written, 'force-new-cluster': true })}\n`);
+  await run(
+    'chown',
+    '--recursive',
+    '--no-dereference',
+    `${etcd.systemUser}:${etcd.systemUser}`,
+    layout.etcdHome,
+  );
+  await units.install(UNIT, buildEtcdUnit({ etcd, etcdBinary, stateDir, layout: at }), signal);
+  await units.start(UNIT, signal);
+  try {
+    using copy = await connectAsRoot(ports, layout, [`127.0.0.1:${recoveryPorts.client}`]);
+    return await work(copy);
+  } finally {
+    await units.stop(UNIT, signal);
+    await files.remove(layout.copiedData);
+  }
+}
+
+/** Everything that the copy holds, with a hash that the restore checks. @returns where it is */
+export async function saveSnapshot(
+  { files, commands }: RecoverPorts,
+  { layout, recoveryPorts, etcdctlBinary }: RecoverConfig,
+  signal: AbortSignal,
+): Promise<string> {
+  const path = `${layout.recovery}/snapshot.db`;
+  const { caFile, certFile, keyFile } = layout.user('root');
+  await files.makeDirectory(layout.recovery);
+  await files.remove(path);
+  await commands.run({
+    argv: [
+      etcdctlBinary,
+      ...['--endpoints', `https://127.0.0.1:${recoveryPorts.client}`],
+      ...['--cacert', caFile, '--cert', certFile, '--key', keyFile],
+      ...['snapshot', 'save', path],
+    ],
+    timeoutMs: SAVE_MS,
+    signal,
+  });
+  return path;
+}

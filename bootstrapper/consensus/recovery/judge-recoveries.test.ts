@@ -1,0 +1,81 @@
+import { expect, test } from '@jest/globals';
+import { judgeRecoveries } from './judge-recoveries.ts';
+import type { MemberProgress, Survey } from './recover-member.ts';
+
+const member = (nodeId: string, raftIndex: bigint | undefined, hasLeader = false): MemberProgress => ({
+  ...{ nodeId, endpoint: nodeId, raftIndex, hasLeader },
+});
+const survey = (own: bigint | undefined, other: bigint | undefined, isLed = false): Survey => ({
+  ...{ own: member('a', own, isLed), others: [member('b', other)], epoch: 1 },
+});
+
+interface Case {
+  readonly name: string;
+  readonly state: Survey;
+  readonly kubernetes: Survey;
+  readonly lost: readonly string[];
+  readonly refusals: RegExp | undefined;
+  readonly losses?: RegExp;
+}
+
+const cases: readonly Case[] = [
+  {
+    name: 'both have a leader: nothing is to be recovered',
+    state: survey(9n, 9n, true),
+    kubernetes: survey(9n, 9n, true),
+    lost: [],
+    refusals: /has a leader/,
+  },
+  {
+    name: 'only the Kubernetes etcd has lost its quorum: the state etcd is left alone',
+    state: survey(9n, 9n, true),
+    kubernetes: survey(9n, 8n),
+    lost: ['kubernetes'],
+    refusals: undefined,
+  },
+  {
+    name: 'another machine has more of the only one that is lost',
+    state: survey(9n, 9n, true),
+    kubernetes: survey(7n, 8n),
+    lost: ['kubernetes'],
+    refusals: /^kubernetes etcd: b is at raft index 8/,
+  },
+  {
+    name: 'another machine has more of the state etcd',
+    state: survey(7n, 8n),
+    kubernetes: survey(9n, 8n),
+    lost: ['state', 'kubernetes'],
+    refusals: /^state etcd: b is at raft index 8/,
+  },
+  {
+    name: 'this machine has more of the state etcd, another one of the Kubernetes etcd: the state etcd decides',
+    state: survey(9n, 8n),
+    kubernetes: survey(7n, 8n),
+    lost: ['state', 'kubernetes'],
+    refusals: undefined,
+    losses: /kubernetes etcd: b is at raft index 8/,
+  },
+  {
+    name: 'both have as much of the state etcd, another one more of the Kubernetes etcd',
+    state: survey(9n, 9n),
+    kubernetes: survey(7n, 8n),
+    lost: ['state', 'kubernetes'],
+    refusals: /^kubernetes etcd: b is at raft index 8/,
+  },
+  {
+    name: 'nobody else answers',
+    state: survey(9n, undefined),
+    kubernetes: survey(9n, undefined),
+    lost: ['state', 'kubernetes'],
+    refusals: undefined,
+    losses: /state etcd: what only b has.*kubernetes etcd: what only b has/,
+  },
+];
+
+test.each(cases)('judgeRecoveries() where $name', ({ state, kubernetes, lost, refusals, losses }) => {
+  const verdict = judgeRecoveries({ state, kubernetes });
+  expect(verdict.lost).toEqual(lost);
+  if (refusals === undefined) expect(verdict.refusals).toEqual([]);
+  else expect(verdict.refusals.join()).toMatch(refusals);
+  if (losses !== undefined) expect(verdict.losses.join()).toMatch(losses);
+});

@@ -1,0 +1,23 @@
+import type { Clock } from '../../../internal/clock/index.ts';
+import type { EtcdSettings } from '../unit/etcd-unit.ts';
+import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
+import type { ConsensusLayout } from '../consensus-layout.ts';
+import type { RunEtcdPorts } from '../unit/run-etcd.ts';
+
+export interface RecoverPorts extends RunEtcdPorts {
+  readonly clock: Clock;
+}
+
+export interface RecoverConfig extends Omit<EtcdSettings, 'origin'> {
+  /** Which of the two. */
+  readonly etcd: EtcdInstance;
+  /** Client endpoints of the other members, "host:port". */
+  readonly peers: readonly string[];
+  readonly etcdBinary: string;
+  readonly etcdctlBinary: string;
+  readonly etcdutlBinary: string;
+  readonly stateDir: string;
+  readonly layout: ConsensusLayout;
+  /** Free ones of the loopback. */
+  readonly recoveryPorts: ListenPorts;
+}

@@ -1,0 +1,267 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { Namespace, put, type EtcdClient, type WatchEvent } from '../../../internal/etcd/index.ts';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+import { DiskFiles } from '../../../internal/file/index.ts';
+import { CLUSTER_KEY, CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
+import {
+  createMemoryLogger,
+  findEtcdBinary,
+  findFreePort,
+  ProcessUnits,
+} from '../../../internal/testing/index.ts';
+import type { ConsensusConfig, RunningConsensus } from '../consensus-config.ts';
+import { Consensus } from '../consensus.ts';
+import { STATE_ETCD } from '../etcd-instances.ts';
+import { consensusLayout } from '../consensus-layout.ts';
+import type { RecoverConfig } from './recover-config.ts';
+import { judgeRecovery, recoverAlone, surveyMembers } from './recover-member.ts';
+
+const signal = new AbortController().signal;
+const clock = new SystemClock();
+const BUMP = 1_000_000_000n;
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+/** One control plane with its own disk and etcd, on the loopback. */
+class TestControlPlane {
+  readonly config: ConsensusConfig;
+  readonly recovering: RecoverConfig;
+  readonly units = new ProcessUnits();
+  #hasDied = false;
+  readonly #real = new ExecaRunner({ path: '/usr/bin:/bin' });
+
+  constructor(
+    config: ConsensusConfig,
+    more: Pick<RecoverConfig, 'etcdctlBinary' | 'etcdutlBinary' | 'recoveryPorts'>,
+  ) {
+    this.config = config;
+    this.recovering = { ...config, ...more, layout: consensusLayout(config.stateDir, 'state') };
+  }
+
+  get ports() {
+    return {
+      files: new DiskFiles(),
+      commands: {
+        // Users of the machine are systemd's and root's to make; programs of etcd are run.
+        run: (command: Parameters<ExecaRunner['run']>[0]) =>
+          /^(systemd-sysusers|chown)$/.test(command.argv[0])
+            ? Promise.resolve({ exitCode: 0, stdout: '', stderr: '' })
+            : this.#real.run(command),
+      },
+      units: this.units,
+      clock,
+      log: createMemoryLogger().log,
+    };
+  }
+
+  /** A disk that dies at the first change of this kind that matters: the swap of the data, or the new epoch. */
+  dyingAt(step: 'rename' | 'writeAtomic') {
+    const { ports } = this;
+    const { epochFile } = this.recovering.layout;
+    const files = Object.assign(Object.create(ports.files) as DiskFiles, {
+      [step]: async (path: string, ...rest: [string]) => {
+        if (step === 'writeAtomic' && path !== epochFile) return ports.files.writeAtomic(path, ...rest);
+        // The first swap has happened when the second one is tried.
+        if (step === 'rename' && !this.#hasDied) await ports.files.rename(path, ...rest);
+        this.#hasDied = true;
+        await this.units.kill(STATE_ETCD.unit);
+        throw new Error('the power went');
+      },
+    });
+    return { ...ports, files };
+  }
+
+  async start(over: Partial<ConsensusConfig> = {}): Promise<RunningConsensus> {
+    const running = await new Consensus(this.ports).start({ ...this.config, ...over }, signal);
+    open.push({ [Symbol.asyncDispose]: async () => running[Symbol.dispose]() });
+    return running;
+  }
+
+  repair(): Promise<unknown> {
+    return new Consensus(this.ports)
+      .repair(
+        { ...this.config, recordsPort: this.config.ports.client, peers: () => this.config.peers },
+        signal,
+      )
+      .catch((error: unknown) => error);
+  }
+
+  kill(): Promise<void> {
+    return this.units.kill(STATE_ETCD.unit);
+  }
+}
+
+async function createThree(): Promise<readonly [TestControlPlane, TestControlPlane, TestControlPlane]> {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-recover-'));
+  open.push({ [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) });
+  const ports = await Promise.all([1, 2, 3].map(() => findFreePort()));
+  const programs = {
+    etcdctlBinary: await findEtcdBinary(folder, 'etcdctl'),
+    etcdutlBinary: await findEtcdBinary(folder, 'etcdutl'),
+  };
+  const etcdBinary = await findEtcdBinary(folder);
+  const create = async (index: number): Promise<TestControlPlane> => {
+    const stateDir = join(folder, `node-${index + 1}`);
+    await mkdir(stateDir);
+    const client = ports[index] ?? 0;
+    const node = new TestControlPlane(
+      {
+        etcd: STATE_ETCD,
+        nodeId: `node-${index + 1}`,
+        address: '127.0.0.1',
+        clusterId: 'c0ffee',
+        ports: { client, peer: await findFreePort(), metrics: await findFreePort() },
+        quotaBytes: 64 * 1024 * 1024,
+        createsCluster: index === 0,
+        peers: ports.filter((port) => port !== client).map((port) => `127.0.0.1:${port}`),
+        etcdBinary,
+        stateDir,
+        readyTimeoutMs: 30_000,
+      },
+      {
+        ...programs,
+        recoveryPorts: {
+          client: await findFreePort(),
+          peer: await findFreePort(),
+          metrics: await findFreePort(),
+        },
+      },
+    );
+    open.push(node.units);
+    if (index > 0)
+      await cp(join(folder, 'node-1', 'consensus'), join(stateDir, 'consensus'), {
+        recursive: true,
+        filter: (path) => !/\/(users|formed|epoch)/.test(path),
+      });
+    return node;
+  };
+  const first = await create(0);
+  const one = await first.start();
+  await giveBirth(one.admin);
+  const second = await create(1);
+  await second.start();
+  const third = await create(2);
+  await third.start();
+  return [first, second, third];
+}
+
+async function giveBirth(admin: EtcdClient): Promise<void> {
+  const value = records.cluster.encode({
+    ...{ version: 1, clusterId: 'c0ffee', clusterName: 'test', epoch: 1 },
+    ...{ caPem: 'CA', createdMs: 1, firstNodeId: 'node-1' },
+  });
+  await new Namespace(admin, CLUSTER_PREFIX).commit(
+    { when: [], then: [put(CLUSTER_KEY, value)] },
+    { signal },
+  );
+}
+
+const write = (etcd: EtcdClient, key: string) =>
+  etcd.commit({ when: [], then: [put(`/registry/${key}`, new Uint8Array([1]))] }, { signal });
+const keysOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
+  (await etcd.list('/registry/', { signal })).entries.map(({ key }) => key.replace('/registry/', ''));
+const votersOf = async (etcd: EtcdClient): Promise<readonly string[]> =>
+  (await etcd.members.list({ signal }))
+    .filter(({ isLearner }) => !isLearner)
+    .map(({ name }) => name)
+    .toSorted();
+
+/** Follows a watch from now on, over whatever happens to its member. */
+function follow(etcd: EtcdClient, afterRevision: bigint) {
+  const life = new AbortController();
+  const seen: WatchEvent[] = [];
+  const ended = (async () => {
+    for await (const event of etcd.watch('/registry/', { signal: life.signal, afterRevision }))
+      seen.push(event);
+  })().catch(() => undefined);
+  open.push({
+    [Symbol.asyncDispose]: async () => {
+      life.abort(new Error('the test is over'));
+      await ended;
+    },
+  });
+  return seen;
+}
+
+async function until(what: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await what())) await clock.sleep(100, signal);
+}
+
+test('a survivor that lagged goes on alone in a new epoch; the old majority comes back and nothing splits', async () => {
+  const [first, second, third] = await createThree();
+  const running = await first.start();
+  // Twice: a member's log says of an entry that it was decided with the next one, and a copy keeps what was decided.
+  await write(running.admin, 'before');
+  await write(running.admin, 'before');
+  const { revision } = await running.admin.list('/registry/', { signal });
+  const watched = follow(running.admin, revision);
+  await until(async () => (await keysOf(running.admin)).includes('before'));
+
+  // With a leader there is nothing to recover.
+  const whole = await surveyMembers(first.ports, first.recovering, signal);
+  expect(judgeRecovery(whole).refusals.join()).toMatch(/has a leader/);
+  await expect(recoverAlone(first.ports, first.recovering, signal)).rejects.toMatchObject({
+    code: 'consensus-not-recoverable',
+  });
+
+  // The survivor misses what the other two decide, and then they are gone.
+  await first.kill();
+  const two = await second.start();
+  await write(two.admin, 'lost');
+  const lostAt = (await two.admin.maintenance.status({ signal })).raftIndex;
+  await Promise.all([second.kill(), third.kill()]);
+
+  const survey = await surveyMembers(first.ports, first.recovering, signal);
+  const { refusals, losses } = judgeRecovery(survey);
+  expect(refusals).toEqual([]);
+  // Whether it answers depends on whether it was started anew; what it has is less in any case.
+  expect(survey.own.raftIndex ?? 0n).toBeLessThan(lostAt);
+  expect(losses).toHaveLength(3);
+
+  // The power goes at each change of the disk once the new data is complete; whoever is asked again goes on.
+  for (const step of ['rename', 'rename', 'writeAtomic'] as const)
+    await expect(recoverAlone(first.dyingAt(step), first.recovering, signal)).rejects.toThrow(
+      'the power went',
+    );
+  expect(await recoverAlone(first.ports, first.recovering, signal)).toBeGreaterThanOrEqual(2);
+  const alone = await first.start();
+  expect(await votersOf(alone.admin)).toEqual(['node-1']);
+  expect(await keysOf(alone.admin)).toEqual(['before']);
+  await write(alone.admin, 'after');
+  expect((await alone.admin.list('/registry/', { signal })).revision).toBeGreaterThan(revision + BUMP);
+  // Whoever watched from an old revision is told everything anew.
+  await until(() => watched.some(({ kind }) => kind === 'relist'));
+
+  // Partitioned from the survivor the old majority still decides, but over its own data alone.
+  const isolated = ({ config }: TestControlPlane) => ({
+    peers: config.peers.filter((peer) => !peer.endsWith(`:${first.config.ports.client}`)),
+  });
+  const [back] = await Promise.all([second.start(isolated(second)), third.start(isolated(third))]);
+  expect(await keysOf(back.admin)).toContain('lost');
+  expect(await votersOf(alone.admin)).toEqual(['node-1']);
+  const oldRevision = (await back.admin.list('/registry/', { signal })).revision;
+  const watchedThere = follow(back.admin, oldRevision);
+
+  // They take the survivor for lost. In sight of them it starts anew, and does not believe who missed its recovery.
+  const struck = (await back.admin.members.list({ signal })).find(({ name }) => name === 'node-1');
+  await back.admin.members.remove(struck?.id ?? 0n, { signal });
+  const again = await first.start({ createsCluster: false });
+  expect(await votersOf(again.admin)).toEqual(['node-1']);
+  expect(await keysOf(again.admin)).toEqual(['after', 'before']);
+
+  // The partition heals: both learn that they are outdated, give their data up and join what there is now.
+  for (const node of [second, third])
+    expect(await node.repair()).toMatchObject({ code: 'consensus-outdated' });
+  const [joined] = await Promise.all([second.start(), third.start()]);
+  expect(await votersOf(alone.admin)).toEqual(['node-1', 'node-2', 'node-3']);
+  await write(joined.admin, 'together');
+  for (const etcd of [alone.admin, joined.admin])
+    expect(await keysOf(etcd)).toEqual(['after', 'before', 'together']);
+  await until(() => watchedThere.some(({ kind }) => kind === 'relist'));
+}, 240_000);

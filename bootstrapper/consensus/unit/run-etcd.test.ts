@@ -1,0 +1,68 @@
+import { expect, test } from '@jest/globals';
+import type { FilePort } from '../../../internal/file/index.ts';
+import { SystemdUnits } from '../../../internal/platform/index.ts';
+import {
+  FakeCommands,
+  FaultyFiles,
+  MemoryFiles,
+  createMemoryLogger,
+  SimulatedCrash,
+} from '../../../internal/testing/index.ts';
+import { ETCD_PORTS, STATE_ETCD } from '../etcd-instances.ts';
+import { consensusLayout } from '../consensus-layout.ts';
+import { runEtcd } from './run-etcd.ts';
+
+const signal = new AbortController().signal;
+const stateDir = '/var/lib/cluster';
+const layout = consensusLayout(stateDir, 'state');
+const commands = new FakeCommands((argv) => (argv[1] === 'show' ? 'ActiveState=active' : undefined));
+
+function run(files: FilePort, quotaBytes: number, keepsRunning = false): Promise<void> {
+  const settings = {
+    ...{ nodeId: 'node-1', address: '192.0.2.1', clusterId: 'c0ffee' },
+    ...{ ports: ETCD_PORTS.state, quotaBytes, origin: { kind: 'first' } as const },
+  };
+  const units = new SystemdUnits({ files, commands });
+  return runEtcd(
+    { files, commands, units, log: createMemoryLogger().log },
+    { etcd: STATE_ETCD, settings, layout, stateDir, etcdBinary: '/usr/local/bin/etcd', keepsRunning },
+    signal,
+  );
+}
+
+function restarts(): number {
+  return commands.runs.filter((argv) => argv[1] === 'restart').length;
+}
+
+test('killed after any write, etcd is restarted for its new configuration, once', async () => {
+  for (let point = 0, isOver = false; !isOver; point++) {
+    const disk = new MemoryFiles();
+    for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+    await run(disk, 1024);
+    const before = restarts();
+    const dying = new FaultyFiles(disk, { point, fault: 'crash-after' });
+    isOver = await run(dying, 2048).then(
+      () => true,
+      (error: unknown) => {
+        if (!(error instanceof SimulatedCrash)) throw error;
+        return false;
+      },
+    );
+    await run(disk, 2048);
+    const restartedAfter = restarts();
+    expect({ point, restarted: restartedAfter > before }).toEqual({ point, restarted: true });
+    await run(disk, 2048);
+    expect(restarts()).toBe(restartedAfter);
+  }
+});
+
+test('one that runs and is to be left alone is not even written anew; the next one that may heals it', async () => {
+  const disk = new MemoryFiles();
+  for (const folder of ['/etc/systemd/system', layout.etcdHome]) await disk.makeDirectory(folder);
+  await run(disk, 1024);
+  const [before, written] = [restarts(), await disk.read(layout.configFile, 4_096)];
+  await run(disk, 2048, true);
+  expect([restarts(), await disk.read(layout.configFile, 4_096)]).toEqual([before, written]);
+  await run(disk, 2048);
+  expect(restarts()).toBe(before + 1);
+});

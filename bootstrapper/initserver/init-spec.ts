@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto';
+import { isIP } from 'node:net';
+import type { ClusterSpec } from '../../initproto/gen/init_pb.js';
+import { InitServerError } from './errors.ts';
+
+/** What the owner asked for, checked. Bytes are hex or base64 so that it can be kept as JSON. */
+export interface InitSpec {
+  readonly clusterName: string;
+  readonly clusterId: string;
+  readonly kubernetesVersion: string;
+  /** The bundle's manifest, its exact text. */
+  readonly bundleManifest: string;
+  readonly podSubnet: string;
+  readonly serviceSubnet: string;
+  readonly apiServerSans: readonly string[];
+  readonly nodeName: string;
+  readonly singleNode: boolean;
+  readonly kubernetesAdminCsrBase64: string;
+  readonly ownerCsrBase64: string;
+  /** Secret: combined with the node's own key it unlocks the state disk. */
+  readonly clusterUnlockKeyHex: string;
+  readonly configuration: string;
+  /** What the owner signed (internal/authority), base64; absent from requests of older versions. */
+  readonly ownerDocumentsBase64?: readonly string[];
+}
+
+const DNS_LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/;
+const MAX_MANIFEST = 1024 * 1024;
+const MAX_CONFIGURATION = 1024 * 1024;
+const MAX_CSR = 16 * 1024;
+const MAX_SANS = 64;
+const MAX_DOCUMENTS = 8;
+const MAX_DOCUMENT = 64 * 1024;
+
+/** Wire → domain: size, then shape, then meaning. The caller is an owner, but not necessarily a careful one. */
+export function parseInitSpec(wire: ClusterSpec | undefined, hostname: string): InitSpec {
+  if (wire === undefined) throw refused('spec', 'is missing');
+  const nodeName = wire.nodeName === '' ? hostname.toLowerCase() : wire.nodeName;
+  check('cluster_name', DNS_LABEL.test(wire.clusterName), wire.clusterName);
+  check('cluster_id', /^[0-9a-f]{32}$/.test(wire.clusterId), wire.clusterId);
+  check('kubernetes_version', /^v1\.\d{1,3}\.\d{1,3}$/.test(wire.kubernetesVersion), wire.kubernetesVersion);
+  check('node_name', DNS_NAME.test(nodeName), nodeName);
+  check('pod_subnet', isIpv4Subnet(wire.podSubnet), wire.podSubnet);
+  check('service_subnet', isIpv4Subnet(wire.serviceSubnet), wire.serviceSubnet);
+  check(
+    'bundle_manifest',
+    wire.bundleManifest.length > 0 && wire.bundleManifest.length <= MAX_MANIFEST,
+    `${wire.bundleManifest.length} bytes`,
+  );
+  check(
+    'configuration',
+    wire.configuration.length <= MAX_CONFIGURATION,
+    `${wire.configuration.length} bytes`,
+  );
+  check(
+    'kubernetes_admin_csr',
+    isSized(wire.kubernetesAdminCsr, MAX_CSR),
+    `${wire.kubernetesAdminCsr.length} bytes`,
+  );
+  check('owner_csr', isSized(wire.ownerCsr, MAX_CSR), `${wire.ownerCsr.length} bytes`);
+  check('cluster_unlock_key', wire.clusterUnlockKey.length === 32, `${wire.clusterUnlockKey.length} bytes`);
+  check('api_server_sans', wire.apiServerSans.length <= MAX_SANS, `${wire.apiServerSans.length} names`);
+  check('owner_documents', wire.ownerDocuments.length <= MAX_DOCUMENTS, `${wire.ownerDocuments.length}`);
+  for (const each of wire.ownerDocuments)
+    check('owner_documents', isSized(each, MAX_DOCUMENT), `${each.length} bytes`);
+  for (const san of wire.apiServerSans) check('api_server_sans', isIP(san) !== 0 || DNS_NAME.test(san), san);
+  return {
+    clusterName: wire.clusterName,
+    clusterId: wire.clusterId,
+    kubernetesVersion: wire.kubernetesVersion,
+    bundleManifest: Buffer.from(wire.bundleManifest).toString('utf8'),
+    podSubnet: wire.podSubnet,
+    serviceSubnet: wire.serviceSubnet,
+    apiServerSans: wire.apiServerSans,
+    nodeName,
+    singleNode: wire.singleNode,
+    kubernetesAdminCsrBase64: Buffer.from(wire.kubernetesAdminCsr).toString('base64'),
+    ownerCsrBase64: Buffer.from(wire.ownerCsr).toString('base64'),
+    clusterUnlockKeyHex: Buffer.from(wire.clusterUnlockKey).toString('hex'),
+    configuration: Buffer.from(wire.configuration).toString('utf8'),
+    ownerDocumentsBase64: wire.ownerDocuments.map((each) => Buffer.from(each).toString('base64')),
+  };
+}
+
+/** Two requests are the same when this is. */
+export function digestOfSpec(spec: InitSpec): string {
+  return createHash('sha256').update(JSON.stringify(spec)).digest('hex');
+}
+
+function isSized(bytes: Uint8Array, max: number): boolean {
+  return bytes.length > 0 && bytes.length <= max;
+}
+
+function isIpv4Subnet(text: string): boolean {
+  const match = /^([0-9.]+)\/(\d{1,2})$/.exec(text);
+  return match !== null && isIP(match[1] ?? '') === 4 && Number(match[2]) >= 8 && Number(match[2]) <= 28;
+}
+
+function check(field: string, fine: boolean, value: string): void {
+  if (!fine) throw refused(field, `${JSON.stringify(value.slice(0, 100))} is not possible`);
+}
+
+function refused(field: string, why: string): InitServerError {
+  return new InitServerError(
+    'initserver-spec-invalid',
+    `reading the cluster specification: ${field}: ${why}`,
+    {
+      details: { field },
+    },
+  );
+}

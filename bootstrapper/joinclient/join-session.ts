@@ -1,0 +1,239 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { AttestedPeer } from '../../internal/atls/index.ts';
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import {
+  createClient,
+  RemoteError,
+  RpcChannel,
+  type Client,
+  type Upgrade,
+} from '../../internal/rpc/index.ts';
+import { decodeChallenge, encodeEnrolmentRequest } from '../../internal/attestation/enrolment/index.ts';
+import {
+  Join,
+  type AdmissionEvent,
+  type AdmissionRequestSchema,
+  type Admitted,
+  type HelloSchema,
+  type Ticket,
+  type TicketKeysSchema,
+  type Waiting,
+} from '../../joinservice/joinproto/gen/join_pb.js';
+import type { MachineEvidence } from '../attest/index.ts';
+import { JoinClientError } from './errors.ts';
+import { Outbox } from './outbox.ts';
+import { checkClock, verifyCluster, type ClusterTrust, type VerifiedCluster } from './verify-cluster.ts';
+
+/** Label of the machine's proof inside a session (join.proto, KeyProof). */
+const KEY_LABEL = 'cluster/join/key/v1';
+/** TCP, TLS, both ends' evidence with a queue before a slow TPM, and the first message. */
+const OPEN_MS = 60_000;
+const TICKET_MS = 60_000;
+
+export interface SessionPorts {
+  readonly evidence: Pick<MachineEvidence, 'proveKey' | 'readEnrolment' | 'answerChallenge'>;
+  readonly clock: Clock;
+  /** A fresh one for each session. */
+  readonly upgrade: () => Upgrade<AttestedPeer>;
+}
+
+/** What this machine says of itself beside its key and its TPM. */
+export type Introduction = Omit<
+  MessageInitShape<typeof HelloSchema>,
+  '$typeName' | 'key' | 'enrolment' | 'nowMs'
+>;
+
+type TicketKeys = MessageInitShape<typeof TicketKeysSchema>;
+type Request = MessageInitShape<typeof AdmissionRequestSchema>;
+
+/**
+ * One proved connection to a node of a cluster that has been verified; nothing but evidence was said before. It never
+ * connects again: what is signed for a session holds in that session only.
+ */
+export class JoinSession implements Disposable {
+  readonly endpoint: string;
+  readonly cluster: VerifiedCluster;
+  readonly #ports: SessionPorts;
+  readonly #parts: OpenParts;
+
+  private constructor(endpoint: string, ports: SessionPorts, parts: OpenParts) {
+    this.endpoint = endpoint;
+    this.cluster = parts.cluster;
+    this.#ports = ports;
+    this.#parts = parts;
+  }
+
+  /** The 64 bytes that both ends of this session have. */
+  get session(): Uint8Array {
+    return this.#parts.session;
+  }
+
+  /** Connects, and verifies whose cluster it is. */
+  static async open(
+    endpoint: string,
+    ports: SessionPorts,
+    options: { readonly trust: ClusterTrust; readonly signal: AbortSignal },
+  ): Promise<JoinSession> {
+    const channel = new RpcChannel({ endpoint, upgrade: usedOnce(endpoint, ports.upgrade()) });
+    const admission = new AbortController();
+    const outbox = new Outbox<Request>();
+    try {
+      const limit = { what: `asking ${endpoint}`, ms: OPEN_MS, clock: ports.clock, signal: options.signal };
+      const client = createClient(Join, channel);
+      const events = client.requestAdmission(outbox, { signal: admission.signal })[Symbol.asyncIterator]();
+      const first = await withTimeout(limit, () => next(events));
+      if (first.case !== 'cluster') throw outOfTurn(endpoint, 'cluster', first.case);
+      const peer = channel.peer;
+      if (peer?.kind !== 'attested') throw outOfTurn(endpoint, 'an attested session', 'none');
+      const cluster = verifyCluster(first.value, peer.session, {
+        trust: options.trust,
+        nowMs: ports.clock.nowMs(),
+      });
+      const { session } = peer;
+      return new JoinSession(endpoint, ports, {
+        channel,
+        client,
+        events,
+        outbox,
+        admission,
+        session,
+        cluster,
+      });
+    } catch (error) {
+      admission.abort(error);
+      outbox.close();
+      channel[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Asks to be let in and waits for it, days if need be. */
+  async requestAdmission(
+    introduction: Introduction,
+    onWaiting: (waiting: Waiting) => void,
+    signal: AbortSignal,
+  ): Promise<Admitted> {
+    const { evidence, clock } = this.#ports;
+    const { outbox, events } = this.#parts;
+    const enrolment = await evidence.readEnrolment(signal);
+    const hello = {
+      ...introduction,
+      key: this.#proof(),
+      nowMs: BigInt(clock.nowMs()),
+      enrolment: enrolment === undefined ? new Uint8Array() : encodeEnrolmentRequest(enrolment),
+    };
+    outbox.say({ message: { case: 'hello', value: hello } });
+    for (;;) {
+      const event = await this.#abortable(() => this.#verdict(next(events)), signal);
+      if (event.case === 'challenge') await this.#answer(event.value.challenge, signal);
+      else if (event.case === 'waiting') onWaiting(event.value);
+      else if (event.case === 'admitted') {
+        checkClock(this.cluster);
+        return event.value;
+      } else throw outOfTurn(this.endpoint, 'an answer', event.case);
+    }
+  }
+
+  issueJoinTicket(joinId: string, keys: TicketKeys, signal: AbortSignal): Promise<Ticket> {
+    checkClock(this.cluster);
+    this.#endAdmission();
+    return this.#parts.client.issueJoinTicket(
+      { key: this.#proof(), joinId, keys },
+      { signal, timeoutMs: TICKET_MS },
+    );
+  }
+
+  issueRejoinTicket(address: string, keys: TicketKeys, signal: AbortSignal): Promise<Ticket> {
+    checkClock(this.cluster);
+    this.#endAdmission();
+    return this.#parts.client.issueRejoinTicket(
+      { key: this.#proof(), address, keys },
+      { signal, timeoutMs: TICKET_MS },
+    );
+  }
+
+  [Symbol.dispose](): void {
+    this.#endAdmission();
+    this.#parts.channel[Symbol.dispose]();
+  }
+
+  #endAdmission(): void {
+    const { outbox, admission } = this.#parts;
+    outbox.close();
+    admission.abort(new JoinClientError('joinclient-session-closed', `talking to ${this.endpoint}`));
+  }
+
+  #proof(): { readonly publicKey: Uint8Array; readonly signature: Uint8Array } {
+    return this.#ports.evidence.proveKey(KEY_LABEL, this.#parts.session);
+  }
+
+  async #answer(challenge: Uint8Array, signal: AbortSignal): Promise<void> {
+    const { evidence } = this.#ports;
+    const { outbox, session } = this.#parts;
+    const answer = await evidence.answerChallenge(decodeChallenge(challenge), session, signal);
+    outbox.say({ message: { case: 'challengeAnswer', value: { answer } } });
+  }
+
+  /** A cluster that refuses a clock tells its code only; how far it is off is known here, to the second. */
+  async #verdict<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      if (error instanceof RemoteError && error.code === 'join-clock-off') checkClock(this.cluster);
+      throw error;
+    }
+  }
+
+  /** Leaving ends the stream, so that nobody waits at the other end for a machine that has gone. */
+  async #abortable<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const { admission } = this.#parts;
+    const onAbort = (): void => admission.abort(signal.reason);
+    signal.throwIfAborted();
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await work();
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+}
+
+interface OpenParts {
+  readonly channel: RpcChannel<AttestedPeer>;
+  readonly client: Client<typeof Join>;
+  readonly events: AsyncIterator<AdmissionEvent, unknown>;
+  readonly outbox: Outbox<Request>;
+  /** Ends the stream of the admission. */
+  readonly admission: AbortController;
+  /** 64 bytes that both ends of this session have. */
+  readonly session: Uint8Array;
+  readonly cluster: VerifiedCluster;
+}
+
+async function next(events: AsyncIterator<AdmissionEvent, unknown>): Promise<AdmissionEvent['event']> {
+  const event = await events.next();
+  if (event.done === true)
+    throw new JoinClientError('joinclient-session-closed', 'waiting for the cluster: the stream ended');
+  return event.value.event;
+}
+
+/**
+ * gRPC would connect again by itself, and what was signed for one session would be said in another. A first attempt that
+ * failed stays the reason.
+ */
+function usedOnce(endpoint: string, upgrade: Upgrade<AttestedPeer>): Upgrade<AttestedPeer> {
+  let first: ReturnType<Upgrade<AttestedPeer>> | undefined;
+  return async (socket, signal) => {
+    if (first === undefined) return (first = upgrade(socket, signal));
+    await first;
+    throw new JoinClientError('joinclient-session-closed', `talking to ${endpoint}`);
+  };
+}
+
+function outOfTurn(endpoint: string, due: string, got: string | undefined): JoinClientError {
+  return new JoinClientError(
+    'joinclient-protocol',
+    `talking to ${endpoint}: ${due} was due, got ${got ?? 'nothing'}`,
+  );
+}

@@ -1,0 +1,47 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { JoinClientError } from './errors.ts';
+import type { JoinFacts } from './join-facts.ts';
+
+const LOOKUP_MS = 5_000;
+
+/** The addresses of a name, as this machine's resolver has them; rejects when there are none. */
+export type ResolveName = (host: string) => Promise<readonly string[]>;
+
+export const resolveWithSystem: ResolveName = async (host) =>
+  (await lookup(host, { all: true })).map(({ address }) => address);
+
+/**
+ * Notes what the name of an endpoint means to this machine. Whoever connects looks it up too and fails for it; this never
+ * rejects.
+ */
+export async function recordNameLookup(
+  endpoint: string,
+  options: {
+    readonly facts: JoinFacts;
+    readonly lookUp: ResolveName;
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const host = hostIn(endpoint);
+  const { facts, lookUp, clock, signal } = options;
+  if (isIP(host) !== 0) return facts.recordNoNameNeeded();
+  const limit = { what: `asking the resolver for ${host}`, ms: LOOKUP_MS, clock, signal };
+  try {
+    facts.recordAddresses(host, await withTimeout(limit, () => lookUp(host)));
+  } catch (cause) {
+    if (signal.aborted) return;
+    facts.recordLookupFailure(
+      host,
+      new JoinClientError('joinclient-name-unknown', `looking up ${host}`, { cause }),
+    );
+  }
+}
+
+/** Of "host:port", an IPv6 address without its brackets. */
+function hostIn(endpoint: string): string {
+  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
+}

@@ -1,0 +1,235 @@
+import { X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
+import { decryptWithTpm, type Challenge } from '../../internal/attestation/enrolment/index.ts';
+import { parseManifest } from '../../internal/bundle/index.ts';
+import { unseal } from '../../internal/crypto/index.ts';
+import { spkiDerOf, verifyNodeCertificate } from '../../internal/pki/index.ts';
+import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { records, SETTINGS_KEY, type SettingsRecord } from '../../internal/records/index.ts';
+import type { Ticket } from '../../joinservice/joinproto/gen/join_pb.js';
+import { JoinClientError } from './errors.ts';
+import type { TicketKeyRing } from './ticket-keys.ts';
+import type { VerifiedCluster } from './verify-cluster.ts';
+
+const MAX_PEM_BYTES = 16 * 1024;
+const MAX_SETTINGS_BYTES = 2 * 1024 * 1024;
+const MAX_CONTROL_PLANES = 64;
+const MAX_KEY_BYTES = 64 * 1024;
+const NAME = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/;
+const NODE_ID = /^node-[0-9a-f]{32}$/;
+
+/** What a member has: certificates for its own keys, and what its roles need. Nothing of it is used before all of it is right. */
+export interface OpenedTicket {
+  readonly clusterId: string;
+  readonly clusterName: string;
+  readonly clusterCaPem: string;
+  readonly epoch: number;
+  readonly nodeId: string;
+  readonly nodeName: string;
+  readonly nodeCertPem: string;
+  readonly roles: readonly Role[];
+  readonly directory: readonly { readonly nodeId: string; readonly host: string }[];
+  readonly settings: Omit<SettingsRecord, 'version'>;
+  readonly kubernetesCaPem: string;
+  /** Whom the kubelet believes of its clients, one after the other; undefined: the Kubernetes CA. */
+  readonly kubernetesClientsCaPem: string | undefined;
+  readonly kubeletClientCertPem: string;
+  readonly kubeletServingCertPem: string;
+  /** File name (of the contract) to text; where the roles have a control plane. Those that may be absent only where they are. */
+  readonly controlPlaneKeys: ReadonlyMap<string, Secret<string>> | undefined;
+}
+
+export interface TicketExpectations {
+  readonly cluster: VerifiedCluster;
+  readonly nodeId: string;
+  readonly pubKeyDer: Uint8Array;
+  readonly keys: TicketKeyRing;
+  /** Whether the machine has asked as a control plane. */
+  readonly wantsControlPlaneKeys: boolean;
+  /** Of the session in which it has asked. */
+  readonly session: Uint8Array;
+  /** With this machine's TPM. */
+  readonly answerChallenge: (challenge: Challenge, session: Uint8Array) => Promise<Uint8Array>;
+  /** The names of the keys that control planes share. */
+  readonly keyNames: readonly string[];
+  /** Of those that are not there in every cluster. */
+  readonly optionalKeyNames: readonly string[];
+  readonly nowMs: () => number;
+}
+
+/** Sizes first, then shape, then meaning. @throws JoinClientError `joinclient-ticket-invalid` */
+export async function openTicket(ticket: Ticket, expected: TicketExpectations): Promise<OpenedTicket> {
+  const { cluster, nodeId, wantsControlPlaneKeys: asksForKeys } = expected;
+  checkSizes(ticket);
+  // The CA is the one that the owner signed for; a ticket cannot bring another one.
+  if (ticket.clusterId !== cluster.clusterId || ticket.clusterCaPem !== cluster.clusterCaPem)
+    throw invalid('it is of another cluster');
+  if (ticket.nodeId !== nodeId) throw invalid(`it is for ${JSON.stringify(ticket.nodeId.slice(0, 64))}`);
+  if (!NAME.test(ticket.nodeName)) throw invalid('its node name is none');
+  checkNodeCertificate(ticket, expected);
+  checkKubeletCertificates(ticket, expected);
+  const roles = attempt('its roles', () => parseRoles(ticket.roles));
+  return {
+    clusterId: ticket.clusterId,
+    clusterName: ticket.clusterName,
+    clusterCaPem: ticket.clusterCaPem,
+    epoch: cluster.epoch,
+    nodeId,
+    nodeName: ticket.nodeName,
+    nodeCertPem: ticket.nodeCertificatePem,
+    roles,
+    directory: directoryOf(ticket),
+    settings: settingsOf(ticket),
+    kubernetesCaPem: ticket.kubernetesCaPem,
+    kubernetesClientsCaPem: ticket.kubernetesClientsCaPem === '' ? undefined : ticket.kubernetesClientsCaPem,
+    kubeletClientCertPem: ticket.kubeletClientCertificatePem,
+    kubeletServingCertPem: ticket.kubeletServingCertificatePem,
+    // A role that came while it was asked brings its keys with the next ticket.
+    controlPlaneKeys: isControlPlane(roles) && asksForKeys ? await openKeys(ticket, expected) : undefined,
+  };
+}
+
+function checkSizes(ticket: Ticket): void {
+  const { settings, controlPlanes, controlPlaneKeys, kubernetesClientsCaPem } = ticket;
+  const pems = [
+    ticket.clusterCaPem,
+    ticket.nodeCertificatePem,
+    ticket.kubernetesCaPem,
+    ticket.kubeletClientCertificatePem,
+    ticket.kubeletServingCertificatePem,
+  ];
+  const isSized =
+    pems.every(({ length }) => length > 0 && length <= MAX_PEM_BYTES) &&
+    kubernetesClientsCaPem.length <= 2 * MAX_PEM_BYTES &&
+    settings.length <= MAX_SETTINGS_BYTES &&
+    controlPlanes.length > 0 &&
+    controlPlanes.length <= MAX_CONTROL_PLANES &&
+    (controlPlaneKeys?.ciphertext.length ?? 0) <= MAX_SETTINGS_BYTES;
+  if (!isSized) throw invalid('a part of it has a size that it cannot have');
+}
+
+function checkNodeCertificate(
+  ticket: Ticket,
+  { nodeId, pubKeyDer, cluster, nowMs }: TicketExpectations,
+): void {
+  attempt('the certificate of the node', () => {
+    const certificate = new X509Certificate(ticket.nodeCertificatePem);
+    const { clusterId, clusterCaPem } = cluster;
+    const member = verifyNodeCertificate(certificate, { caPem: clusterCaPem, clusterId, nowMs });
+    if (member.nodeId !== nodeId || !hasKey(certificate, pubKeyDer)) throw new Error('for another key');
+  });
+}
+
+function checkKubeletCertificates(ticket: Ticket, { keys }: TicketExpectations): void {
+  const ca = attempt('the Kubernetes CA', () => new X509Certificate(ticket.kubernetesCaPem));
+  const clients = attempt('the authorities of clients of Kubernetes', () => clientAuthoritiesOf(ticket));
+  const { kubeletClientCertificatePem: client, kubeletServingCertificatePem: serving } = ticket;
+  const wanted = [
+    ['the client certificate of the kubelet', client, keys.clientPubKeyDer, clients],
+    ['the serving certificate of the kubelet', serving, keys.servingPubKeyDer, [ca]],
+  ] as const;
+  for (const [what, pem, pubKeyDer, authorities] of wanted) {
+    attempt(what, () => {
+      const certificate = new X509Certificate(pem);
+      if (!authorities.some(({ publicKey }) => certificate.verify(publicKey)))
+        throw new Error('another CA signed it');
+      if (!hasKey(certificate, pubKeyDer)) throw new Error('for another key');
+      if (!certificate.subject.split('\n').includes(`CN=system:node:${ticket.nodeName}`))
+        throw new Error('for another node');
+    });
+  }
+}
+
+/** One, or two while the keys are being replaced. */
+function clientAuthoritiesOf({
+  kubernetesCaPem,
+  kubernetesClientsCaPem,
+}: Ticket): readonly X509Certificate[] {
+  if (kubernetesClientsCaPem === '') return [new X509Certificate(kubernetesCaPem)];
+  const pems = kubernetesClientsCaPem
+    .split(/(?<=-----END CERTIFICATE-----)/)
+    .filter((pem) => pem.trim() !== '');
+  return pems.map((pem) => {
+    const certificate = new X509Certificate(pem);
+    if (!certificate.ca) throw new Error('one of them is none');
+    return certificate;
+  });
+}
+
+function hasKey(certificate: X509Certificate, pubKeyDer: Uint8Array): boolean {
+  return Buffer.compare(spkiDerOf(certificate.publicKey), pubKeyDer) === 0;
+}
+
+function directoryOf({ controlPlanes }: Ticket): OpenedTicket['directory'] {
+  return controlPlanes.map(({ nodeId, address }) => {
+    if (!NODE_ID.test(nodeId) || isIP(address) === 0) throw invalid('its list of control planes');
+    return { nodeId, host: address };
+  });
+}
+
+function settingsOf(ticket: Ticket): OpenedTicket['settings'] {
+  return attempt('its settings', () => {
+    const { version: _, ...settings } = records.settings.decode(SETTINGS_KEY, ticket.settings);
+    parseManifest(Buffer.from(settings.bundleManifest, 'utf8'));
+    return settings;
+  });
+}
+
+/** All of them or none: a control plane with a part of the keys would make the rest again. */
+async function openKeys(
+  ticket: Ticket,
+  expected: TicketExpectations,
+): Promise<ReadonlyMap<string, Secret<string>>> {
+  const { keys, keyNames, optionalKeyNames, nodeId } = expected;
+  const { controlPlaneKeys: sealed, clusterId } = ticket;
+  const what = 'the keys of the control plane';
+  const outer = attempt(what, () => {
+    if (sealed === undefined) throw new Error('there are none');
+    const context = { kind: 'control-plane-keys', clusterId, nodeId } as const;
+    return objectIn(unseal(sealed, keys.sealingKeyPem, context));
+  });
+  const found = await unboxed(outer, expected).catch((error: unknown) => {
+    throw invalid(what, error);
+  });
+  return attempt(what, () => {
+    const names = [...keyNames, ...optionalKeyNames.filter((name) => found.has(name))];
+    return new Map(
+      names.map((name) => {
+        const value = found.get(name);
+        if (typeof value !== 'string' || value === '' || value.length > MAX_KEY_BYTES)
+          throw new Error(`${name} is missing`);
+        return [name, new Secret(value)] as const;
+      }),
+    );
+  });
+}
+
+/** Where an owner has named the machine by its TPM, only that TPM opens them. */
+async function unboxed(
+  outer: ReadonlyMap<string, unknown>,
+  { session, answerChallenge: answer }: TicketExpectations,
+): Promise<ReadonlyMap<string, unknown>> {
+  const [challenge, nonce, ciphertext] = ['challenge', 'nonce', 'ciphertext'].map((name) => outer.get(name));
+  if (typeof challenge !== 'string' || typeof nonce !== 'string' || typeof ciphertext !== 'string')
+    return outer;
+  return objectIn(await decryptWithTpm({ challenge, nonce, ciphertext }, session, answer));
+}
+
+function objectIn(text: Secret<Uint8Array>): ReadonlyMap<string, unknown> {
+  const parsed: unknown = JSON.parse(Buffer.from(text.reveal()).toString('utf8'));
+  if (typeof parsed !== 'object' || parsed === null) throw new Error('no object');
+  return new Map(Object.entries(parsed as Record<string, unknown>));
+}
+
+function attempt<T>(what: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw invalid(what, error);
+  }
+}
+
+function invalid(what: string, cause?: unknown): JoinClientError {
+  return new JoinClientError('joinclient-ticket-invalid', `opening the ticket: ${what}`, { cause });
+}

@@ -1,0 +1,253 @@
+import { beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import {
+  encodeKeySet,
+  createPairs,
+  publicPartsOf,
+  formatStage,
+  type KeyPhase,
+  type KeySet,
+  type KeyStage,
+} from '../../internal/keyset/index.ts';
+import { records, type KeysRecord } from '../../internal/records/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import { FakeClock, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
+import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import { KeyStore } from './key-store.ts';
+import { nodeKeysWorker, type KeyRotationDriver } from './node-keys-worker.ts';
+
+const PLACES = { rotation: '/keys/rotation.json', stage: '/keys/stage.json', lastKey: '/ca/ca.key' };
+const CONTROL_PLANE: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
+
+let set: KeySet;
+let foreign: KeySet;
+beforeAll(async () => {
+  const [previous, next, other] = [await createPairs(2, 1), await createPairs(2, 1), await createPairs(2, 1)];
+  set = { generation: 2, phase: 'believe', previous, next };
+  foreign = { ...set, next: other };
+});
+
+/** A node with its disk, which survives lives of the worker; and the curator that tells it. */
+class TestNode implements Curators, KeyRotationDriver {
+  readonly files = new MemoryFiles();
+  readonly store = new KeyStore(this.files, PLACES);
+  readonly clock = new FakeClock();
+  readonly did: string[] = [];
+  readonly values = {
+    clusterMembership: new EventValue<unknown>(),
+    clusterKeys: new EventValue<string | undefined>(),
+    localRoles: new EventValue<ReadonlySet<Role> | undefined>(),
+    localKeys: new EventValue<KeyStage | undefined>(),
+  };
+  record: KeysRecord | undefined;
+  /** Fails once where it is called. */
+  failing: string | undefined;
+  wasOther = true;
+
+  constructor(roles: readonly Role[]) {
+    this.values.clusterMembership.set({});
+    this.values.clusterKeys.set(undefined);
+    this.values.localRoles.set(new Set(roles));
+    this.values.localKeys.set(undefined);
+  }
+
+  live() {
+    const { values, store, clock } = this;
+    const worker = nodeKeysWorker({
+      reads: values,
+      writes: values,
+      curators: this,
+      store,
+      driver: this,
+      clock,
+    });
+    return superviseForTest(worker, { clock });
+  }
+
+  async tell(phase: KeyPhase | 'asked', generation = 2): Promise<void> {
+    const made = { by: 'node-a', previous: publicPartsOf(set.previous), next: publicPartsOf(set.next) };
+    const base = { version: 1, startedMs: 1, phaseSinceMs: 1, startedBy: 'x', reason: '' } as const;
+    this.record = { ...base, generation, phase, ...(phase === 'asked' ? {} : { made }) };
+    this.values.clusterKeys.set(phase === 'asked' ? '2/asked' : formatStage({ generation, phase }));
+    await settle();
+  }
+
+  reached(): string {
+    const now = this.values.localKeys.peek();
+    return now.set && now.value !== undefined ? formatStage(now.value) : '';
+  }
+
+  use<T>(
+    work: (curator: CuratorConnection, signal: AbortSignal) => Promise<T>,
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<T> {
+    const record = this.record === undefined ? new Uint8Array() : records.keys.encode(this.record);
+    const fetchKeys = () => Promise.resolve({ record });
+    return work({ endpoint: 'c', of: () => ({ fetchKeys }) } as unknown as CuratorConnection, signal);
+  }
+
+  fetch = () => this.#do('fetch', set);
+  activate = async () => {
+    const { phase } = (await this.store.loadSet()) ?? {};
+    await this.#do(`enforce ${phase}`, undefined);
+  };
+  removeRetiredKeys = () => this.#do('forget', undefined);
+  renewKubeletCertificates = () => this.#do('renew', this.wasOther);
+  trustClients = (pem: string) => this.#do(`believe ${pem.split('BEGIN').length - 1}`, undefined);
+  restartKubelet = () => this.#do('restart', undefined);
+
+  async #do<T>(what: string, answer: T): Promise<T> {
+    this.did.push(what);
+    if (this.failing !== what) return answer;
+    this.failing = undefined;
+    throw new Error(`${what} fails`);
+  }
+}
+
+let node: TestNode;
+const rest = async (): Promise<void> => {
+  for (let turns = 0; turns < 5; turns++) await settle();
+};
+
+describe('a control plane', () => {
+  beforeEach(() => {
+    node = new TestNode(CONTROL_PLANE);
+  });
+
+  test('gets the keys, goes through each phase, and says what it has finished', async () => {
+    await using _life = node.live();
+    await node.tell('asked');
+    expect([node.did, node.reached()]).toEqual([[], '1/done']);
+    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+      await node.tell(phase);
+      await rest();
+    }
+    expect(node.reached()).toBe('2/issue'); // pods have time to take their tokens
+    await node.clock.advance(120_000);
+    await rest();
+    expect(node.reached()).toBe('2/refresh');
+    for (const phase of ['retire', 'done'] as const) {
+      await node.tell(phase);
+      await rest();
+    }
+    expect([node.reached(), node.did]).toEqual([
+      '2/done',
+      [
+        'fetch',
+        ...['enforce believe', 'enforce issue'],
+        ...['renew', 'enforce refresh', 'restart'],
+        ...['enforce retire', 'enforce done', 'forget'],
+      ],
+    ]);
+  });
+
+  test('throws away keys that are not on record: it made them when another one did', async () => {
+    await node.store.saveSet(foreign);
+    await using _life = node.live();
+    await node.tell('hand');
+    await rest();
+    expect(node.did).toEqual(['fetch']);
+    expect((await node.store.loadSet())?.next['etcd-peers-ca'].public).toBe(set.next['etcd-peers-ca'].public);
+  });
+
+  test('believes nothing of keys that it was handed before it is told to', async () => {
+    await using _life = node.live();
+    await node.tell('hand');
+    await rest();
+    expect((await node.store.loadSet())?.phase).toBe('hand');
+    expect(await node.store.isActivationPending()).toBe(false);
+  });
+
+  test('that lost its keys gets them again as they are in force', async () => {
+    {
+      await using _life = node.live();
+      await node.tell('issue');
+      await rest();
+    }
+    await node.files.remove(PLACES.rotation);
+    node.did.length = 0;
+    await using _next = node.live();
+    await rest();
+    expect([node.did, (await node.store.loadSet())?.phase]).toEqual([['fetch'], 'issue']);
+  });
+
+  test('has a phase on disk before anything is done for it, and does it again after a failure', async () => {
+    node.failing = 'enforce believe';
+    await using _life = node.live();
+    await node.tell('believe');
+    await rest();
+    expect([(await node.store.loadSet())?.phase, node.reached()]).toEqual(['believe', '1/done']);
+    expect(await node.store.isActivationPending()).toBe(true); // killed here, the next life restarts nothing before its turn
+    await node.clock.advance(5_000);
+    await rest();
+    expect([node.did, node.reached()]).toEqual([
+      ['fetch', 'enforce believe', 'enforce believe'],
+      '2/believe',
+    ]);
+    expect(await node.store.isActivationPending()).toBe(false);
+  });
+});
+
+describe('a worker', () => {
+  beforeEach(() => {
+    node = new TestNode(['KubernetesWorker']);
+  });
+
+  test('holds no key, and believes and shows what each phase wants', async () => {
+    await using _life = node.live();
+    for (const phase of ['hand', 'believe', 'issue', 'refresh'] as const) {
+      await node.tell(phase);
+      await rest();
+    }
+    await node.clock.advance(120_000);
+    await rest();
+    await node.tell('retire');
+    await rest();
+    expect([node.reached(), node.did]).toEqual([
+      '2/retire',
+      ['believe 2', 'believe 2', 'renew', 'believe 2', 'restart', 'believe 1'],
+    ]);
+    expect([await node.store.loadSet(), await node.store.holdsKeys()]).toEqual([undefined, false]);
+  });
+
+  test('that was off gets its certificate first, for its kubelet can do nothing without, and waits for no tokens', async () => {
+    await using _life = node.live();
+    await node.tell('done');
+    await rest();
+    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1', 'restart']]);
+  });
+
+  test('that joined later needs no new start of its kubelet', async () => {
+    node.wasOther = false;
+    await using _life = node.live();
+    await node.tell('done');
+    await rest();
+    expect([node.reached(), node.did]).toEqual(['2/done', ['renew', 'believe 1']]);
+  });
+
+  test('goes on where it was after a new start of the agent', async () => {
+    {
+      await using _life = node.live();
+      await node.tell('believe');
+      await rest();
+    }
+    node.did.length = 0;
+    await using _next = node.live();
+    await rest();
+    expect([node.reached(), node.did]).toEqual(['2/believe', []]);
+  });
+});
+
+describe('the keys in a ticket', () => {
+  beforeEach(() => {
+    node = new TestNode(CONTROL_PLANE);
+  });
+
+  test('are taken with the phase of who signed it, and never in the place of keys that are further', async () => {
+    await node.store.adoptSet(encodeKeySet(set));
+    expect(await node.store.loadStage()).toEqual({ generation: 2, phase: 'believe' });
+    await node.store.saveSet({ ...set, phase: 'issue' });
+    await node.store.adoptSet(encodeKeySet(set));
+    expect((await node.store.loadSet())?.phase).toBe('issue');
+  });
+});

@@ -1,0 +1,182 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { combine, map, currentValue, type Readable, type Settable } from '../../internal/event/index.ts';
+import {
+  trustedPublicPem,
+  hasReached,
+  isPhaseAtLeast,
+  publicPartsOf,
+  ROTATING_KEYS,
+  type KeyPhase,
+  type KeySet,
+  type KeyStage,
+} from '../../internal/keyset/index.ts';
+import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
+import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import type { Curators } from '../curatorclient/index.ts';
+import type { KeyStore } from './key-store.ts';
+import { planNodeKeys, type NodeKeysPlan } from './plan-node-keys.ts';
+
+/**
+ * How long after a new start of the kubelet its pods count as having new tokens: it gives them at once, and client-go reads
+ * them again within a minute.
+ */
+const TOKENS_MS = 120_000;
+
+/** What a rotation needs done on this machine. Each of it may be repeated after any crash. */
+export interface KeyRotationDriver {
+  /** The keys with these public halves, from a control plane that has them. */
+  fetch(made: NewKeys, signal: AbortSignal): Promise<KeySet>;
+  /** What is in force by the keys on disk now: etcd, the control plane of Kubernetes, those who sign and admit. */
+  activate(say: (what: string) => void, signal: AbortSignal): Promise<void>;
+  /** Everybody has retired the previous ones: nobody else is to be told of them any more. */
+  removeRetiredKeys(signal: AbortSignal): Promise<void>;
+  /**
+   * What the kubelet shows is signed by this authority. Answers whether it was another one; nothing is restarted, and
+   * nothing needs to run.
+   */
+  renewKubeletCertificates(issuerPem: string, signal: AbortSignal): Promise<boolean>;
+  /** The kubelet believes these of its clients. */
+  trustClients(clientsPem: string, signal: AbortSignal): Promise<void>;
+  /** Its pods get new tokens, and it shows what is on disk. */
+  restartKubelet(signal: AbortSignal): Promise<void>;
+}
+
+export type NewKeys = NonNullable<KeysRecord['made']> & Pick<KeysRecord, 'generation'>;
+
+export interface NodeKeysWorkerOptions {
+  readonly reads: {
+    readonly clusterMembership: Readable<unknown>;
+    /** "GENERATION/PHASE" as curators tell it, empty before the first rotation. */
+    readonly clusterKeys: Readable<string | undefined>;
+    readonly localRoles: Readable<ReadonlySet<Role> | undefined>;
+  };
+  readonly writes: { readonly localKeys: Settable<KeyStage | undefined> };
+  readonly curators: Curators;
+  readonly store: KeyStore;
+  readonly driver: KeyRotationDriver;
+  readonly clock: Clock;
+}
+
+/** Takes this node through the phases in which the keys that control planes share are replaced. */
+export function nodeKeysWorker(options: NodeKeysWorkerOptions): Runnable {
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
+    plan: ({ isMember }) =>
+      isMember ? { kind: 'start', config: undefined } : { kind: 'wait', why: 'the membership of this node' },
+    start: async (scope) => {
+      options.writes.localKeys.set(await options.store.loadStage());
+      scope.run('follow', (child) => follow(options, child));
+    },
+  });
+}
+
+async function follow(options: NodeKeysWorkerOptions, scope: Scope): Promise<void> {
+  const { reads } = options;
+  scope.healthy();
+  using changes = combine({ told: reads.clusterKeys, roles: reads.localRoles }).watch();
+  for (;;) {
+    scope.waiting('keys to be replaced');
+    const now = await changes.next(scope.signal);
+    if (now.told === undefined || now.told === '') continue;
+    for (;;) {
+      const plan = await planNow(options, scope);
+      if (plan.kind === 'rest') break;
+      if (plan.kind === 'wait') {
+        scope.waiting(plan.why);
+        await changes.next(scope.signal);
+      } else await carryOut(options, plan, scope);
+    }
+  }
+}
+
+interface Step {
+  readonly kind: 'do';
+  readonly plan: Exclude<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }>;
+  readonly made: NewKeys;
+}
+
+async function planNow(
+  { reads, store, curators }: NodeKeysWorkerOptions,
+  scope: Scope,
+): Promise<Extract<NodeKeysPlan, { readonly kind: 'rest' | 'wait' }> | Step> {
+  const record = await curators.use(
+    async (curator, signal) => {
+      const answer = await curator.of(Distribution).fetchKeys({}, { signal });
+      return answer.record.length === 0 ? undefined : records.keys.decode(KEYS_KEY, answer.record);
+    },
+    { signal: scope.signal },
+  );
+  const roles = currentValue(reads.localRoles);
+  const plan = planNodeKeys({
+    cluster: record,
+    finished: await store.loadStage(),
+    isControlPlane: roles && isControlPlane([...roles]),
+    hasKeys: record?.made !== undefined && isSetOf(await store.loadSet(), record),
+  });
+  if (plan.kind === 'rest' || plan.kind === 'wait') return plan;
+  if (record?.made === undefined) return { kind: 'wait', why: 'the new keys' };
+  return { kind: 'do', plan, made: { ...record.made, generation: record.generation } };
+}
+
+async function carryOut(options: NodeKeysWorkerOptions, { plan, made }: Step, scope: Scope): Promise<void> {
+  const { store, driver } = options;
+  if (plan.kind === 'fetch') {
+    scope.waiting('the new keys, from another control plane');
+    const set = await driver.fetch(made, scope.signal);
+    const { generation, phase } = await store.loadStage();
+    // Nothing is believed of them before this node enforces a phase; unless it has, and lost them.
+    await store.saveSet({ ...set, phase: generation === made.generation ? phase : 'hand' });
+    scope.log.info('this control plane has the new keys', { generation: made.generation });
+    return;
+  }
+  const { phase } = plan;
+  scope.waiting(`phase "${phase}"`);
+  scope.log.info('taking a phase of new keys', { generation: made.generation, phase });
+  const reached = await store.loadStage();
+  const isLate = isPhaseAtLeast(phase, 'refresh') && !hasReached(reached, { ...made, phase: 'refresh' });
+  const wasOther =
+    isLate && (await driver.renewKubeletCertificates(made.next['kubernetes-clients-ca'], scope.signal));
+  if (plan.kind === 'enforce') await enforce(options, { phase, made }, scope);
+  else if (isPhaseAtLeast(phase, 'believe')) await driver.trustClients(clientsOf(phase, made), scope.signal);
+  // Who took part has pods with tokens of the previous key; who has joined meanwhile has none.
+  if (isLate && (wasOther || reached.generation === made.generation))
+    await driver.restartKubelet(scope.signal);
+  if (isLate && phase === 'refresh') {
+    scope.waiting('phase "refresh": programs in pods to read their new tokens');
+    await options.clock.sleep(TOKENS_MS, scope.signal);
+  }
+  await store.saveStage({ generation: made.generation, phase });
+  options.writes.localKeys.set({ generation: made.generation, phase });
+}
+
+interface At {
+  readonly phase: KeyPhase;
+  readonly made: NewKeys;
+}
+
+/** What is on disk first: whatever happens in between, the next start goes on from there. */
+async function enforce(
+  { store, driver }: NodeKeysWorkerOptions,
+  { phase, made }: At,
+  scope: Scope,
+): Promise<void> {
+  const set = await store.loadSet();
+  if (set?.generation !== made.generation || !isPhaseAtLeast(phase, 'believe')) return;
+  await store.saveSet({ ...set, phase });
+  await driver.activate((what) => scope.waiting(`phase "${phase}": ${what}`), scope.signal);
+  if (phase === 'done') await driver.removeRetiredKeys(scope.signal);
+}
+
+function clientsOf(phase: KeyPhase, { previous, next }: NewKeys): string {
+  const name = 'kubernetes-clients-ca';
+  return trustedPublicPem(phase, { previous: previous[name], next: next[name] });
+}
+
+/** Others may have been made at the same time, and are not on record. */
+function isSetOf(set: KeySet | undefined, { generation, made }: KeysRecord): boolean {
+  if (set?.generation !== generation || made === undefined) return false;
+  const next = publicPartsOf(set.next);
+  return ROTATING_KEYS.every((name) => next[name].trim() === made.next[name].trim());
+}

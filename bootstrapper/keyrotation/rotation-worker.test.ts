@@ -1,0 +1,200 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { beforeEach, expect, test } from '@jest/globals';
+import { ChainVerifier } from '../../internal/audit/index.ts';
+import { headFrom } from '../../internal/auditlog/index.ts';
+import { untilAborted } from '../../internal/cleanup/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
+import { createPairs, publicPartsOf, formatStage, type KeyStage } from '../../internal/keyset/index.ts';
+import {
+  AUDIT_HEAD_KEY,
+  AUDIT_PREFIX,
+  auditKey,
+  KEYS_KEY,
+  records,
+  type KeysRecord,
+} from '../../internal/records/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import {
+  FakeClock,
+  MemoryEtcd,
+  MemoryFiles,
+  settle,
+  superviseForTest,
+  TestCluster,
+} from '../../internal/testing/index.ts';
+import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { rotationWorker } from './rotation-worker.ts';
+import { KeyStore } from './key-store.ts';
+
+const { signal } = new AbortController();
+let etcd: MemoryEtcd;
+let clock: FakeClock;
+let cluster: TestCluster;
+const clusterKeys = new EventValue<string | undefined>();
+
+beforeEach(async () => {
+  etcd = new MemoryEtcd();
+  clock = new FakeClock(1_000);
+  cluster = await TestCluster.create(etcd, () => clock.nowMs());
+  clusterKeys.set('');
+});
+
+const addControlPlane = async (name: string): Promise<string> => {
+  const { identity } = await cluster.addNode(name, { roles: ['ConsensusMember', 'KubernetesController'] });
+  return identity.kind === 'node' ? identity.nodeId : '';
+};
+
+const write = (key: string, value: Uint8Array) =>
+  etcd.commit({ when: [], then: [put(key, value)] }, { signal });
+
+async function say(nodeId: string, { generation, phase }: KeyStage): Promise<void> {
+  const said = toBinary(
+    NodeStatusSchema,
+    create(NodeStatusSchema, { keys: { generation: BigInt(generation), phase } }),
+  );
+  const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
+  await write(records.status.key(nodeId), records.status.encode(status));
+}
+
+async function ask(): Promise<void> {
+  const record: KeysRecord = {
+    version: 1,
+    generation: 2,
+    phase: 'asked',
+    startedMs: 1,
+    phaseSinceMs: 1,
+    startedBy: 'operator:owner',
+    reason: '',
+  };
+  await write(KEYS_KEY, records.keys.encode(record));
+  clusterKeys.set('2/asked');
+}
+
+async function onRecord(): Promise<KeysRecord> {
+  const entry = await etcd.get(KEYS_KEY, { signal });
+  if (entry === undefined) throw new TypeError('no record');
+  return records.keys.decode(entry.key, entry.value);
+}
+
+/** What the audit has, which verifies up to its head. */
+async function audited(): Promise<readonly object[]> {
+  const { entries } = await etcd.list(AUDIT_PREFIX, { signal });
+  const verifier = new ChainVerifier();
+  const decisions = entries.map(({ value }) => {
+    const { caller, method, subject, detail } = verifier.next(value);
+    return { caller, method, subject, detail };
+  });
+  verifier.verifyHead(headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal })));
+  return decisions;
+}
+
+/** One control plane's part. */
+function part(nodeId: string) {
+  const files = new MemoryFiles();
+  const store = new KeyStore(files, { rotation: '/k/r', stage: '/k/s', lastKey: '/k/l' });
+  const refreshed: string[] = [];
+  const worker = rotationWorker({
+    ...{ clusterKeys, clock, nodeId, store },
+    etcd: () => etcd,
+    readInitialKeys: () => createPairs(1, 1),
+    refreshSigner: async () => void refreshed.push((await store.loadSet())?.phase ?? 'none'),
+  });
+  return { store, refreshed, worker };
+}
+
+const pass = async (): Promise<void> => {
+  await clock.advance(3_000);
+  await settle();
+};
+
+/** Keys are made outside of the fake clock. */
+async function until(generation: number, phase: KeysRecord['phase']): Promise<void> {
+  for (let passes = 0; passes < 2_000; passes++) {
+    const now = await onRecord();
+    if (now.generation === generation && now.phase === phase) return;
+    await pass();
+  }
+}
+
+test('several control planes make keys at once, one of them is on record; each phase waits for all of them', async () => {
+  const [a, b] = [await addControlPlane('a'), await addControlPlane('b')];
+  const parts = [part(a), part(b)];
+  const [one, two] = parts;
+  if (one === undefined || two === undefined) throw new TypeError('two parts');
+  const both: Runnable = async (scope) => {
+    scope.run('one', one.worker);
+    scope.run('two', two.worker);
+    scope.healthy();
+    await untilAborted(scope.signal);
+  };
+  await using _life = superviseForTest(both, { clock });
+  await pass();
+  await ask();
+  await pass();
+  expect((await onRecord()).phase).toBe('asked'); // an agent that says nothing of keys cannot take part
+  for (const id of [a, b]) await say(id, { generation: 1, phase: 'done' });
+  await until(2, 'hand');
+  const { phase, made } = await onRecord();
+  const maker = parts[made?.by === a ? 0 : 1];
+  expect([phase, [a, b].includes(made?.by ?? '')]).toEqual(['hand', true]);
+  // Who is asked for them next has them by then, and its signer too.
+  expect(maker?.refreshed).toEqual(['hand']);
+  expect((await maker?.store.loadSet())?.next['etcd-peers-ca'].public).toBe(made?.next['etcd-peers-ca']);
+  const seen: string[] = [];
+  for (let turns = 0; turns < 6; turns++) {
+    const { generation, phase: now } = await onRecord();
+    if (now === 'asked') throw new TypeError('asked again');
+    seen.push(formatStage({ generation, phase: now }));
+    await say(a, { generation, phase: now });
+    await pass();
+    expect((await onRecord()).phase).toBe(now);
+    await say(b, { generation, phase: now });
+    await pass();
+  }
+  expect(seen).toEqual(['2/hand', '2/believe', '2/issue', '2/refresh', '2/retire', '2/done']);
+  // Both see the end, and it is told once; phases are none of an auditor's business.
+  const decided = await audited();
+  const detail = { generation: 2, startedBy: 'operator:owner', startedMs: 1, madeBy: made?.by };
+  expect(decided).toEqual([
+    { caller: expect.stringMatching(/^node:/), method: 'FinishRotation', subject: 'keys', detail },
+  ]);
+});
+
+test('the end is not on record without its entry in the audit', async () => {
+  const a = await addControlPlane('a');
+  await say(a, { generation: 2, phase: 'retire' });
+  await ask();
+  const publics = publicPartsOf(await createPairs(2, 1));
+  const made = { by: a, previous: publics, next: publics };
+  const retiring = records.keys.encode({ ...(await onRecord()), phase: 'retire', made });
+  await write(KEYS_KEY, retiring);
+  let transactions = 0;
+  etcd.onCommit = ({ then }) => {
+    const keys = then.map(({ key }) => key);
+    if (!keys.includes(KEYS_KEY)) return;
+    transactions++;
+    expect(keys).toEqual([KEYS_KEY, auditKey(1), AUDIT_HEAD_KEY]);
+  };
+  await using _life = superviseForTest(part(a).worker, { clock });
+  await until(2, 'done');
+  expect(transactions).toBe(1);
+});
+
+test('other keys are made when their only holder is gone for good', async () => {
+  const a = await addControlPlane('a');
+  await say(a, { generation: 1, phase: 'done' });
+  const { worker, store } = part(a);
+  await using _life = superviseForTest(worker, { clock });
+  await ask();
+  const publics = publicPartsOf(await createPairs(2, 1));
+  const lost = { by: 'node-gone', previous: publics, next: publics };
+  await write(KEYS_KEY, records.keys.encode({ ...(await onRecord()), phase: 'hand', made: lost }));
+  await until(3, 'hand');
+  expect(await onRecord()).toMatchObject({ generation: 3, phase: 'hand', made: { by: a } });
+  expect(await store.loadSet()).toMatchObject({ generation: 3 });
+  const detail = { generation: 3, instead: 2, why: 'who made its keys is gone with them' };
+  expect(await audited()).toEqual([
+    { caller: `node:${a}`, method: 'RestartRotation', subject: 'keys', detail },
+  ]);
+});

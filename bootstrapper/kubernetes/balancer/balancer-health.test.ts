@@ -1,0 +1,75 @@
+import { expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { FakeClock, settle, temporaryDirectory } from '../../../internal/testing/index.ts';
+import { parseBalancerHealth, readBalancerHealth } from './balancer-health.ts';
+
+const upstream = { host: '2001:db8::1', port: 6443 };
+const healthy = { upstream, verdict: 'healthy', sinceMs: 5, why: '', connections: 2 };
+
+const refused = [
+  { name: 'no JSON', text: 'x' },
+  { name: 'null', text: 'null' },
+  { name: 'no list', text: '{"upstreams":{}}' },
+  { name: 'too many', text: JSON.stringify({ upstreams: Array(65).fill(healthy) }) },
+  ...Object.keys(healthy).map((name) => ({
+    name: `an upstream without ${name}`,
+    text: JSON.stringify({ upstreams: [{ ...healthy, [name]: undefined }] }),
+  })),
+  {
+    name: 'a verdict that it does not know',
+    text: JSON.stringify({ upstreams: [{ ...healthy, verdict: 'fine' }] }),
+  },
+];
+
+test.each(refused)('parseBalancerHealth() refuses $name', ({ text }) => {
+  expect(() => parseBalancerHealth(text)).toThrow(SyntaxError);
+});
+
+test('parseBalancerHealth() names a server as in a URL, and cuts long reasons', () => {
+  const text = JSON.stringify({ upstreams: [{ ...healthy, verdict: 'silent', why: 'x'.repeat(1000) }] });
+  expect(parseBalancerHealth(text)).toEqual([
+    { server: '[2001:db8::1]:6443', verdict: 'silent', sinceMs: 5, why: 'x'.repeat(200), connections: 2 },
+  ]);
+});
+
+/** A balancer that says `text` and hangs up, or that says nothing for ever. */
+async function answering(path: string, text: string | undefined): Promise<AsyncDisposable> {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    if (text !== undefined) socket.end(text);
+  });
+  server.listen(path);
+  await once(server, 'listening');
+  return { [Symbol.asyncDispose]: async () => void server.close() };
+}
+
+const never = new AbortController().signal;
+
+test('readBalancerHealth() reads what the balancer says', async () => {
+  await using folder = await temporaryDirectory();
+  const path = join(folder.path, 'health.sock');
+  await using _server = await answering(path, JSON.stringify({ upstreams: [healthy] }));
+  expect(await readBalancerHealth(path, { clock: new FakeClock(), signal: never })).toHaveLength(1);
+});
+
+test('readBalancerHealth() refuses a long answer', async () => {
+  await using folder = await temporaryDirectory();
+  const path = join(folder.path, 'health.sock');
+  await using _server = await answering(path, ' '.repeat(200_000));
+  const asked = readBalancerHealth(path, { clock: new FakeClock(), signal: never });
+  await expect(asked).rejects.toThrow('its answer is too long');
+});
+
+test('readBalancerHealth() gives up on a balancer that hangs', async () => {
+  await using folder = await temporaryDirectory();
+  const path = join(folder.path, 'health.sock');
+  await using _server = await answering(path, undefined);
+  const clock = new FakeClock();
+  const asked = readBalancerHealth(path, { clock, signal: never });
+  const refused = expect(asked).rejects.toThrow('no answer within 1000 ms');
+  await settle();
+  await clock.advance(1_000);
+  await refused;
+});

@@ -1,0 +1,85 @@
+import { connect } from 'node:net';
+import { withTimeout } from '../../../internal/cleanup/index.ts';
+import type { Clock } from '../../../internal/clock/index.ts';
+
+/** Where the balancer's unit has its RuntimeDirectory (./units.ts). */
+export const APILB_HEALTH_SOCKET = '/run/cluster-apilb/health.sock';
+const ANSWER_MS = 1_000;
+const MAX_CHARS = 64 * 1024;
+const MAX_WORDS = 200;
+const MAX_UPSTREAMS = 64;
+
+/** An API server as the balancer of this node finds it. */
+export interface ApiServerHealth {
+  /** "host:port" */
+  readonly server: string;
+  readonly verdict: 'unknown' | 'healthy' | 'unready' | 'silent';
+  readonly sinceMs: number;
+  readonly why: string;
+  readonly connections: number;
+}
+
+const VERDICTS = ['unknown', 'healthy', 'unready', 'silent'] as const;
+
+/**
+ * What the balancer of this node says of the API servers; rejects when it says nothing within a second. The balancer has no
+ * privileges, and the agent believes nothing of its answer: it is only shown.
+ */
+export async function readBalancerHealth(
+  path: string,
+  { clock, signal }: { readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<readonly ApiServerHealth[]> {
+  const what = 'asking the balancer of the API servers';
+  const text = await withTimeout({ what, ms: ANSWER_MS, clock, signal }, (child) => answerOf(path, child));
+  return parseBalancerHealth(text);
+}
+
+/** Throws a SyntaxError for another shape. */
+export function parseBalancerHealth(text: string): readonly ApiServerHealth[] {
+  const { upstreams } = (JSON.parse(text) ?? {}) as { readonly upstreams?: unknown };
+  if (!Array.isArray(upstreams) || upstreams.length > MAX_UPSTREAMS)
+    throw new SyntaxError('upstreams: a list of them is expected');
+  return upstreams.map(serverFrom);
+}
+
+/** One sentence about those that are not healthy; undefined where all are. */
+export function describeUnhealthyServers(servers: readonly ApiServerHealth[]): string | undefined {
+  const bad = servers.filter(({ verdict }) => verdict === 'silent' || verdict === 'unready');
+  if (bad.length === 0) return undefined;
+  const named = bad.map(({ server, why }) => `${server} (${why})`).join(', ');
+  return `${bad.length} of ${servers.length} API servers unhealthy: ${named}`;
+}
+
+function serverFrom(value: unknown): ApiServerHealth {
+  const { upstream, verdict, sinceMs, why, connections } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  const { host, port } = (upstream ?? {}) as Readonly<Record<string, unknown>>;
+  const known = VERDICTS.find((each) => each === verdict);
+  if (
+    typeof host !== 'string' ||
+    typeof port !== 'number' ||
+    known === undefined ||
+    typeof sinceMs !== 'number' ||
+    typeof why !== 'string' ||
+    typeof connections !== 'number'
+  )
+    throw new SyntaxError('upstreams: an upstream with its health is expected');
+  const server = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return { server, verdict: known, sinceMs, why: why.slice(0, MAX_WORDS), connections };
+}
+
+async function answerOf(path: string, signal: AbortSignal): Promise<string> {
+  const socket = connect({ path });
+  const close = (): void => void socket.destroy();
+  signal.addEventListener('abort', close, { once: true });
+  try {
+    let text = '';
+    for await (const piece of socket) {
+      text += String(piece);
+      if (text.length > MAX_CHARS) throw new SyntaxError('its answer is too long');
+    }
+    return text;
+  } finally {
+    signal.removeEventListener('abort', close);
+    socket.destroy();
+  }
+}

@@ -1,0 +1,343 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, request, type Server } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { AddressInfo } from 'node:net';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  pubKeyDerOf,
+} from '../../../internal/pki/index.ts';
+import { KubeClient, reviewKubelet } from '../../../internal/kube/index.ts';
+import type { TlsIdentity } from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import {
+  judgeAnswer,
+  probeHttps,
+  createTestCertificate,
+  createServiceAccountToken,
+  type TestCertificateName,
+} from '../../removalprobe/index.ts';
+import { writeAuthorizationConfig } from './authorization-config.ts';
+import { PATHS } from '../settings.ts';
+
+const nowMs = (): number => Date.now();
+const READY_MS = 90_000;
+const POLL_MS = 200;
+
+interface Review {
+  readonly spec: { readonly user: string; readonly uid?: string; readonly groups?: readonly string[] };
+}
+
+let folder: string;
+let etcd: TestEtcd;
+let apiServer: ChildProcess;
+let apiPort: number;
+let kubernetesCa: KeyCertificateSigner;
+let frontProxyCa: KeyCertificateSigner;
+let serviceAccountKey: Secret<string>;
+let membership: Server;
+const asked: Review['spec'][] = [];
+const removed = new Set<string>();
+let output = '';
+
+/** A real API server of the bundle on a real etcd, with the configuration that a control plane gets. */
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-authorization-'));
+  etcd = await TestEtcd.create();
+  const member = await etcd.startMember('one');
+  await untilServing(await etcd.connect('root', member.endpoint));
+  kubernetesCa = await authority('kubernetes');
+  frontProxyCa = await authority('front-proxy-ca');
+  const clusterCa = await authority('cluster');
+  const { tls, nodeId } = await nodeIdentity(clusterCa);
+  const client = await etcd.clientFiles('apiserver');
+  serviceAccountKey = new Secret(
+    createPrivateKey(generateKeyPem().reveal()).export({ type: 'sec1', format: 'pem' }).toString(),
+  );
+  const files = {
+    'etcd-ca.crt': client.caPem,
+    'client.crt': client.certPem,
+    'client.key': client.keyPem.reveal(),
+    'ca.crt': kubernetesCa.caPem,
+    'front-proxy-ca.crt': frontProxyCa.caPem,
+    'sa.key': serviceAccountKey.reveal(),
+  };
+  for (const [name, text] of Object.entries(files))
+    await writeFile(join(folder, name), text, { mode: 0o600 });
+  membership = await serveMembership(tls, client.caPem);
+  await writeAuthorizationConfig(relocated(), {
+    nodeId,
+    clusterCaPem: clusterCa.caPem,
+    port: (membership.address() as AddressInfo).port,
+    client: { certFile: join(folder, 'client.crt'), keyFile: join(folder, 'client.key') },
+  });
+  apiPort = await findFreePort();
+  apiServer = spawn(await programOfBundle('kube-apiserver', folder), flags(member.endpoint), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [apiServer.stdout, apiServer.stderr])
+    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
+  await untilReady();
+}, 150_000);
+
+afterAll(async () => {
+  if (apiServer.exitCode === null) {
+    apiServer.kill('SIGKILL');
+    await once(apiServer, 'exit');
+  }
+  membership.close();
+  membership.closeAllConnections();
+  await etcd[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+}, 30_000);
+
+function flags(etcdEndpoint: string): string[] {
+  const at = (name: string): string => join(folder, name);
+  return [
+    `--etcd-servers=https://${etcdEndpoint}`,
+    `--etcd-cafile=${at('etcd-ca.crt')}`,
+    `--etcd-certfile=${at('client.crt')}`,
+    `--etcd-keyfile=${at('client.key')}`,
+    `--client-ca-file=${at('ca.crt')}`,
+    `--authorization-config=${at('config.json')}`,
+    '--bind-address=127.0.0.1',
+    `--secure-port=${apiPort}`,
+    `--cert-dir=${at('serving')}`,
+    // As kubeadm has them.
+    `--requestheader-client-ca-file=${at('front-proxy-ca.crt')}`,
+    '--requestheader-allowed-names=front-proxy-client',
+    '--requestheader-username-headers=X-Remote-User',
+    '--requestheader-group-headers=X-Remote-Group',
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+    '--service-account-issuer=https://kubernetes.default.svc.cluster.local',
+    `--service-account-key-file=${at('sa.key')}`,
+    `--service-account-signing-key-file=${at('sa.key')}`,
+    '--service-cluster-ip-range=10.96.0.0/16',
+  ];
+}
+
+async function authority(commonName: string): Promise<KeyCertificateSigner> {
+  const keyPem = generateKeyPem();
+  return new KeyCertificateSigner({
+    caPem: await createCaCertPem({ commonName, keyPem, nowMs: nowMs() }),
+    keyPem,
+    nowMs,
+  });
+}
+
+async function nodeIdentity(
+  signer: KeyCertificateSigner,
+): Promise<{ readonly tls: TlsIdentity; readonly nodeId: string }> {
+  const keyPem = generateKeyPem();
+  const leaf = nodeLeaf({ clusterId: 'c0ffee', pubKeyDer: pubKeyDerOf(keyPem), addresses: ['192.0.2.1'] });
+  return { tls: { keyPem, certPem: await signer.issue(leaf) }, nodeId: leaf.commonName };
+}
+
+/** The files that a control plane has in /etc, in the directory of this test. */
+function relocated(): FilePort {
+  const etc = PATHS.authorization.slice(0, PATHS.authorization.lastIndexOf('/'));
+  const move = (text: string): string => text.replaceAll(etc, folder);
+  const files = new DiskFiles();
+  return Object.assign(Object.create(files) as DiskFiles, {
+    makeDirectory: async () => undefined,
+    writeAtomic: (path: string, text: string) => files.writeAtomic(move(path), move(text)),
+  });
+}
+
+/** Answers as the join service does: only the API server may ask, and no answer ever allows. */
+async function serveMembership(tls: TlsIdentity, callersCaPem: string): Promise<Server> {
+  const server = createServer(
+    {
+      cert: tls.certPem,
+      key: tls.keyPem.reveal(),
+      ca: callersCaPem,
+      requestCert: true,
+      minVersion: 'TLSv1.3',
+    },
+    (incoming, response) => {
+      const parts: Buffer[] = [];
+      incoming.on('data', (part: Buffer) => parts.push(part));
+      incoming.on('end', () => {
+        const { spec } = JSON.parse(Buffer.concat(parts).toString('utf8')) as Review;
+        asked.push(spec);
+        const status = { allowed: false, denied: removed.has(spec.uid ?? ''), reason: 'test' };
+        const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', status };
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(review));
+      });
+    },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+async function clientOf(over: {
+  commonName: string;
+  organization: string;
+  userId?: string;
+}): Promise<TlsIdentity> {
+  const keyPem = generateKeyPem();
+  const leaf = {
+    ...over,
+    pubKeyDer: pubKeyDerOf(keyPem),
+    usages: ['client'],
+    names: [],
+    validDays: 1,
+  } as const;
+  return { keyPem, certPem: await kubernetesCa.issue(leaf) };
+}
+
+const kubelet = (name: string, userId: string): Promise<TlsIdentity> =>
+  clientOf({ commonName: `system:node:${name}`, organization: 'system:nodes', userId });
+
+async function get(path: string, identity?: TlsIdentity): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const credentials = identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() };
+  const options = { host: '127.0.0.1', port: apiPort, path, agent: false, rejectUnauthorized: false };
+  request({ ...options, ...credentials }, (response) => {
+    response.resume();
+    response.on('end', () => resolve(response.statusCode ?? 0));
+  })
+    .on('error', reject)
+    .end();
+  return promise;
+}
+
+async function untilReady(): Promise<void> {
+  const endMs = nowMs() + READY_MS;
+  for (;;) {
+    if (apiServer.exitCode !== null) throw new Error(`the API server has ended: ${output}`);
+    if ((await get('/readyz').catch(() => 0)) === 200) return;
+    if (nowMs() > endMs) throw new Error(`the API server is not ready: ${output}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+test('the API server asks about kubelets, with the id of their node, and about nobody else', async () => {
+  const one = await kubelet('w1', 'node-1');
+  // Its own node is what Kubernetes' node authorizer lets it read: 404, there is none yet.
+  expect(await get('/api/v1/nodes/w1', one)).toBe(404);
+  // And nothing else: membership gives no right.
+  expect(await get('/api/v1/namespaces/kube-system/secrets', one)).toBe(403);
+  expect(asked.at(-1)).toMatchObject({ user: 'system:node:w1', uid: 'node-1' });
+  expect(asked.at(-1)?.groups).toContain('system:nodes');
+  const before = asked.length;
+  const admin = await clientOf({ commonName: 'someone', organization: 'some' });
+  expect(await get('/api/v1/namespaces/kube-system/secrets', admin)).toBe(403);
+  expect(await get('/healthz')).toBe(200);
+  expect(asked).toHaveLength(before);
+}, 30_000);
+
+test('a removed node is refused within ten seconds, whatever it asks; the next one of its name is not', async () => {
+  const [old, anew] = [await kubelet('w2', 'node-old'), await kubelet('w2', 'node-new')];
+  expect(await get('/api/v1/nodes/w2', old)).toBe(404);
+  removed.add('node-old');
+  const removedMs = nowMs();
+  while ((await get('/api/v1/nodes/w2', old)) !== 403) {
+    expect(nowMs() - removedMs).toBeLessThan(10_000);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  // Also what every authenticated user may read otherwise.
+  expect(await get('/version', old)).toBe(403);
+  expect(await get('/api/v1/nodes/w2', anew)).toBe(404);
+}, 30_000);
+
+test('an administrator can ask each API server what it would say to a kubelet', async () => {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiPort}`;
+  const caPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem, ...admin }, { clock: new SystemClock() });
+  const { signal } = new AbortController();
+  expect(await reviewKubelet(client, { name: 'w4', nodeId: 'node-4' }, signal)).toMatchObject({
+    denied: false,
+  });
+  removed.add('node-5');
+  expect(await reviewKubelet(client, { name: 'w4', nodeId: 'node-5' }, signal)).toMatchObject({
+    allowed: false,
+    denied: true,
+    reason: 'test',
+  });
+}, 30_000);
+
+test("a removed node's papers are refused as such, and what the CA's key makes is let in: a trial tells both", async () => {
+  const removedId = `node-${'d'.repeat(32)}`;
+  removed.add(removedId);
+  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  const { signal } = new AbortController();
+  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
+  const tryPaper = async (name: TestCertificateName, signer: KeyCertificateSigner) =>
+    judgeAnswer(
+      'api-server',
+      name,
+      await probeHttps(at, await createTestCertificate(name, removedOf(removedId), signer), signal),
+    );
+  const strangers = await authority('kubernetes');
+  expect(await tryPaper('kubelet', kubernetesCa)).toEqual({
+    outcome: 'refused',
+    said: expect.stringMatching(/^HTTP 403: .*: test$/) as unknown,
+  });
+  expect(await tryPaper('node', strangers)).toMatchObject({ outcome: 'refused' });
+  expect(await tryPaper('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'let-in' });
+  // What a replaced authority will look like: its name is the same, its key is not.
+  expect(await tryPaper('kubernetes-user', strangers)).toMatchObject({ outcome: 'refused' });
+  expect(await tryPaper('kubelet', strangers)).toMatchObject({ outcome: 'unproved' });
+  // A member's own kubelet is let in there, which is what makes a refusal a proof.
+  const member = `node-${'e'.repeat(32)}`;
+  const asMember = await probeHttps(
+    { ...at, path: `/api/v1/nodes/${member}` },
+    await createTestCertificate('kubelet', removedOf(member), kubernetesCa),
+    signal,
+  );
+  expect(judgeAnswer('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'let-in' });
+  // Who speaks for others, and tokens: by keys of their own.
+  expect(await tryPaper('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'let-in' });
+  expect(await tryPaper('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
+    outcome: 'refused',
+  });
+}, 30_000);
+
+test('a token is let in by the key that API servers believe, and by no other', async () => {
+  const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
+  const server = `https://127.0.0.1:${apiPort}`;
+  const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
+  using client = new KubeClient({ server, caPem: serverCaPem, ...admin }, { clock: new SystemClock() });
+  const { signal } = new AbortController();
+  const accounts = '/api/v1/namespaces/kube-public/serviceaccounts';
+  const { metadata } = (await client.postJson(accounts, { metadata: { name: 'default' } }, signal)) as {
+    readonly metadata: { readonly uid: string };
+  };
+  const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/any`, serverCaPem };
+  const tryToken = async (keyPem: Secret<string>, uid = metadata.uid) => {
+    const token = createServiceAccountToken(keyPem, { uid, nowMs: nowMs() });
+    return judgeAnswer('api-server', 'service-account', await probeHttps(at, { token }, signal)).outcome;
+  };
+  expect(await tryToken(serviceAccountKey)).toBe('let-in');
+  expect(await tryToken(generateKeyPem())).toBe('refused');
+  // Of an account that is not there even the right key's is refused, so it would prove nothing.
+  expect(await tryToken(serviceAccountKey, 'another')).toBe('refused');
+}, 60_000);
+
+const removedOf = (nodeId: string) => ({ nodeId, clusterId: 'c0ffee' });
+
+test('where nobody answers about membership a kubelet gets nothing, and is heard again afterwards', async () => {
+  const one = await kubelet('w3', 'node-3');
+  const { port } = membership.address() as AddressInfo;
+  membership.close();
+  membership.closeAllConnections();
+  await once(membership, 'close');
+  // The API server's word for "could not be decided": to a kubelet that passes, other than 403.
+  expect(await get('/api/v1/nodes/w3', one)).toBe(500);
+  membership.listen(port, '127.0.0.1');
+  await once(membership, 'listening');
+  expect(await get('/api/v1/nodes/w3', one)).toBe(404);
+}, 30_000);

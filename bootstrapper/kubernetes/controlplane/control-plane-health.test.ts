@@ -1,0 +1,119 @@
+import { describe, expect, test } from '@jest/globals';
+import { FakeClock, MemoryFiles } from '../../../internal/testing/index.ts';
+import type { HealthRequest } from './api-probe.ts';
+import { ControlPlaneHealth } from './control-plane-health.ts';
+
+const signal = new AbortController().signal;
+const WANTED = { nodeAddress: '192.0.2.1', isWanted: true };
+const ADMIN = '/etc/kubernetes/admin.conf';
+const MANIFEST = '/etc/kubernetes/manifests/kube-apiserver.yaml';
+
+async function createHealth() {
+  const files = new MemoryFiles();
+  await files.makeDirectory('/etc/kubernetes/pki');
+  await files.makeDirectory('/etc/kubernetes/manifests');
+  await files.writeAtomic('/etc/kubernetes/pki/ca.crt', 'the CA');
+  await files.writeAtomic(ADMIN, 'an administrator');
+  await files.writeAtomic(MANIFEST, 'a static pod');
+  const clock = new FakeClock();
+  const asked: string[] = [];
+  const down = new Set<number>();
+  const probe = ({ host, port, path, caPem }: HealthRequest): Promise<void> => {
+    asked.push(`${host}:${port}${path} ${caPem ?? 'of its own'}`);
+    return down.has(port) ? Promise.reject(new Error('connection refused')) : Promise.resolve();
+  };
+  const health = new ControlPlaneHealth({ files, clock, probe });
+  const look = async (isWanted = true) =>
+    Object.fromEntries(
+      (await health.check({ ...WANTED, hasRole: isWanted }, signal)).map(({ name, isReady, why }) => [
+        name.slice(5),
+        isReady ? 'ready' : why,
+      ]),
+    );
+  return { files, clock, asked, down, health, look };
+}
+
+describe('the health of a control plane', () => {
+  test('asks each part where it listens, the API server as the cluster knows it', async () => {
+    const { asked, look } = await createHealth();
+    expect(await look()).toEqual({ apiserver: 'ready', 'controller-manager': 'ready', scheduler: 'ready' });
+    expect(asked.sort()).toEqual([
+      '127.0.0.1:10257/healthz of its own',
+      '127.0.0.1:10259/readyz of its own',
+      '192.0.2.1:6443/readyz the CA',
+    ]);
+  });
+
+  test('what has not answered yet is not ready, and says why', async () => {
+    const { files, down, look } = await createHealth();
+    down.add(10257);
+    await files.remove('/etc/kubernetes/pki/ca.crt');
+    expect(await look()).toEqual({
+      apiserver: 'its certificates are not made yet',
+      'controller-manager': 'connection refused',
+      scheduler: 'ready',
+    });
+  });
+
+  test('what was ready and does not answer once is busy, twice in a row it is not ready, and it is since then', async () => {
+    const { clock, down, health, look } = await createHealth();
+    await look();
+    const seen: string[] = [];
+    for (const isDown of [true, false, true, true, false]) {
+      await clock.advance(20_000);
+      if (isDown) down.add(6443);
+      else down.delete(6443);
+      seen.push((await look())['apiserver'] ?? '');
+    }
+    expect(seen).toEqual(['ready', 'ready', 'ready', 'connection refused', 'ready']);
+    const sinceMs = clock.nowMs();
+    await clock.advance(1_000);
+    expect(await health.check(WANTED, signal)).toContainEqual({
+      ...{ name: 'kube-apiserver', isReady: true, why: '' },
+      sinceMs,
+    });
+  });
+
+  test('a good answer holds for twenty seconds; what failed once is asked with the very next look', async () => {
+    const { asked, clock, down, look } = await createHealth();
+    const apiServerAsked = () => asked.filter((each) => each.includes(':6443')).length;
+    await look();
+    await clock.advance(19_999);
+    down.add(6443);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'ready' }, 1]);
+    await clock.advance(1);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'ready' }, 2]);
+    expect([await look(), apiServerAsked()]).toMatchObject([{ apiserver: 'connection refused' }, 3]);
+  });
+
+  test('one that comes or goes is asked each time, and believed at once: nothing holds from before', async () => {
+    const { files, asked, down, look } = await createHealth();
+    await look();
+    await files.remove(MANIFEST); // it gives its role up, and is given it back before it is down
+    expect(await look()).toMatchObject({ apiserver: 'ready' });
+    down.add(6443);
+    expect(await look()).toMatchObject({ apiserver: 'connection refused' });
+    down.clear();
+    expect(await look()).toMatchObject({ apiserver: 'ready' });
+    await files.writeAtomic(MANIFEST, 'a static pod');
+    down.add(6443);
+    await look();
+    expect([await look(), asked.filter((each) => each.includes(':6443')).length]).toEqual([
+      expect.objectContaining({ apiserver: 'connection refused' }),
+      6,
+    ]);
+  });
+
+  test('one that is not wanted is told of until nothing of it is left; then nobody is asked, and the next begins anew', async () => {
+    const { files, asked, down, look } = await createHealth();
+    await look();
+    expect(await look(false)).toMatchObject({ apiserver: 'ready' });
+    await files.remove(MANIFEST);
+    down.add(6443);
+    expect(await look(false)).toMatchObject({ apiserver: 'connection refused' });
+    await files.remove(ADMIN);
+    asked.length = 0;
+    expect([await look(false), asked]).toEqual([{}, []]);
+    expect(await look()).toMatchObject({ apiserver: 'connection refused' });
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, test } from '@jest/globals';
+import { createPairs } from '../../../internal/keyset/index.ts';
+import { FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
+import { removeRetiredCas } from './retired-cas.ts';
+import { placeKubernetesKeys } from '../credentials/shared-keys.ts';
+
+const never = new AbortController().signal;
+const [previous, next] = [await createPairs(1, Date.now()), await createPairs(2, Date.now())];
+const [oldClients, newClients] = [previous, next].map((pairs) =>
+  pairs['kubernetes-clients-ca'].public.trim(),
+);
+const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca'].public.trim());
+
+/** Answers what it would patch, where the API servers have told this. */
+async function patchOf(told: Record<string, string>): Promise<unknown> {
+  const files = new MemoryFiles();
+  await placeKubernetesKeys(files, { generation: 2, phase: 'retire', previous, next });
+  const commands = new FakeCommands((argv) =>
+    argv.includes('get') ? JSON.stringify({ kind: 'ConfigMap', data: told }) : undefined,
+  );
+  await removeRetiredCas({ commands, files }, never);
+  const patch = commands.runs.find((argv) => argv.includes('patch'));
+  return patch === undefined ? undefined : JSON.parse(patch.at(-1) ?? '');
+}
+
+describe('forgetRetired()', () => {
+  test('takes out whom nobody believes any more, and leaves what else is there', async () => {
+    const patch = await patchOf({
+      'client-ca-file': `${oldClients}\n${newClients}\n`,
+      'requestheader-client-ca-file': `${newProxy}\n${oldProxy}\n`,
+      'requestheader-allowed-names': '["front-proxy-client"]',
+    });
+    expect(patch).toEqual({
+      data: { 'client-ca-file': `${newClients}\n`, 'requestheader-client-ca-file': `${newProxy}\n` },
+    });
+  });
+
+  test('changes nothing where only those are told that are believed', async () => {
+    expect(
+      await patchOf({
+        'client-ca-file': `${newClients?.replaceAll('\n', '\r\n')}`,
+        'requestheader-client-ca-file': `${newProxy}\n`,
+      }),
+    ).toBeUndefined();
+    expect(await patchOf({})).toBeUndefined();
+  });
+
+  test('asks nobody where no key was ever replaced', async () => {
+    const commands = new FakeCommands();
+    await removeRetiredCas({ commands, files: new MemoryFiles() }, never);
+    expect(commands.runs).toEqual([]);
+  });
+});

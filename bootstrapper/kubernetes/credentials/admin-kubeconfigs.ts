@@ -1,0 +1,89 @@
+import { describeError } from '../../../internal/errors/index.ts';
+import { generateKeyPem, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import { loadCa, readText, type CredentialPorts } from './key-pair.ts';
+import type { OwnNodePorts } from '../kubelet/own-node.ts';
+import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
+
+const MINUTES_PER_DAY = 24 * 60;
+/** Names and groups are kubeadm's (cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go): it takes both to bind the first one. */
+const ADMINS = {
+  admin: { path: PATHS.adminConf, commonName: 'kubernetes-admin', organization: 'kubeadm:cluster-admins' },
+  'super-admin': {
+    path: PATHS.superAdminConf,
+    commonName: 'kubernetes-super-admin',
+    organization: 'system:masters',
+  },
+} as const;
+
+/** The kubeconfigs that kubeadm and kubectl on this node call the API with, made anew: key and certificate are in one file. */
+export async function createAdminKubeconfigs(
+  ports: CredentialPorts,
+  settings: Pick<KubernetesSettings, 'apiEndpoint' | 'certificates'>,
+  whose: readonly (keyof typeof ADMINS)[],
+): Promise<void> {
+  const signer = await loadCa(ports, 'clients');
+  const caPem = await readText(ports.files, `${PATHS.pki}/ca.crt`);
+  const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
+  for (const { path, commonName, organization } of whose.map((name) => ADMINS[name])) {
+    const key = generateKeyPem();
+    const pubKeyDer = pubKeyDerOf(key);
+    const certPem = await signer.issue({
+      ...{ commonName, organization, pubKeyDer, usages: ['client'], names: [], validDays },
+    });
+    const config = [
+      'apiVersion: v1',
+      'kind: Config',
+      'clusters:',
+      '- name: cluster',
+      '  cluster:',
+      `    server: https://${apiEndpointOf(settings)}`,
+      `    certificate-authority-data: ${base64(caPem)}`,
+      'users:',
+      `- name: ${commonName}`,
+      '  user:',
+      `    client-certificate-data: ${base64(certPem)}`,
+      `    client-key-data: ${base64(key.reveal())}`,
+      'contexts:',
+      '- name: cluster',
+      `  context: {cluster: cluster, user: ${commonName}}`,
+      'current-context: cluster',
+    ];
+    await ports.files.writeAtomic(path, `${config.join('\n')}\n`);
+  }
+}
+
+/**
+ * What the API says to this node's administrator, where it is no yes. kubeadm asks for a minute, and then says only that
+ * the minute is over.
+ */
+export async function findAdminRefusal(
+  { files, probeNode }: OwnNodePorts,
+  settings: Pick<KubernetesSettings, 'nodeName' | 'apiEndpoint'>,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  try {
+    const config = await readText(files, PATHS.adminConf);
+    const [caPem = '', certPem = '', keyPem = ''] = [
+      'certificate-authority-data',
+      'client-certificate-data',
+      'client-key-data',
+    ].map((name) => textIn(config, name));
+    const { nodeName } = settings;
+    const endpoint = apiEndpointOf(settings);
+    await probeNode({ endpoint, nodeName, caPem, certPem, keyPem: new Secret(keyPem), signal });
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    return describeError(error);
+  }
+}
+
+function textIn(config: string, name: string): string {
+  const data = new RegExp(`${name}: (\\S+)`).exec(config)?.[1] ?? '';
+  return Buffer.from(data, 'base64').toString('utf8');
+}
+
+function base64(text: string): string {
+  return Buffer.from(text, 'utf8').toString('base64');
+}

@@ -1,0 +1,62 @@
+import { isIP } from 'node:net';
+import type { SubjectName } from '../../../internal/pki/index.ts';
+import { loadCa, ensureKeyPair, type CredentialPorts } from './key-pair.ts';
+import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
+import { hostOf, PATHS, type KubernetesSettings } from '../settings.ts';
+
+const MINUTES_PER_DAY = 24 * 60;
+
+/**
+ * What the API server proves itself with: to its clients, to kubelets and to extensions. Names and group are kubeadm's
+ * (cmd/kubeadm/app/phases/certs/certlist.go). What is there and in order stays.
+ */
+export async function createApiServerCredentials(
+  ports: CredentialPorts,
+  settings: KubernetesSettings,
+): Promise<void> {
+  const validDays = settings.certificates.controlPlaneMinutes / MINUTES_PER_DAY;
+  const client = { usages: ['client'], names: [], validDays } as const;
+  const leaves = [
+    {
+      name: 'apiserver',
+      authority: 'servers',
+      leaf: { commonName: 'kube-apiserver', usages: ['server'], names: apiServerNames(settings), validDays },
+    },
+    {
+      name: 'apiserver-kubelet-client',
+      authority: 'clients',
+      leaf: {
+        ...client,
+        commonName: 'kube-apiserver-kubelet-client',
+        organization: 'kubeadm:cluster-admins',
+      },
+    },
+    {
+      name: 'front-proxy-client',
+      authority: 'front-proxy',
+      leaf: { ...client, commonName: 'front-proxy-client' },
+    },
+  ] as const;
+  for (const { name, authority, leaf } of leaves) {
+    const [keyFile, certFile] = [`${PATHS.pki}/${name}.key`, `${PATHS.pki}/${name}.crt`];
+    await ensureKeyPair(ports.files, await loadCa(ports, authority), { keyFile, certFile, leaf });
+  }
+}
+
+/** By which clients may call an API server: pods by the service, nodes by their balancer, others as the operator says. */
+export function apiServerNames(
+  settings: Pick<
+    KubernetesSettings,
+    'nodeName' | 'nodeAddress' | 'serviceSubnet' | 'apiServerSans' | 'apiEndpoint'
+  >,
+): readonly SubjectName[] {
+  const { nodeName, nodeAddress, serviceSubnet, apiServerSans, apiEndpoint } = settings;
+  const service = ['kubernetes', 'kubernetes.default', 'kubernetes.default.svc'];
+  const texts = [
+    ...[nodeName, ...service, `kubernetes.default.svc.${CLUSTER_DOMAIN}`, 'localhost'],
+    ...[serviceAddressIn(serviceSubnet, 'kubernetes'), nodeAddress, '127.0.0.1'],
+    ...apiServerSans,
+    ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)]),
+  ];
+  return [...new Set(texts)].map((value) => ({ type: isIP(value) === 0 ? 'dns' : 'ip', value }));
+}

@@ -1,0 +1,38 @@
+import { loadCa, kubeconfigOfFiles, ensureKeyPair, readText, type CredentialPorts } from './key-pair.ts';
+import { COMPONENT_CLIENTS } from './key-files.ts';
+import { API_PORT, PATHS, type KubernetesSettings } from '../settings.ts';
+
+const MAX_BYTES = 64 * 1024;
+const MINUTES_PER_DAY = 24 * 60;
+
+/**
+ * What the controller manager and the scheduler prove themselves with to the API server beside them. kubeadm would put
+ * key and certificate into their kubeconfigs, which they read once; these name files, which they follow. What is there
+ * stays.
+ */
+export async function createComponentCredentials(
+  ports: CredentialPorts,
+  { nodeAddress, certificates }: Pick<KubernetesSettings, 'nodeAddress' | 'certificates'>,
+): Promise<void> {
+  const { files } = ports;
+  const signer = await loadCa(ports, 'clients');
+  const serverCaPem = await readText(files, `${PATHS.pki}/ca.crt`);
+  const host = nodeAddress.includes(':') ? `[${nodeAddress}]` : nodeAddress;
+  for (const { user, folder, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
+    await files.makeDirectory(folder);
+    const validDays = certificates.controlPlaneMinutes / MINUTES_PER_DAY;
+    const leaf = { commonName: user, usages: ['client'], names: [], validDays } as const;
+    await ensureKeyPair(files, signer, { keyFile: key, certFile: cert, leaf });
+    const config = kubeconfigOfFiles({
+      server: `https://${host}:${API_PORT}`,
+      caFile: `${folder}/ca.crt`,
+      certFile: cert,
+      keyFile: key,
+    });
+    await files.writeAtomic(`${folder}/ca.crt`, serverCaPem, { mode: 0o644 });
+    const found = await files.read(conf, MAX_BYTES);
+    // The pods are given this file alone: the same again must not be another file.
+    if (found === undefined || Buffer.from(found).toString('utf8') !== config)
+      await files.writeAtomic(conf, config);
+  }
+}

@@ -1,0 +1,99 @@
+import type { FilePort } from '../../../internal/file/index.ts';
+import {
+  certificateTimesOf,
+  reissueCertificate,
+  renewalTimeOf,
+  type CertificateTimes,
+} from '../../../internal/pki/index.ts';
+import { loadCa, isIssuedBy, type CaName, type CredentialPorts } from './key-pair.ts';
+import { COMPONENT_CLIENTS, ROTATED_FILES } from './key-files.ts';
+import { PATHS } from '../settings.ts';
+
+const MAX_BYTES = 256 * 1024;
+const MINUTES_PER_DAY = 24 * 60;
+const EMBEDDED = /(client-certificate-data:\s*)([A-Za-z0-9+/=]+)/;
+
+/** A certificate of this node's Kubernetes control plane that this node itself signs. */
+export interface ControlPlaneCertificate {
+  readonly path: string;
+  readonly ca: CaName;
+  /** Alone in its file, or inside a kubeconfig beside its key. */
+  readonly form: 'pem' | 'kubeconfig';
+}
+
+/** All of them. None of their consumers needs a restart: docs/certificates.md says how each notices. */
+export const CONTROL_PLANE_CERTIFICATES: readonly ControlPlaneCertificate[] = [
+  { path: `${PATHS.pki}/apiserver.crt`, ca: 'servers', form: 'pem' },
+  { path: `${PATHS.pki}/apiserver-kubelet-client.crt`, ca: 'clients', form: 'pem' },
+  { path: `${PATHS.pki}/front-proxy-client.crt`, ca: 'front-proxy', form: 'pem' },
+  { path: COMPONENT_CLIENTS['controller-manager'].cert, ca: 'clients', form: 'pem' },
+  { path: COMPONENT_CLIENTS.scheduler.cert, ca: 'clients', form: 'pem' },
+  { path: PATHS.adminConf, ca: 'clients', form: 'kubeconfig' },
+];
+
+/** The times of those that are there. What cannot be read is left out: who uses it says what is wrong with it. */
+export async function controlPlaneCertificateTimes(files: FilePort): Promise<readonly CertificateTimes[]> {
+  const found = await Promise.all(CONTROL_PLANE_CERTIFICATES.map((own) => timesOf(files, own)));
+  return found.filter((times) => times !== undefined);
+}
+
+/**
+ * Issues those that are due, and those of an authority that another one took the place of, once more for the keys they have, each with one rename: whoever reads meanwhile has the old
+ * one or the new one, and a crash anywhere leaves certificates that fit their keys. Answers the paths of those.
+ */
+export async function renewControlPlaneCertificates(
+  ports: CredentialPorts,
+  { controlPlaneMinutes }: { readonly controlPlaneMinutes: number },
+): Promise<readonly string[]> {
+  const { files, nowMs } = ports;
+  const renewed: string[] = [];
+  const failures: unknown[] = [];
+  for (const own of CONTROL_PLANE_CERTIFICATES) {
+    try {
+      const times = await timesOf(files, own);
+      if (times === undefined) continue;
+      if (renewalTimeOf(times) > nowMs() && !(await isOfAnother(ports, own))) continue;
+      await renew(ports, own, controlPlaneMinutes / MINUTES_PER_DAY);
+      renewed.push(own.path);
+    } catch (error) {
+      failures.push(error); // one that cannot be renewed lets no other run out
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+  return renewed;
+}
+
+async function renew(ports: CredentialPorts, own: ControlPlaneCertificate, validDays: number): Promise<void> {
+  const { files } = ports;
+  const text = await read(files, own.path);
+  const signer = await loadCa(ports, own.ca);
+  const certPem = await reissueCertificate(certificateIn(text, own.form), signer, validDays);
+  if (own.form === 'pem') return files.writeAtomic(own.path, certPem, { mode: 0o644 });
+  const data = Buffer.from(certPem, 'utf8').toString('base64');
+  await files.writeAtomic(own.path, text.replace(EMBEDDED, `$1${data}`));
+}
+
+/** As long as no key was replaced nobody's is: what an operator has put there instead stays. */
+async function isOfAnother(ports: CredentialPorts, own: ControlPlaneCertificate): Promise<boolean> {
+  const { files } = ports;
+  if (own.ca === 'servers' || (await files.stat(ROTATED_FILES.issuerCert)) === undefined) return false;
+  const { caPem } = await loadCa(ports, own.ca);
+  return !isIssuedBy(certificateIn(await read(files, own.path), own.form), caPem);
+}
+
+async function timesOf(files: FilePort, own: ControlPlaneCertificate): Promise<CertificateTimes | undefined> {
+  try {
+    return certificateTimesOf(certificateIn(await read(files, own.path), own.form));
+  } catch {
+    return undefined; // not there, or none
+  }
+}
+
+function certificateIn(text: string, form: ControlPlaneCertificate['form']): string {
+  if (form === 'pem') return text;
+  return Buffer.from(EMBEDDED.exec(text)?.[2] ?? '', 'base64').toString('utf8');
+}
+
+async function read(files: FilePort, path: string): Promise<string> {
+  return Buffer.from((await files.read(path, MAX_BYTES)) ?? []).toString('utf8');
+}

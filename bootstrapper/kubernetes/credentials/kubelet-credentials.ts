@@ -1,0 +1,79 @@
+import type { FilePort } from '../../../internal/file/index.ts';
+import type { LeafSpec } from '../../../internal/pki/index.ts';
+import {
+  loadCa,
+  isIssuedBy,
+  kubeconfigOfFiles,
+  ensureKeyPair,
+  readText,
+  type CredentialPorts,
+} from './key-pair.ts';
+import { KUBELET_FILES } from './key-files.ts';
+import { apiEndpointOf, PATHS, type KubernetesSettings } from '../settings.ts';
+
+const MINUTES_PER_DAY = 24 * 60;
+
+/**
+ * What the kubelet of a node that creates the cluster proves itself with, from the CA that was just made: the same that
+ * every later node gets with its ticket. What is there stays.
+ */
+export async function createKubeletCredentials(
+  ports: CredentialPorts,
+  settings: Pick<KubernetesSettings, 'nodeId' | 'nodeName' | 'nodeAddress' | 'certificates'>,
+): Promise<void> {
+  const { files } = ports;
+  const [servers, clients] = [await loadCa(ports, 'servers'), await loadCa(ports, 'clients')];
+  await files.makeDirectory(folderOf(KUBELET_FILES.ca));
+  await files.writeAtomic(KUBELET_FILES.ca, servers.caPem, { mode: 0o644 });
+  const { nodeId, nodeName, nodeAddress, certificates } = settings;
+  const whom = {
+    commonName: `system:node:${nodeName}`,
+    organization: 'system:nodes',
+    // By it the API servers know which machine this is (./authorization.ts).
+    userId: nodeId,
+    validDays: certificates.kubeletMinutes / MINUTES_PER_DAY,
+  };
+  await ensureKeyPair(files, clients, {
+    keyFile: KUBELET_FILES.clientKey,
+    certFile: KUBELET_FILES.clientCert,
+    leaf: { ...whom, usages: ['client'], names: [] },
+  });
+  const names: LeafSpec['names'] = [
+    { type: 'dns', value: nodeName },
+    { type: 'ip', value: nodeAddress },
+  ];
+  await ensureKeyPair(files, servers, {
+    keyFile: KUBELET_FILES.servingKey,
+    certFile: KUBELET_FILES.servingCert,
+    leaf: { ...whom, usages: ['server'], names },
+  });
+}
+
+/**
+ * The kubelet's kubeconfig. It names files, so that renewed certificates are taken without a restart. kubeadm's directory of
+ * certificates stays empty on a worker: a CA without its key is something else to kubeadm ("external CA").
+ * @throws KubernetesError `kubernetes-credentials-missing`
+ */
+export async function writeKubeletKubeconfig(
+  files: FilePort,
+  settings: Pick<KubernetesSettings, 'apiEndpoint'>,
+): Promise<void> {
+  for (const path of Object.values(KUBELET_FILES)) await readText(files, path);
+  await files.makeDirectory(folderOf(PATHS.kubeletConf), 0o755);
+  const config = kubeconfigOfFiles({
+    server: `https://${apiEndpointOf(settings)}`,
+    caFile: KUBELET_FILES.ca,
+    certFile: KUBELET_FILES.clientCert,
+    keyFile: KUBELET_FILES.clientKey,
+  });
+  await files.writeAtomic(PATHS.kubeletConf, config);
+}
+
+/** Whether this authority signed what the kubelet shows to API servers; a ticket brings one that it did. */
+export async function isKubeletClientIssuedBy(files: FilePort, authorityPem: string): Promise<boolean> {
+  return isIssuedBy(await readText(files, KUBELET_FILES.clientCert), authorityPem);
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
+}

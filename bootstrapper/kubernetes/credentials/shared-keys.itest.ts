@@ -1,0 +1,312 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ExecaRunner, type CommandRunner } from '../../../internal/exec/index.ts';
+import { DiskFiles, type FilePort } from '../../../internal/file/index.ts';
+import { trustedPem, createPairs, type KeySet, type RotatingPair } from '../../../internal/keyset/index.ts';
+import { generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import type { TlsIdentity } from '../../../internal/rpc/index.ts';
+import { findFreePort, programOfBundle, TestEtcd, untilServing } from '../../../internal/testing/index.ts';
+import { removeRetiredCas } from '../controlplane/retired-cas.ts';
+import { placeKubernetesKeys } from './shared-keys.ts';
+
+/** A real API server of the bundle on a real etcd, started with the files that `settleKubernetes` writes. */
+const nowMs = (): number => Date.now();
+const signal = new AbortController().signal;
+const READY_MS = 90_000;
+const FOLLOWS_MS = 75_000;
+const POLL_MS = 250;
+const SETTLED = { kubernetes: 'etc/kubernetes', kubelet: 'var/lib/cluster/kubernetes' };
+
+let folder: string;
+let etcd: TestEtcd;
+let etcdEndpoint: string;
+let program: string;
+let kubectl: string;
+let apiServer: ChildProcess;
+let port: number;
+let set: KeySet;
+let files: FilePort;
+let output = '';
+
+const pki = (name: string): string => join(folder, SETTLED.kubernetes, 'pki', name);
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'cluster-shared-keys-'));
+  for (const path of [`${SETTLED.kubernetes}/pki`, SETTLED.kubelet])
+    await mkdir(join(folder, path), { recursive: true });
+  files = relocated();
+  etcd = await TestEtcd.create();
+  const member = await etcd.startMember('one');
+  etcdEndpoint = member.endpoint;
+  await untilServing(await etcd.connect('root', member.endpoint));
+  const client = await etcd.clientFiles('apiserver');
+  await writeFile(pki('etcd-ca.crt'), client.caPem);
+  await writeFile(pki('etcd.crt'), client.certPem);
+  await writeFile(pki('etcd.key'), client.keyPem.reveal(), { mode: 0o600 });
+  set = {
+    generation: 2,
+    phase: 'believe',
+    previous: await createPairs(1, nowMs()),
+    next: await createPairs(2, nowMs()),
+  };
+  await writeFile(pki('ca.crt'), set.previous['kubernetes-clients-ca'].public);
+  await placeKubernetesKeys(files, set);
+  program = await programOfBundle('kube-apiserver', folder);
+  kubectl = await programOfBundle('kubectl', folder);
+  port = await findFreePort();
+  await start();
+}, 150_000);
+
+afterAll(async () => {
+  await stop();
+  await etcd[Symbol.asyncDispose]();
+  await rm(folder, { recursive: true });
+}, 30_000);
+
+async function reach(phase: KeySet['phase']): Promise<void> {
+  set = { ...set, phase };
+  await placeKubernetesKeys(files, set);
+}
+
+/** The absolute places of a control plane, below the directory of this test. */
+function relocated(): FilePort {
+  const disk = new DiskFiles();
+  const move = (path: string): string => join(folder, path);
+  return Object.assign(Object.create(disk) as DiskFiles, {
+    read: (path: string, maxBytes: number) => disk.read(move(path), maxBytes),
+    stat: (path: string) => disk.stat(move(path)),
+    makeDirectory: () => Promise.resolve(),
+    writeAtomic: (path: string, text: string, options: { mode?: number }) =>
+      disk.writeAtomic(move(path), text, options),
+  });
+}
+
+async function start(): Promise<void> {
+  apiServer = spawn(
+    program,
+    [
+      `--etcd-servers=https://${etcdEndpoint}`,
+      `--etcd-cafile=${pki('etcd-ca.crt')}`,
+      `--etcd-certfile=${pki('etcd.crt')}`,
+      `--etcd-keyfile=${pki('etcd.key')}`,
+      `--client-ca-file=${pki('clients-ca.crt')}`,
+      `--requestheader-client-ca-file=${pki('front-proxy-believed.crt')}`,
+      '--requestheader-allowed-names=front-proxy-client',
+      '--requestheader-username-headers=X-Remote-User',
+      '--requestheader-group-headers=X-Remote-Group',
+      '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+      '--authorization-mode=AlwaysAllow',
+      '--anonymous-auth=false',
+      '--bind-address=127.0.0.1',
+      `--secure-port=${port}`,
+      `--cert-dir=${join(folder, 'serving')}`,
+      '--service-account-issuer=https://kubernetes.default.svc',
+      `--service-account-key-file=${pki('sa.pub')}`,
+      `--service-account-signing-key-file=${pki('sa.key')}`,
+      '--service-cluster-ip-range=10.96.0.0/16',
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  for (const stream of [apiServer.stdout, apiServer.stderr])
+    stream?.on('data', (part: Buffer) => (output = (output + part.toString('utf8')).slice(-20_000)));
+  const endMs = nowMs() + READY_MS;
+  const admin = await clientOf(inForce('kubernetes-clients-ca'));
+  while ((await ask('/readyz', { identity: admin }).catch(() => ({ status: 0 }))).status !== 200) {
+    if (apiServer.exitCode !== null || nowMs() > endMs)
+      throw new Error(`the API server is not ready: ${output}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+async function stop(): Promise<void> {
+  if (apiServer.exitCode !== null) return;
+  apiServer.kill('SIGKILL');
+  await once(apiServer, 'exit');
+}
+
+async function startAnew(): Promise<void> {
+  await stop();
+  await start();
+}
+
+const inForce = (name: 'kubernetes-clients-ca' | 'front-proxy-ca'): RotatingPair =>
+  (set.phase === 'believe' ? set.previous : set.next)[name];
+
+async function clientOf(
+  { public: caPem, private: keyPem }: RotatingPair,
+  commonName = 'admin',
+): Promise<TlsIdentity> {
+  const key = generateKeyPem();
+  const leaf = {
+    commonName,
+    pubKeyDer: pubKeyDerOf(key),
+    usages: ['client'],
+    names: [],
+    validDays: 1,
+  } as const;
+  return { keyPem: key, certPem: await new KeyCertificateSigner({ caPem, keyPem, nowMs }).issue(leaf) };
+}
+
+interface Asked {
+  readonly identity?: TlsIdentity;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: object;
+}
+
+async function ask(
+  path: string,
+  { identity, headers, body }: Asked,
+): Promise<{ status: number; text: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+  const own = identity === undefined ? {} : { cert: identity.certPem, key: identity.keyPem.reveal() };
+  const at = { host: '127.0.0.1', port, path, agent: false, rejectUnauthorized: false };
+  const sent = request(
+    {
+      ...at,
+      ...own,
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...headers, 'content-type': 'application/json' },
+    },
+    (response) => {
+      let text = '';
+      response.on('data', (part: Buffer) => (text += part.toString('utf8')));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }));
+    },
+  );
+  sent.on('error', reject);
+  sent.end(body === undefined ? undefined : JSON.stringify(body));
+  return promise;
+}
+
+const statusOf = async (asked: Asked): Promise<number> =>
+  (await ask('/api/v1/namespaces/default', asked)).status;
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const endMs = nowMs() + FOLLOWS_MS;
+  while (!(await isSo())) {
+    if (nowMs() > endMs) throw new Error(`${what} took longer than ${FOLLOWS_MS} ms: ${output}`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+}
+
+const asAnybody = { 'X-Remote-User': 'anybody', 'X-Remote-Group': 'system:masters' };
+const bearer = (token: string): Asked => ({ headers: { authorization: `Bearer ${token}` } });
+
+async function newToken(): Promise<string> {
+  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const accounts = '/api/v1/namespaces/default/serviceaccounts';
+  await ask(accounts, {
+    identity,
+    body: { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name: 'one' } },
+  });
+  const asked = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} };
+  const { text } = await ask(`${accounts}/one/token`, { identity, body: asked });
+  return (JSON.parse(text) as { status: { token: string } }).status.token;
+}
+
+test('who believes both lets clients of both in; when the previous ones are dropped, a running API server refuses theirs', async () => {
+  const { previous, next } = set;
+  const [old, anew] = [previous, next].map((pairs) => pairs['kubernetes-clients-ca']);
+  const [oldProxy, newProxy] = [previous, next].map((pairs) => pairs['front-proxy-ca']);
+  if (old === undefined || anew === undefined || oldProxy === undefined || newProxy === undefined) return;
+  const clients = [await clientOf(old), await clientOf(anew)];
+  const proxies = [
+    await clientOf(oldProxy, 'front-proxy-client'),
+    await clientOf(newProxy, 'front-proxy-client'),
+  ];
+  const statuses = async () => [
+    ...(await Promise.all(clients.map((identity) => statusOf({ identity })))),
+    ...(await Promise.all(proxies.map((identity) => statusOf({ identity, headers: asAnybody })))),
+  ];
+  expect(await statuses()).toEqual([200, 200, 200, 200]);
+  const pid = apiServer.pid;
+  await reach('retire');
+  await until('dropping the previous ones', async () => (await statuses()).join() === '401,200,401,200');
+  await reach('believe');
+  await until('believing both again', async () => (await statuses()).join() === '200,200,200,200');
+  expect(apiServer.pid).toBe(pid);
+}, 180_000);
+
+test('tokens are checked with what the API server read at its start: hence the restarts, and with them no token is refused too early', async () => {
+  await startAnew();
+  const old = await newToken();
+  expect(await statusOf(bearer(old))).toBe(200);
+  await reach('issue');
+  await startAnew();
+  const anew = await newToken();
+  expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([200, 200]);
+  await reach('retire');
+  // It has not read it.
+  expect(await statusOf(bearer(old))).toBe(200);
+  await startAnew();
+  expect(await Promise.all([old, anew].map((token) => statusOf(bearer(token))))).toEqual([401, 200]);
+}, 180_000);
+
+test('what extensions are told keeps the previous authorities until they are taken out, and does not get them back', async () => {
+  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const config = join(folder, 'admin.conf');
+  const data = (pem: string): string => Buffer.from(pem, 'utf8').toString('base64');
+  const user = {
+    'client-certificate-data': data(identity.certPem),
+    'client-key-data': data(identity.keyPem.reveal()),
+  };
+  const cluster = { server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true };
+  const conf = {
+    ...{ apiVersion: 'v1', kind: 'Config', 'current-context': 'c' },
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user }],
+    contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
+  };
+  await writeFile(config, JSON.stringify(conf), { mode: 0o600 });
+  const runner = new ExecaRunner({ path: '/usr/bin:/bin' });
+  const commands: CommandRunner = {
+    run: (command) => {
+      const [, , , ...args] = command.argv;
+      // Without a home it would keep its cache in the checkout.
+      const own = ['--kubeconfig', config, '--cache-dir', join(folder, 'kubectl-cache')] as const;
+      return runner.run({ ...command, argv: [kubectl, ...own, ...args] });
+    },
+  };
+  const told = async (): Promise<Readonly<Record<string, string>>> => {
+    const path = '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication';
+    return (JSON.parse((await ask(path, { identity })).text) as { data: Record<string, string> }).data;
+  };
+  const oldProxy = set.previous['front-proxy-ca'].public.trim();
+  expect((await told())['requestheader-client-ca-file']).toContain(oldProxy);
+  await removeRetiredCas({ commands, files }, signal);
+  // Each API server looks once a minute, and at each change.
+  await new Promise((resolve) => setTimeout(resolve, 3_000));
+  expect((await told())['requestheader-client-ca-file']?.trim()).toBe(
+    trustedPem(set, 'front-proxy-ca').trim(),
+  );
+  expect((await told())['client-ca-file']?.trim()).toBe(trustedPem(set, 'kubernetes-clients-ca').trim());
+}, 60_000);
+
+test('told to end, an API server listens no more and waits for watches; told once more, it ends at once', async () => {
+  const identity = await clientOf(inForce('kubernetes-clients-ca'));
+  const own = { cert: identity.certPem, key: identity.keyPem.reveal(), rejectUnauthorized: false };
+  const watch = request(
+    { ...own, host: '127.0.0.1', port, path: '/api/v1/namespaces?watch=true' },
+    (response) => response.resume(),
+  );
+  watch.on('error', () => undefined);
+  watch.end();
+  await once(watch, 'response');
+  apiServer.kill('SIGTERM');
+  await until('closing its door', async () => {
+    const code = await ask('/readyz', { identity }).catch((error: NodeJS.ErrnoException) => error.code);
+    return code === 'ECONNREFUSED';
+  });
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  expect(apiServer.exitCode).toBeNull();
+  const ended = once(apiServer, 'exit');
+  const toldMs = nowMs();
+  apiServer.kill('SIGTERM');
+  await ended;
+  expect(nowMs() - toldMs).toBeLessThan(2_000);
+}, 120_000);

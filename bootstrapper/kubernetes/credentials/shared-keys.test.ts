@@ -1,0 +1,250 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import {
+  trustedPem,
+  KEY_PHASES,
+  createPairs,
+  type KeySet,
+  type RotatingPairs,
+} from '../../../internal/keyset/index.ts';
+import { MemoryFiles } from '../../../internal/testing/index.ts';
+import { buildKubeadmConfig } from '../kubeadm/kubeadm-config.ts';
+import { KUBELET_CLIENTS_CA, ROTATED_FILES } from './key-files.ts';
+import { PATHS } from '../settings.ts';
+import {
+  NEVER_ROTATED,
+  writeKubeletClientsCa,
+  readSharedKeyState,
+  placeKubernetesKeys,
+  STATIC_PODS,
+} from './shared-keys.ts';
+import { readStaticPodState } from '../controlplane/static-pods.ts';
+
+const [first, second, third] = [
+  await createPairs(1, Date.now()),
+  await createPairs(2, Date.now()),
+  await createPairs(3, Date.now()),
+];
+const etcd = { caFile: '/e/ca.crt' };
+const at = (phase: KeySet['phase'], generation = 2): KeySet =>
+  generation === 2
+    ? { generation, phase, previous: first, next: second }
+    : { generation, phase, previous: second, next: third };
+
+let files: MemoryFiles;
+const text = async (path: string): Promise<string> =>
+  Buffer.from((await files.read(path, 65_536)) ?? []).toString('utf8');
+
+/** A control plane whose keys were never replaced. */
+async function create(pairs: RotatingPairs = first): Promise<void> {
+  files = new MemoryFiles();
+  await files.makeDirectory(PATHS.pki);
+  await files.makeDirectory('/e');
+  await files.writeAtomic(etcd.caFile, 'etcd');
+  const { 'kubernetes-clients-ca': ca, 'front-proxy-ca': proxy, 'service-account': sa } = pairs;
+  const placed = { 'ca.crt': ca.public, 'front-proxy-ca.crt': proxy.public, 'sa.pub': sa.public };
+  const keys = { 'ca.key': ca.private, 'front-proxy-ca.key': proxy.private, 'sa.key': sa.private };
+  for (const [name, pem] of Object.entries(placed)) await files.writeAtomic(`${PATHS.pki}/${name}`, pem);
+  for (const [name, key] of Object.entries(keys))
+    await files.writeAtomic(`${PATHS.pki}/${name}`, key.reveal());
+}
+
+const everything = async (): Promise<readonly string[]> => {
+  const paths = [...(await files.list(PATHS.pki)).map((name) => `${PATHS.pki}/${name}`), KUBELET_CLIENTS_CA];
+  return Promise.all(
+    paths.map(async (path) => `${path} ${(await files.stat(path))?.modifiedMs}\n${await text(path)}`),
+  );
+};
+
+beforeEach(() => create());
+
+describe('settleKubernetes()', () => {
+  test('changes nothing as long as the new keys are only handed out', async () => {
+    const before = await everything();
+    await placeKubernetesKeys(files, at('hand'));
+    expect(await everything()).toEqual(before);
+    expect(await readSharedKeyState(files, etcd)).toEqual(NEVER_ROTATED);
+  });
+
+  test.each(KEY_PHASES.filter((phase) => phase !== 'hand'))(
+    'in phase %s puts what is believed, and what signs, where it is read',
+    async (phase) => {
+      const set = at(phase);
+      await placeKubernetesKeys(files, set);
+      expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(trustedPem(set, 'kubernetes-clients-ca'));
+      expect(await text(KUBELET_CLIENTS_CA)).toBe(trustedPem(set, 'kubernetes-clients-ca'));
+      expect(await text(ROTATED_FILES.frontProxyTrustBundle)).toBe(trustedPem(set, 'front-proxy-ca'));
+      const signs = phase === 'believe' ? first : second;
+      expect((await text(ROTATED_FILES.issuerCert)).trim()).toBe(
+        signs['kubernetes-clients-ca'].public.trim(),
+      );
+      expect(await text(ROTATED_FILES.issuerKey)).toBe(signs['kubernetes-clients-ca'].private.reveal());
+      expect((await text(`${PATHS.pki}/front-proxy-ca.crt`)).trim()).toBe(
+        signs['front-proxy-ca'].public.trim(),
+      );
+      expect(await text(`${PATHS.pki}/front-proxy-ca.key`)).toBe(signs['front-proxy-ca'].private.reveal());
+      expect((await text(`${PATHS.pki}/sa.pub`)).trim()).toBe(trustedPem(set, 'service-account').trim());
+      expect(await text(`${PATHS.pki}/sa.key`)).toBe(signs['service-account'].private.reveal());
+      // Servers' certificates are pinned by what nobody can reach: they stay of the CA that was there first.
+      expect(await text(`${PATHS.pki}/ca.crt`)).toBe(first['kubernetes-clients-ca'].public);
+      for (const key of [ROTATED_FILES.issuerKey, `${PATHS.pki}/front-proxy-ca.key`, `${PATHS.pki}/sa.key`])
+        expect((await files.stat(key))?.mode).toBe(0o600);
+    },
+  );
+
+  test('writes nothing a second time: who follows a file sees no other', async () => {
+    await placeKubernetesKeys(files, at('believe'));
+    const before = await everything();
+    await placeKubernetesKeys(files, at('believe'));
+    expect(await everything()).toEqual(before);
+  });
+
+  test('one that comes later, or was replaced before, has the authority of clients also when keys are only handed out', async () => {
+    await placeKubernetesKeys(files, at('hand', 3));
+    expect(await text(ROTATED_FILES.clientsTrustBundle)).toBe(
+      trustedPem(at('done'), 'kubernetes-clients-ca'),
+    );
+    expect(await readSharedKeyState(files, etcd)).toMatchObject({ forKubelet: true });
+  });
+});
+
+test('a worker has of all this whom its kubelet believes', async () => {
+  files = new MemoryFiles();
+  await writeKubeletClientsCa(files, second['kubernetes-clients-ca'].public);
+  expect(await readSharedKeyState(files, etcd)).toEqual({ forKubelet: true, digests: undefined });
+});
+
+describe('the digests of static pods', () => {
+  const digestsIn = async (set: KeySet) => {
+    await placeKubernetesKeys(files, set);
+    return (await readSharedKeyState(files, etcd)).podDigests;
+  };
+  const changed = (before: Awaited<ReturnType<typeof digestsIn>>, after: typeof before) =>
+    STATIC_PODS.filter((pod) => before?.[pod] !== after?.[pod]);
+  const all = [...STATIC_PODS];
+
+  test('change for those that read something only at their start, and for no other', async () => {
+    let before = await digestsIn(at('believe'));
+    // Its own authority is still the same.
+    expect(before?.['kube-scheduler']).toBeUndefined();
+    const steps: (readonly string[])[] = [];
+    for (const set of [
+      at('issue'),
+      at('refresh'),
+      at('retire'),
+      at('done'),
+      at('hand', 3),
+      at('believe', 3),
+      at('issue', 3),
+    ]) {
+      const after = await digestsIn(set);
+      steps.push(changed(before, after));
+      before = after;
+    }
+    expect(steps).toEqual([all, [], ['kube-apiserver'], [], [], ['kube-apiserver'], all]);
+  });
+
+  test('the API server’s knows whom etcd believes', async () => {
+    const before = await digestsIn(at('believe'));
+    await files.writeAtomic(etcd.caFile, 'etcd, and another');
+    expect(changed(before, await digestsIn(at('believe')))).toEqual(['kube-apiserver']);
+  });
+});
+
+describe('the configuration', () => {
+  const settings = {
+    ...{
+      version: 'v1.35.4',
+      clusterName: 'blue',
+      nodeId: 'node-1',
+      nodeName: 'n1',
+      nodeAddress: '198.18.0.11',
+    },
+    ...{ podSubnet: 'p', serviceSubnet: 's', apiServerSans: [], runsWorkloads: true, apiEndpoint: undefined },
+    certificates: { nodeMinutes: 1, kubeletMinutes: 1, controlPlaneMinutes: 1 },
+    podSecurity: undefined,
+    host: { restrictOomScoreAdj: true, failCgroupV1: false },
+  };
+  const client = { endpoint: 'e', caFile: 'a', certFile: 'b', keyFile: 'c' };
+
+  test('names nothing of this before the first replacement', () => {
+    const config = buildKubeadmConfig(settings, client);
+    for (const word of ['client-ca-file', 'cluster-signing', 'extraEnvs', 'clients-ca', 'requestheader'])
+      expect(config).not.toContain(word);
+  });
+
+  test('keeps what signs for clients and for servers apart, and gives the scheduler no reason to start anew for nothing', async () => {
+    await placeKubernetesKeys(files, at('believe'));
+    const keys = await readSharedKeyState(files, etcd);
+    const [, cluster, kubelet] = buildKubeadmConfig(settings, client, {
+      keys,
+      controlPlaneGeneration: undefined,
+    })
+      .split('\n---\n')
+      .map((document) => JSON.parse(document) as Record<string, unknown>);
+    const believes = { name: 'client-ca-file', value: ROTATED_FILES.clientsTrustBundle };
+    const env = (pod: 'kube-apiserver' | 'kube-controller-manager') => [
+      { name: 'CLUSTER_KEYS', value: keys.podDigests?.[pod] },
+    ];
+    expect(cluster).toMatchObject({
+      apiServer: {
+        extraArgs: expect.arrayContaining([believes]) as unknown,
+        extraEnvs: env('kube-apiserver'),
+      },
+      controllerManager: {
+        extraArgs: expect.arrayContaining([
+          believes,
+          { name: 'cluster-signing-cert-file', value: '' },
+          { name: 'cluster-signing-kube-apiserver-client-cert-file', value: ROTATED_FILES.issuerCert },
+          { name: 'cluster-signing-kubelet-serving-cert-file', value: `${PATHS.pki}/ca.crt` },
+        ]) as unknown,
+        extraEnvs: env('kube-controller-manager'),
+      },
+    });
+    expect(cluster?.['scheduler']).not.toHaveProperty('extraEnvs');
+    expect(kubelet).toMatchObject({ authentication: { x509: { clientCAFile: KUBELET_CLIENTS_CA } } });
+  });
+});
+
+describe('lookAtPods()', () => {
+  const scope = (pid: number, uid = '7f'.repeat(16)): string =>
+    `/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod${uid}.slice/cri-containerd-${pid}.scope`;
+  const run = async (pid: number, program: string, ...variables: string[]): Promise<void> => {
+    await files.makeDirectory(`/proc/${pid}`);
+    await files.writeAtomic(`/proc/${pid}/comm`, `${program}\n`);
+    await files.writeAtomic(`/proc/${pid}/environ`, variables.map((each) => `${each}\0`).join(''));
+    await files.writeAtomic(`/proc/${pid}/cgroup`, `9:name=systemd:${scope(pid)}\n0::${scope(pid)}\n`);
+  };
+
+  test('are none where no key was ever replaced', async () => {
+    expect(await readStaticPodState(files, NEVER_ROTATED)).toEqual({ stale: [], oldApiServers: [] });
+  });
+
+  test('are those that do not run, or run with other keys', async () => {
+    await placeKubernetesKeys(files, at('issue'));
+    const keys = await readSharedKeyState(files, etcd);
+    const stale = async () => (await readStaticPodState(files, keys)).stale;
+    const wanted = (pod: (typeof STATIC_PODS)[number]): string => `CLUSTER_KEYS=${keys.podDigests?.[pod]}`;
+    expect(await stale()).toEqual(STATIC_PODS);
+    await run(1, 'systemd', wanted('kube-scheduler'));
+    await run(7, 'kube-apiserver', 'PATH=/', 'CLUSTER_KEYS=other');
+    await run(8, 'kube-controller', 'PATH=/', wanted('kube-controller-manager'));
+    expect(await stale()).toEqual(['kube-apiserver', 'kube-scheduler']);
+    await run(9, 'kube-apiserver', wanted('kube-apiserver'), 'PATH=/');
+    await run(10, 'kube-scheduler', wanted('kube-scheduler'));
+    expect(await stale()).toEqual([]);
+    expect((await readStaticPodState(files, keys)).oldApiServers).toEqual(['cri-containerd-7.scope']);
+  });
+
+  test.each([
+    { name: 'a pod that came by the API', cgroup: scope(7, '5093894b_551e_4c33_b667_cde82bb6c950') },
+    { name: 'a cluster in a container', cgroup: `/kubepods.slice/cri-containerd-1.scope${scope(7)}` },
+    { name: 'a program of the machine', cgroup: '/system.slice/kube-apiserver.service' },
+  ])('are no business of a workload: $name', async ({ cgroup }) => {
+    await placeKubernetesKeys(files, at('issue'));
+    const keys = await readSharedKeyState(files, etcd);
+    await run(7, 'kube-apiserver', 'PATH=/');
+    await run(8, 'kube-scheduler', `CLUSTER_KEYS=${keys.podDigests?.['kube-scheduler']}`);
+    for (const pid of [7, 8]) await files.writeAtomic(`/proc/${pid}/cgroup`, `0::${cgroup}\n`);
+    expect(await readStaticPodState(files, keys)).toEqual({ stale: STATIC_PODS, oldApiServers: [] });
+  });
+});

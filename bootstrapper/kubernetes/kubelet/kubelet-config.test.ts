@@ -1,0 +1,66 @@
+import { describe, expect, test } from '@jest/globals';
+import { createControlPlane, never, placeKubelet, settings, silent } from '../fake-machine.ts';
+import { KUBELET_CONFIG, KUBELET_FLAGS, kubeletFiles } from './kubelet-config.ts';
+import { NEVER_ROTATED } from '../credentials/shared-keys.ts';
+import { KUBELET_UNIT } from '../node/units.ts';
+
+function configOf(changes: Partial<typeof settings> = {}, resolvConf?: string): Record<string, unknown> {
+  const text = kubeletFiles({ ...settings, ...changes }, NEVER_ROTATED, resolvConf)[KUBELET_CONFIG] ?? '';
+  return JSON.parse(text) as Record<string, unknown>;
+}
+
+describe('kubeletFiles()', () => {
+  test('keeps the kubelet from renewing by itself, and lets nobody in unasked', () => {
+    expect(configOf()).toMatchObject({
+      rotateCertificates: false,
+      serverTLSBootstrap: false,
+      failCgroupV1: false,
+      authentication: { anonymous: { enabled: false }, webhook: { enabled: true } },
+      authorization: { mode: 'Webhook' },
+    });
+  });
+
+  test.each([
+    { given: '198.19.128.0/20', want: '198.19.128.10' },
+    { given: '10.96.0.0/12', want: '10.96.0.10' },
+    { given: '10.97.3.4/12', want: '10.96.0.10' },
+    { given: '192.0.2.248/28', want: '192.0.2.250' },
+  ])('gives pods in $given the DNS of $want, as kubeadm makes it', ({ given, want }) => {
+    expect(configOf({ serviceSubnet: given })['clusterDNS']).toEqual([want]);
+  });
+
+  test('names the node and its address, whatever the machine calls itself', () => {
+    const flags = kubeletFiles(settings, NEVER_ROTATED, undefined)[KUBELET_FLAGS];
+    expect(flags).toBe('KUBELET_KUBEADM_ARGS="--hostname-override=n1 --node-ip=198.18.0.11"\n');
+  });
+});
+
+test.each([
+  {
+    name: 'systemd-resolved’s list where that runs',
+    running: true,
+    want: '/run/systemd/resolve/resolv.conf',
+  },
+  { name: 'the machine’s own otherwise', running: false, want: undefined },
+])('a kubelet is started with $name', async ({ running, want }) => {
+  const bed = createControlPlane();
+  await placeKubelet(bed.files);
+  if (running) {
+    await bed.files.makeDirectory('/run/systemd/resolve');
+    await bed.files.writeAtomic('/run/systemd/resolve/resolv.conf', 'nameserver 192.0.2.53');
+  }
+  await bed.kubelet().start(silent, never);
+  const written = Buffer.from((await bed.files.read(KUBELET_CONFIG, 9_999)) ?? []).toString('utf8');
+  expect((JSON.parse(written) as Record<string, unknown>)['resolvConf']).toBe(want);
+});
+
+test('a kubelet that kubeadm configured for an earlier agent goes on, and has our configuration from its next start on', async () => {
+  const bed = createControlPlane();
+  await placeKubelet(bed.files);
+  await bed.kubelet().start(silent, never);
+  const ours = await bed.files.read(KUBELET_CONFIG, 9_999);
+  await bed.files.writeAtomic(KUBELET_CONFIG, 'rotateCertificates: true\n');
+  expect(await bed.kubelet().start(silent, never)).toBe(false);
+  expect(await bed.files.read(KUBELET_CONFIG, 9_999)).toEqual(ours);
+  expect(bed.units.moves).toEqual([`start ${KUBELET_UNIT}`]);
+});

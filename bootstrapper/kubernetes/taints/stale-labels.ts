@@ -1,0 +1,65 @@
+import { z } from 'zod';
+import type { CommandRunner } from '../../../internal/exec/index.ts';
+import { CONTROL_PLANE_LABELS, CONTROL_PLANE_TAINT } from './control-plane-taint.ts';
+import { PATHS } from '../settings.ts';
+
+const KUBECTL_MS = 15_000;
+
+const shape = z.object({
+  items: z.array(
+    z.object({
+      metadata: z.object({ name: z.string(), resourceVersion: z.string() }),
+      spec: z.object({ taints: z.array(z.looseObject({ key: z.string() })).default([]) }).prefault({}),
+    }),
+  ),
+});
+
+/** A node that Kubernetes has as a control plane, as it was at that version. */
+export interface LabeledNode {
+  readonly name: string;
+  readonly resourceVersion: string;
+  readonly taints: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** All of them; only where there is a control plane: it takes an administrator. */
+export async function listLabeledNodes(
+  commands: CommandRunner,
+  signal: AbortSignal,
+): Promise<readonly LabeledNode[]> {
+  const args = ['get', 'nodes', '--selector', CONTROL_PLANE_LABELS[0], '--output', 'json'];
+  const { items } = shape.parse(JSON.parse(await kubectl(commands, args, signal)));
+  return items.map(({ metadata, spec }) => ({ ...metadata, taints: spec.taints }));
+}
+
+/**
+ * Takes label and taint off a node that is no control plane any more. Fails where the node has changed since it was listed:
+ * it may be one again, and have marked itself.
+ */
+export async function removeTaintAndLabels(
+  commands: CommandRunner,
+  { name, resourceVersion, taints }: LabeledNode,
+  signal: AbortSignal,
+): Promise<void> {
+  const kept = taints.filter(({ key, effect }) => key !== CONTROL_PLANE_TAINT || effect !== 'NoSchedule');
+  const patch = {
+    metadata: {
+      resourceVersion,
+      labels: Object.fromEntries(CONTROL_PLANE_LABELS.map((label) => [label, null])),
+    },
+    spec: { taints: kept.length === 0 ? null : kept },
+  };
+  await kubectl(
+    commands,
+    ['patch', 'node', name, '--type', 'merge', '--patch', JSON.stringify(patch)],
+    signal,
+  );
+}
+
+async function kubectl(
+  commands: CommandRunner,
+  args: readonly string[],
+  signal: AbortSignal,
+): Promise<string> {
+  const argv = [`${PATHS.bin}/kubectl`, '--kubeconfig', PATHS.adminConf, ...args] as const;
+  return (await commands.run({ argv, timeoutMs: KUBECTL_MS, signal })).stdout;
+}

@@ -1,0 +1,270 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { Mailbox } from '../../internal/event/index.ts';
+import type { Command, CommandRunner } from '../../internal/exec/index.ts';
+import type { LogRecord } from '../../internal/logging/index.ts';
+import type { Client } from '../../internal/rpc/index.ts';
+import {
+  AttendResponseSchema,
+  type AttendResponse,
+  type NodeStreams,
+} from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { runNodeSession, NodeStreamError, LogRing, type TaskPorts } from './index.ts';
+import { packBytes, packLines } from './chunks.ts';
+import { readUnitLogs, READABLE_UNITS } from './unit-logs.ts';
+import { ETCD_INSTANCES } from '../consensus/index.ts';
+
+const never = new AbortController().signal;
+const record = (path: string, message: string): LogRecord => ({
+  timeMs: 0,
+  level: 'info',
+  path,
+  message,
+  fields: {},
+});
+const messages = (lines: readonly string[]): unknown[] =>
+  lines.map((line) => (JSON.parse(line) as { message: string }).message);
+
+describe('LogRing', () => {
+  test('gives the last lines of a runnable, with all below it unless exact', () => {
+    const ring = new LogRing();
+    for (const [path, message] of [
+      ['root.a', '1'],
+      ['root.a.b', '2'],
+      ['root.ab', '3'],
+      ['root.a', '4'],
+    ] as const)
+      ring.add(record(path, message));
+    expect(messages(ring.last({ path: 'root.a', exact: false }, 10))).toEqual(['1', '2', '4']);
+    expect(messages(ring.last({ path: 'root.a', exact: true }, 10))).toEqual(['1', '4']);
+    expect(messages(ring.last({ path: '', exact: false }, 2))).toEqual(['3', '4']);
+    expect(ring.last({ path: '', exact: false }, 0)).toEqual([]);
+  });
+
+  test('is bounded: the oldest go', () => {
+    const ring = new LogRing();
+    for (let i = 0; i < 10_000; i++) ring.add(record('a', `${i} ${'x'.repeat(500)}`));
+    const kept = ring.last({ path: '', exact: false }, 10_000);
+    expect(kept.join('').length).toBeLessThan(600_000);
+    expect(messages(kept).at(-1)).toContain('9999 ');
+  });
+
+  test('tells a follower what comes, and counts what a slow one has missed', async () => {
+    const ring = new LogRing();
+    const lines = ring.follow({ path: 'a', exact: false }, never);
+    const first = lines.next();
+    ring.add(record('b', 'not wanted'));
+    ring.add(record('a', 'one'));
+    expect(messages((await first).value?.lines ?? [])).toEqual(['one']);
+    for (let i = 0; i < 1_005; i++) ring.add(record('a', `${i}`));
+    const { value } = await lines.next();
+    expect(value?.dropped).toBe(5);
+    expect(messages(value?.lines ?? [])[0]).toBe('5');
+    await lines.return(undefined);
+  });
+});
+
+describe('parcels', () => {
+  test('are whole lines of at most 32 KiB; what was lost is said once', () => {
+    const parts = [...packLines(['a'.repeat(20_000), 'b'.repeat(20_000), 'c'.repeat(100_000)], 3)];
+    expect(parts.map(({ data }) => data.length)).toEqual([20_001, 20_001, 32_768]);
+    expect(parts.map(({ dropped }) => dropped)).toEqual([3n, 0n, 0n]);
+    for (const { data } of parts) expect(data.at(-1)).toBe(10);
+  });
+
+  test('of bytes lose none', () => {
+    const bytes = new Uint8Array(70_000).map((_, i) => i);
+    expect(Buffer.concat([...packBytes(bytes)].map(({ data }) => data)).equals(bytes)).toBe(true);
+  });
+});
+
+class FakeJournal implements CommandRunner {
+  readonly commands: Command[] = [];
+  readonly #lines: readonly string[];
+  constructor(lines: readonly string[]) {
+    this.#lines = lines;
+  }
+  async run(command: Command) {
+    this.commands.push(command);
+    for (const line of this.#lines) command.onLine?.(line, 'stdout');
+    if (command.argv.includes('--follow'))
+      await new Promise((_, reject) => {
+        command.signal.addEventListener('abort', () => reject(command.signal.reason as Error));
+      });
+    return { exitCode: 0, stdout: '', stderr: '' };
+  }
+}
+
+describe('readUnitLogs()', () => {
+  const text = async (parts: AsyncIterable<{ data: Uint8Array }>): Promise<string> => {
+    let all = '';
+    for await (const { data } of parts) all += Buffer.from(data).toString();
+    return all;
+  };
+
+  test('gives the journal of the units that were named', async () => {
+    const journal = new FakeJournal(['one', 'two']);
+    const options = { units: ['kubelet.service'], backlog: 5, follow: false };
+    expect(await text(readUnitLogs(journal, options, never))).toBe('one\ntwo\n');
+    expect(journal.commands[0]?.argv).toEqual(
+      expect.arrayContaining(['--unit=kubelet.service', '--lines=5']),
+    );
+  });
+
+  test('refuses units that are not the cluster’s, and runs nothing', async () => {
+    const journal = new FakeJournal([]);
+    const options = { units: ['sshd.service'], backlog: 5, follow: false };
+    await expect(text(readUnitLogs(journal, options, never))).rejects.toMatchObject({
+      code: 'nodestream-unit-unknown',
+      message: expect.stringContaining('kubelet.service') as unknown,
+    });
+    expect(journal.commands).toEqual([]);
+  });
+
+  test('ends the program when nobody reads any more', async () => {
+    const journal = new FakeJournal(['one']);
+    const options = { units: ['kubelet.service'], backlog: 5, follow: true };
+    for await (const _ of readUnitLogs(journal, options, never)) break;
+    expect(journal.commands[0]?.signal.aborted).toBe(true);
+  });
+});
+
+/** A curator whose orders the test gives, and that keeps what the node says. */
+function setUp(overrides: Partial<TaskPorts> = {}) {
+  const orders = new Mailbox<AttendResponse>(64);
+  const said: { case: string | undefined; value: Record<string, unknown> }[] = [];
+  const heard = new Mailbox<'more'>(1000);
+  const client: Pick<Client<typeof NodeStreams>, 'attend'> = {
+    attend: (requests, { signal }) => {
+      void (async () => {
+        for await (const { message } of requests) {
+          said.push(message as never);
+          heard.push('more');
+        }
+      })().catch(() => undefined);
+      return orders.read(signal);
+    },
+  };
+  const ring = new LogRing();
+  const ports: TaskPorts = {
+    ring,
+    commands: new FakeJournal([]),
+    evidence: { variant: 'tpm', make: async (nonce) => Buffer.from(`quote of ${nonce.length}`) },
+    reset: async () => undefined,
+    probe: async ({ nodeId, heldKeys, generation }) => Buffer.from(`${nodeId} ${heldKeys} ${generation}`),
+    metrics: async () => 'up 1\n',
+    ...overrides,
+  };
+  const stop = new AbortController();
+  const states: string[] = [];
+  const options = { agentVersion: '1.2.3', ports, onTaken: () => states.push('taken') };
+  const ended = runNodeSession(client, options, stop.signal);
+  const order = (message: unknown) => orders.push(create(AttendResponseSchema, { message } as never));
+  const counts = heard.read(never);
+  const until = async (count: number) => {
+    while (said.length < count) await counts.next();
+    return said;
+  };
+  return { order, orders, until, said, ended, stop, ring, states };
+}
+
+const data = (saying: { value: Record<string, unknown> } | undefined): string =>
+  Buffer.from((saying?.value['data'] as Uint8Array | undefined) ?? []).toString();
+
+test('the logs of both etcd members may be read', () => {
+  expect(READABLE_UNITS).toEqual(
+    expect.arrayContaining(Object.values(ETCD_INSTANCES).map(({ unit }) => unit)),
+  );
+});
+
+describe('attend()', () => {
+  test('hands on for whom papers are to be tried, and what came of it', async () => {
+    const { order, orders, until, ended } = setUp();
+    const what = { case: 'probe', value: { removedNodeId: 'node-0', heldKeys: true, generation: 2n } };
+    order({ case: 'task', value: { task: 1n, credit: 16, what } });
+    expect(data((await until(3))[1])).toBe('node-0 true 2');
+    orders.close();
+    await ended;
+  });
+
+  test("hands the owner's order on, and tells why it was refused", async () => {
+    const signatures: Uint8Array[] = [];
+    const reset: TaskPorts['reset'] = async ({ signature }) => {
+      signatures.push(signature);
+      if (signatures.length > 1) throw new NodeStreamError('nodestream-task-unknown', 'no');
+    };
+    const { order, orders, until, ended } = setUp({ reset });
+    const value = { ownerPubKey: new Uint8Array(32), signature: new Uint8Array(64).fill(5) };
+    for (const task of [1n, 2n])
+      order({ case: 'task', value: { task, credit: 1, what: { case: 'reset', value } } });
+    const [, ...answers] = await until(3);
+    expect(answers.map((answer) => answer.case)).toEqual(['done', 'done']);
+    expect(answers.map((answer) => answer.value)).toEqual([
+      { task: 1n },
+      { task: 2n, error: expect.objectContaining({ code: 'nodestream-task-unknown' }) as unknown },
+    ]);
+    expect(signatures[0]).toEqual(value.signature);
+    orders.close();
+    await ended;
+  });
+
+  test('introduces itself, is taken in, answers, and ends with its curator', async () => {
+    const { order, orders, until, ended, states } = setUp();
+    order({ case: 'idle', value: {} });
+    const what = { case: 'evidence', value: { nonce: new Uint8Array(32) } };
+    order({ case: 'task', value: { task: 1n, credit: 16, what } });
+    const said = await until(4);
+    expect(said.map((each) => each.case)).toEqual(['attending', 'data', 'data', 'done']);
+    expect([data(said[1]), data(said[2])]).toEqual(['tpm', 'quote of 32']);
+    expect(states).toEqual(['taken']);
+    orders.close();
+    await ended;
+  });
+
+  test('never says more than it has credit for', async () => {
+    const { order, orders, until, said, ring, ended } = setUp();
+    const logs = { source: { case: 'path', value: 'a' }, follow: true, backlog: 0 };
+    order({ case: 'task', value: { task: 1n, credit: 1, what: { case: 'logs', value: logs } } });
+    while (said.length < 1) await until(1);
+    for (const message of ['one', 'two']) {
+      await new Promise((resolve) => setImmediate(resolve));
+      ring.add(record('a', message));
+    }
+    await until(2);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(said).toHaveLength(2);
+    order({ case: 'credit', value: { task: 1n, messages: 1 } });
+    expect(data((await until(3))[2])).toContain('two');
+    order({ case: 'cancel', value: { task: 1n } });
+    ring.add(record('a', 'nobody hears this'));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(said).toHaveLength(3);
+    orders.close();
+    await ended;
+  });
+
+  test('says why it cannot, with its code', async () => {
+    const { order, orders, until, ended } = setUp();
+    const logs = { source: { case: 'units', value: { names: ['sshd.service'] } }, backlog: 1 };
+    order({ case: 'task', value: { task: 7n, credit: 1, what: { case: 'logs', value: logs } } });
+    expect((await until(2))[1]).toMatchObject({
+      case: 'done',
+      value: { task: 7n, error: { code: 'nodestream-unit-unknown' } },
+    });
+    order({ case: 'task', value: { task: 8n, credit: 1 } });
+    expect((await until(3))[2]).toMatchObject({ value: { error: { code: 'nodestream-task-unknown' } } });
+    orders.close();
+    await ended;
+  });
+
+  test('ends everything that is under way with its signal', async () => {
+    const { order, until, stop, ended } = setUp({
+      metrics: (signal) =>
+        new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
+    });
+    order({ case: 'task', value: { task: 1n, credit: 1, what: { case: 'metrics', value: {} } } });
+    await until(1);
+    stop.abort(new Error('enough'));
+    await expect(ended).rejects.toThrow('enough');
+  });
+});

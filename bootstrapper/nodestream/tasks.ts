@@ -1,0 +1,83 @@
+import type { OwnerVoucher } from '../../internal/crypto/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { Task } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import { NodeStreamError } from './errors.ts';
+import type { LogFilter, LogRing } from './log-ring.ts';
+import { packBytes, packLines, type Chunk } from './chunks.ts';
+import { readUnitLogs } from './unit-logs.ts';
+
+export interface TaskPorts {
+  readonly ring: LogRing;
+  readonly commands: CommandRunner;
+  /** Fresh evidence of this machine for an operator's nonce, bound to this node of this cluster. */
+  readonly evidence: {
+    readonly variant: string;
+    make(nonce: Uint8Array, signal: AbortSignal): Promise<Uint8Array>;
+  };
+  /** Takes the owner's order to become a fresh machine; on disk when it resolves, and refused by a throw. */
+  readonly reset: (order: {
+    readonly ownerPubKey: Uint8Array;
+    readonly signature: Uint8Array;
+    readonly vouchers: readonly OwnerVoucher[];
+  }) => Promise<void>;
+  /** Shows papers in the name of a removed node at every door; a `ProbeReport` as bytes. */
+  readonly probe: (
+    wish: { readonly nodeId: string; readonly heldKeys: boolean; readonly generation: number },
+    signal: AbortSignal,
+  ) => Promise<Uint8Array>;
+  /** The metrics of every program on this node that answers. */
+  readonly metrics: (signal: AbortSignal) => Promise<string>;
+}
+
+/** What a curator asks, as parts of an answer; each is made when the one before has been taken. */
+export async function* runTask(task: Task, ports: TaskPorts, signal: AbortSignal): AsyncGenerator<Chunk> {
+  switch (task.what.case) {
+    case 'logs': {
+      const { source, backlog, follow, exact } = task.what.value;
+      if (source.case === 'units')
+        yield* readUnitLogs(ports.commands, { units: source.value.names, backlog, follow }, signal);
+      else yield* agentLogs(ports.ring, { path: source.value ?? '', exact }, { backlog, follow }, signal);
+      return;
+    }
+    case 'evidence': {
+      const evidence = await ports.evidence.make(task.what.value.nonce, signal);
+      yield* packBytes(Buffer.from(ports.evidence.variant, 'utf8'));
+      yield* packBytes(evidence);
+      return;
+    }
+    case 'metrics':
+      yield* packBytes(Buffer.from(await ports.metrics(signal), 'utf8'));
+      return;
+    case 'probe': {
+      const { removedNodeId: nodeId, heldKeys, generation } = task.what.value;
+      yield* packBytes(await ports.probe({ nodeId, heldKeys, generation: Number(generation) }, signal));
+      return;
+    }
+    case 'reset':
+      await ports.reset(task.what.value);
+      return;
+    case undefined:
+      throw new NodeStreamError('nodestream-task-unknown', `answering task ${task.task}`);
+  }
+}
+
+/** Backlog and what follows meet without a gap: nothing is said between the two lines here. */
+async function* agentLogs(
+  ring: LogRing,
+  filter: LogFilter,
+  { backlog, follow }: { readonly backlog: number; readonly follow: boolean },
+  signal: AbortSignal,
+): AsyncGenerator<Chunk> {
+  const before = ring.last(filter, backlog);
+  const after = follow ? ring.follow(filter, signal) : undefined;
+  try {
+    const first = after?.next();
+    first?.catch(() => undefined); // awaited below
+    yield* packLines(before, 0);
+    if (after === undefined || first === undefined) return;
+    for (let more = await first; more.done !== true; more = await after.next())
+      yield* packLines(more.value.lines, more.value.dropped);
+  } finally {
+    await after?.return(undefined);
+  }
+}

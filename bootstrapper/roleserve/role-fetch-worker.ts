@@ -1,0 +1,86 @@
+import { map, type Readable, type Settable } from '../../internal/event/index.ts';
+import { parseRoles, type Role } from '../../internal/role/index.ts';
+import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
+import {
+  NodeRole,
+  type Node,
+  type WatchNodesResponse,
+  type WatchPosition,
+} from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../enrolment/index.ts';
+import type { RoleSet } from './role-values.ts';
+
+export interface RoleFetchOptions {
+  readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
+  readonly writes: { readonly localRoles: Settable<RoleSet | undefined> };
+  readonly curators: Curators;
+  /** Keeps the roles for a start with nobody to ask; durable when it resolves. */
+  readonly saveRoles: (roles: readonly Role[]) => Promise<void>;
+}
+
+export function planForMember(membership: Membership | undefined): Plan<Membership> {
+  return membership === undefined
+    ? { kind: 'wait', why: 'the membership of this node' }
+    : { kind: 'start', config: membership };
+}
+
+/** Follows what the cluster says that this node is to run. */
+export function roleFetchWorker(options: RoleFetchOptions): Runnable {
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
+    plan: ({ membership }) => planForMember(membership),
+    start: (scope, membership) => {
+      scope.run('watch', (watch) => follow(options, membership, watch));
+      return Promise.resolve();
+    },
+  });
+}
+
+async function follow(
+  { curators, saveRoles, writes }: RoleFetchOptions,
+  { nodeId }: Membership,
+  scope: Scope,
+): Promise<void> {
+  let known: string | undefined;
+  let after: WatchPosition | undefined;
+  scope.waiting('the first answer of a curator');
+  const take = async (message: WatchNodesResponse): Promise<void> => {
+    // A watch may carry other nodes; they are none of this node's business.
+    const own = message.nodes.find((node) => node.nodeId === nodeId);
+    if (own !== undefined && rolesFromNode(own).join() !== known) {
+      const roles = rolesFromNode(own);
+      await saveRoles(roles);
+      known = roles.join();
+      scope.log.info('the cluster assigns roles', { roles });
+      writes.localRoles.set(new Set(roles));
+    }
+    after = message.position ?? after;
+  };
+  let isHealthy = false;
+  await curators.use(
+    async ({ client, endpoint }, signal) => {
+      const request = { nodeId, ...(after === undefined ? {} : { after }) };
+      for await (const message of client.watchNode(request, { signal })) {
+        if (!isHealthy) scope.healthy();
+        isHealthy = true;
+        scope.waiting(undefined);
+        await take(message);
+      }
+      throw new Error(`the watch at ${endpoint} ended`);
+    },
+    { signal: scope.signal },
+  );
+}
+
+const ROLE_NAMES: Readonly<Record<NodeRole, Role | undefined>> = {
+  [NodeRole.UNSPECIFIED]: undefined,
+  [NodeRole.CONSENSUS_MEMBER]: 'ConsensusMember',
+  [NodeRole.KUBERNETES_CONTROLLER]: 'KubernetesController',
+  [NodeRole.KUBERNETES_WORKER]: 'KubernetesWorker',
+};
+
+/** A role that this version does not know refuses the whole update: the last known roles stay in force. */
+function rolesFromNode(node: Node): readonly Role[] {
+  return parseRoles(node.roles.map((role) => ROLE_NAMES[role] ?? `role ${role}`));
+}

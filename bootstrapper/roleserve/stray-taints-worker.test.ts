@@ -1,0 +1,137 @@
+import { expect, test } from '@jest/globals';
+import { RemoteError } from '../../internal/rpc/index.ts';
+import { FakeClock, FakeCommands, settle, superviseForTest } from '../../internal/testing/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import { membership } from './fake-node.ts';
+import { strayTaintsWorker } from './stray-taints-worker.ts';
+import { RoleValues } from './role-values.ts';
+
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+const WORKER = [NodeRole.KUBERNETES_WORKER];
+const LABEL = 'node-role.kubernetes.io/control-plane';
+const OWN_TAINT = { key: 'gpu', value: 'yes', effect: 'NoSchedule' };
+
+const UNKNOWN = {
+  code: 'curator-node-unknown',
+  message: 'looking for it',
+  fix: '',
+  fault: 'operator',
+  exit: 'precondition',
+  retryable: false,
+} as const;
+
+const entry = (nodeId: string) => ({ nodeId, host: '198.18.0.11', curator: true, apiServer: true });
+
+/** n1 is where the worker runs; Kubernetes has these as control planes, and on record they are what is said. */
+function createMarks(marked: readonly string[], roles: Readonly<Record<string, readonly NodeRole[]>>) {
+  const values = new RoleValues();
+  let isDown = false;
+  const parts = new Map<string, readonly string[]>();
+  const off = new Set<string>();
+  const commands = new FakeCommands((argv) => {
+    if (isDown) return { exitCode: 1, output: 'The connection to the server was refused' };
+    if (!argv.includes('get')) return undefined;
+    const items = marked.map((name) => ({
+      metadata: { name, resourceVersion: '7' },
+      spec: { taints: [{ key: LABEL, effect: 'NoSchedule' }, OWN_TAINT] },
+    }));
+    return JSON.stringify({ items });
+  });
+  const client = {
+    getNode: ({ node }: { node: string }) => {
+      const known = roles[node];
+      return known === undefined
+        ? Promise.reject(new RemoteError(UNKNOWN))
+        : Promise.resolve({
+            node: {
+              ...{ state: NodeState.UP, roles: known },
+              health: off.has(node) ? NodeHealth.TIMEOUT : NodeHealth.HEALTHY,
+              status: { controlPlane: (parts.get(node) ?? []).map((name) => ({ name })) },
+            },
+          });
+    },
+  } as unknown as CuratorConnection['client'];
+  const curators: Curators = {
+    use: (work, { signal }) => work({ endpoint: 'curator', client, of: () => ({}) as never }, signal),
+  };
+  const start = () => {
+    const clock = new FakeClock();
+    const tree = superviseForTest(strayTaintsWorker({ reads: values, curators, clock, commands }), { clock });
+    values.clusterMembership.set(membership);
+    values.clusterDirectory.set([entry('node-1')]);
+    return tree;
+  };
+  const patches = () => commands.runs.filter((argv) => argv.includes('patch'));
+  const setDown = (now: boolean): void => void (isDown = now);
+  return { values, commands, start, patches, setDown, parts, off };
+}
+const serving = { version: 'v1', controlPlane: true };
+
+test('a control plane takes the mark off a node that is none any more, and nothing else off it', async () => {
+  const marks = createMarks(['n1', 'n2', 'n3', 'nobody'], { n1: CONTROL, n2: WORKER, n3: CONTROL });
+  await using tree = marks.start();
+  marks.values.kubernetesStatus.set(serving);
+  await settle();
+  expect(marks.commands.runs).toEqual([]); // the node itself is first
+  await tree.clock.advance(10_000);
+  expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n2'])]);
+  expect(JSON.parse(marks.patches()[0]?.at(-1) ?? '')).toEqual({
+    metadata: {
+      resourceVersion: '7',
+      labels: { [LABEL]: null, 'node.kubernetes.io/exclude-from-external-load-balancers': null },
+    },
+    spec: { taints: [OWN_TAINT] },
+  });
+});
+
+test('looks again when control planes come or go, and not otherwise; a worker never', async () => {
+  const marks = createMarks(['n1'], { n1: CONTROL });
+  await using tree = marks.start();
+  await tree.clock.advance(60_000);
+  expect([marks.commands.runs.length, tree.at('root').note]).toEqual([
+    0,
+    'idle: this node runs no control plane of Kubernetes',
+  ]);
+  marks.values.kubernetesStatus.set(serving);
+  await settle();
+  await tree.clock.advance(10_000);
+  await tree.clock.advance(600_000);
+  expect(marks.commands.runs).toHaveLength(1);
+  marks.values.clusterDirectory.set([entry('node-1'), entry('node-3')]);
+  await settle();
+  await tree.clock.advance(10_000);
+  expect(marks.commands.runs).toHaveLength(2);
+  expect(tree.at('root.strays')).toMatchObject({ state: 'healthy', restarts: 0 });
+});
+
+test('leaves who is off, or still takes its control plane down, its mark until it says that all is down', async () => {
+  const marks = createMarks(['n2', 'n3', 'n4'], { n2: WORKER, n3: WORKER, n4: WORKER });
+  marks.off.add('n2');
+  marks.parts.set('n3', ['kube-scheduler']);
+  await using tree = marks.start();
+  marks.values.kubernetesStatus.set(serving);
+  await settle();
+  await tree.clock.advance(10_000);
+  expect(marks.patches()).toEqual([expect.arrayContaining(['patch', 'node', 'n4'])]);
+  expect(tree.at('root.strays').note).toBe('the control plane of n2, n3 to be down');
+  marks.parts.clear();
+  marks.off.clear();
+  await tree.clock.advance(60_000);
+  expect(marks.patches().map((argv) => argv.find((each) => /^n\d$/.test(each)))).toEqual(
+    expect.arrayContaining(['n2', 'n3']),
+  );
+});
+
+test('an API that does not answer is asked again until it does', async () => {
+  const marks = createMarks(['n2'], { n2: WORKER });
+  await using tree = marks.start();
+  marks.setDown(true);
+  marks.values.kubernetesStatus.set(serving);
+  await settle();
+  for (let minute = 0; minute < 5; minute++) await tree.clock.advance(60_000);
+  expect([marks.patches().length, marks.commands.runs.length > 2]).toEqual([0, true]);
+  marks.setDown(false);
+  for (let step = 0; step < 4; step++) await tree.clock.advance(60_000);
+  expect(marks.patches()).toHaveLength(1);
+});

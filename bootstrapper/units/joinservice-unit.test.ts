@@ -1,0 +1,84 @@
+import { expect, test } from '@jest/globals';
+import {
+  buildJoinserviceConfig,
+  buildJoinserviceUnit,
+  type JoinserviceSettings,
+} from './joinservice-unit.ts';
+
+const settings: JoinserviceSettings = {
+  clusterId: 'c0ffee',
+  nodeId: 'node-1',
+  ownerKeys: ['b3duZXI='],
+  listen: { host: '0.0.0.0', port: 9091 },
+  etcdEndpoints: ['127.0.0.1:2382'],
+  metricsUrl: 'http://127.0.0.1:2384/metrics',
+  stores: ['/var/lib/cluster/store', '/seed'],
+  join: {
+    listen: { host: '0.0.0.0', port: 9090 },
+    address: '192.0.2.1',
+    evidence: { socket: '/run/cluster/evidence/evidence.sock', variant: 'tpm' },
+    signer: {
+      socket: '/run/cluster-signer/signer.sock',
+      etcdPipe: '/run/cluster-joinservice/etcd.sock',
+    },
+  },
+};
+const files = {
+  clusterCaFile: '/s/ca.crt',
+  certFile: '/s/curator.crt',
+  keyFile: '/s/curator.key',
+  etcdCaFile: '/s/etcd-ca.crt',
+  etcdCertFile: '/s/etcd.crt',
+  etcdKeyFile: '/s/etcd.key',
+  apiServerCaFile: '/s/apiserver-ca.crt',
+};
+const unitOf = (credentialsSha256: string): string =>
+  buildJoinserviceUnit({
+    command: ['/usr/lib/cluster/node', '/usr/lib/cluster/joinservice.mjs'],
+    configFile: '/etc/cluster/joinservice.json',
+    stateDir: '/var/lib/cluster',
+    stores: settings.stores,
+    files,
+    credentialsSha256,
+  });
+
+test('every file that the configuration names is a credential that the unit loads', () => {
+  const config = buildJoinserviceConfig(settings);
+  const named = [...config.matchAll(/"\/run\/credentials\/cluster-joinservice\.service\/([^"]+)"/g)].map(
+    ([, name]) => name,
+  );
+  const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):(.+)$/gm)];
+  expect(named).toHaveLength(7);
+  expect(loaded.map(([, name]) => name).sort()).toEqual([...named, 'config.json'].sort());
+  expect(loaded.map(([, , path]) => path)).toEqual(expect.arrayContaining(Object.values(files)));
+});
+
+test('no credential of the unit is the machine’s key or a key that signs', () => {
+  const loaded = [...unitOf('x').matchAll(/^LoadCredential=([^:]+):/gm)].map(([, name]) => name);
+  expect(loaded.filter((name) => name?.endsWith('.key'))).toEqual(['curator.key', 'etcd.key']);
+});
+
+test('the owners are those of the machine’s provisioning, and no file that others write', () => {
+  expect(JSON.parse(buildJoinserviceConfig(settings))).toMatchObject({ ownerKeys: settings.ownerKeys });
+});
+
+test('the unit is not root, has no capability and cannot see the state of the agent', () => {
+  const unit = unitOf('x');
+  expect(unit).toMatch(/^User=cluster-joinservice$/m);
+  expect(unit).toMatch(/^CapabilityBoundingSet=$/m);
+  expect(unit).toMatch(/^TemporaryFileSystem=\/var\/lib\/cluster:ro$/m);
+  expect([...unit.matchAll(/^Bind\w+=.*$/gm)].map(([line]) => line)).toEqual([
+    'BindReadOnlyPaths=-/var/lib/cluster/store/blobs',
+    'BindReadOnlyPaths=-/seed/blobs',
+  ]);
+  expect(unit).toMatch(/^ExecStart=.* \/run\/credentials\/cluster-joinservice\.service\/config\.json$/m);
+});
+
+test('it is started again however often it ends', () => {
+  expect(unitOf('x')).toMatch(/^StartLimitIntervalSec=0$[^]*^Restart=always$/m);
+});
+
+test('new credentials make another unit, so that it is restarted with them', () => {
+  expect(unitOf('one')).toBe(unitOf('one'));
+  expect(unitOf('one')).not.toBe(unitOf('two'));
+});

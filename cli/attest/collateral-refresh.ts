@@ -1,0 +1,63 @@
+import {
+  ageOf,
+  checkCollateral,
+  withoutDuplicates,
+  type ManufacturerTrust,
+} from '../../internal/attestation/collateral/index.ts';
+import { amdTrust } from '../../internal/attestation/snp/index.ts';
+import { intelTrust } from '../../internal/attestation/tdx/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { collateralTable } from './collateral.ts';
+import { CollateralStore } from './collateral-store.ts';
+import { AttestError } from './errors.ts';
+import { fetchDocuments, sourcesOf, type CollateralServices } from './fetch-documents.ts';
+
+export interface RefreshOptions {
+  readonly fmspc: readonly string[];
+  readonly product: readonly string[];
+  readonly services: CollateralServices;
+}
+
+const PRODUCTS: readonly string[] = ['Milan', 'Genoa', 'Turin'];
+
+/** `cluster attest collateral refresh`: fetch, verify as a whole, keep; what was there stays when anything is wrong. */
+export async function runCollateralRefresh(
+  context: CommandContext,
+  options: RefreshOptions,
+  trust: ManufacturerTrust = { amd: amdTrust(), intel: intelTrust() },
+): Promise<void> {
+  const { host, ports, paths, signal } = context;
+  const { clock, files } = ports;
+  const sources = sourcesOf(options.services, wantedFrom(options));
+  const store = new CollateralStore(files, paths.workspace);
+  const items = await host.step('attest-collateral-fetch', 'Fetching collateral', async (progress) => {
+    const fetched = [];
+    for (const [index, source] of sources.entries()) {
+      progress.update(source.url, { of: sources.length, value: index, unit: 'steps' });
+      fetched.push(...(await fetchDocuments(source, { clock, signal })));
+    }
+    return withoutDuplicates(fetched);
+  });
+  const nowMs = clock.nowMs();
+  const seenEvaluationNumber = await store.seenEvaluationNumber();
+  const before = (await store.bundle())?.items ?? [];
+  const evaluationNumber = await host.step('attest-collateral-verify', 'Verifying collateral', () =>
+    Promise.try(() => checkCollateral(items, { trust, nowMs, seenEvaluationNumber, previous: before })),
+  );
+  await store.replace({ assembledMs: nowMs, items }, evaluationNumber);
+  const { data, text } = collateralTable(items.map((item) => ageOf(item, nowMs)));
+  host.result({ ...data, evaluationNumber }, () => text);
+}
+
+function wantedFrom({ fmspc, product }: RefreshOptions) {
+  const fmspcs = fmspc.map((text) => text.toLowerCase());
+  const unknown = [
+    ...fmspcs.filter((text) => !/^[0-9a-f]{12}$/.test(text)),
+    ...product.filter((name) => !PRODUCTS.includes(name)),
+  ];
+  if (unknown.length > 0)
+    throw new AttestError('attest-option', `choosing collateral: ${JSON.stringify(unknown[0])} is not known`);
+  if (fmspcs.length + product.length === 0)
+    throw new AttestError('attest-option', 'choosing collateral: neither --fmspc nor --product is given');
+  return { fmspcs, products: product };
+}

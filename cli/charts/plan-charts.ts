@@ -1,0 +1,134 @@
+import { hostFrom, LOCAL_API_ENDPOINT, type ClusterConfig } from '../../internal/config/index.ts';
+import { ChartError } from './errors.ts';
+
+/** The pod network: first of all, because nothing else runs without it. */
+export const NETWORK_CHART = 'flannel';
+const NETWORK_NAMESPACE = 'kube-flannel';
+const NETWORK_TIMEOUT_SECONDS = 300;
+
+/** Which charts a run is about. */
+export type ChartSelection =
+  { readonly kind: 'all' } | { readonly kind: 'none' } | { readonly kind: 'only'; readonly name: string };
+
+/** Where a chart's bytes come from. */
+export type ChartSource =
+  | { readonly kind: 'bundle'; readonly component: string }
+  | { readonly kind: 'path'; readonly path: string }
+  | {
+      readonly kind: 'oci';
+      readonly reference: string;
+      readonly version: string;
+      /** Without TLS. */
+      readonly plainHttp: boolean;
+    }
+  | {
+      readonly kind: 'repository';
+      readonly url: string;
+      readonly chart: string;
+      readonly version: string;
+    };
+
+/** One chart, ready to be installed. */
+export interface PlannedChart {
+  readonly name: string;
+  readonly namespace: string;
+  readonly source: ChartSource;
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly needs: readonly string[];
+  readonly wait: boolean;
+  readonly timeoutSeconds: number;
+}
+
+/**
+ * The charts of a run in the order of their needs, the network first. Pure: called before anything changes.
+ * @throws ChartError `charts-cycle` with the path, `charts-unknown`
+ */
+export function planCharts(config: ClusterConfig, selection: ChartSelection): readonly PlannedChart[] {
+  const charts = [networkChart(config), ...config.charts.map(plannedFrom)];
+  const ordered = orderByNeeds(charts);
+  switch (selection.kind) {
+    case 'none':
+      return [];
+    case 'all':
+      return ordered;
+    case 'only': {
+      const wanted = withNeeds(selection.name, charts);
+      return ordered.filter(({ name }) => wanted.has(name));
+    }
+  }
+}
+
+function networkChart(config: ClusterConfig): PlannedChart {
+  return {
+    name: NETWORK_CHART,
+    namespace: NETWORK_NAMESPACE,
+    source: { kind: 'bundle', component: 'flannel-chart' },
+    values: { podCIDR: config.networking.podSubnet, apiServer: apiServerOf(config) },
+    needs: [],
+    wait: true,
+    timeoutSeconds: NETWORK_TIMEOUT_SECONDS,
+  };
+}
+
+/** Where a node itself finds the API: the address of its service leads nowhere before kube-proxy has been there. */
+function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): {
+  readonly host: string;
+  readonly port: number;
+} {
+  const host = endpoint === undefined ? undefined : hostFrom(endpoint);
+  if (endpoint === undefined || host === undefined) return LOCAL_API_ENDPOINT;
+  return { host, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) };
+}
+
+function plannedFrom(chart: ClusterConfig['charts'][number]): PlannedChart {
+  const { name, namespace, values, needs, wait, timeoutSeconds } = chart;
+  return {
+    name,
+    namespace,
+    source: sourceFrom(chart),
+    values,
+    needs: [NETWORK_CHART, ...needs],
+    wait,
+    timeoutSeconds,
+  };
+}
+
+function sourceFrom(one: ClusterConfig['charts'][number]): ChartSource {
+  const { chart, repository, version = '', plainHttp } = one;
+  if (repository !== undefined) return { kind: 'repository', url: repository, chart, version };
+  if (chart.startsWith('oci://')) return { kind: 'oci', reference: chart, version, plainHttp };
+  if (chart.startsWith('bundle:')) return { kind: 'bundle', component: chart.slice('bundle:'.length) };
+  return { kind: 'path', path: chart };
+}
+
+/** Depth first in the order of the file; a name met again on the way down closes a circle. */
+function orderByNeeds(charts: readonly PlannedChart[]): readonly PlannedChart[] {
+  const byName = new Map(charts.map((chart) => [chart.name, chart]));
+  const ordered = new Set<PlannedChart>();
+  const visit = (chart: PlannedChart, path: readonly string[]): void => {
+    if (ordered.has(chart)) return;
+    const start = path.indexOf(chart.name);
+    if (start >= 0) {
+      const circle = [...path.slice(start), chart.name].join(' → ');
+      throw new ChartError('charts-cycle', `ordering charts: ${circle}`, { details: { circle } });
+    }
+    for (const need of chart.needs) {
+      const needed = byName.get(need);
+      if (needed !== undefined) visit(needed, [...path, chart.name]);
+    }
+    ordered.add(chart);
+  };
+  for (const chart of charts) visit(chart, []);
+  return [...ordered];
+}
+
+function withNeeds(name: string, charts: readonly PlannedChart[]): ReadonlySet<string> {
+  const known = charts.find((chart) => chart.name === name);
+  if (known === undefined) {
+    const names = charts.map((chart) => chart.name).join(', ');
+    throw new ChartError('charts-unknown', `choosing chart ${JSON.stringify(name)}: there are ${names}`);
+  }
+  const wanted = new Set([name]);
+  for (const need of known.needs) for (const each of withNeeds(need, charts)) wanted.add(each);
+  return wanted;
+}

@@ -1,0 +1,99 @@
+import {
+  clusterConfigJsonSchema,
+  LOCAL_NETWORKS,
+  parseClusterConfig,
+  renderClusterConfig,
+  type ChartConfig,
+  type JoinConfig,
+} from '../../../internal/config/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { planCharts } from '../../charts/index.ts';
+import { createWorkspace, layoutOf, readConfig, type CreatedWorkspace } from '../../workspace/index.ts';
+import { chooseAttestation } from './choose-attestation.ts';
+import { openWorkspace } from '../open-workspace.ts';
+
+export interface GenerateOptions {
+  readonly name: string;
+  readonly kubernetesVersion?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  /** Networks of a cluster on this machine, which must meet nobody's. */
+  readonly local?: boolean;
+  readonly charts?: readonly Partial<ChartConfig>[];
+  /** Whether ordinary pods may run on the first node; yes unless said. */
+  readonly runsWorkloads?: boolean;
+  readonly join?: JoinConfig;
+  /** The section `attestation`, as it is to be written. */
+  readonly attestation?: Readonly<Record<string, unknown>>;
+}
+
+/** Makes what is missing of a workspace and says what is to be done with it. What exists stays as it is. */
+export async function generateWorkspace(
+  context: CommandContext,
+  options: GenerateOptions,
+): Promise<CreatedWorkspace> {
+  await using workspace = await openWorkspace(context, 'cluster config generate');
+  const { kubernetesVersion, endpoint, fingerprint } = options;
+  const configText = renderClusterConfig({
+    name: options.name,
+    ...(kubernetesVersion === undefined ? {} : { kubernetesVersion }),
+    ...(endpoint === undefined ? {} : { endpoint }),
+    ...(fingerprint === undefined ? {} : { fingerprint }),
+    ...(options.local === true ? { networks: LOCAL_NETWORKS } : {}),
+    ...(options.charts === undefined ? {} : { charts: options.charts }),
+    ...(options.runsWorkloads === undefined ? {} : { runsWorkloads: options.runsWorkloads }),
+    ...(options.join === undefined ? {} : { join: options.join }),
+    ...(options.attestation === undefined ? {} : { attestation: options.attestation }),
+  });
+  parseClusterConfig(configText, workspace.layout.config); // what we write, we can read
+  return await createWorkspace(context.ports.files, workspace.layout, { configText, state: workspace.state });
+}
+
+/** `cluster config generate`. */
+export async function runConfigGenerate(
+  context: CommandContext,
+  { variants, ...options }: Omit<GenerateOptions, 'attestation'> & { readonly variants?: string | undefined },
+): Promise<void> {
+  // What exists stays as it is: then there is nothing to ask.
+  const exists = await context.ports.files.stat(layoutOf(context.paths.workspace).config);
+  const attestation = exists === undefined ? await chooseAttestation(context, variants) : undefined;
+  const { ownerKey, created } = await generateWorkspace(context, {
+    ...options,
+    ...(attestation && { attestation }),
+  });
+  const { workspace } = context.paths;
+  const data = { workspace, created, ownerPublicKey: ownerKey.pubKeyBase64 };
+  context.host.result(data, () =>
+    [
+      created.length === 0
+        ? `Everything is there already in ${workspace}; nothing was changed.`
+        : `Created:\n${created.map((path) => `  ${path}`).join('\n')}`,
+      '',
+      'Keep a copy of owner-key.pem and master-secret.json: nothing else opens the cluster again.',
+      `Owner key for ownerKeys in /etc/cluster/provisioning.json of each machine:\n  ${ownerKey.pubKeyBase64}`,
+      ...(attestation === undefined ? [] : [evidenceLine(attestation)]),
+      'Write the file with `cluster provisioning generate`.',
+      '',
+      'Next: cluster init --node ADDRESS --fingerprint sha256:…',
+    ].join('\n'),
+  );
+}
+
+function evidenceLine({ variants }: Readonly<Record<string, unknown>>): string {
+  const words = Array.isArray(variants) ? variants.join(', ') : '';
+  return `Machines prove themselves by: ${words} (attestation.variants in cluster.yaml).`;
+}
+
+/** `cluster config validate`. */
+export async function runConfigValidate(context: CommandContext): Promise<void> {
+  const layout = layoutOf(context.paths.workspace);
+  const config = await readConfig(context.ports.files, layout);
+  planCharts(config, { kind: 'all' }); // circles are not seen by looking at one chart
+  context.host.result({ path: layout.config, valid: true, config }, () => `${layout.config} is valid.`);
+}
+
+/** `cluster config schema`. */
+export function runConfigSchema(context: CommandContext): void {
+  const schema = clusterConfigJsonSchema();
+  context.host.result(schema, () => JSON.stringify(schema, undefined, 2));
+}

@@ -1,0 +1,35 @@
+import { z } from 'zod';
+import type { FilePort } from '../../../internal/file/index.ts';
+
+const MAX_BYTES = 64 * 1024;
+const MAX_ENDPOINTS = 64;
+const shape = z.strictObject({
+  version: z.literal(1),
+  endpoints: z.array(z.string().regex(/^[^\s/@]{1,255}:[0-9]{1,5}$/)).max(MAX_ENDPOINTS),
+});
+
+/** Where curators were last seen: the first node may be gone, and those of the init with it. */
+export async function readKnownCurators(
+  files: Pick<FilePort, 'read'>,
+  path: string,
+): Promise<readonly string[]> {
+  const bytes = await files.read(path, MAX_BYTES);
+  if (bytes === undefined) return [];
+  try {
+    return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8'))).endpoints;
+  } catch {
+    return []; // only a hint: who answers there must prove to be a curator of this cluster
+  }
+}
+
+/** Keeps what a curator said of the others. Nothing is kept when it named none. */
+export async function saveKnownCurators(
+  files: Pick<FilePort, 'writeAtomic'>,
+  path: string,
+  directory: readonly { readonly curatorEndpoint: string }[],
+): Promise<void> {
+  const endpoints = directory.map(({ curatorEndpoint }) => curatorEndpoint).filter((each) => each !== '');
+  const parsed = shape.safeParse({ version: 1, endpoints });
+  if (!parsed.success || endpoints.length === 0) return;
+  await files.writeAtomic(path, `${JSON.stringify(parsed.data)}\n`, { mode: 0o600 });
+}

@@ -1,0 +1,135 @@
+import { randomUUID } from 'node:crypto';
+import { ownershipStatement, signEd25519 } from '../../../internal/crypto/index.ts';
+import { describeError } from '../../../internal/errors/index.ts';
+import { RpcError } from '../../../internal/rpc/index.ts';
+import type { Issuer } from '../../../internal/attestation/index.ts';
+import type { ClusterConfig } from '../../../internal/config/index.ts';
+import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import type { StepProgress } from '../../host/index.ts';
+import type { InitState, InitStateResult, OwnerKey } from '../../workspace/index.ts';
+import { CollateralStore } from '../../attest/index.ts';
+import { callCurator } from '../curator/call-curator.ts';
+import { ClusterError } from '../errors.ts';
+import type { OpenWorkspace } from '../open-workspace.ts';
+import { readCaller } from '../curator/caller.ts';
+import { isConnectionLoss, retryConnection } from '../retry-connection.ts';
+import { knownMachine, connectMachine, machineTrustFor } from '../machine/connect-machine.ts';
+import { InitSession, type Machine } from '../machine/init-session.ts';
+import { verifyMachine } from '../machine/verify-machine.ts';
+
+const ANSWER_MS = 10_000;
+/** An agent that is started again answers sooner. */
+const MACHINE_MS = 15_000;
+/** A machine that is switched off and on in between; then it is up to the same command. */
+const PATIENCE_MS = 3 * 60_000;
+
+export interface AcknowledgeOptions {
+  readonly workspace: OpenWorkspace;
+  readonly config: ClusterConfig;
+  readonly machine: Machine;
+  /** Shows the owner key. */
+  readonly owner: Issuer;
+  readonly ownerKey: OwnerKey;
+}
+
+/** Tells the node that the result is on disk here, signed by the owner; then the request's secrets leave the state. */
+export async function acknowledgeInit(context: CommandContext, options: AcknowledgeOptions): Promise<void> {
+  const { workspace, config, machine, owner, ownerKey } = options;
+  const { init } = workspace.state.value;
+  if (init?.result === undefined)
+    throw new ClusterError('cluster-not-initialized', 'acknowledging the init: no result');
+  const epoch = BigInt(init.result.epoch);
+  const signature = signEd25519(ownerKey.keyPem, statementOf(init.result));
+  const state = workspace.state.value;
+  const { files } = context.ports;
+  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
+  const { clusterId } = init.result;
+  const trust = machineTrustFor({ config, machine, clusterId, state, collateral });
+  using session = new InitSession({ machine, owner, trust, clock: context.ports.clock });
+  await context.host.step('init-acknowledge', 'Acknowledging the cluster', async (progress) => {
+    if (trust.isFirstContact) {
+      const met = await connectMachine(context, session, progress); // a workspace from before machines were recorded
+      await verifyMachine(context, { session, ...met, known: knownMachine(state) });
+    }
+    await sendAcknowledgement(context, { init, signature, epoch, ownerKey, session, progress });
+  });
+  await workspace.state.update((state) => {
+    if (state.init === undefined) return state;
+    const { request: _request, ...rest } = state.init;
+    return { ...state, init: { ...rest, stage: 'acknowledged' } };
+  });
+}
+
+interface Word {
+  readonly init: InitState;
+  readonly signature: Uint8Array;
+  readonly epoch: bigint;
+  readonly ownerKey: OwnerKey;
+  readonly session: InitSession;
+  readonly progress: StepProgress;
+}
+
+/**
+ * Until the machine has heard it. Its service closes for good once it has, and a lost answer looks like a machine that is
+ * gone, so the cluster is asked as well: without the owner's word on record nobody could join.
+ * @throws ClusterError `cluster-unreachable` when neither can be told: the same command says it again
+ */
+async function sendAcknowledgement(context: CommandContext, word: Word): Promise<void> {
+  const { init, signature, session, progress } = word;
+  const { ports, signal } = context;
+  const sinceMs = ports.clock.monotonicMs();
+  await retryConnection(
+    {
+      clock: ports.clock,
+      signal,
+      doing: `acknowledging to ${session.machine.endpoint} or a curator`,
+      patienceMs: PATIENCE_MS,
+      onLost: (why) => progress.update(`trying again: ${why}`),
+    },
+    async () => {
+      try {
+        const request = { initId: init.id, ownershipSignature: signature };
+        await session.client.acknowledge(request, { signal, timeoutMs: ANSWER_MS });
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!isConnectionLoss(error)) throw error;
+        session.renew(); // the next attempt must not use the same dead connection
+        const isOverdue = ports.clock.monotonicMs() - sinceMs > MACHINE_MS;
+        const known = await isOnRecord(context, word, isOverdue);
+        if (known === true) return;
+        throw new RpcError('rpc-unreachable', `telling the machine: ${describeError(error)}; ${known}`);
+      }
+    },
+  );
+}
+
+/** Whether the cluster knows whose it is, told by us where `tells` says so; else why that is not known. */
+async function isOnRecord(
+  context: CommandContext,
+  { init, signature, epoch, ownerKey }: Word,
+  tells: boolean,
+): Promise<true | string> {
+  const mutation = { idempotencyKey: randomUUID() };
+  const ownerPublicKey = new Uint8Array(Buffer.from(ownerKey.pubKeyBase64, 'base64'));
+  try {
+    const { clusterId } = await readCaller(context);
+    if (clusterId !== init.result?.clusterId) return 'the identity in use is another cluster’s';
+    return await callCurator(context, {}, async (_, call, of) => {
+      const admission = of(Admission);
+      const known = await admission.getOwnership({}, call);
+      if (known.ownerPublicKey.length > 0) return true;
+      if (!tells) return 'no curator has heard it';
+      await admission.putOwnership({ ownerPublicKey, epoch, signature, mutation }, call);
+      return true;
+    });
+  } catch (error) {
+    context.signal.throwIfAborted();
+    return describeError(error);
+  }
+}
+
+function statementOf(result: InitStateResult): Uint8Array {
+  const { clusterId, clusterCaPem, epoch } = result;
+  return ownershipStatement({ clusterId, clusterCaPem, epoch: BigInt(epoch) });
+}

@@ -1,0 +1,122 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type {
+  ClusterSpecSchema,
+  InitEvent,
+  InitFailure,
+  InitResult,
+} from '../../../initproto/gen/init_pb.js';
+import { childSignal, TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
+import type { Clock } from '../../../internal/clock/index.ts';
+import { CodedError, type ExitName } from '../../../internal/errors/index.ts';
+import { RpcError } from '../../../internal/rpc/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { ClusterError } from '../errors.ts';
+import { retryConnection } from '../retry-connection.ts';
+import { PhaseView } from './phase-view.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import type { InitSession } from '../machine/init-session.ts';
+
+/** The node promises a heartbeat every 5 s; without a byte for this long the connection is dead without knowing it. */
+const STALL_MS = 20_000;
+const CODE = /^[a-z][a-z0-9-]{0,63}$/;
+
+export interface FollowOptions {
+  readonly session: InitSession;
+  readonly initId: string;
+  readonly spec: MessageInitShape<typeof ClusterSpecSchema>;
+  /** The exit code of an error code that the node names. */
+  readonly exitOf: (code: string) => ExitName | undefined;
+}
+
+/**
+ * Starts the job on the node, or attaches to it, and shows what it does until it has a result. A connection that is cut,
+ * stalls or is reset is made again and goes on after the last event that was seen.
+ * @throws CodedError with the node's code when a phase failed; RemoteError when the node refuses; `cluster-unreachable`
+ */
+export async function followInit(context: CommandContext, options: FollowOptions): Promise<InitResult> {
+  const { session, initId, spec } = options;
+  const view = new PhaseView(context.host);
+  let seen = 0n;
+  let connections = 0;
+  try {
+    const result = await retryConnection(
+      {
+        clock: context.ports.clock,
+        signal: context.signal,
+        doing: `following the init on ${session.machine.endpoint}`,
+        onLost: (why) => view.note(`connection lost (${why}); the node goes on, attaching again`),
+      },
+      async (alive) => {
+        const request = { initId, afterSequence: seen, spec };
+        connections += 1;
+        for await (const event of watched(session, request, context)) {
+          alive();
+          if (event.sequence > seen + 1n) throw missed(seen, event.sequence);
+          if (event.sequence > seen) seen = event.sequence;
+          else if (event.sequence !== 0n) continue; // seen before the connection broke
+          view.show(event);
+          if (event.event.case === 'result') return event.event.value;
+          if (event.event.case === 'failure') throw failureError(event.event.value, options);
+        }
+        throw new RpcError('rpc-unreachable', 'following the init: the stream ended without a result');
+      },
+    );
+    await view.close();
+    if (connections > 1) {
+      const text = `Attached ${connections} times; none of the ${seen} events of the node was missed`;
+      context.host.say('init-followed', text, { connections, events: Number(seen) });
+    }
+    return result;
+  } catch (error) {
+    await view.close(error);
+    throw error;
+  }
+}
+
+/** Attaching again asks for them: events are on the machine's disk before anybody sees one. */
+function missed(seen: bigint, next: bigint): RpcError {
+  return new RpcError('rpc-unreachable', `following the init: event ${next} came after event ${seen}`);
+}
+
+type InitCall = Parameters<InitSession['client']['init']>[0];
+
+/** The events of one connection; a silence that the node promised not to keep ends it. */
+async function* watched(
+  session: InitSession,
+  request: InitCall,
+  context: { readonly ports: { readonly clock: Clock }; readonly signal: AbortSignal },
+): AsyncGenerator<InitEvent> {
+  using call = childSignal(context.signal);
+  const events = session.client.init(request, { signal: call.signal })[Symbol.asyncIterator]();
+  const { clock } = context.ports;
+  try {
+    for (;;) {
+      const what = 'waiting for a sign of life';
+      const next = await withTimeout({ what, ms: STALL_MS, clock, signal: call.signal }, () => events.next());
+      if (next.done === true) return;
+      yield next.value;
+    }
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error;
+    session.renew(); // the next attempt must not use the same dead connection
+    throw new RpcError('rpc-timeout', error.message);
+  } finally {
+    call.abort(new Error('the stream is left'));
+    // Not awaited: a generator that is stuck in `next` returns only when that ends.
+    void Promise.resolve(events.return?.()).catch(() => undefined);
+  }
+}
+
+/** The node's own code and fix, so that `cluster help errors CODE` explains what the node met. */
+function failureError(failure: InitFailure, options: FollowOptions): CodedError {
+  const { retryable } = failure;
+  const [code, message, fix, phase] = [failure.code, failure.message, failure.fix, failure.phase].map(
+    (each) => printable(each),
+  );
+  const text = `creating the cluster: ${phase}: ${message}`;
+  if (code === undefined || !CODE.test(code))
+    return new ClusterError('cluster-init-failed', text, { retryable });
+  const exit = options.exitOf(code) ?? (retryable ? 'partial' : 'needsReset');
+  const spec = { fault: 'peer', exit, retryable, meaning: text, fix: fix ?? '' } as const;
+  return new CodedError({ [code]: spec }, code, text, { details: { phase } });
+}

@@ -1,0 +1,110 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { createHash } from 'node:crypto';
+import { ClusterSpecSchema, type ClusterSpec } from '../../../initproto/gen/init_pb.js';
+import { canonicalJson, clusterPartOf, type ClusterConfig } from '../../../internal/config/index.ts';
+import { deriveKey, type MasterSecret } from '../../../internal/crypto/index.ts';
+import { createCertificateRequest, keyPemFromSeed } from '../../../internal/pki/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import type { InitState, OwnerKey } from '../../workspace/index.ts';
+import { signInitialDocuments } from './initial-documents.ts';
+import type { VerifiedMachine } from '../machine/verify-machine.ts';
+
+const CLUSTER_ID_BYTES = 16;
+const UNLOCK_KEY_BYTES = 32;
+const INIT_ID_BYTES = 16;
+const ADMIN_SEED_BYTES = 48;
+
+/** A request to create a cluster, as it is saved before it is sent. */
+export interface InitRequest {
+  readonly initId: string;
+  /** Of what the operator asked for: the same configuration gives the same hash. */
+  readonly requestHash: string;
+  readonly spec: ClusterSpec;
+  /** The key that kubectl will use; it never leaves the workstation. */
+  readonly adminKeyPem: Secret<string>;
+}
+
+/** 32 hex digits, always the same for one master secret. */
+export function clusterIdFrom(masterSecret: MasterSecret): string {
+  const id = deriveKey(masterSecret, { kind: 'cluster-id' }, CLUSTER_ID_BYTES);
+  return Buffer.from(id.reveal()).toString('hex');
+}
+
+/**
+ * The id of this workspace's init: one workspace makes one cluster, and one that lost its state finds the same init again.
+ * A UUID of version 8 (RFC 9562).
+ */
+export function initIdFrom(masterSecret: MasterSecret): string {
+  const id = Buffer.from(deriveKey(masterSecret, { kind: 'init-id' }, INIT_ID_BYTES).reveal());
+  id[6] = ((id[6] ?? 0) & 0x0f) | 0x80;
+  id[8] = ((id[8] ?? 0) & 0x3f) | 0x80;
+  return id.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+/** The key that kubectl uses: a lost kubeconfig can be made anew. */
+export function adminKeyFrom(masterSecret: MasterSecret): Secret<string> {
+  return keyPemFromSeed(deriveKey(masterSecret, { kind: 'kubernetes-admin' }, ADMIN_SEED_BYTES));
+}
+
+/** Everything that decides what is made. The manifest's bytes are part of it: they name every component by hash. */
+export function requestHashOf(config: ClusterConfig, manifestBytes: Uint8Array): string {
+  return createHash('sha256')
+    .update(canonicalJson(clusterPartOf(config)))
+    .update('\0')
+    .update(manifestBytes)
+    .digest('hex');
+}
+
+/** A new request. The same workspace asks under the same id, for certificates of the same keys. */
+export async function createInitRequest(options: {
+  readonly config: ClusterConfig;
+  readonly masterSecret: MasterSecret;
+  readonly ownerKey: OwnerKey;
+  readonly manifestBytes: Uint8Array;
+  /** Whose place in the control plane the owner signs. */
+  readonly machine: VerifiedMachine;
+  readonly nowMs: number;
+}): Promise<InitRequest> {
+  const { config, masterSecret, ownerKey, manifestBytes, machine, nowMs } = options;
+  const adminKeyPem = adminKeyFrom(masterSecret);
+  const clusterId = clusterIdFrom(masterSecret);
+  const configuration = Buffer.from(canonicalJson(clusterPartOf(config)), 'utf8');
+  const singleNode = config.firstNode.runsWorkloads;
+  const spec = create(ClusterSpecSchema, {
+    clusterName: config.name,
+    clusterId,
+    kubernetesVersion: config.kubernetesVersion,
+    bundleManifest: manifestBytes,
+    podSubnet: config.networking.podSubnet,
+    serviceSubnet: config.networking.serviceSubnet,
+    apiServerSans: config.apiServer.extraSans,
+    nodeName: config.firstNode.name ?? '',
+    singleNode,
+    kubernetesAdminCsr: await createCertificateRequest(adminKeyPem, 'kubernetes-admin'),
+    ownerCsr: await createCertificateRequest(ownerKey.keyPem, 'cluster-owner'),
+    clusterUnlockKey: deriveKey(masterSecret, { kind: 'cluster-unlock' }, UNLOCK_KEY_BYTES).reveal(),
+    configuration,
+    ownerDocuments: signInitialDocuments({ clusterId, ownerKey, configuration, machine, singleNode, nowMs }),
+  });
+  const initId = initIdFrom(masterSecret);
+  return { initId, requestHash: requestHashOf(config, manifestBytes), spec, adminKeyPem };
+}
+
+/** The request as it goes into the state file. */
+export function requestToState(request: InitRequest): NonNullable<InitState['request']> {
+  return {
+    specBase64: Buffer.from(toBinary(ClusterSpecSchema, request.spec)).toString('base64'),
+    adminKeyPem: request.adminKeyPem.reveal(),
+  };
+}
+
+/** A saved request, to the byte: a certificate request signed anew would be another one. */
+export function requestFromState(init: InitState): InitRequest | undefined {
+  if (init.request === undefined) return undefined;
+  return {
+    initId: init.id,
+    requestHash: init.requestHash,
+    spec: fromBinary(ClusterSpecSchema, Buffer.from(init.request.specBase64, 'base64')),
+    adminKeyPem: new Secret(init.request.adminKeyPem),
+  };
+}

@@ -1,0 +1,92 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import type { InitResult } from '../../../initproto/gen/init_pb.js';
+import { renderKubeconfig, type KubeAccess } from '../../../internal/kube/index.ts';
+import type { Secret } from '../../../internal/secret/index.ts';
+import type { InitStateResult } from '../../workspace/index.ts';
+import { ClusterError } from '../errors.ts';
+
+/** What a result must fit. */
+export interface ResultExpectation {
+  readonly clusterId: string;
+  readonly ownerKeyPem: Secret<string>;
+  readonly adminKeyPem: Secret<string>;
+}
+
+/**
+ * Wire → state. The node may be broken or not what it says: certificates must be for our keys and by the authorities
+ * that came with them, before anything is kept.
+ * @throws ClusterError `cluster-result-invalid`
+ */
+export function verifyInitResult(result: InitResult, expected: ResultExpectation): InitStateResult {
+  const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString('utf8');
+  const clusterCaPem = text(result.clusterCaPem);
+  const kubernetesCaPem = text(result.kubernetesCaPem);
+  const ownerCertPem = text(result.ownerCertificatePem);
+  const adminCertPem = text(result.kubernetesAdminCertificatePem);
+  if (result.clusterId !== expected.clusterId)
+    throw invalid(`it is of cluster ${result.clusterId.slice(0, 64)}`);
+  assertIssued('owner certificate', ownerCertPem, { caPem: clusterCaPem, keyPem: expected.ownerKeyPem });
+  assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem: expected.adminKeyPem });
+  if (result.apiEndpoints.length === 0) throw invalid('it names no API endpoint');
+  for (const endpoint of [...result.apiEndpoints, ...result.curatorEndpoints]) {
+    if (!/^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/.test(endpoint))
+      throw invalid('an endpoint is not host:port');
+  }
+  return {
+    clusterId: result.clusterId,
+    nodeId: result.nodeId,
+    nodeName: result.nodeName,
+    clusterCaPem,
+    ownerCertPem,
+    kubernetesCaPem,
+    adminCertPem,
+    apiEndpoints: result.apiEndpoints,
+    curatorEndpoints: result.curatorEndpoints,
+    epoch: result.epoch.toString(),
+  };
+}
+
+/** A certificate without its key opens nothing. @throws ClusterError `cluster-result-invalid` */
+export function assertAdminKey(
+  { adminCertPem, kubernetesCaPem }: InitStateResult,
+  keyPem: Secret<string>,
+): void {
+  assertIssued('admin certificate', adminCertPem, { caPem: kubernetesCaPem, keyPem });
+}
+
+/** How kubectl gets in. @param clusterName of the configuration */
+export function kubeconfigFrom(
+  clusterName: string,
+  result: InitStateResult,
+  adminKeyPem: Secret<string>,
+): { readonly access: KubeAccess; readonly text: string } {
+  const access: KubeAccess = {
+    server: `https://${result.apiEndpoints[0] ?? ''}`,
+    caPem: result.kubernetesCaPem,
+    certPem: result.adminCertPem,
+    keyPem: adminKeyPem,
+  };
+  return { access, text: renderKubeconfig(clusterName, access) };
+}
+
+function assertIssued(
+  what: string,
+  certPem: string,
+  by: { readonly caPem: string; readonly keyPem: Secret<string> },
+): void {
+  try {
+    const certificate = new X509Certificate(certPem);
+    const authority = new X509Certificate(by.caPem);
+    if (!authority.ca || !certificate.verify(authority.publicKey))
+      throw invalid(`the ${what} is by another authority`);
+    if (!certificate.checkPrivateKey(createPrivateKey(by.keyPem.reveal())))
+      throw invalid(`the ${what} is for another key`);
+  } catch (error) {
+    if (error instanceof ClusterError) throw error;
+    throw invalid(`the ${what} cannot be read`);
+  }
+}
+
+function invalid(why: string): ClusterError {
+  return new ClusterError('cluster-result-invalid', `checking the result of the init: ${why}`);
+}

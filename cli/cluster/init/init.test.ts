@@ -1,0 +1,332 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { createPublicKey, verify } from 'node:crypto';
+import { ownershipStatement } from '../../../internal/crypto/index.ts';
+import { everyFault, MemoryFiles } from '../../../internal/testing/index.ts';
+import { BLOB, BLOB_HASH, closeParts, FakeNode } from './fake-node.ts';
+import {
+  asProcess,
+  CACHE,
+  contextOf,
+  kubeconfigOf,
+  NONE,
+  prepareWorkspace,
+  ROOT,
+  start,
+  stateOf,
+} from './fake-workstation.ts';
+import { runInit } from '../index.ts';
+
+afterEach(closeParts);
+
+describe('runInit()', () => {
+  test('goes from an empty workspace to a kubeconfig, and signs for the cluster', async () => {
+    const { files, node, options } = await start();
+    const context = contextOf(files);
+    const summary = await runInit(context, options);
+    expect(summary).toMatchObject({ clusterName: 'prod', nodeName: 'n1', unchanged: false });
+    expect(context.host.codes).toEqual([
+      'init-look',
+      'init-connect',
+      'init-verify',
+      'init-machine-verified',
+      'init-machine-warning',
+      'init-preflight',
+      'init-upload',
+      'init-uploaded',
+      'init-phase-lock',
+      'init-phase-consensus',
+      'init-phase-node',
+      'init-acknowledge',
+      'init-api',
+    ]);
+    const { init } = await stateOf(files);
+    expect(init).toMatchObject({ stage: 'acknowledged' });
+    expect(init?.request).toBeUndefined();
+    expect((await files.stat(`${ROOT}/kubeconfig`))?.mode).toBe(0o600);
+    const result = init?.result ?? { clusterId: '', clusterCaPem: '', epoch: '0' };
+    const pubKey = createPublicKey(
+      Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? '').toString(),
+    );
+    const statement = ownershipStatement({ ...result, epoch: BigInt(result.epoch) });
+    expect(verify(undefined, statement, pubKey, node.acknowledged[0] ?? new Uint8Array())).toBe(true);
+  });
+
+  const HOUR_MS = 3_600_000;
+  test.each([
+    { name: 'two hours ahead', aheadMs: 2 * HOUR_MS, says: '2 h ahead of ours' },
+    { name: 'a year behind', aheadMs: -365 * 24 * HOUR_MS, says: '365 d behind ours' },
+  ])(
+    'refuses a machine whose clock is $name before anything is sent, and goes on once it is set',
+    async ({ aheadMs, says }) => {
+      const { files, node, options } = await start();
+      node.aheadMs = aheadMs;
+      const refused = runInit(contextOf(files), options);
+      await expect(refused).rejects.toThrow(says);
+      await expect(refused).rejects.toMatchObject({ code: 'cluster-clocks-differ', exit: 'clock' });
+      expect([node.inits, node.uploadOffsets]).toEqual([[], []]);
+      node.aheadMs = 4 * 60_000;
+      await expect(runInit(contextOf(files), options)).resolves.toMatchObject({ unchanged: false });
+    },
+  );
+
+  const swapIsOn = {
+    code: 'preflight-swap',
+    subject: 'swap /dev/sda2',
+    status: 'failed',
+    figure: 'on',
+    threshold: 'off',
+    cause: 'swap is on: /dev/sda2',
+    fix: 'turn it off',
+  };
+  const good = { ...swapIsOn, code: 'preflight-port', status: 'ok', cause: '', fix: '' };
+
+  test('refuses an unfit machine before anything is uploaded, with the code and fix of the machine', async () => {
+    const { files, node, options } = await start();
+    node.checks = [good, swapIsOn, { ...swapIsOn, code: 'preflight-disk', cause: 'the disk is full' }];
+    const refused = runInit(contextOf(files), options);
+    await expect(refused).rejects.toMatchObject({
+      code: 'preflight-swap',
+      exit: 'swap',
+      fix: 'turn it off',
+      message: expect.stringMatching(/swap is on: \/dev\/sda2 \(and 1 more: the disk is full\)/),
+    });
+    expect([node.inits, node.uploadOffsets, node.preflights.length]).toEqual([[], [], 1]);
+    node.checks = [good, { ...swapIsOn, status: 'warning' }];
+    const context = contextOf(files);
+    await expect(runInit(context, options)).resolves.toMatchObject({ unchanged: false });
+    expect(context.host.codes).toContain('preflight-swap');
+  });
+
+  test('takes what an unknown check says for a failure, never for a good figure', async () => {
+    const { files, node, options } = await start();
+    node.checks = [{ ...swapIsOn, code: 'No Code\u001b', status: 'splendid' }];
+    const refused = runInit(contextOf(files), options);
+    await expect(refused).rejects.toMatchObject({ code: 'cluster-machine-unfit', exit: 'preflight' });
+    expect(node.uploadOffsets).toEqual([]);
+  });
+
+  test('asks a machine that has accepted the init for no preflight: its own services hold the ports', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: {
+        code: 'preflight-port',
+        message: 'taken',
+        fix: 'stop it',
+        retryable: true,
+        phase: 'preflight',
+      },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'preflight-port' });
+    node.failure = undefined;
+    node.checks = [swapIsOn];
+    await runInit(contextOf(files), options);
+    expect(node.preflights).toHaveLength(1);
+  });
+
+  test('says on the second run that nothing was changed, and asks the machine for nothing', async () => {
+    const { files, node, options } = await start();
+    const first = await runInit(contextOf(files), options);
+    await node[Symbol.asyncDispose]();
+    const again = await runInit(contextOf(files), options);
+    expect(again).toEqual({ ...first, unchanged: true });
+  });
+
+  test('makes a kubeconfig anew that was lost, with the same key', async () => {
+    const { files, options } = await start();
+    await runInit(contextOf(files), options);
+    const before = await kubeconfigOf(files);
+    await files.remove(`${ROOT}/kubeconfig`);
+    const context = contextOf(files);
+    expect(await runInit(context, options)).toMatchObject({ unchanged: true });
+    expect(await kubeconfigOf(files)).toBe(before);
+    expect(context.host.codes).toContain('init-kubeconfig-restored');
+  });
+
+  test('with its state and kubeconfig lost goes on with the same init and gets the same access', async () => {
+    const { files, node, options } = await start();
+    await runInit(contextOf(files), options);
+    const before = await kubeconfigOf(files);
+    for (const name of ['kubeconfig', 'state.json']) await files.remove(`${ROOT}/${name}`);
+    expect(await runInit(contextOf(files), options)).toMatchObject({ clusterName: 'prod', nodeName: 'n1' });
+    expect(new Set(node.inits.map(({ initId }) => initId)).size).toBe(1);
+    const [key, keyBefore] = [await kubeconfigOf(files), before].map(
+      (text) => /client-key-data: .*/.exec(text)?.[0],
+    );
+    expect(key).toBe(keyBefore);
+    expect(key).toMatch(/: .{100}/);
+  });
+
+  test('shows the code, message and fix of a failed phase, with the exit code of its catalogue', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: {
+        code: 'file-no-space',
+        message: 'writing /x',
+        fix: 'free it',
+        retryable: true,
+        phase: 'images',
+      },
+    };
+    const failed = runInit(contextOf(files), options);
+    await expect(failed).rejects.toMatchObject({
+      code: 'file-no-space',
+      exit: 'diskFull',
+      retryable: true,
+      fix: 'free it',
+    });
+    node.failure = undefined;
+    await expect(runInit(contextOf(files), options)).resolves.toMatchObject({ unchanged: false });
+    expect(new Set(node.inits.map(({ initId }) => initId)).size).toBe(1);
+  });
+
+  const refusals = [
+    {
+      name: 'an owner key that the machine does not know',
+      change: async (files: MemoryFiles) => {
+        const { ownerKey } = await generateOther();
+        await files.writeAtomic(`${ROOT}/owner-key.pem`, ownerKey);
+      },
+      want: { code: 'cluster-owner-refused', exit: 'refused' },
+    },
+    {
+      name: 'another machine than the one whose fingerprint was named',
+      options: { fingerprint: `sha256:${'0'.repeat(64)}` },
+      want: { code: 'cluster-other-machine', exit: 'refused' },
+    },
+    {
+      name: 'a machine without a known fingerprint, where nobody can be asked',
+      options: { fingerprint: undefined },
+      want: { code: 'cluster-no-fingerprint', exit: 'usage' },
+    },
+    {
+      name: 'a machine of another cluster',
+      node: (node: FakeNode) => void (node.ownedBy = 'ff'),
+      want: { code: 'cluster-machine-taken', details: { clusterId: 'ff' } },
+    },
+    {
+      name: 'an unknown version of Kubernetes',
+      options: { kubernetesVersion: 'v1.2.3' },
+      want: { code: 'bundle-version-unknown' },
+    },
+    {
+      name: 'a version whose bundle is not here',
+      options: { kubernetesVersion: 'v1.34.4' },
+      want: { code: 'cluster-bundle-missing', exit: 'preflight' },
+    },
+    {
+      name: 'a chart that does not exist',
+      options: { charts: { kind: 'only', name: 'x' } as const },
+      want: { code: 'charts-unknown' },
+    },
+  ];
+  test.each(refusals)(
+    'refuses $name before the machine was asked to do anything',
+    async ({ change, node: tweak, options: other, want }) => {
+      const { files, node, options } = await start();
+      tweak?.(node);
+      await change?.(files);
+      await expect(runInit(contextOf(files), { ...options, ...other })).rejects.toMatchObject(want);
+      expect(node.inits).toHaveLength(0);
+      expect((await stateOf(files)).init).toBeUndefined();
+    },
+  );
+
+  test('keeps to the machine an init was begun with', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: { code: 'file-io', message: '', fix: '', retryable: true, phase: 'lock' },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
+    const other = { ...options, fingerprint: `sha256:${'1'.repeat(64)}` };
+    await expect(runInit(contextOf(files), other)).rejects.toMatchObject({ code: 'cluster-other-machine' });
+  });
+
+  test('refuses to go on with a changed configuration once the machine has accepted', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: { code: 'file-io', message: '', fix: '', retryable: true, phase: 'lock' },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
+    await files.writeAtomic(
+      `${ROOT}/cluster.yaml`,
+      'version: 1\nname: other\nattestation: {variants: [machine-key], firstContact: fingerprint}\n',
+    );
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
+      code: 'cluster-config-changed',
+    });
+  });
+
+  test('goes on with the bundle that the init was begun with when it has been made anew since', async () => {
+    const { files, node, options } = await start();
+    node.failure = {
+      case: 'failure',
+      value: { code: 'file-io', message: '', fix: '', retryable: true, phase: 'lock' },
+    };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({ code: 'file-io' });
+    const before = node.accepted?.spec.bundleManifest;
+    const path = `${CACHE}/bundles/kubernetes-v1.35.4-linux-amd64.json`;
+    const text = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
+    await files.writeAtomic(path, text.replace('3.6.6', '3.6.7'));
+    node.failure = undefined;
+    const context = contextOf(files);
+    await runInit(context, options);
+    expect(context.host.codes).toContain('init-bundle-kept');
+    expect(node.accepted?.spec.bundleManifest).toEqual(before);
+  });
+
+  test('does not keep a result whose certificates are for other keys, and leaves no file of it behind', async () => {
+    const { files, node, options } = await start();
+    node.failure = { case: 'result', value: { clusterId: 'wrong' } };
+    await expect(runInit(contextOf(files), options)).rejects.toMatchObject({
+      code: 'cluster-result-invalid',
+    });
+    expect((await stateOf(files)).init?.stage).toBe('requested');
+    expect([await files.stat(`${ROOT}/kubeconfig`), node.acknowledged]).toEqual([undefined, []]);
+  });
+
+  test('understands the workspace after a crash before and after every single write', async () => {
+    const seen = new Set<string>();
+    const disks = new Map<MemoryFiles, FakeNode>();
+    const pending: MemoryFiles[] = [];
+    const cases = everyFault({
+      faults: ['crash-before', 'crash-after'],
+      prepare: async (disk) => {
+        const node = await FakeNode.start([await prepareWorkspace(disk)]);
+        node.blobs.set(BLOB_HASH, BLOB);
+        disks.set(disk, node);
+        pending.push(disk);
+      },
+      run: async (files) => {
+        const node = disks.get(pending.at(-1) ?? new MemoryFiles());
+        if (node === undefined) throw new Error('no node');
+        await runInit(contextOf(files), { node: node.endpoint, fingerprint: node.fingerprint, charts: NONE });
+      },
+    });
+    for await (const { disk, name } of cases) {
+      const node = disks.get(disk);
+      if (node === undefined) throw new Error('no node');
+      await asProcess(disk, 2); // the process of the crash is gone
+      const summary = await runInit(contextOf(disk), {
+        node: node.endpoint,
+        fingerprint: node.fingerprint,
+        charts: NONE,
+      });
+      expect({ name, clusterName: summary.clusterName }).toEqual({ name, clusterName: 'prod' });
+      expect(new Set(node.inits.map(({ initId }) => initId)).size).toBeLessThanOrEqual(1);
+      expect((await stateOf(disk)).init?.stage).toBe('acknowledged');
+      seen.add(name.replace(/\.lock\..*$/, '.lock'));
+    }
+    expect([...seen].filter((name) => name.includes('state.json'))).toHaveLength(2);
+    expect(seen.size).toBeGreaterThanOrEqual(6);
+  }, 240_000);
+});
+
+async function generateOther(): Promise<{ ownerKey: string }> {
+  const files = new MemoryFiles();
+  await prepareWorkspace(files);
+  return { ownerKey: Buffer.from((await files.read(`${ROOT}/owner-key.pem`, 1e4)) ?? '').toString() };
+}

@@ -1,0 +1,158 @@
+import { versionsFor } from '../../../internal/bundle/index.ts';
+import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../../internal/config/index.ts';
+import type { MasterSecret } from '../../../internal/crypto/index.ts';
+import { KubeClient } from '../../../internal/kube/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { installCharts, planCharts, type ChartSelection } from '../../charts/index.ts';
+import { readConfig, readMasterSecret, readOwnerKey, type OwnerKey } from '../../workspace/index.ts';
+import { readLocalBundle, workstationArchitecture } from './local-bundle.ts';
+import { acknowledgeInit } from './acknowledge.ts';
+import { runInitJob } from './run-init-job.ts';
+import { chooseMachine, type MachineOptions } from '../machine/choose-machine.ts';
+import { adminKeyFrom, clusterIdFrom, initIdFrom } from './init-request.ts';
+import { readKnownCurators } from '../curator/known-curators.ts';
+import { recoverResult } from './recover-result.ts';
+import { openWorkspace, type OpenWorkspace } from '../open-workspace.ts';
+import { ownerIssuer } from '../machine/init-session.ts';
+import { writeKubeconfig, readKubeAccess, restoreKubeconfig } from '../kubeconfig/kubeconfig-file.ts';
+import { awaitApi, awaitNode } from './await-cluster.ts';
+
+export interface InitOptions extends MachineOptions {
+  readonly kubernetesVersion?: string | undefined;
+  readonly charts: ChartSelection;
+}
+
+export interface InitSummary {
+  readonly clusterId: string;
+  readonly clusterName: string;
+  readonly nodeName: string;
+  readonly apiServer: string;
+  readonly kubeconfig: string;
+  /** Nothing had to be done. */
+  readonly unchanged: boolean;
+}
+
+/**
+ * Makes the first machine a cluster, or goes on where an earlier run stopped. Each step is saved before the next begins:
+ *
+ *     workspace ─▶ machine ─▶ components ─▶ job on the node ─▶ result on disk ─▶ acknowledged ─▶ API ─▶ charts ─▶ Ready
+ */
+export async function runInit(context: CommandContext, options: InitOptions): Promise<InitSummary> {
+  await using workspace = await openWorkspace(context, 'cluster init');
+  const config = await effectiveConfig(context, workspace, options);
+  const plan = planCharts(config, options.charts);
+  const before = workspace.state.value.init?.stage;
+  if (before !== 'acknowledged') await createCluster(context, { workspace, config, options });
+  else if (await restoreKubeconfig(context.ports.files, workspace, config.name))
+    context.host.say('init-kubeconfig-restored', 'The kubeconfig was gone; it is made anew');
+  const access = await readKubeAccess(context.ports.files, workspace.layout);
+  using client = new KubeClient(access, context.ports);
+  await awaitApi(context, client);
+  const { layout, state } = workspace;
+  const bundle = await readLocalBundle(context, config.kubernetesVersion, workstationArchitecture());
+  const charts = await installCharts(context, { plan, layout, state, access, bundle });
+  const nodeName = workspace.state.value.init?.result?.nodeName ?? '';
+  if (charts.network) await awaitNode(context, client, nodeName);
+  return {
+    clusterId: workspace.state.value.init?.result?.clusterId ?? '',
+    clusterName: config.name,
+    nodeName,
+    apiServer: access.server,
+    kubeconfig: workspace.layout.kubeconfig,
+    unchanged: before === 'acknowledged' && charts.installed.length === 0,
+  };
+}
+
+/** `cluster init`. */
+export async function runInitCommand(context: CommandContext, options: InitOptions): Promise<void> {
+  const summary = await runInit(context, options);
+  context.host.result(summary, () => renderSummary(summary, context.paths.workspace));
+}
+
+/** Everything that needs the machine's Init service: from nothing to an acknowledged result. */
+async function createCluster(
+  context: CommandContext,
+  what: { readonly workspace: OpenWorkspace; readonly config: ClusterConfig; readonly options: InitOptions },
+): Promise<void> {
+  const { workspace, config, options } = what;
+  const { files } = context.ports;
+  const ownerKey = await readOwnerKey(files, workspace.layout);
+  const masterSecret = await readMasterSecret(files, workspace.layout);
+  if (await recovered(context, what, { ownerKey, masterSecret })) return;
+  const owner = ownerIssuer(ownerKey);
+  const machine = await chooseMachine(context, {
+    config,
+    options,
+    owner,
+    begun: workspace.state.value.init,
+  });
+  if (workspace.state.value.init?.stage !== 'granted') {
+    await runInitJob(context, { workspace, config, machine, owner, ownerKey, masterSecret });
+  }
+  await writeKubeconfig(context.ports.files, workspace, { clusterName: config.name, masterSecret });
+  await acknowledgeInit(context, { workspace, config, machine, owner, ownerKey });
+}
+
+/** A workspace that has lost everything but its keys finds the cluster that it has made. */
+async function recovered(
+  context: CommandContext,
+  { workspace, config, options }: Parameters<typeof createCluster>[1],
+  keys: { readonly ownerKey: OwnerKey; readonly masterSecret: MasterSecret },
+): Promise<boolean> {
+  if (workspace.state.value.init?.result !== undefined) return false;
+  const { files, clock } = context.ports;
+  const named = options.node ?? config.firstNode.endpoint ?? workspace.state.value.init?.endpoint;
+  const init = named === undefined ? undefined : endpointFrom(named, DEFAULTS.initPort);
+  const first = init === undefined ? [] : [init.replace(/:[0-9]+$/, `:${DEFAULTS.curatorPort}`)];
+  const { masterSecret, ownerKey } = keys;
+  const id = initIdFrom(masterSecret);
+  const known = await readKnownCurators(files, workspace.layout.curators);
+  const asked = {
+    endpoints: [...new Set([...first, ...known])],
+    initId: id,
+    clusterId: clusterIdFrom(masterSecret),
+    ownerKey,
+    adminKeyPem: adminKeyFrom(masterSecret),
+  };
+  const result = await context.host.step('init-look', 'Looking for a cluster of this workspace', () =>
+    recoverResult(context, asked),
+  );
+  if (result === undefined) return false;
+  const fingerprint = options.fingerprint ?? config.firstNode.fingerprint ?? '';
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      ...{ id, endpoint: init ?? '', fingerprint, requestHash: '', startedMs: clock.nowMs() },
+      ...{ stage: 'acknowledged', result },
+    },
+  }));
+  await writeKubeconfig(files, workspace, { clusterName: config.name, masterSecret });
+  const text = 'The cluster of this workspace runs; what the workspace had lost is here again';
+  context.host.say('init-recovered', text, { clusterId: result.clusterId });
+  return true;
+}
+
+async function effectiveConfig(
+  context: CommandContext,
+  workspace: OpenWorkspace,
+  options: InitOptions,
+): Promise<ClusterConfig> {
+  const config = await readConfig(context.ports.files, workspace.layout);
+  const { kubernetesVersion = config.kubernetesVersion } = options;
+  versionsFor(kubernetesVersion); // refuses one without a recipe
+  return { ...config, kubernetesVersion };
+}
+
+function renderSummary(summary: InitSummary, workspace: string): string {
+  const { clusterName, clusterId, nodeName, apiServer, kubeconfig, unchanged } = summary;
+  return [
+    unchanged ? `Cluster ${clusterName} exists; nothing was changed.` : `Cluster ${clusterName} runs.`,
+    `  id          ${clusterId}`,
+    `  first node  ${nodeName}`,
+    `  API         ${apiServer}`,
+    `  kubeconfig  ${kubeconfig}`,
+    '',
+    `Next: cluster status --workspace ${workspace}`,
+    `      kubectl --kubeconfig ${kubeconfig} get nodes`,
+  ].join('\n');
+}

@@ -1,0 +1,55 @@
+import { createHash } from 'node:crypto';
+import {
+  DOCUMENT_LIFETIMES_MS,
+  signDocument,
+  type DocumentBodies,
+  type DocumentKind,
+} from '../../../internal/ownerdocument/index.ts';
+import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import { firstNodeRoles } from '../../../internal/role/index.ts';
+import type { OwnerKey } from '../../workspace/index.ts';
+import type { VerifiedMachine } from '../machine/verify-machine.ts';
+
+/** As the agent names the owner of its provisioning on record. */
+const OWNER_NAME = 'owner';
+const FIRST = 1;
+
+/**
+ * What an owner signs with an init, for the machine to write with its first records: the owners, the configuration, the
+ * operators, and the place of the first node in the control plane. Each is the first of its kind.
+ */
+export function signInitialDocuments(of: {
+  readonly clusterId: string;
+  readonly ownerKey: OwnerKey;
+  /** The exact bytes that the cluster keeps. */
+  readonly configuration: Uint8Array;
+  readonly machine: VerifiedMachine;
+  readonly singleNode: boolean;
+  readonly nowMs: number;
+}): Uint8Array[] {
+  const { clusterId, ownerKey, configuration, machine, singleNode, nowMs: issuedMs } = of;
+  const sign = <K extends DocumentKind>(kind: K, body: DocumentBodies[K]): Uint8Array => {
+    const endsMs = issuedMs + DOCUMENT_LIFETIMES_MS[kind];
+    const content = { kind, clusterId, epoch: FIRST, serial: FIRST, issuedMs, endsMs, body };
+    return signDocument(content, ownerKey.keyPem);
+  };
+  const configurationSha256 = createHash('sha256').update(configuration).digest('hex');
+  const fingerprint = fingerprintOfKey(pubKeyDerOf(ownerKey.keyPem));
+  return [
+    sign('owners', { keys: [ownerKey.pubKeyBase64] }),
+    sign('policy', { configurationSha256 }),
+    sign('operators', { operators: [{ name: OWNER_NAME, fingerprint, role: 'owner' }] }),
+    sign('grant', {
+      ...placeOf(machine),
+      roles: [...firstNodeRoles({ singleNode })],
+      floors: { owners: FIRST, policy: FIRST, operators: FIRST },
+    }),
+  ];
+}
+
+/** The first node as its record names it: by its TPM, else by its node key. */
+function placeOf({ fingerprint, record }: VerifiedMachine) {
+  const hex = fingerprint.replace('sha256:', '');
+  const identity = record.identity.startsWith('tpm-ek:') ? record.identity : `machine-key:${hex}`;
+  return { nodeId: `node-${hex.slice(0, 32)}`, fingerprint, identity };
+}

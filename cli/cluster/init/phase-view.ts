@@ -1,0 +1,121 @@
+import type { InitEvent } from '../../../initproto/gen/init_pb.js';
+import { PHASES } from '../../../initproto/phases.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import { formatDuration, type Host, type StepProgress } from '../../host/index.ts';
+
+/** A newer agent may have more phases than this program knows; they are shown by name. */
+const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));
+
+function titleOf(phase: string): string {
+  return TITLES.get(phase) ?? printable(phase);
+}
+
+interface RunningPhase {
+  readonly finish: () => void;
+  readonly fail: (error: unknown) => void;
+  readonly shown: Promise<void>;
+  progress: StepProgress | undefined;
+}
+
+/** The node's phases as steps of the host. Steps are begun and ended by events, several may run at once. */
+export class PhaseView {
+  readonly #host: Host;
+  readonly #running = new Map<string, RunningPhase>();
+  /** A connection that is lost while no phase runs is waited for by itself. */
+  #attaching: RunningPhase | undefined;
+  readonly #finished = new Set<string>();
+
+  constructor(host: Host) {
+    this.#host = host;
+  }
+
+  show({ event, timeMs }: InitEvent): void {
+    this.#attaching?.finish();
+    this.#attaching = undefined;
+    switch (event.case) {
+      case 'phaseStarted':
+        return this.#start(event.value.phase);
+      case 'phaseFinished':
+        return this.#finish(event.value.phase, event.value.already);
+      case 'progress': {
+        const { phase, text, lastError, done, total, sinceMs } = event.value;
+        const waited =
+          sinceMs > 0n && timeMs > sinceMs ? `, ${formatDuration(Number(timeMs - sinceMs))}` : '';
+        const trouble = lastError === '' ? '' : ` – last: ${lastError}`;
+        const share = { of: Number(total), value: Number(done), unit: 'steps' as const };
+        return this.#update(phase, printable(`${text}${waited}${trouble}`), total > 0n ? share : undefined);
+      }
+      case 'heartbeat': {
+        const waited = formatDuration(Math.max(0, Number(timeMs - event.value.sinceMs)));
+        for (const phase of this.#running.keys())
+          this.#update(phase, printable(`${event.value.waitingFor}, ${waited}`));
+        return;
+      }
+      case 'log':
+        if (event.value.level !== 'error' && event.value.level !== 'warn') return;
+        return this.#host.warn('init-node-says', printable(`${event.value.path}: ${event.value.message}`));
+      case 'result':
+      case 'failure':
+      case undefined:
+        return;
+    }
+  }
+
+  /** What the connection does, on every running phase; where none runs, as a step of its own until the node speaks. */
+  note(text: string): void {
+    for (const phase of this.#running.keys()) this.#update(phase, text);
+    if (this.#running.size > 0) return;
+    this.#attaching ??= this.#begin('init-attach', 'Attaching to the machine');
+    this.#attaching.progress?.update(text);
+  }
+
+  /** Ends what is still shown as running. */
+  async close(error?: unknown): Promise<void> {
+    const running = [...this.#running.values()];
+    if (this.#attaching !== undefined) running.push(this.#attaching);
+    this.#running.clear();
+    for (const phase of running) {
+      if (error === undefined) phase.finish();
+      else phase.fail(error);
+    }
+    await Promise.all(running.map(({ shown }) => shown));
+  }
+
+  #start(phase: string): void {
+    if (this.#running.has(phase)) return this.#update(phase, 'trying again');
+    this.#running.set(phase, this.#begin(`init-phase-${phase}`, titleOf(phase)));
+  }
+
+  #begin(code: string, title: string): RunningPhase {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const running: RunningPhase = {
+      finish: resolve,
+      fail: reject,
+      progress: undefined,
+      shown: Promise.resolve(),
+    };
+    const shown = this.#host
+      .step(code, title, (progress) => {
+        running.progress = progress;
+        return promise;
+      })
+      .catch(() => undefined); // whoever closed the view with an error reports it
+    return Object.assign(running, { shown });
+  }
+
+  #finish(phase: string, already: boolean): void {
+    const running = this.#running.get(phase);
+    this.#running.delete(phase);
+    running?.finish();
+    if (already && !this.#finished.has(phase)) {
+      this.#host.say('init-phase-already', `${titleOf(phase)}: was done before and is in order`, {
+        phase,
+      });
+    }
+    this.#finished.add(phase);
+  }
+
+  #update(phase: string, text: string, share?: Parameters<StepProgress['update']>[1]): void {
+    this.#running.get(phase)?.progress?.update(text, share);
+  }
+}

@@ -1,0 +1,170 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { createServer } from 'node:net';
+import { InitResultSchema } from '../../../initproto/gen/init_pb.js';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { generateEd25519Key, ownershipStatement, signEd25519 } from '../../../internal/crypto/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyDerOf,
+} from '../../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
+import { createMemoryLogger } from '../../../internal/testing/memory-logger.ts';
+import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { RecordingHost } from '../../host/index.ts';
+import type { OwnerKey } from '../../workspace/index.ts';
+import { recoverResult } from './recover-result.ts';
+
+const clusterId = 'a'.repeat(32);
+const nowMs = (): number => Date.now();
+const createOwner = (): OwnerKey => ({ keyPem: generateEd25519Key(), pubKeyBase64: '' });
+const bytes = (text: string): Uint8Array => Buffer.from(text);
+const open: (() => void | Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function createSigner(): Promise<KeyCertificateSigner> {
+  const keyPem = generateKeyPem();
+  return new KeyCertificateSigner({
+    keyPem,
+    caPem: await createCaCertPem({ commonName: 'CA', keyPem, nowMs: nowMs() }),
+    nowMs,
+  });
+}
+
+let owner: OwnerKey;
+let adminKeyPem: ReturnType<typeof generateKeyPem>;
+let ca: KeyCertificateSigner;
+beforeEach(async () => {
+  owner = createOwner();
+  adminKeyPem = generateKeyPem();
+  ca = await createSigner();
+});
+
+/** A curator as far as this question goes. What it answers and shows can be another's. Answers where it is. */
+async function startCurator(
+  over: {
+    readonly signedBy?: OwnerKey | 'nobody';
+    readonly shownBy?: KeyCertificateSigner;
+    readonly id?: string;
+  } = {},
+): Promise<string> {
+  const { signedBy = owner, shownBy = ca, id = clusterId } = over;
+  const kubernetes = await createSigner();
+  const nodeKey = generateKeyPem();
+  const leaf = nodeLeaf({ clusterId: id, pubKeyDer: pubKeyDerOf(nodeKey), addresses: ['127.0.0.1'] });
+  const admin = {
+    commonName: 'owner',
+    pubKeyDer: pubKeyDerOf(adminKeyPem),
+    usages: ['client'],
+    names: [],
+    validDays: 1,
+  } as const;
+  const result = create(InitResultSchema, {
+    ...{ clusterId: id, nodeId: 'node-1', nodeName: 'n1', epoch: 1n },
+    clusterCaPem: bytes(ca.caPem),
+    ownerCertificatePem: bytes(
+      await ca.issue(operatorLeaf({ clusterId: id, pubKeyDer: pubKeyDerOf(owner.keyPem), name: 'owner' })),
+    ),
+    kubernetesCaPem: bytes(kubernetes.caPem),
+    kubernetesAdminCertificatePem: bytes(await kubernetes.issue(admin)),
+    apiEndpoints: ['127.0.0.1:6443'],
+    curatorEndpoints: ['127.0.0.1:9091'],
+  });
+  const statement = ownershipStatement({ clusterId: id, clusterCaPem: ca.caPem, epoch: 1n });
+  const ownershipSignature =
+    signedBy === 'nobody' ? new Uint8Array() : signEd25519(signedBy.keyPem, statement);
+  const server = new RpcServer<string>({
+    upgrade: tlsServerUpgrade({
+      identity: { certPem: await shownBy.issue(leaf), keyPem: nodeKey },
+      accept: (certificate) => certificate.subject,
+    }),
+    services: [
+      implement(Curator, {
+        getInitResult: async () => ({
+          initId: 'one',
+          result: toBinary(InitResultSchema, result),
+          ownershipSignature,
+        }),
+      } as never),
+    ],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  const port = await server.listen('127.0.0.1', 0);
+  open.push(() => server[Symbol.asyncDispose]());
+  return `127.0.0.1:${port}`;
+}
+
+/** Takes connections and says nothing. */
+async function startDeaf(): Promise<{ readonly port: number }> {
+  const deaf = createServer((socket) => open.push(() => void socket.destroy()));
+  await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve));
+  open.push(() => void deaf.close());
+  return deaf.address() as { port: number };
+}
+
+/** Limits come sooner: for who never answers. Whoever does has all the time that there is. */
+class HastyClock extends SystemClock {
+  override sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return super.sleep(ms / 10, signal);
+  }
+}
+
+async function recover(endpoints: readonly string[], clock = new SystemClock()) {
+  const host = new RecordingHost();
+  const context = { host, ports: { clock }, signal: new AbortController().signal };
+  const asked = { endpoints, initId: 'one', clusterId, ownerKey: owner, adminKeyPem };
+  return {
+    found: await recoverResult(context as unknown as Parameters<typeof recoverResult>[0], asked),
+    codes: host.codes,
+  };
+}
+
+describe('recoverResult()', () => {
+  test('takes what the owner has signed from the first node of that cluster that answers', async () => {
+    const { found, codes } = await recover(['127.0.0.1:1', await startCurator()]);
+    expect(found).toMatchObject({ clusterId, nodeName: 'n1', clusterCaPem: ca.caPem });
+    expect(codes).toEqual([]);
+  });
+
+  test.each([
+    { name: 'signed by another owner', over: async () => ({ signedBy: createOwner() }) },
+    { name: 'from somebody who is no node of it', over: async () => ({ shownBy: await createSigner() }) },
+    { name: 'of another cluster', over: async () => ({ id: 'b'.repeat(32) }) },
+  ])('refuses a result $name, says so and asks the next one', async ({ over }) => {
+    const forged = await startCurator(await over());
+    expect(await recover([forged])).toEqual({ found: undefined, codes: ['init-recovery-refused'] });
+    expect((await recover([forged, await startCurator()])).found).toMatchObject({ clusterId });
+  });
+
+  test('leaves a result that is not acknowledged to the machine that made it', async () => {
+    expect(await recover([await startCurator({ signedBy: 'nobody' })])).toEqual({
+      found: undefined,
+      codes: [],
+    });
+  });
+
+  test('asks sixteen at most', async () => {
+    const nobody = Array.from({ length: 16 }, () => '127.0.0.1:1');
+    expect((await recover([...nobody, await startCurator()])).found).toBeUndefined();
+  });
+
+  test('has it from another node when the first one is gone without a word', async () => {
+    const { port } = await startDeaf();
+    expect((await recover([`127.0.0.1:${port}`, await startCurator()])).found).toMatchObject({ clusterId });
+  });
+
+  test('gives up whoever does not answer, in ten seconds for all of them', async () => {
+    const { port } = await startDeaf();
+    expect(await recover([`127.0.0.1:${port}`], new HastyClock())).toEqual({
+      found: undefined,
+      codes: ['init-not-recovered'],
+    });
+  });
+});

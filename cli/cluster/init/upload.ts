@@ -1,0 +1,145 @@
+import type { BlobStore, BundleManifest, Component } from '../../../internal/bundle/index.ts';
+import { formatBytes } from '../../host/index.ts';
+import type { CommandContext, StepProgress } from '../../app/command.ts';
+import { ClusterError } from '../errors.ts';
+import { retryConnection } from '../retry-connection.ts';
+import type { InitSession } from '../machine/init-session.ts';
+
+/** Enough to fill a link while another blob is being hashed at the far end. */
+const PARALLEL = 3;
+const ANSWER_MS = 60_000;
+const CHUNK_BYTES = 256 * 1024;
+
+export interface UploadSummary {
+  readonly blobs: number;
+  readonly bytes: number;
+}
+
+/** Gives the machine what it lacks of the bundle: by hash, several at a time, each from the byte where it broke off. */
+export async function uploadMissing(
+  context: Pick<CommandContext, 'ports' | 'signal'>,
+  what: { readonly session: InitSession; readonly manifest: BundleManifest; readonly store: BlobStore },
+  progress: StepProgress,
+): Promise<UploadSummary> {
+  const { session, manifest, store } = what;
+  const wanted = manifest.components.filter(({ scope }) => scope === 'node' || scope === 'controlplane');
+  const sizes = new Map(wanted.map((component) => [component.sha256, component]));
+  const { clock } = context.ports;
+  const tries = { clock, signal: context.signal, doing: `uploading to ${session.machine.endpoint}` };
+  const note = (why: string): void => progress.update(`connection lost (${why}), trying again`);
+  const stat = (hashes: readonly string[]) => statBlobs(session, hashes, context.signal);
+  const first = await retryConnection({ ...tries, onLost: note }, () => stat([...sizes.keys()]));
+  const missing = first.blobs
+    .filter((blob) => !blob.complete)
+    .flatMap(({ sha256 }) => sizes.get(sha256) ?? []);
+  const total = missing.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const there = first.blobs.reduce((sum, blob) => sum + (blob.complete ? 0 : Number(blob.partialBytes)), 0);
+  refuseFullDisk(total - there, Number(first.freeBytes), session);
+  await refuseMissingLocally(store, missing, manifest);
+
+  const sent = new Map<string, number>();
+  const show = (name: string): void => {
+    const value = [...sent.values()].reduce((sum, bytes) => sum + bytes, 0);
+    progress.update(name, { of: total, value, unit: 'bytes' });
+  };
+  const uploadOne = (component: Component): Promise<void> =>
+    retryConnection({ ...tries, onLost: note }, async (alive) => {
+      const [blob] = (await stat([component.sha256])).blobs;
+      if (blob?.complete === true) return;
+      const offset = Number(blob?.partialBytes ?? 0n);
+      await sendBlob({ session, store, component, offset, signal: context.signal }, (bytes) => {
+        alive();
+        sent.set(component.sha256, bytes);
+        show(component.name);
+      });
+      sent.set(component.sha256, component.sizeBytes);
+      show(component.name);
+    });
+  // The node knows hashes only; people know names.
+  const named = (component: Component): Promise<void> =>
+    uploadOne(component).catch((cause: unknown) => {
+      context.signal.throwIfAborted();
+      throw new Error(`uploading ${component.name}`, { cause });
+    });
+  await inParallel(missing, PARALLEL, named);
+  return { blobs: missing.length, bytes: total - there };
+}
+
+function statBlobs(session: InitSession, sha256: readonly string[], signal: AbortSignal) {
+  return session.client.statBlobs({ sha256: [...sha256] }, { signal, timeoutMs: ANSWER_MS });
+}
+
+async function sendBlob(
+  what: {
+    readonly session: InitSession;
+    readonly store: BlobStore;
+    readonly component: Component;
+    readonly offset: number;
+    readonly signal: AbortSignal;
+  },
+  onSent: (bytes: number) => void,
+): Promise<void> {
+  const { session, store, component, offset, signal } = what;
+  const { sha256, sizeBytes } = component;
+  async function* parts() {
+    const start = { sha256, sizeBytes: BigInt(sizeBytes), offset: BigInt(offset) };
+    yield { part: { case: 'start' as const, value: start } };
+    let at = offset;
+    for await (const chunk of store.read(sha256, { offset, signal })) {
+      for (let from = 0; from < chunk.length; from += CHUNK_BYTES) {
+        const value = chunk.subarray(from, from + CHUNK_BYTES);
+        yield { part: { case: 'chunk' as const, value } };
+        at += value.length;
+        onSent(at);
+      }
+    }
+  }
+  await session.client.uploadBlob(parts(), { signal });
+}
+
+function refuseFullDisk(neededBytes: number, freeBytes: number, session: InitSession): void {
+  if (neededBytes <= freeBytes) return;
+  throw new ClusterError(
+    'cluster-node-disk-full',
+    `uploading to ${session.machine.endpoint}: ${formatBytes(neededBytes)} are needed, ${formatBytes(freeBytes)} are free`,
+  );
+}
+
+async function refuseMissingLocally(
+  store: BlobStore,
+  missing: readonly Component[],
+  manifest: BundleManifest,
+): Promise<void> {
+  const held = await Promise.all(missing.map(({ sha256 }) => store.has(sha256)));
+  const absent = missing.filter((_, index) => held[index] === false).map(({ name }) => name);
+  if (absent.length === 0) return;
+  throw new ClusterError(
+    'cluster-bundle-missing',
+    `uploading ${manifest.name}: ${absent.join(', ')} are not here either`,
+    {
+      details: { bundle: manifest.name, absent },
+    },
+  );
+}
+
+/** The first failure stops handing out work; what runs is awaited, so that nothing goes on behind the caller's back. */
+async function inParallel<T>(
+  items: readonly T[],
+  width: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const queue = [...items];
+  let failed = false;
+  const worker = async (): Promise<void> => {
+    for (let item = queue.shift(); item !== undefined && !failed; item = queue.shift()) {
+      try {
+        await work(item);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  };
+  const results = await Promise.allSettled(Array.from({ length: width }, worker));
+  for (const result of results) if (result.status === 'rejected') throw result.reason;
+}

@@ -1,0 +1,53 @@
+import type { FilePort } from '../../../internal/file/index.ts';
+import { accessFromKubeconfig, type KubeAccess } from '../../../internal/kube/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import type { MasterSecret } from '../../../internal/crypto/index.ts';
+import { readMasterSecret, type WorkspaceLayout } from '../../workspace/index.ts';
+import { ClusterError } from '../errors.ts';
+import { adminKeyFrom } from '../init/init-request.ts';
+import { assertAdminKey, kubeconfigFrom } from '../init/init-result.ts';
+import type { OpenWorkspace } from '../open-workspace.ts';
+
+const MAX_KUBECONFIG_BYTES = 1024 * 1024;
+
+/** Writes the kubeconfig from the granted result: its key is in the request, or comes from the master secret. */
+export async function writeKubeconfig(
+  files: FilePort,
+  workspace: OpenWorkspace,
+  by: { readonly clusterName: string; readonly masterSecret: MasterSecret },
+): Promise<void> {
+  const { result, request } = workspace.state.value.init ?? {};
+  if (result === undefined) {
+    throw new ClusterError(
+      'cluster-not-initialized',
+      `reading ${workspace.layout.state}: there is no result of an init`,
+    );
+  }
+  const key = request === undefined ? adminKeyFrom(by.masterSecret) : new Secret(request.adminKeyPem);
+  assertAdminKey(result, key);
+  const { text } = kubeconfigFrom(by.clusterName, result, key);
+  await files.writeAtomic(workspace.layout.kubeconfig, text, { mode: 0o600 });
+}
+
+/** A kubeconfig that was lost is made anew from what the workspace knows. Answers whether it was. */
+export async function restoreKubeconfig(
+  files: FilePort,
+  workspace: OpenWorkspace,
+  clusterName: string,
+): Promise<boolean> {
+  if ((await files.stat(workspace.layout.kubeconfig)) !== undefined) return false;
+  const masterSecret = await readMasterSecret(files, workspace.layout);
+  await writeKubeconfig(files, workspace, { clusterName, masterSecret });
+  return true;
+}
+
+/** The kubeconfig of the workspace as text. @throws ClusterError `cluster-no-kubeconfig` */
+export async function readKubeconfig(files: FilePort, layout: WorkspaceLayout): Promise<string> {
+  const raw = await files.read(layout.kubeconfig, MAX_KUBECONFIG_BYTES);
+  if (raw !== undefined) return Buffer.from(raw).toString('utf8');
+  throw new ClusterError('cluster-no-kubeconfig', `reading ${layout.kubeconfig}: it does not exist`);
+}
+
+export async function readKubeAccess(files: FilePort, layout: WorkspaceLayout): Promise<KubeAccess> {
+  return accessFromKubeconfig(await readKubeconfig(files, layout), layout.kubeconfig);
+}

@@ -1,0 +1,330 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  Curator,
+  NodeHealth,
+  NodeRole,
+  NodeState,
+} from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { EtcdError } from '../../../internal/etcd/index.ts';
+import { renderKubeconfig } from '../../../internal/kube/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyDerOf,
+  verifyMemberCertificate,
+} from '../../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
+import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { RecordingHost } from '../../host/index.ts';
+import { generateWorkspace, openWorkspace, runKubeconfig, runNodeList, runStatus } from '../index.ts';
+import { readOwnerKey } from '../../workspace/index.ts';
+
+const CLUSTER_ID = '00112233445566778899aabbccddeeff';
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of open.splice(0)) await each[Symbol.asyncDispose]();
+});
+
+const node = {
+  nodeId: 'node-1',
+  name: 'n1',
+  state: NodeState.UP,
+  roles: [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_WORKER],
+  health: NodeHealth.HEALTHY,
+  createdMs: 0n,
+  status: {
+    address: '192.0.2.1',
+    kubernetesVersion: 'v1.35.4',
+    agentVersion: '0.1.0',
+    certificates: [
+      { name: 'kubelet', notAfterMs: 9n },
+      { name: 'node', notAfterMs: 1n },
+    ],
+  },
+};
+
+const unused = () => Promise.reject(new Error('not part of this test'));
+async function* unusedStream(): AsyncGenerator<never> {
+  yield await unused();
+}
+
+const handlers: Handlers<typeof Curator, string> = {
+  checkHealth: unused,
+  getClusterInfo: async () => ({
+    clusterName: 'prod',
+    createdMs: 0n,
+    etcd: {
+      dbSizeBytes: 1024n,
+      quotaBytes: 4096n,
+      hasLeader: true,
+      members: [{ name: 'a' }, { name: 'b', isLearner: true }],
+    },
+  }),
+  getNode: unused,
+  listNodes: async () => ({ nodes: [node] }),
+  watchNode: unusedStream,
+  watchNodes: unusedStream,
+  updateNodeStatus: unused,
+  heartbeat: unusedStream,
+  setNodeRoles: unused,
+  setNodeState: unused,
+  updateNodeLabels: unused,
+  deleteNode: unused,
+  getConfiguration: unused,
+  updateConfiguration: unused,
+  getInitResult: unused,
+};
+
+const admissionUnused = Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused]));
+const admission = {
+  listJoins: async () => ({ joins: [{ joinId: 'a' }, { joinId: 'b' }] }),
+  getKeys: async () => ({
+    stage: { generation: 2n, phase: 'issue' },
+    phaseSinceMs: BigInt(Date.now()),
+    awaited: [{ name: 'n2', why: 'it is off' }],
+  }),
+};
+
+function contextOf(files: MemoryFiles): CommandContext & { readonly host: RecordingHost } {
+  return {
+    host: new RecordingHost(),
+    ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
+    env: { KUBECONFIG: '/home/me/kc' },
+    signal: new AbortController().signal,
+  };
+}
+
+async function createSigner(commonName: string): Promise<KeyCertificateSigner> {
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName, keyPem, nowMs: Date.now() });
+  return new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() });
+}
+
+const cutOff = () => Promise.reject(new EtcdError('etcd-unavailable', 'reading the record of the cluster'));
+
+/** A curator that is a node of `signer`'s cluster and knows its members. */
+async function startCurator(
+  signer: KeyCertificateSigner,
+  calls: Partial<Handlers<typeof Curator, string>> = {},
+): Promise<string> {
+  const keyPem = generateKeyPem();
+  const certPem = await signer.issue(
+    nodeLeaf({
+      clusterId: CLUSTER_ID,
+      pubKeyDer: pubKeyDerOf(keyPem),
+      addresses: ['127.0.0.1'],
+      isControlPlane: true,
+    }),
+  );
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => Date.now() };
+  const server = new RpcServer<string>({
+    upgrade: tlsServerUpgrade({
+      identity: { certPem, keyPem },
+      accept: (shown) => verifyMemberCertificate(shown, trust).kind,
+    }),
+    services: [
+      implement(Curator, { ...handlers, ...calls }),
+      implement(Admission, { ...admissionUnused, ...admission } as never),
+    ],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  open.push(server);
+  return `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+}
+
+/** A workspace whose init has finished; nothing listens where its Kubernetes API should be. */
+async function start(endpoints: (signer: KeyCertificateSigner) => Promise<string[]>): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  const context = contextOf(files);
+  await files.makeDirectory('/home/me');
+  await generateWorkspace(context, { name: 'prod' });
+  const signer = await createSigner('cluster');
+  await using workspace = await openWorkspace(context, 'test');
+  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const ownerCertPem = await signer.issue(
+    operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyDerOf(keyPem), name: 'owner' }),
+  );
+  const curatorEndpoints = await endpoints(signer);
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      id: '6b0f3f5e-7d0c-4b0a-9d0e-1f2a3b4c5d6e',
+      endpoint: '127.0.0.1:1',
+      fingerprint: 'sha256:00',
+      requestHash: '00',
+      startedMs: 0,
+      stage: 'acknowledged',
+      result: {
+        clusterId: CLUSTER_ID,
+        nodeId: 'node-1',
+        nodeName: 'n1',
+        clusterCaPem: signer.caPem,
+        ownerCertPem,
+        kubernetesCaPem: '',
+        adminCertPem: '',
+        apiEndpoints: ['127.0.0.1:1'],
+        curatorEndpoints,
+        epoch: '1',
+      },
+    },
+  }));
+  const access = { server: 'https://127.0.0.1:1', caPem: signer.caPem, certPem: ownerCertPem, keyPem };
+  await files.writeAtomic('/desk/kubeconfig', renderKubeconfig('prod', access));
+  return files;
+}
+
+describe('runNodeList()', () => {
+  test('asks the next curator when the first does not answer', async () => {
+    const context = contextOf(await start(async (signer) => ['127.0.0.1:1', await startCurator(signer)]));
+    await runNodeList(context, { wide: true });
+    expect(context.host.answered).toMatchObject({
+      nodes: [
+        { name: 'n1', roles: ['consensus', 'worker'], state: 'up', health: 'healthy', address: '192.0.2.1' },
+      ],
+    });
+    const [record] = context.host.records;
+    const table = record?.kind === 'result' ? record.text.split('\n') : [];
+    expect(table[0]).toMatch(
+      /^NAME +ROLES +STATE +HEALTH +ADDRESS +VERSION +EXPIRES +AGENT +ID +LAST ERROR +AGE$/,
+    );
+    expect(table[1]).toMatch(/^n1 /);
+  });
+
+  test('asks the next curator when the first one is cut off from the others', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+        await startCurator(signer),
+      ]),
+    );
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
+  });
+
+  test('says that the quorum is lost, how many answer, and how to go on', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        '127.0.0.1:1',
+        await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+        '127.0.0.1:2',
+      ]),
+    );
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
+      code: 'cluster-quorum-lost',
+      message: expect.stringContaining('1 of 3 control planes answer'),
+      fix: expect.stringContaining('cluster recover quorum'),
+    });
+  });
+
+  test('says that no curator answers', async () => {
+    const context = contextOf(await start(async () => ['127.0.0.1:1']));
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
+      code: 'cluster-curator-unreachable',
+      exit: 'unreachable',
+    });
+  });
+
+  test('asks the next curator when another machine has the address of the first one', async () => {
+    const context = contextOf(
+      await start(async (signer) => [
+        await startCurator(await createSigner('other')),
+        await startCurator(signer),
+      ]),
+    );
+    await runNodeList(context, { wide: false });
+    expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
+  });
+
+  test('refuses a curator of another cluster', async () => {
+    const context = contextOf(await start(async () => [await startCurator(await createSigner('other'))]));
+    await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({ exit: 'refused' });
+  });
+
+  test('needs a cluster', async () => {
+    const files = new MemoryFiles();
+    await generateWorkspace(contextOf(files), { name: 'prod' });
+    await expect(runNodeList(contextOf(files), { wide: false })).rejects.toMatchObject({
+      code: 'cluster-not-initialized',
+    });
+  });
+});
+
+test('runStatus() shows what can be had, says what cannot and ends as unhealthy', async () => {
+  const context = contextOf(await start(async (signer) => [await startCurator(signer)]));
+  expect(await runStatus(context, { wide: true })).toBe('unhealthy');
+  expect(context.host.answered).toMatchObject({
+    yours: { certificateMs: expect.any(Number), kubeconfigMs: expect.any(Number) },
+    name: 'prod',
+    healthy: false,
+    curator: {
+      ok: true,
+      value: {
+        etcd: { members: 1, learners: 1, quotaBytes: 4096 },
+        quorum: { voters: 1, needed: 1, healthy: 1, spare: 0 },
+        pendingJoins: 2,
+        nodes: [
+          {
+            name: 'n1',
+            expiry: { certificate: 'node', notAfterMs: 1 },
+            certificates: [
+              { name: 'kubelet', notAfterMs: 9 },
+              { name: 'node', notAfterMs: 1 },
+            ],
+          },
+        ],
+      },
+    },
+    kubernetes: { ok: false, error: expect.stringContaining('ECONNREFUSED') },
+  });
+  const text = context.host.records
+    .flatMap((record) => (record.kind === 'result' ? [record.text] : []))
+    .join();
+  expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
+  expect(text).toContain('joins       2 machines to be decided about');
+  expect(text).toContain('! certificate node of n1 has run out');
+  expect(text).toMatch(/^yours {7}certificate for 36\d d.*, kubeconfig for 36\d d/m);
+  expect(text).toMatch(/^n1 +node +run out\nn1 +kubelet +run out$/m);
+  expect(text).toMatch(/^keys {8}being replaced: 4 of 6, .*; waits for n2 \(it is off\)$/m);
+});
+
+test('runStatus() says that the quorum is lost also when the machines that are off are asked last', async () => {
+  const context = contextOf(
+    await start(async (signer) => [
+      await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
+      '127.0.0.1:1',
+    ]),
+  );
+  expect(await runStatus(context, { wide: false })).toBe('unhealthy');
+  const [said] = context.host.records.flatMap((record) => (record.kind === 'result' ? [record.text] : []));
+  expect(said).toMatch(/^quorum +LOST/m);
+});
+
+describe('runKubeconfig()', () => {
+  test('prints what is in the workspace', async () => {
+    const files = await start(async () => []);
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: false, home: '/home/me' });
+    expect(context.host.answered).toMatchObject({
+      path: '/desk/kubeconfig',
+      kubeconfig: expect.stringContaining('current-context: prod'),
+    });
+  });
+
+  test('merges into the file that kubectl reads, takes another name where it is taken, and asks nothing', async () => {
+    const files = await start(async () => []);
+    await files.writeAtomic('/home/me/kc', 'clusters: [{name: prod, cluster: {server: "https://other"}}]\n');
+    const context = contextOf(files);
+    await runKubeconfig(context, { merge: true, home: '/home/me' });
+    expect(context.host.answered).toEqual({ path: '/home/me/kc', context: 'prod-2' });
+    expect(context.host.codes).toEqual(['kubeconfig-renamed']);
+    expect((await files.stat('/home/me/kc'))?.mode).toBe(0o600);
+  });
+});

@@ -1,0 +1,156 @@
+import { Admission, JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { CodedError, describeError, type ExitName } from '../../../internal/errors/index.ts';
+import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { PROGRAM_VERSION } from '../../app/version.ts';
+import { layoutOf, StateFile } from '../../workspace/index.ts';
+import { callCurator } from '../curator/call-curator.ts';
+import { fetchKeysView } from './keys-view.ts';
+import { saveKnownCurators } from '../curator/known-curators.ts';
+import { readCaller, type Caller } from '../curator/caller.ts';
+import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
+import { credentialExpiryLine, readCredentialExpiry } from './credential-expiry.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
+import {
+  etcdFrom,
+  kubernetesEtcdOf,
+  quorumFrom,
+  renderCurator,
+  renderKubernetes,
+  problemsOf,
+  type CuratorPart,
+  type KubernetesPart,
+  type Part,
+} from './status-view.ts';
+
+export interface StatusOptions {
+  readonly wide: boolean;
+}
+
+/** `cluster status`: what is where, since when, in which state. Answers `unhealthy` when a part is not as it should be. */
+export async function runStatus(context: CommandContext, options: StatusOptions): Promise<ExitName> {
+  const member = await readCaller(context);
+  const [curator, kubernetes, charts] = await Promise.all([
+    part(context, () => readCurator(context, member)),
+    part(context, () => readKubernetes(context)),
+    installedCharts(context, member),
+  ]);
+  const yours = await readCredentialExpiry(context); // what was due was renewed for the questions above
+  const nowMs = context.ports.clock.nowMs();
+  // An operator may have no way into Kubernetes; the owner has.
+  const isKubernetesDue = kubernetes.ok || member.kind === 'owner';
+  const troubles = curator.ok
+    ? problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)
+    : [];
+  const healthy = curator.ok && kubernetes.ok === isKubernetesDue && troubles.length === 0;
+  const { clusterId } = member;
+  const name = curator.ok ? curator.value.name : member.name;
+  context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts }, () =>
+    [
+      `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
+      ...renderCurator(curator, nowMs),
+      ...(isKubernetesDue ? renderKubernetes(kubernetes) : []),
+      ...credentialExpiryLine(yours, nowMs),
+      ...(charts === undefined ? [] : [`charts      ${charts.join(', ') || 'none'}`]),
+      ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
+      ...(curator.ok && options.wide ? ['', renderCertificates(curator.value.nodes, nowMs), ''] : []),
+      ...troubles.map((text) => `! ${text}`),
+    ].join('\n'),
+  );
+  return healthy ? 'ok' : 'unhealthy';
+}
+
+/** `cluster node ls`. */
+export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
+  const { curatorsPath } = await readCaller(context);
+  const nodes = await callCurator(context, {}, async (curator, call) => {
+    const [list, info] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
+    await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
+    return list.nodes;
+  });
+  const views = nodeViewsFrom(nodes);
+  context.host.result({ nodes: views }, () =>
+    renderNodes(views, { nowMs: context.ports.clock.nowMs(), wide: options.wide }),
+  );
+}
+
+async function part<T>(context: CommandContext, read: () => Promise<T>): Promise<Part<T>> {
+  try {
+    return { ok: true, value: await read() };
+  } catch (error) {
+    context.signal.throwIfAborted();
+    return { ok: false, error: describeError(error), codes: codesOf(error) };
+  }
+}
+
+/** The codes of an error and of what caused it. */
+function codesOf(error: unknown): readonly string[] {
+  if (!(error instanceof Error)) return [];
+  const own = error instanceof CodedError ? [String(error.code)] : [];
+  return [...own, ...codesOf(error.cause)];
+}
+
+async function readCurator(context: CommandContext, { curatorsPath }: Caller): Promise<CuratorPart> {
+  return callCurator(context, {}, async (curator, call, of) => {
+    const [info, { nodes }, { joins }, keys] = await Promise.all([
+      curator.getClusterInfo({}, call),
+      curator.listNodes({}, call),
+      of(Admission).listJoins({ states: [JoinState.PENDING] }, call),
+      fetchKeysView(of, call),
+    ]);
+    await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
+    const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
+    const kubernetesEtcd = kubernetesEtcdOf(nodes);
+    return {
+      name: printable(info.clusterName),
+      createdMs: Number(info.createdMs),
+      etcd,
+      kubernetesEtcd: kubernetesEtcd && etcdFrom(kubernetesEtcd),
+      quorum: quorumFrom(etcd, views),
+      pendingJoins: joins.length,
+      keys,
+      nodes: views,
+    };
+  });
+}
+
+/** What this program installed, where it was this workspace that did. */
+async function installedCharts(
+  { paths, ports }: CommandContext,
+  { kind }: Caller,
+): Promise<readonly string[] | undefined> {
+  if (kind === 'operator') return undefined;
+  const layout = layoutOf(paths.workspace);
+  const { value } = await StateFile.read(ports.files, layout, { programVersion: PROGRAM_VERSION });
+  return Object.keys(value.charts);
+}
+
+async function readKubernetes(context: CommandContext): Promise<KubernetesPart> {
+  const access = await currentKubeAccess(context);
+  using client = new KubeClient(access, context.ports);
+  const { signal } = context;
+  const [nodes, pods] = await Promise.all([listNodes(client, signal), listPods(client, { signal })]);
+  const notReady = pods.filter(
+    ({ status }) =>
+      status.phase !== 'Succeeded' &&
+      !status.conditions.some(({ type, status: is }) => type === 'Ready' && is === 'True'),
+  );
+  return {
+    server: access.server,
+    nodes: nodes.map((node) => ({ name: node.metadata.name, ...readinessOf(node) })),
+    pods: {
+      total: pods.length,
+      notReady: notReady.map(({ metadata }) => `${metadata.namespace}/${metadata.name}`),
+    },
+  };
+}
+
+function renderNodeTable(
+  curator: CuratorPart,
+  kubernetes: Part<KubernetesPart>,
+  options: StatusOptions & { readonly nowMs: number },
+): string {
+  const ready = new Map(kubernetes.ok ? kubernetes.value.nodes.map((node) => [node.name, node.ready]) : []);
+  return renderNodes(curator.nodes, { ...options, ready });
+}

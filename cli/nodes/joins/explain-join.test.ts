@@ -1,0 +1,120 @@
+import { describe, expect, test } from '@jest/globals';
+import { JoinState, TraceFact_Outcome } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { fixOfCode } from '../../app/explain.ts';
+import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { runExplainJoin } from '../index.ts';
+
+const { PASS, WARN, FAIL, WAIT } = TraceFact_Outcome;
+const fact = (outcome: TraceFact_Outcome, side: string, name: string, more: object = {}) => {
+  return { side, name, outcome, expected: 'this', actual: 'that', timeMs: 1n, ...more };
+};
+const joined = { joinId: 'node-1', state: JoinState.JOINED, decidedBy: 'operator:ann' };
+const refused = { joinId: 'node-1', state: JoinState.REFUSED, code: 'join-refused', message: 'not ours' };
+
+const table = [
+  {
+    name: 'a member, whatever was found on its way in',
+    given: {
+      nodeName: 'n2',
+      join: joined,
+      facts: [
+        fact(PASS, 'machine', 'dns', { actual: 'endpoints are addresses' }),
+        fact(FAIL, 'machine', 'path 192.0.2.9:9090', { code: 'rpc-unreachable', fix: 'Look.' }),
+        fact(WARN, 'machine', 'proxy', { expected: 'none', actual: 'https_proxy=http://p', fix: 'Go past.' }),
+        fact(PASS, 'cluster', 'evidence'),
+        fact(PASS, 'cluster', 'slot', { actual: 'workers need none' }),
+      ],
+    },
+    want: {
+      exit: 'ok',
+      lines: [
+        'n2: joined by operator:ann',
+        '  ✓ machine  dns            endpoints are addresses',
+        '  ✗ machine  path 192.0.2.9:9090 expected this, found that',
+        '      code  rpc-unreachable',
+        '      fix   Look.',
+        '  ! machine  proxy          expected none, found https_proxy=http://p',
+        '      fix   Go past.',
+        '  ✓ cluster  evidence       that',
+        '  ✓ cluster  slot           workers need none',
+      ],
+    },
+  },
+  {
+    name: 'the first machine, which asked nobody',
+    given: { nodeName: 'n1', facts: [] },
+    want: { exit: 'ok', lines: ['n1: no trouble is known', '  nothing was looked at yet'] },
+  },
+  {
+    name: 'a machine that was refused',
+    given: {
+      join: refused,
+      facts: [fact(FAIL, 'cluster', 'policy', { code: 'join-refused', fix: 'Ask them.' })],
+    },
+    want: {
+      exit: 'unhealthy',
+      lines: [
+        'subject: refused: join-refused not ours',
+        '  ✗ cluster  policy         expected this, found that',
+        '      code  join-refused',
+        '      fix   Ask them.',
+      ],
+    },
+  },
+  {
+    name: 'a machine whose evidence did not pass: what its code says is to be done',
+    given: {
+      joinId: '',
+      facts: [
+        fact(FAIL, 'cluster', 'evidence', { code: 'attestation-register-mismatch', actual: 'ab (3 times)' }),
+      ],
+    },
+    want: {
+      exit: 'unhealthy',
+      lines: [
+        'subject: stopped at evidence: attestation-register-mismatch',
+        '  ✗ cluster  evidence       expected this, found ab (3 times)',
+        '      code  attestation-register-mismatch',
+        `      fix   ${fixOfCode('attestation-register-mismatch')}`,
+      ],
+    },
+  },
+  {
+    name: 'a control plane that waits for others',
+    given: {
+      nodeName: 'n3',
+      join: joined,
+      facts: [fact(WAIT, 'cluster', 'slot', { actual: 'place 2, about 30 s', fix: 'Nothing.' })],
+    },
+    want: {
+      exit: 'ok',
+      lines: [
+        'n3: joined by operator:ann',
+        '  … cluster  slot           expected this, found place 2, about 30 s',
+        '      fix   Nothing.',
+      ],
+    },
+  },
+  {
+    name: 'words of a machine, which steer no terminal',
+    given: { nodeName: 'n2', join: joined, facts: [fact(PASS, 'machine', 'dns', { actual: 'a\u001b[2Jb' })] },
+    want: { exit: 'ok', lines: ['n2: joined by operator:ann', expect.not.stringContaining('\u001b')] },
+  },
+];
+
+describe('cluster explain', () => {
+  test.each(table)('tells from both sides how it went: $name', async ({ given, want }) => {
+    await using desk = await createCuratorHarness({}, { getTrace: async () => given });
+    expect(await runExplainJoin(desk.owner, 'subject')).toBe(want.exit);
+    const [shown] = desk.owner.host.records.flatMap((each) => (each.kind === 'result' ? [each.text] : []));
+    const withoutAges = shown?.replace(/  \S+ ago$/gm, '');
+    expect(withoutAges?.split('\n')).toEqual(want.lines);
+  });
+
+  test('tells the oldest first, whoever found it', async () => {
+    const facts = [3n, 1n, 2n].map((timeMs) => fact(PASS, 'machine', `${timeMs}`, { timeMs }));
+    await using desk = await createCuratorHarness({}, { getTrace: async () => ({ nodeName: 'n2', facts }) });
+    await runExplainJoin(desk.owner, 'n2');
+    expect(desk.owner.host.answered).toMatchObject({ facts: [{ name: '1' }, { name: '2' }, { name: '3' }] });
+  });
+});

@@ -1,0 +1,108 @@
+import {
+  Admission,
+  TraceFact_Outcome,
+  type TraceFact,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { ExitName } from '../../../internal/errors/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { fixOfCode } from '../../app/explain.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import { formatAge } from '../../host/index.ts';
+import { ask } from '../curator/cluster-access.ts';
+import { joinViewFrom, type JoinView } from './joins.ts';
+
+/** One thing that was looked at, as plain values. */
+export interface FactView {
+  readonly side: string;
+  readonly name: string;
+  readonly outcome: 'pass' | 'warn' | 'fail' | 'wait' | 'unknown';
+  readonly expected: string;
+  readonly actual: string;
+  readonly fix: string;
+  readonly code: string;
+  readonly timeMs: number;
+}
+
+const OUTCOMES: Readonly<Record<TraceFact_Outcome, FactView['outcome']>> = {
+  [TraceFact_Outcome.UNSPECIFIED]: 'unknown',
+  [TraceFact_Outcome.PASS]: 'pass',
+  [TraceFact_Outcome.WARN]: 'warn',
+  [TraceFact_Outcome.FAIL]: 'fail',
+  [TraceFact_Outcome.WAIT]: 'wait',
+};
+const MARKS: Readonly<Record<FactView['outcome'], string>> = {
+  pass: '✓',
+  warn: '!',
+  fail: '✗',
+  wait: '…',
+  unknown: '?',
+};
+
+/**
+ * `cluster explain`: how a machine came in, or why it did not, from both sides. Of one whose evidence did not pass nothing
+ * is on record but its address. Exit `unhealthy` while something keeps it out.
+ */
+export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
+  const trace = await ask(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
+  const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
+  const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
+  const nodeName = printable(trace.nodeName);
+  const nowMs = context.ports.clock.nowMs();
+  context.host.result({ joinId: printable(trace.joinId), nodeName, join, facts }, () =>
+    renderTrace({ subject, nodeName, join, facts }, nowMs),
+  );
+  const isIn = join === undefined ? nodeName !== '' : join.state === 'joined';
+  return !isIn && facts.some(({ outcome }) => outcome === 'fail') ? 'unhealthy' : 'ok';
+}
+
+export function renderTrace(
+  trace: {
+    readonly subject: string;
+    readonly nodeName: string;
+    readonly join: JoinView | undefined;
+    readonly facts: readonly FactView[];
+  },
+  nowMs: number,
+): string {
+  const { subject, nodeName, join, facts } = trace;
+  const lines = facts.flatMap((fact) => [
+    `${MARKS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatAge(nowMs - fact.timeMs)} ago`.trimEnd(),
+    ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
+    ...(fact.fix === '' || fact.outcome === 'pass' ? [] : [`    fix   ${fact.fix}`]),
+  ]);
+  return [
+    `${nodeName || subject}: ${verdictOf(join, facts)}`,
+    ...(lines.length === 0 ? ['  nothing was looked at yet'] : lines.map((line) => `  ${line}`)),
+  ].join('\n');
+}
+
+function verdictOf(join: JoinView | undefined, facts: readonly FactView[]): string {
+  const failed = facts.findLast(({ outcome }) => outcome === 'fail');
+  if (join === undefined) {
+    if (failed === undefined) return 'no trouble is known';
+    return `stopped at ${failed.name}${failed.code === '' ? '' : `: ${failed.code}`}`;
+  }
+  const by = join.decidedBy === '' ? '' : ` by ${join.decidedBy}`;
+  const why = join.code === '' ? '' : `: ${join.code} ${join.message}`;
+  return `${join.state}${by}${why}`.trim();
+}
+
+function comparison({ expected, actual, outcome }: FactView): string {
+  if (expected === '' || outcome === 'pass') return actual;
+  return actual === expected ? actual : `expected ${expected}, found ${actual || 'nothing'}`;
+}
+
+function factFrom(fact: TraceFact): FactView {
+  const code = printable(fact.code);
+  return {
+    side: printable(fact.side),
+    name: printable(fact.name),
+    outcome: OUTCOMES[fact.outcome],
+    expected: printable(fact.expected),
+    actual: printable(fact.actual),
+    // The audit has codes only.
+    fix: printable(fact.fix) || (fixOfCode(code) ?? ''),
+    code,
+    timeMs: Number(fact.timeMs),
+  };
+}

@@ -1,0 +1,180 @@
+import { Admission, JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import { printable } from '../../../internal/printable/index.ts';
+import { formatAge, formatTable } from '../../host/index.ts';
+import { grantForJoin } from '../../sign/index.ts';
+import { ask, newMutation } from '../curator/cluster-access.ts';
+import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
+
+const STATES: Readonly<Record<JoinState, string>> = {
+  [JoinState.UNSPECIFIED]: 'unknown',
+  [JoinState.PENDING]: 'pending',
+  [JoinState.APPROVED]: 'approved',
+  [JoinState.REFUSED]: 'refused',
+  [JoinState.JOINED]: 'joined',
+};
+
+/** A machine that asked to join, as plain values; its own words are made safe to print. */
+export interface JoinView {
+  readonly joinId: string;
+  readonly state: string;
+  readonly hostname: string;
+  readonly address: string;
+  readonly fingerprint: string;
+  readonly identity: string;
+  readonly proof: string;
+  readonly profile: string;
+  readonly wantedName: string;
+  readonly name: string;
+  readonly roles: readonly string[];
+  readonly decidedBy: string;
+  readonly code: string;
+  readonly message: string;
+  readonly firstSeenMs: number;
+  readonly lastSeenMs: number;
+  readonly attempts: number;
+  readonly clockOffsetMs: number;
+  /** Of a control plane that waits for others: 0 when it is its turn. */
+  readonly turn: { readonly place: number; readonly estimateMs: number } | undefined;
+}
+
+export function joinViewFrom(join: Join): JoinView {
+  return {
+    joinId: printable(join.joinId),
+    state: STATES[join.state],
+    hostname: printable(join.hostname),
+    address: printable(join.address),
+    fingerprint: printable(join.fingerprint),
+    identity: printable(join.identity),
+    proof: printable(join.identityProof),
+    profile: printable(join.profile),
+    wantedName: printable(join.wantedName),
+    name: printable(join.name),
+    roles: namesFromRoles(join.roles),
+    decidedBy: printable(join.decidedBy),
+    code: printable(join.code),
+    message: printable(join.message),
+    firstSeenMs: Number(join.firstSeenMs),
+    lastSeenMs: Number(join.lastSeenMs),
+    attempts: Number(join.attempts),
+    clockOffsetMs: Number(join.clockOffsetMs),
+    turn: join.turn && { place: join.turn.place, estimateMs: Number(join.turn.estimateMs) },
+  };
+}
+
+/** `cluster node ls --joins`: machines that have asked. */
+export async function runJoinList(
+  context: CommandContext,
+  options: { readonly wide: boolean },
+): Promise<void> {
+  const { joins, dropped } = await ask(context, (_, call, of) => of(Admission).listJoins({}, call));
+  const views = joins.map(joinViewFrom);
+  if (dropped > 0n)
+    context.host.warn('node-joins-dropped', `${dropped} more machines asked than are remembered`);
+  const nowMs = context.ports.clock.nowMs();
+  context.host.result({ joins: views, dropped }, () =>
+    views.length === 0 ? 'No machine has asked to join.' : renderJoins(views, { nowMs, wide: options.wide }),
+  );
+}
+
+export function renderJoins(
+  joins: readonly JoinView[],
+  { nowMs, wide }: { readonly nowMs: number; readonly wide: boolean },
+): string {
+  const header = ['JOIN', 'STATE', 'HOST', 'ADDRESS', 'FINGERPRINT', 'PROFILE', 'WHY'];
+  if (wide) header.push('IDENTITY', 'PROOF', 'DECIDED BY', 'TRIES', 'CLOCK');
+  const rows = joins.map((join) => [
+    shortened(join.joinId, wide),
+    join.state,
+    join.name || join.hostname || '-',
+    join.address || '-',
+    shortened(join.fingerprint, wide),
+    join.profile || '-',
+    join.code || describeTurn(join.turn),
+    ...(wide
+      ? [
+          join.identity || '-',
+          join.proof || '-',
+          join.decidedBy || '-',
+          String(join.attempts),
+          `${join.clockOffsetMs >= 0 ? '+' : ''}${(join.clockOffsetMs / 1000).toFixed(1)}s`,
+        ]
+      : []),
+    formatAge(nowMs - join.firstSeenMs),
+  ]);
+  return formatTable([...header, 'AGE'], rows);
+}
+
+/** E.g. "place 2, about 30 s". */
+function describeTurn(turn: JoinView['turn']): string {
+  if (turn === undefined) return '-';
+  return turn.place === 0 ? 'its turn' : `place ${turn.place}, about ${Math.ceil(turn.estimateMs / 1000)} s`;
+}
+
+export interface ApproveOptions {
+  readonly name: string | undefined;
+  readonly roles: readonly RoleName[];
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** `cluster node approve`. */
+export async function runApprove(
+  context: CommandContext,
+  which: string,
+  options: ApproveOptions,
+): Promise<void> {
+  const value = {
+    name: options.name ?? '',
+    roles: [...rolesFromNames(options.roles)],
+    labels: { ...options.labels },
+  };
+  const documents = await grantForJoin(context, which, value.roles);
+  await decide(context, which, { case: 'approve', value }, documents);
+}
+
+/** `cluster node refuse`. */
+export async function runRefuse(
+  context: CommandContext,
+  which: string,
+  options: { readonly reason: string },
+): Promise<void> {
+  await decide(context, which, { case: 'refuse', value: options });
+}
+
+async function decide(
+  context: CommandContext,
+  which: string,
+  decision:
+    | {
+        readonly case: 'approve';
+        readonly value: {
+          readonly name: string;
+          readonly roles: ReturnType<typeof rolesFromNames>[number][];
+          readonly labels: Record<string, string>;
+        };
+      }
+    | { readonly case: 'refuse'; readonly value: { readonly reason: string } },
+  documents: Uint8Array[] = [],
+): Promise<void> {
+  const mutation = newMutation();
+  const { join } = await ask(context, (_, call, of) =>
+    of(Admission).decideJoin({ join: which, decision, documents, mutation }, call),
+  );
+  const view = join === undefined ? undefined : joinViewFrom(join);
+  context.host.result({ join: view }, () => {
+    if (view === undefined) return `The cluster has decided about ${which}.`;
+    if (decision.case === 'refuse') return `Machine ${view.hostname || view.joinId} is refused.`;
+    return [
+      `Machine ${view.hostname || view.joinId} is let in as ${view.name}, ${view.roles.join(' and ') || 'worker'}.`,
+      `  key       ${view.fingerprint}`,
+      `  identity  ${view.identity} (${view.proof})`,
+      '',
+      'It learns it over the stream that it holds open, and joins by itself.',
+    ].join('\n');
+  });
+}
+
+function shortened(text: string, wide: boolean): string {
+  if (wide || text === '') return text || '-';
+  return text.slice(0, text.startsWith('sha256:') ? 'sha256:'.length + 12 : 16);
+}

@@ -1,0 +1,24 @@
+import type { CommandContext } from '../app/command.ts';
+import { ask, newMutation, findNode } from './curator/cluster-access.ts';
+import { parseLabelChanges } from './roles/role-names.ts';
+
+/** `cluster node label`. */
+export async function runLabel(
+  context: CommandContext,
+  name: string,
+  words: readonly string[],
+): Promise<void> {
+  const { set, remove } = parseLabelChanges(words);
+  const { nodeId } = await findNode(context, name);
+  const mutation = newMutation();
+  const { node } = await ask(context, (curator, call) =>
+    curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }, call),
+  );
+  const labels = node?.labels ?? {};
+  context.host.result({ node: name, labels }, () =>
+    [
+      `Node ${name} has ${Object.keys(labels).length} labels:`,
+      ...Object.entries(labels).map(([key, value]) => `  ${key}=${value}`),
+    ].join('\n'),
+  );
+}

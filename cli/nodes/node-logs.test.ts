@@ -1,0 +1,28 @@
+import { expect, test } from '@jest/globals';
+import { createCuratorHarness } from './curator/fake-curator.ts';
+import { runNodeLogs } from './index.ts';
+
+const options = { exact: false, units: [], backlog: 1, follow: false };
+
+test('runNodeLogs() refuses a path that no runnable of the node has, and takes one above a runnable', async () => {
+  await using desk = await createCuratorHarness(
+    {
+      getNode: async () => ({
+        node: { name: 'n1', status: { runnables: [{ path: 'root.kubernetes.api' }] } },
+      }),
+    },
+    {},
+    {
+      streamLogs: async function* () {
+        yield { lines: Buffer.from('said\n'), dropped: 0n };
+      },
+    },
+  );
+  await expect(runNodeLogs(desk.owner, 'n1', { ...options, path: 'root.kube' })).rejects.toMatchObject({
+    code: 'nodes-flag-invalid',
+    message: 'no runnable "root.kube" found on node "n1"',
+  });
+  for (const path of ['', 'root', 'root.kubernetes', 'root.kubernetes.api'])
+    await runNodeLogs(desk.owner, 'n1', { ...options, path });
+  expect(desk.owner.host.records).toHaveLength(4);
+});

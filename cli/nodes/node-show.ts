@@ -1,0 +1,65 @@
+import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { nodeViewFrom } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { formatAge, formatDuration } from '../host/index.ts';
+import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
+import { findNode } from './curator/cluster-access.ts';
+import { renderTree, runnableViews } from './runnable-tree.ts';
+
+/** `cluster node show`: everything the cluster knows of one node, with the tree of what its agent runs. */
+export async function runNodeShow(context: CommandContext, name: string): Promise<void> {
+  const node = await findNode(context, name);
+  const nowMs = context.ports.clock.nowMs();
+  const view = nodeViewFrom(node);
+  const runnables = runnableViews(node.status?.runnables ?? [], nowMs);
+  const { certificates } = view;
+  const controlPlane = controlPlaneComponents(node).filter(({ isKnown }) => isKnown);
+  const statusMs = node.status === undefined ? undefined : Number(node.statusUpdatedMs);
+  const width = 2 + Math.max(...certificates.map((each) => each.name.length), 0);
+  context.host.result({ ...view, labels: node.labels, statusMs, controlPlane, runnables }, () =>
+    [
+      `Node ${view.name}`,
+      ...facts(node, nowMs).map(([key, value]) => `  ${key.padEnd(12)}${value}`),
+      ...(controlPlane.length === 0 ? [] : ['Control plane of Kubernetes']),
+      ...controlPlane.map((part) => `  ${partText(part, nowMs)}`),
+      ...(certificates.length === 0 ? [] : ['Certificates']),
+      ...certificates.map((each) => `  ${each.name.padEnd(width)}${expiryText(each.notAfterMs - nowMs)}`),
+      'Runs',
+      ...(runnables.length === 0 ? ['  it has said nothing yet'] : renderTree(runnables, nowMs)),
+    ].join('\n'),
+  );
+}
+
+function facts(node: Node, nowMs: number): readonly (readonly [string, string])[] {
+  const view = nodeViewFrom(node);
+  const heard =
+    node.status === undefined ? 'never' : `${formatAge(nowMs - Number(node.statusUpdatedMs))} ago`;
+  return [
+    ['id', view.id],
+    ['state', `${view.state}, ${view.health}`],
+    ['roles', view.roles.join(', ') || 'none'],
+    [
+      'labels',
+      Object.entries(node.labels)
+        .map(([key, value]) => printable(`${key}=${value}`))
+        .join(', ') || 'none',
+    ],
+    ['address', view.address || 'unknown'],
+    ['agent', view.agentVersion || 'unknown'],
+    ['kubernetes', view.kubernetesVersion || 'does not run'],
+    ['boot', printable(node.status?.bootId ?? '') || 'unknown'],
+    ['status', `changed ${heard}`],
+    ...(view.lastError === undefined ? [] : [['last error', view.lastError] as const]),
+  ];
+}
+
+function partText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
+  const age = formatAge(nowMs - (sinceMs ?? nowMs));
+  return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
+}
+
+/** "in 5 d 2 h", "ran out 3 h ago". */
+export function expiryText(leftMs: number): string {
+  return leftMs >= 0 ? `runs out in ${formatDuration(leftMs)}` : `ran out ${formatDuration(-leftMs)} ago`;
+}

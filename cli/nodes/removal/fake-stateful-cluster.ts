@@ -1,0 +1,361 @@
+import { randomInt } from 'node:crypto';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { CodedError, defineErrors } from '../../../internal/errors/index.ts';
+import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
+import type { MemoryFiles } from '../../../internal/testing/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { Trial_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import { readCaller } from '../../cluster/index.ts';
+import { Interruption, RecordingHost } from '../../host/index.ts';
+import { layoutOf } from '../../workspace/index.ts';
+import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { CONTROL_PLANE_TAINT, createKubernetes, type FakeRequest } from '../curator/fake-kubernetes.ts';
+import { reportedComponents } from '../roles/fake-components.ts';
+import { SHARED_KEYS } from '../keys/shared-keys.ts';
+
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+const LONGEST_POLL_MS = 2_000;
+const WORK = [NodeRole.KUBERNETES_WORKER];
+
+const refusals = defineErrors({
+  'curator-node-unknown': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning: '-',
+    fix: '-',
+  },
+});
+
+export const idOf = (name: string): string => `node-${name.charCodeAt(1).toString(16).padStart(32, '0')}`;
+
+/** What a cluster of three control planes and a worker has; a machine with an order is fresh, and silent. */
+function createState() {
+  const node = (name: string, roles: readonly NodeRole[]) => ({
+    nodeId: idOf(name),
+    name,
+    roles: [...roles],
+    state: NodeState.UP,
+    health: NodeHealth.HEALTHY,
+    labels: {} as Record<string, string>,
+    status: {
+      controlPlane: roles.includes(NodeRole.CONSENSUS_MEMBER) ? reportedComponents() : [],
+      holdsKeys: false,
+    },
+  });
+  return {
+    nodes: [node('n1', CONTROL), node('n2', CONTROL), node('n3', [...CONTROL, ...WORK]), node('n4', WORK)],
+    kubernetes: ['n1', 'n2', 'n3', 'n4'].map((name) => ({ name, cordonedBy: '', isCordoned: false })),
+    pods: ['n3', 'n4'],
+    operators: ['ann'],
+    decisions: {} as Record<string, string>,
+    generation: 1,
+    machines: { n3: 'member', n4: 'member' } as Record<string, string>,
+  };
+}
+type State = ReturnType<typeof createState>;
+
+/** Polls do not wait; the limits of requests are real ones. */
+class PollingClock extends SystemClock {
+  #slept = 0;
+
+  override monotonicMs(): number {
+    return super.monotonicMs() + this.#slept;
+  }
+
+  override sleep(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms > LONGEST_POLL_MS) return super.sleep(ms, signal);
+    signal.throwIfAborted();
+    this.#slept += ms;
+    return Promise.resolve();
+  }
+}
+
+/** Counts everything that a program does beyond its own memory, and ends the program at one of these points. */
+class Points {
+  reached = 0;
+  at = Infinity;
+  stopping = new AbortController();
+
+  /** Before or after an effect. From the point on where the program ended nothing of it happens any more. */
+  pass(): void {
+    this.stopping.signal.throwIfAborted();
+    if (++this.reached < this.at) return;
+    this.stopping.abort(new Interruption('interrupted'));
+    this.stopping.signal.throwIfAborted();
+  }
+
+  start(at: number): AbortSignal {
+    [this.reached, this.at, this.stopping] = [0, at, new AbortController()];
+    return this.stopping.signal;
+  }
+}
+
+/**
+ * A cluster that lives: what is asked of it happens, and is seen afterwards. Each call that changes it, each step of the program and each write to the
+ * workspace is a point at which the program can be interrupted, before and after it has happened. To be disposed.
+ */
+export async function createStatefulCluster() {
+  const points = new Points();
+  const cluster = { state: createState(), owner: '' };
+  const find = (name: string) => {
+    const node = cluster.state.nodes.find((each) => each.nodeId === name || each.name === name);
+    if (node !== undefined) return node;
+    throw new CodedError(refusals, 'curator-node-unknown', `asking for ${name}`);
+  };
+  const look =
+    <Q, A>(work: (request: Q) => A) =>
+    async (request: Q): Promise<A> => {
+      points.stopping.signal.throwIfAborted();
+      return work(request);
+    };
+  const effect =
+    <Q, A>(work: (request: Q) => A) =>
+    async (request: Q): Promise<A> => {
+      points.pass();
+      const answer = work(request);
+      points.pass();
+      return answer;
+    };
+  const address = `127.${randomInt(1, 250)}.${randomInt(1, 250)}.${randomInt(2, 250)}`;
+  const desk = await createCuratorHarness(
+    curatorOf(cluster, { find, look, effect }),
+    admissionOf(cluster, { look, effect }),
+    streamsOf(cluster, { find, look, effect }),
+    address,
+  );
+  const { files } = desk;
+  const { keyPem } = await readCaller(desk.owner);
+  cluster.owner = fingerprintOfKey(pubKeyDerOf(keyPem));
+  const kubernetes = await createKubernetes(
+    files,
+    layoutOf('/owner').kubeconfig,
+    { metadata: { annotations: {} }, spec: {} },
+    { address, port: 6443, answer: (request) => kubernetesAnswer(cluster.state, request, points) },
+  );
+  return {
+    points,
+    cluster,
+    /** As it was made; the workspace too. */
+    reset: async () => {
+      cluster.state = createState();
+      for (const name of ['leaving.json', 'applied.json']) await files.remove(`/owner/${name}`);
+    },
+    /** A program that ends at a point; Infinity: at its own end. */
+    program: (at: number) => {
+      const signal = points.start(at);
+      const ports = { ...desk.owner.ports, files: interruptible(files, points), clock: new PollingClock() };
+      return { ...desk.owner, ports, host: new SteppingHost(points), signal };
+    },
+    [Symbol.asyncDispose]: async () => {
+      await kubernetes[Symbol.asyncDispose]();
+      await desk[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The steps that the program itself names are points too. */
+class SteppingHost extends RecordingHost {
+  readonly #points: Points;
+
+  constructor(points: Points) {
+    super();
+    this.#points = points;
+  }
+
+  override async step<T>(...step: Parameters<RecordingHost['step']>): Promise<T> {
+    this.#points.pass();
+    const value = (await super.step(...step)) as T;
+    this.#points.pass();
+    return value;
+  }
+}
+
+function interruptible(files: MemoryFiles, points: Points): MemoryFiles {
+  const writes: readonly PropertyKey[] = ['writeAtomic', 'createExclusive', 'remove'];
+  return new Proxy(files, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== 'function') return member;
+      return async (...args: unknown[]): Promise<unknown> => {
+        if (writes.includes(name)) points.pass();
+        const value: unknown = await (member as (...all: unknown[]) => unknown).apply(target, args);
+        if (writes.includes(name)) points.pass();
+        return value;
+      };
+    },
+  });
+}
+
+/** Its inventory names no machine. */
+const CONFIGURATION = Buffer.from(
+  JSON.stringify({
+    version: 1,
+    name: 'prod',
+    attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+  }),
+);
+
+interface Parts {
+  readonly find: (name: string) => State['nodes'][number];
+  /** A call that changes nothing: before and after it the program could be interrupted just as well at the next effect. */
+  readonly look: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
+  readonly effect: <Q, A>(work: (request: Q) => A) => (request: Q) => Promise<A>;
+}
+
+interface Cluster {
+  readonly state: State;
+  /** Fingerprint of the owner's key. */
+  readonly owner: string;
+}
+interface ByName {
+  readonly node: string;
+}
+interface ById {
+  readonly nodeId: string;
+}
+
+function curatorOf(cluster: Cluster, { find, look, effect }: Parts) {
+  const members = () => cluster.state.nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER));
+  return {
+    getNode: look(({ node }: ByName) => ({ node: find(node) })),
+    listNodes: look(() => {
+      const kubernetesEtcd = { hasLeader: true, members: members().map(({ nodeId }) => ({ name: nodeId })) };
+      return {
+        nodes: cluster.state.nodes.map((node) =>
+          members().includes(node) ? { ...node, status: { ...node.status, kubernetesEtcd } } : node,
+        ),
+      };
+    }),
+    getConfiguration: look(() => ({ document: CONFIGURATION, revision: 1n, updatedBy: 'node-1' })),
+    getClusterInfo: look(() => ({
+      directory: [],
+      etcd: { hasLeader: true, members: members().map(({ name }) => ({ name, isLearner: false })) },
+    })),
+    setNodeRoles: effect(({ nodeId, roles }: ById & { readonly roles: readonly NodeRole[] }) => {
+      const node = find(nodeId);
+      node.roles = [...roles];
+      node.status.controlPlane = roles.includes(NodeRole.CONSENSUS_MEMBER) ? reportedComponents() : [];
+      return { node };
+    }),
+    setNodeState: effect(({ nodeId, state }: ById & { readonly state: NodeState }) => {
+      find(nodeId).state = state;
+      return {};
+    }),
+    updateNodeLabels: effect(({ nodeId, set }: ById & { readonly set: Record<string, string> }) => {
+      const node = find(nodeId);
+      Object.assign(node.labels, set);
+      return { node };
+    }),
+    deleteNode: effect(({ nodeId }: ById) => {
+      find(nodeId);
+      cluster.state.nodes = cluster.state.nodes.filter((each) => each.nodeId !== nodeId);
+      return {};
+    }),
+  };
+}
+
+function admissionOf(cluster: Cluster, { look, effect }: Pick<Parts, 'look' | 'effect'>) {
+  return {
+    getKeys: look(() => ({ stage: { generation: BigInt(cluster.state.generation), phase: 'done' } })),
+    rotateKeys: effect(({ replaces }: { readonly replaces: bigint }) => {
+      if (cluster.state.generation <= Math.max(1, Number(replaces))) cluster.state.generation++;
+      return { generation: BigInt(cluster.state.generation), isDone: true };
+    }),
+    listOperators: look(() => ({
+      operators: [
+        { name: 'owner', role: 'owner', fingerprint: cluster.owner },
+        ...cluster.state.operators.map((name) => ({ name, role: 'operator', fingerprint: '' })),
+      ],
+    })),
+    deleteOperator: effect(({ name }: { readonly name: string }) => {
+      cluster.state.operators = cluster.state.operators.filter((each) => each !== name);
+      return {};
+    }),
+    decideJoin: effect(
+      ({
+        join,
+        decision,
+      }: {
+        readonly join: string;
+        readonly decision: { readonly case: string | undefined };
+      }) => {
+        cluster.state.decisions[join] = decision.case ?? '';
+        return {};
+      },
+    ),
+  };
+}
+
+function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
+  return {
+    getMetrics: look(({ node }: ByName) => ({ text: find(node).name })),
+    resetNode: effect(({ node }: ByName) => {
+      const ordered = find(node);
+      cluster.state.machines[ordered.name] = 'fresh';
+      ordered.health = NodeHealth.TIMEOUT;
+      return {};
+    }),
+    probeRemoved: look(() => {
+      const papers = ['own', ...SHARED_KEYS.flatMap((key) => key.papers)];
+      const trials = papers.map((paper) => ({
+        door: 'curator',
+        node: 'n1',
+        paper,
+        outcome: Outcome.REFUSED,
+      }));
+      return { report: { trials } };
+    }),
+  };
+}
+
+/** Nodes by name, pods that go when they are asked to, and reviews of the kubelets of nodes. */
+function kubernetesAnswer(state: State, { method, url, body }: FakeRequest, points: Points): unknown {
+  const isEffect = method !== 'GET' && !url.endsWith('/subjectaccessreviews');
+  try {
+    points.stopping.signal.throwIfAborted();
+    if (isEffect) points.pass();
+    const answer = kubernetesEffect(state, { method, url, body });
+    if (isEffect) points.pass();
+    return answer;
+  } catch {
+    return new Error('the program has ended');
+  }
+}
+
+function kubernetesEffect(state: State, { method, url, body }: FakeRequest): unknown {
+  const name = /^\/api\/v1\/nodes\/(\w+)$/.exec(url)?.[1];
+  const node = state.kubernetes.find((each) => each.name === name);
+  if (url === '/api/v1/nodes') return { items: state.kubernetes.map((each) => ({ metadata: each })) };
+  const evicted = /^\/api\/v1\/namespaces\/default\/pods\/on-(\w+)\/eviction$/.exec(url)?.[1];
+  if (evicted !== undefined) state.pods = state.pods.filter((on) => on !== evicted);
+  const on = /^\/api\/v1\/pods\?fieldSelector=spec.nodeName%3D(\w+)$/.exec(url)?.[1];
+  if (on !== undefined) return { items: state.pods.filter((each) => each === on).map(podOn) };
+  if (url.endsWith('/subjectaccessreviews')) {
+    const { spec } = body as { readonly spec: { readonly uid: string } };
+    const denied = !state.nodes.some(({ nodeId }) => nodeId === spec.uid);
+    return { status: { allowed: !denied, denied } };
+  }
+  if (method === 'DELETE') state.kubernetes = state.kubernetes.filter((each) => each !== node);
+  if (method === 'PATCH' && node !== undefined) cordon(node, body);
+  if (node === undefined) return url === '/readyz' ? 'ok' : {};
+  const isWorker = state.nodes.find((each) => each.name === name)?.roles.includes(NodeRole.KUBERNETES_WORKER);
+  const annotations = node.cordonedBy === '' ? {} : { 'cluster/cordoned-by': node.cordonedBy };
+  const taints = isWorker === true ? [] : [CONTROL_PLANE_TAINT];
+  return { metadata: { name, annotations }, spec: { unschedulable: node.isCordoned, taints } };
+}
+
+function cordon(node: State['kubernetes'][number], patch: unknown): void {
+  const { metadata, spec } = patch as {
+    readonly metadata: { readonly annotations: Readonly<Record<string, string | null>> };
+    readonly spec: { readonly unschedulable: boolean | null };
+  };
+  node.isCordoned = spec.unschedulable === true;
+  node.cordonedBy = metadata.annotations['cluster/cordoned-by'] ?? '';
+}
+
+function podOn(name: string) {
+  const ownerReferences = [{ kind: 'ReplicaSet', name: 'web' }];
+  const metadata = { name: `on-${name}`, namespace: 'default', uid: `uid-${name}`, ownerReferences };
+  return { metadata, spec: {}, status: { phase: 'Running' } };
+}

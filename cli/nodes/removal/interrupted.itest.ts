@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { CHANGING } from '../../app/command-effects.ts';
+import { createStatefulCluster, idOf } from './fake-stateful-cluster.ts';
+import {
+  runApprove,
+  runCordon,
+  runDrain,
+  runKeysRotate,
+  runLabel,
+  runOperatorRemove,
+  runRefuse,
+  runRemove,
+  runReset,
+  runSetRole,
+} from '../index.ts';
+
+type Living = Awaited<ReturnType<typeof createStatefulCluster>>;
+type Program = ReturnType<Living['program']>;
+
+const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 60_000 };
+const agreed = { dryRun: false, yes: true, drain } as const;
+const leaving = { ...agreed, keys: { keep: true, wait: false } } as const;
+
+interface Case {
+  readonly command: string;
+  readonly what: string;
+  readonly run: (program: Program) => Promise<unknown>;
+}
+
+const cases: readonly Case[] = [
+  { command: 'node label', what: 'a node', run: (program) => runLabel(program, 'n4', ['zone=a']) },
+  { command: 'node cordon', what: 'a node', run: (program) => runCordon(program, 'n4', false) },
+  { command: 'node uncordon', what: 'a node', run: (program) => runCordon(program, 'n4', true) },
+  { command: 'node drain', what: 'a worker', run: (program) => runDrain(program, 'n4', drain) },
+  {
+    command: 'node set-role',
+    what: 'a worker becomes a control plane',
+    run: (program) => runSetRole(program, 'n4', { ...agreed, roles: ['control-plane'] }),
+  },
+  {
+    command: 'node set-role',
+    what: 'a control plane becomes a worker',
+    run: (program) => runSetRole(program, 'n3', { ...agreed, roles: ['worker'] }),
+  },
+  {
+    command: 'node set-role',
+    what: 'a control plane gives up its pods',
+    run: (program) => runSetRole(program, 'n3', { ...agreed, roles: ['control-plane'] }),
+  },
+  {
+    command: 'node remove',
+    what: 'a worker',
+    run: (program) => runRemove(program, 'n4', { ...leaving, isLost: false }),
+  },
+  {
+    command: 'node remove',
+    what: 'a control plane',
+    run: (program) => runRemove(program, 'n3', { ...leaving, isLost: false }),
+  },
+  {
+    command: 'node remove',
+    what: 'a machine that is lost',
+    run: (program) => runRemove(program, 'n3', { ...leaving, isLost: true }),
+  },
+  { command: 'node reset', what: 'a worker', run: (program) => runReset(program, 'n4', agreed) },
+  { command: 'node reset', what: 'a control plane', run: (program) => runReset(program, 'n3', agreed) },
+  {
+    command: 'node approve',
+    what: 'a machine',
+    run: (program) => runApprove(program, 'join-1', { name: undefined, roles: ['worker'], labels: {} }),
+  },
+  {
+    command: 'node refuse',
+    what: 'a machine',
+    run: (program) => runRefuse(program, 'join-1', { reason: 'unknown' }),
+  },
+  {
+    command: 'operator remove',
+    what: 'an operator',
+    run: (program) => runOperatorRemove(program, 'ann', { dryRun: false, yes: true }),
+  },
+  {
+    command: 'keys rotate',
+    what: 'without following it',
+    run: (program) =>
+      runKeysRotate(program, { reason: '', wait: false, replace: undefined, dryRun: false, yes: true }),
+  },
+];
+
+/** Where the interruptions of the other changing commands are tested. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
+  'config apply': 'cli/nodes/configuration/apply-configuration.test.ts: one request, then one file',
+  'config edit': 'cli/nodes/configuration/apply-configuration.test.ts: a slip costs no work',
+  init: 'e2e/cluster/init/killed-cli.story.ts, e2e/cluster/init/interrupted.story.ts',
+  join: 'e2e/cluster/join/join-command.story.ts',
+  preflight: 'cli/preflight: --fix repairs what a second run finds repaired',
+  'package repo': 'a directory that is written again as a whole',
+  'node readmit': 'cli/nodes/operators/signed-changes.test.ts: one request',
+  sign: 'cli/sign: one request for each document, and those on record stay',
+  'operator add': 'cli/nodes/curator/repeated-calls.test.ts: one request',
+  'operator key': 'cli/nodes/operators/operators.test.ts: one file',
+  'operator accept': 'cli/nodes/operators/operators.test.ts: one file',
+  'audit export': 'one file, written whole or not at all',
+  kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
+  'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
+  'mini up': 'e2e/machines/killed-up.story.ts',
+  'mini down': 'e2e/machines/killed-up.story.ts',
+  'mini exec': 'changes nothing of its own',
+  'mini start': 'e2e/machines/failed-up.story.ts',
+  'mini stop': 'e2e/machines/one-machine.story.ts',
+  'bundle build': 'cli/bundle/build.test.ts',
+  'bundle fetch': 'cli/bundle/fetch.test.ts',
+  'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
+  'attest collateral hand-on': 'cli/nodes/collateral/collateral.test.ts: one request',
+};
+
+let living: Living;
+beforeAll(async () => {
+  living = await createStatefulCluster();
+});
+afterAll(() => living[Symbol.asyncDispose]());
+
+/** Runs the command in a new cluster; interrupted at a point it must not end well before that. */
+async function runOnce({ run }: Case, at: number): Promise<void> {
+  const program = living.program(at);
+  if (at === Infinity) await run(program);
+  else await expect(run(program)).rejects.toBeDefined();
+}
+
+describe('a command that is interrupted at any point ends as ever when it is run again', () => {
+  test.each(cases)('$command: $what', async (one) => {
+    await living.reset();
+    await runOnce(one, Infinity);
+    const [wanted, points] = [structuredClone(living.cluster.state), living.points.reached];
+    expect(points).toBeGreaterThan(1);
+    for (let at = 1; at <= points; at++) {
+      await living.reset();
+      await runOnce(one, at);
+      await runOnce(one, Infinity);
+      expect({ at, state: living.cluster.state }).toEqual({ at, state: wanted });
+    }
+  });
+
+  test('each changing command is in this table, or somewhere else', () => {
+    const known = [...cases.map(({ command }) => command), ...Object.keys(ELSEWHERE)];
+    expect([...new Set(known)].sort()).toEqual([...CHANGING].sort());
+  });
+});
+
+describe('a node whose name another machine has by now', () => {
+  test('is the one that an interrupted reset goes on with: the other stays', async () => {
+    await living.reset();
+    await runReset(living.program(Infinity), 'n4', agreed);
+    const points = living.points.reached;
+    await living.reset();
+    await expect(runReset(living.program(points - 2), 'n4', agreed)).rejects.toBeDefined();
+    const { state } = living.cluster;
+    const [first] = state.nodes;
+    if (first === undefined) throw new Error('there are nodes');
+    const newcomer = { ...structuredClone(first), name: 'n4', nodeId: idOf('n9') };
+    state.nodes.push(newcomer);
+    state.kubernetes.push({ name: 'n4', cordonedBy: '', isCordoned: false });
+    await runReset(living.program(Infinity), 'n4', agreed);
+    expect(state.nodes).toContainEqual(newcomer);
+    expect(state.kubernetes.map(({ name }) => name)).toContain('n4');
+  });
+});

@@ -1,0 +1,16 @@
+import { expect, test } from '@jest/globals';
+import { NodeHealth } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { controlPlanesFrom } from './removal-checks.ts';
+
+const entry = (name: string) => ({ nodeId: `id-${name}`, name, curatorEndpoint: `${name}:9091` });
+
+test('controlPlanesFrom() leaves out who is lost and asks who has only just come', () => {
+  const directory = [entry('a'), entry('b'), entry('c'), { ...entry('d'), curatorEndpoint: '' }];
+  const nodes = [
+    { nodeId: 'id-a', health: NodeHealth.HEALTHY },
+    { nodeId: 'id-b', health: NodeHealth.TIMEOUT },
+    { nodeId: 'id-c', health: NodeHealth.UNKNOWN },
+    { nodeId: 'id-d', health: NodeHealth.TIMEOUT },
+  ];
+  expect(controlPlanesFrom(directory, nodes)).toEqual({ live: ['a:9091', 'c:9091'], silent: ['b'] });
+});

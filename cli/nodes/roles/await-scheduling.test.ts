@@ -1,0 +1,138 @@
+import { describe, expect, test } from '@jest/globals';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { layoutOf } from '../../workspace/index.ts';
+import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { reportedComponents } from './fake-components.ts';
+import { CONTROL_PLANE_TAINT, createKubernetes, type FakeNodeObject } from '../curator/fake-kubernetes.ts';
+import { runCordon, runSetRole, type DrainOptions } from '../index.ts';
+import type { RoleName } from './role-names.ts';
+
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+const WORKER = [NodeRole.KUBERNETES_WORKER];
+const drain: DrainOptions = { force: false, deleteEmptyDirData: false, timeoutMs: 1_000 };
+const BY_US = { 'cluster/cordoned-by': 'set-role' };
+
+/** Pauses are short; what is given time to answer has it. */
+class ShortPauses extends SystemClock {
+  override sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return super.sleep(ms > 1_000 ? ms : 1, signal);
+  }
+}
+
+/** n1 is a control plane, n2 what is said, on record and in Kubernetes; there its taint follows when it has been looked at. */
+async function createNode(roles: readonly NodeRole[], object: Partial<FakeNodeObject> = {}) {
+  const nodes = [CONTROL, roles].map((each, index) => ({
+    nodeId: `node-n${index + 1}`,
+    name: `n${index + 1}`,
+    state: NodeState.UP,
+    health: NodeHealth.HEALTHY,
+    roles: [...each],
+  }));
+  const [, second] = nodes;
+  if (second === undefined) throw new Error('there are two');
+  const desk = await createCuratorHarness({
+    getNode: async () => ({ node: second }),
+    listNodes: async () => ({
+      nodes: nodes.map((each) => ({
+        ...each,
+        status: {
+          controlPlane: each.roles.includes(NodeRole.KUBERNETES_CONTROLLER) ? reportedComponents() : [],
+        },
+      })),
+    }),
+    setNodeRoles: async (request) => {
+      second.roles = [...request.roles];
+      setTimeout(() => follow(second.roles), 0);
+      return {};
+    },
+    getClusterInfo: async () => {
+      const voters = nodes.filter((node) => node.roles.includes(NodeRole.CONSENSUS_MEMBER)).length;
+      const members = Array.from({ length: voters }, () => ({ isLearner: false }));
+      return { directory: [], etcd: { hasLeader: true, members } };
+    },
+  });
+  const kubernetes = await createKubernetes(desk.files, layoutOf('/owner').kubeconfig, {
+    metadata: { annotations: {} },
+    spec: {},
+    ...object,
+  });
+  const { state } = kubernetes;
+  const follow = (now: readonly NodeRole[]): void => {
+    const taints = now.includes(NodeRole.KUBERNETES_WORKER) ? [] : [CONTROL_PLANE_TAINT];
+    state.node = { ...state.node, spec: { ...state.node.spec, taints } };
+  };
+  const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new ShortPauses() } };
+  return {
+    owner,
+    state,
+    setRole: (...words: readonly RoleName[]) =>
+      runSetRole(owner, 'n2', { roles: words, dryRun: false, yes: true, drain }),
+    [Symbol.asyncDispose]: async () => {
+      await kubernetes[Symbol.asyncDispose]();
+      await desk[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const cordoned = (annotations: Record<string, string>): FakeNodeObject => ({
+  metadata: { annotations },
+  spec: { unschedulable: true },
+});
+const isCordoned = ({ node }: { readonly node: FakeNodeObject }): boolean => node.spec.unschedulable === true;
+
+describe('cluster node set-role, and what Kubernetes places on the node', () => {
+  test('a worker that becomes a control plane and a worker again is cordoned no more after either', async () => {
+    await using node = await createNode(WORKER);
+    await node.setRole('control-plane');
+    expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, [CONTROL_PLANE_TAINT]]);
+    expect(node.state.patches).toBe(2); // it was drained: cordoned and let in again
+    await node.setRole('worker');
+    expect([isCordoned(node.state), node.state.node.spec.taints]).toEqual([false, []]);
+    expect(node.state.node.metadata.annotations).toEqual({ 'cluster/cordoned-by': null });
+  });
+
+  test('pods are let in again only when the taint keeps ordinary ones off', async () => {
+    await using node = await createNode(CONTROL, cordoned(BY_US));
+    const done = node.setRole('control-plane');
+    while (node.state.asked < 5) await new Promise((resolve) => setImmediate(resolve));
+    expect(isCordoned(node.state)).toBe(true);
+    const { node: before } = node.state;
+    node.state.node = { ...before, spec: { ...before.spec, taints: [CONTROL_PLANE_TAINT] } };
+    await done;
+    expect(isCordoned(node.state)).toBe(false);
+  });
+
+  test('the same roles again end what an interrupted command left', async () => {
+    await using node = await createNode(WORKER, cordoned(BY_US));
+    await node.setRole('worker');
+    expect([isCordoned(node.state), node.owner.host.answered]).toMatchObject([
+      false,
+      { plan: { isNothing: true } },
+    ]);
+  });
+
+  test('what an operator has cordoned stays cordoned', async () => {
+    await using node = await createNode(WORKER, cordoned({}));
+    await node.setRole('control-plane');
+    await node.setRole('worker');
+    expect([isCordoned(node.state), node.state.patches]).toEqual([true, 0]);
+  });
+
+  test('an operator who cordons a node makes the cordon their own, and ends every one', async () => {
+    await using node = await createNode(WORKER, cordoned(BY_US));
+    await runCordon(node.owner, 'n2', false);
+    await node.setRole('worker');
+    expect(isCordoned(node.state)).toBe(true);
+    await runCordon(node.owner, 'n2', true);
+    expect(isCordoned(node.state)).toBe(false);
+  });
+
+  test('without a kubeconfig the roles change all the same, and what could not be seen is said', async () => {
+    await using node = await createNode(CONTROL);
+    await node.owner.ports.files.remove(layoutOf('/owner').kubeconfig);
+    await node.setRole('worker');
+    expect(node.owner.host.answered).toMatchObject({ to: ['worker'] });
+    expect(node.owner.host.codes).toContain('node-pods-unseen');
+  });
+});

@@ -1,0 +1,213 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import {
+  NodeHealth,
+  NodeRole,
+  NodeSchema,
+  NodeState,
+  type Node,
+} from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { reportedComponents } from './fake-components.ts';
+import { describeQuorum, planRoleChange, quorumOf } from './role-plan.ts';
+import { parseLabelChanges, parseRoleNames, rolesFromNames, namesFromRoles } from './role-names.ts';
+
+const CONTROL = rolesFromNames(['control-plane']);
+const WORKER = rolesFromNames(['worker']);
+
+function node(
+  name: string,
+  roles: readonly NodeRole[],
+  health = NodeHealth.HEALTHY,
+  controlPlane = reportedComponents(),
+): Node {
+  const status = { controlPlane };
+  return create(NodeSchema, { nodeId: name, name, roles: [...roles], state: NodeState.UP, health, status });
+}
+
+function cluster(nodes: readonly Node[], consensus: Partial<{ hasLeader: boolean; learners: number }> = {}) {
+  const voters = nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER)).length;
+  return { nodes, consensus: { hasLeader: true, voters, learners: 0, ...consensus } };
+}
+
+describe('quorumOf()', () => {
+  test.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+    [7, 4],
+  ])('of %i voters is %i', (voters, want) => {
+    expect(quorumOf(voters)).toBe(want);
+  });
+});
+
+describe('planRoleChange()', () => {
+  const three = [node('n1', CONTROL), node('n2', CONTROL), node('n3', CONTROL)];
+  const silent = node('n3', CONTROL, NodeHealth.TIMEOUT);
+
+  test.each([
+    {
+      name: 'the last control plane',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([node('n1', CONTROL)]),
+      why: 'last control-plane',
+    },
+    {
+      name: 'a voter whose going breaks the quorum',
+      change: { node: three[0] as Node, wanted: WORKER },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL), silent]),
+      why: '1 healthy voters would be left, and 2 of 2',
+    },
+    {
+      name: 'any change of members without a leader',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster(three, { hasLeader: false }),
+      why: 'no leader',
+    },
+    {
+      name: 'a second learner',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster(three, { learners: 1 }),
+      why: 'one at a time',
+    },
+    {
+      name: 'a new voter while the quorum is gone',
+      change: { node: node('n4', WORKER), wanted: CONTROL },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT), silent]),
+      why: 'only 1 of 3',
+    },
+    {
+      name: 'to take the only API server away: the other control plane has one that is not ready',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([
+        node('n1', CONTROL),
+        node('n2', CONTROL, NodeHealth.HEALTHY, reportedComponents('connection refused')),
+      ]),
+      why: 'no other control plane has an API server that is ready (n2: connection refused)',
+    },
+    {
+      name: 'to take the only API server away: the other control plane has not said anything',
+      change: { node: node('n1', CONTROL), wanted: [] },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.HEALTHY, [])]),
+      why: '(n2: its agent says nothing about it yet)',
+    },
+    {
+      name: 'to take the only API server away: who had another one is silent',
+      change: { node: node('n1', CONTROL), wanted: WORKER },
+      all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT)]),
+      why: '(n2: the node does not beat)',
+    },
+    {
+      name: 'what is no member',
+      change: {
+        node: create(NodeSchema, { name: 'n9', state: NodeState.DECOMMISSIONED, roles: [] }),
+        wanted: WORKER,
+      },
+      all: cluster(three),
+      why: 'no member',
+    },
+  ])('refuses $name', ({ change, all, why }) => {
+    expect(planRoleChange(change, all).refusals.join('; ')).toContain(why);
+  });
+
+  test.each([
+    { name: 'is lost', one: node('n1', CONTROL, NodeHealth.TIMEOUT) },
+    {
+      name: 'says that its own is not ready',
+      one: node('n1', CONTROL, NodeHealth.HEALTHY, reportedComponents('panic')),
+    },
+  ])('who $name takes no API server away, whatever the others have', ({ one }) => {
+    const others = ['n2', 'n3'].map((name) =>
+      node(name, CONTROL, NodeHealth.HEALTHY, reportedComponents('starting')),
+    );
+    expect(planRoleChange({ node: one, wanted: [] }, cluster([one, ...others])).refusals).toEqual([]);
+  });
+
+  test('a lost control plane may go while one of those who are left serves the API', () => {
+    const starting = node('n2', CONTROL, NodeHealth.HEALTHY, reportedComponents('starting'));
+    const all = cluster([node('n1', CONTROL), starting, silent]);
+    expect(planRoleChange({ node: silent, wanted: [] }, all).refusals).toEqual([]);
+  });
+
+  test('a silent voter may go: those who are left have their quorum', () => {
+    const all = cluster([node('n1', CONTROL), node('n2', CONTROL), silent]);
+    const plan = planRoleChange({ node: silent, wanted: WORKER }, all);
+    expect(plan.refusals).toEqual([]);
+    expect(describeQuorum(plan)).toBe('2 of 3 voters needed, 2 healthy → 2 of 2 voters needed, 2 healthy');
+  });
+
+  test('a promotion adds a voter and drains nothing', () => {
+    const change = { node: node('n4', WORKER), wanted: [...CONTROL, ...WORKER] };
+    expect(planRoleChange(change, cluster([...three, change.node]))).toMatchObject({
+      isNothing: false,
+      refusals: [],
+      needsDrain: false,
+      voters: { before: 3, after: 4 },
+      quorum: { before: 2, after: 3 },
+      steps: [expect.stringContaining('learner')],
+    });
+  });
+
+  test('giving up work is drained first', () => {
+    const change = { node: node('n4', [...CONTROL, ...WORKER]), wanted: CONTROL };
+    const plan = planRoleChange(change, cluster([...three, change.node]));
+    expect(plan).toMatchObject({ needsDrain: true, refusals: [], voters: { before: 4, after: 4 } });
+    expect(plan.steps[0]).toContain('pods');
+  });
+
+  test('the same roles again change nothing, and etcd is to have a voter for each control plane on record', () => {
+    const behind = { ...cluster(three), consensus: { hasLeader: true, voters: 2, learners: 1 } };
+    const plan = planRoleChange({ node: three[2] as Node, wanted: CONTROL }, behind);
+    expect(plan).toMatchObject({ isNothing: true, voters: { before: 2, after: 3 } });
+  });
+
+  test('the same roles again are nothing', () => {
+    const plan = planRoleChange(
+      { node: three[0] as Node, wanted: CONTROL },
+      cluster(three, { hasLeader: false }),
+    );
+    expect(plan).toMatchObject({ isNothing: true, refusals: [], steps: [] });
+  });
+});
+
+describe('words of operators', () => {
+  test('roles go there and back', () => {
+    expect(parseRoleNames('worker, control-plane')).toEqual(['worker', 'control-plane']);
+    expect(namesFromRoles(rolesFromNames(['worker', 'control-plane']))).toEqual(['control-plane', 'worker']);
+    expect(namesFromRoles([NodeRole.CONSENSUS_MEMBER])).toEqual([]);
+  });
+
+  test.each(['', 'master', 'worker;control-plane'])('%j is no list of roles', (text) => {
+    expect(() => parseRoleNames(text)).toThrow(expect.objectContaining({ code: 'nodes-flag-invalid' }));
+  });
+
+  test('labels are set and removed as kubectl does', () => {
+    expect(parseLabelChanges(['a=b', 'x.io/y=', 'old-'])).toEqual({
+      set: { a: 'b', 'x.io/y': '' },
+      remove: ['old'],
+    });
+  });
+
+  test('a label of Kubernetes may be removed, and one of a similar name is no label of Kubernetes', () => {
+    expect(parseLabelChanges(['kubernetes.io/os-', 'mykubernetes.io/a=b', 'a=1', 'a=1'])).toEqual({
+      set: { 'mykubernetes.io/a': 'b', a: '1' },
+      remove: ['kubernetes.io/os'],
+    });
+  });
+
+  test.each([
+    ['a'],
+    ['=b'],
+    ['a b=c'],
+    ['a=b c'],
+    ['-'],
+    ['a=1', 'a-'],
+    ['a=1', 'a=2'],
+    ['kubernetes.io/os=bsd'],
+    ['topology.kubernetes.io/zone=a'],
+    ['k8s.io/a=b'],
+  ])('%j changes nothing', (...words) => {
+    expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'nodes-flag-invalid' }));
+  });
+});

@@ -1,0 +1,158 @@
+import { describe, expect, test } from '@jest/globals';
+import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { reportedComponents } from './fake-components.ts';
+import { FastForwardClock } from '../curator/fake-fast-forward-clock.ts';
+import { runSetRole } from '../index.ts';
+
+const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+
+type Parts = ReturnType<typeof reportedComponents>;
+
+/** Two control planes on record, an etcd that has so many voters each time it is asked, and what n2 says of its parts then. */
+async function createFollowing(
+  votersOf: (asked: number) => number,
+  partsOf: (asked: number) => Parts = () => reportedComponents(),
+  roles: readonly NodeRole[] = CONTROL,
+) {
+  const nodes = ['n1', 'n2'].map((name) => ({
+    nodeId: `node-${name}`,
+    name,
+    state: NodeState.UP,
+    health: NodeHealth.HEALTHY,
+    roles: name === 'n1' ? CONTROL : [...roles],
+    status: { controlPlane: reportedComponents() },
+  }));
+  const [, second] = nodes;
+  if (second === undefined) throw new Error('there are two');
+  let asked = 0;
+  let changes = 0;
+  const desk = await createCuratorHarness({
+    getNode: async () => ({ node: second }),
+    listNodes: async () => {
+      second.status = { controlPlane: partsOf(asked) };
+      return { nodes };
+    },
+    setNodeRoles: async (request) => {
+      second.roles = [...request.roles];
+      changes++;
+      return {};
+    },
+    getClusterInfo: async () => ({
+      directory: [],
+      etcd: {
+        hasLeader: true,
+        members: Array.from({ length: votersOf(asked++) }, () => ({ isLearner: false })),
+      },
+    }),
+  });
+  const owner = { ...desk.owner, ports: { ...desk.owner.ports, clock: new FastForwardClock() } };
+  return { ...desk, owner, asked: () => asked, changes: () => changes };
+}
+
+const again = { roles: ['control-plane'], dryRun: false, yes: true, drain } as const;
+
+describe('cluster node set-role, run again after an earlier run was left', () => {
+  test('waits until the node has followed what is on record', async () => {
+    await using desk = await createFollowing((asked) => (asked < 5 ? 1 : 2));
+    await runSetRole(desk.owner, 'n2', again);
+    expect([desk.asked(), desk.changes()]).toEqual([6, 0]);
+    expect(desk.owner.host.answered).toMatchObject({ plan: { isNothing: true } });
+  });
+
+  test('says what is missing when the node does not follow', async () => {
+    await using desk = await createFollowing(() => 1);
+    await expect(runSetRole(desk.owner, 'n2', again)).rejects.toMatchObject({
+      code: 'nodes-role-change-timeout',
+      retryable: true,
+      message: expect.stringContaining('etcd has 1 of 2 voters'),
+    });
+  });
+
+  test('only looks when it is asked what would happen', async () => {
+    await using desk = await createFollowing(() => 1);
+    await runSetRole(desk.owner, 'n2', { ...again, dryRun: true });
+    expect(desk.asked()).toBe(1);
+  });
+});
+
+describe('cluster node set-role, by the word of the node', () => {
+  const drainless = { dryRun: false, yes: true, drain } as const;
+  const control = { ...drainless, roles: ['control-plane'] } as const;
+
+  test('a promotion ends when API server, controller manager and scheduler are ready, and says meanwhile which is not, since when and why', async () => {
+    const parts = (asked: number): Parts =>
+      asked < 4 ? [] : asked < 8 ? reportedComponents('connection refused') : reportedComponents();
+    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), parts, []);
+    await runSetRole(desk.owner, 'n2', control);
+    expect([desk.asked(), desk.changes()]).toEqual([8, 1]);
+    const told = desk.owner.host.updates;
+    expect(told.at(0)).toMatch(/^kube-apiserver of n2 is not ready, for .*: its agent says nothing/);
+    expect(told.at(-1)).toMatch(/^kube-apiserver of n2 is not ready, for [1-9].*: connection refused$/);
+  });
+
+  test('one that does not come up is said with its reason, and the same command only waits', async () => {
+    await using desk = await createFollowing(
+      () => 2,
+      () => reportedComponents('etcd failed'),
+    );
+    await expect(runSetRole(desk.owner, 'n2', control)).rejects.toMatchObject({
+      code: 'nodes-role-change-timeout',
+      message: expect.stringMatching(/kube-apiserver of n2 is not ready, for .*: etcd failed/),
+    });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('a demotion ends when the node has taken its control plane down', async () => {
+    await using desk = await createFollowing(
+      (asked) => (asked === 0 ? 2 : 1),
+      (asked) => (asked < 6 ? reportedComponents() : []),
+      [...CONTROL, NodeRole.KUBERNETES_WORKER],
+    );
+    await runSetRole(desk.owner, 'n2', { ...drainless, roles: ['worker'] });
+    expect([desk.asked(), desk.changes()]).toEqual([6, 1]);
+  });
+});
+
+describe('cluster node set-role that takes something away', () => {
+  const both = [...CONTROL, NodeRole.KUBERNETES_WORKER];
+  const toWorker = { roles: ['worker'], dryRun: false, yes: false, drain } as const;
+  const createLosing = () =>
+    createFollowing(
+      (asked) => (asked === 0 ? 2 : 1),
+      () => [],
+      both,
+    );
+
+  test('is refused without any role: nothing is asked of the node', async () => {
+    await using desk = await createLosing();
+    await expect(runSetRole(desk.owner, 'n2', { ...toWorker, yes: true, roles: [] })).rejects.toMatchObject({
+      code: 'nodes-flag-invalid',
+      fix: expect.stringContaining('--worker'),
+    });
+    expect([desk.asked(), desk.changes()]).toEqual([0, 0]);
+  });
+
+  test('changes nothing unless the operator agrees, and names the loss', async () => {
+    await using desk = await createLosing();
+    await expect(runSetRole(desk.owner, 'n2', toWorker)).rejects.toMatchObject({
+      code: 'loss-not-confirmed',
+      message: expect.stringContaining('the role control-plane'),
+    });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('names the loss with --dry-run', async () => {
+    await using desk = await createLosing();
+    await runSetRole(desk.owner, 'n2', { ...toWorker, dryRun: true });
+    expect(desk.owner.host.answered).toMatchObject({ losses: [expect.stringContaining('control-plane')] });
+    expect(desk.changes()).toBe(0);
+  });
+
+  test('asks nothing where a node only gets more', async () => {
+    await using desk = await createFollowing((asked) => (asked === 0 ? 1 : 2), undefined, []);
+    await runSetRole(desk.owner, 'n2', { ...toWorker, roles: ['control-plane'] });
+    expect(desk.changes()).toBe(1);
+  });
+});

@@ -1,0 +1,103 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync } from 'node:crypto';
+import { NodeSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { lockedValue } from '../../internal/attestation/index.ts';
+import { parseClusterConfig } from '../../internal/config/index.ts';
+import { createSoftKey } from '../../internal/testing/tpm/fake-tpm.ts';
+import { forgeEvidence, nameHexOf } from '../../internal/testing/tpm/tpm-evidence.ts';
+import { judge } from './verify-node.ts';
+
+const clusterId = 'a1'.repeat(16);
+const binding = new Uint8Array(64).fill(7);
+const key = createSoftKey();
+const identity = `tpm-ek:${'ab'.repeat(32)}`;
+const ZERO = new Uint8Array(32);
+const KERNEL = 'cd'.repeat(32);
+
+function configWith(expected = KERNEL) {
+  const attestation = {
+    firstContact: 'fingerprint',
+    variants: ['tpm'],
+    policy: {
+      name: 'ours',
+      profile: 'identity',
+      machines: 'any-proved',
+      registers: { 4: { expected } },
+      tpm: { requiredPcrs: [4], eventLog: 'optional', loggedPcrs: [] },
+    },
+  };
+  return parseClusterConfig(JSON.stringify({ version: 1, name: 'test', attestation }), 'cluster.yaml');
+}
+
+const publicKey = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'der' });
+const node = create(NodeSchema, {
+  nodeId: 'node-1',
+  name: 'c1',
+  publicKey: new Uint8Array(publicKey),
+  admission: { identity, variant: 'tpm', akName: nameHexOf(key), proof: 'endorsed', profile: 'identity' },
+});
+
+const locked = (baseline: Uint8Array, to = clusterId): Uint8Array => lockedValue(baseline, to);
+
+/** What is made of a node whose registers 4 and 15 hold these. */
+function verify(pcr4: string, pcr15: Uint8Array, options: { config?: ReturnType<typeof configWith> } = {}) {
+  const pcrValues = new Map([
+    [4, new Uint8Array(Buffer.from(pcr4, 'hex'))],
+    [15, pcr15],
+  ]);
+  return judge({
+    node,
+    config: options.config ?? configWith(),
+    clusterId,
+    collateral: {},
+    variant: 'tpm',
+    evidence: forgeEvidence({ binding, key, pcrValues }),
+    binding,
+    nowMs: 0,
+  });
+}
+
+describe('cluster verify', () => {
+  test('is content with the machine on record, as expected and bound to this cluster', async () => {
+    const report = await verify(KERNEL, locked(ZERO));
+    expect(report).toMatchObject({ verdict: 'verified', identity: `${identity} (endorsed)` });
+    expect(report.registers).toContainEqual({
+      name: 'pcr4',
+      expected: [KERNEL],
+      actual: KERNEL,
+      verdict: 'as expected',
+    });
+  });
+
+  const refused = [
+    { name: 'of other software', given: () => verify('ee'.repeat(32), locked(ZERO)) },
+    { name: 'that shows no lock', given: () => verify(KERNEL, ZERO) },
+    { name: 'that is bound to another cluster', given: () => verify(KERNEL, locked(ZERO, 'b2'.repeat(16))) },
+    {
+      name: 'that is not as the configuration was changed to',
+      given: () => verify(KERNEL, locked(ZERO), { config: configWith('ee'.repeat(32)) }),
+    },
+  ];
+  test.each(refused)('refuses a node $name', async ({ given }) => {
+    const report = await given();
+    expect(report).toMatchObject({ verdict: 'refused', code: 'attestation-register-mismatch' });
+    expect(report.registers.filter(({ verdict }) => verdict === 'differs')).toHaveLength(1);
+    expect(report.registers.every(({ actual }) => actual !== '')).toBe(true);
+  });
+
+  test('refuses what is no evidence, and shows no registers for it', async () => {
+    const report = await judge({
+      node,
+      config: configWith(),
+      clusterId,
+      collateral: {},
+      variant: 'tpm',
+      evidence: new Uint8Array(9),
+      binding,
+      nowMs: 0,
+    });
+    expect(report).toMatchObject({ verdict: 'refused', code: 'quote-document-malformed' });
+    expect(report.registers.map(({ verdict }) => verdict)).toEqual(['missing', 'missing']);
+  });
+});

@@ -1,0 +1,267 @@
+import { randomBytes } from 'node:crypto';
+import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
+import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import {
+  AttestationError,
+  machineIdentityText,
+  VERIFY_NONCE_BYTES,
+  bindingOfVerifyRequest,
+  withLockRegister,
+  type Check,
+  type Collateral,
+  type Policy,
+  type Variant,
+  type Verdict,
+} from '../../internal/attestation/index.ts';
+import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
+import {
+  createValidators,
+  parsePolicy,
+  standardValidators,
+  VARIANTS,
+} from '../../internal/attestation/policy/index.ts';
+import { decodeTpmEvidence, tpmMeasurements } from '../../internal/attestation/tpm/index.ts';
+import { attestationSettings, type ClusterConfig } from '../../internal/config/index.ts';
+import { describeError, type ExitName } from '../../internal/errors/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { CollateralStore } from '../attest/index.ts';
+import { readCaller } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { formatTable } from '../host/index.ts';
+import { fileOrClusterConfiguration } from './configuration/current-configuration.ts';
+import { ask, findNode } from './curator/cluster-access.ts';
+import { NodesError } from './errors.ts';
+
+const ANSWER_MS = 60_000;
+
+/** A judgement for people and programs. */
+interface VerifyReport {
+  readonly node: string;
+  readonly nodeId: string;
+  readonly verdict: 'verified' | 'refused';
+  readonly variant: string;
+  readonly profile: string;
+  readonly identity: string;
+  readonly policy: string;
+  readonly code?: string;
+  readonly reason?: string;
+  readonly checks: readonly Check[];
+  readonly registers: readonly RegisterRow[];
+  readonly warnings: readonly string[];
+}
+
+/** One register: what the policy wants, and what the node shows now. */
+export interface RegisterRow {
+  readonly name: string;
+  readonly expected: readonly string[];
+  readonly actual: string;
+  readonly verdict: 'as expected' | 'differs' | 'not judged' | 'missing';
+}
+
+/**
+ * `cluster verify NODE`: fresh evidence for a nonce made here, judged here by the configuration of this workspace
+ * (an owner's without one: of the cluster) and the identity on record. The curator only carries it: it cannot make it, and cannot use old one.
+ */
+export async function runVerifyNode(context: CommandContext, name: string): Promise<ExitName> {
+  const { clusterId } = await readCaller(context);
+  const config = await fileOrClusterConfiguration(context);
+  const node = await findNode(context, name);
+  const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
+  const shown = await context.host.step('verify-evidence', `Asking ${node.name} for fresh evidence`, () =>
+    ask(context, (_, { signal }, of) =>
+      of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
+    ),
+  );
+  const binding = bindingOfVerifyRequest({ clusterId, nodeId: node.nodeId, nonce });
+  const nowMs = context.ports.clock.nowMs();
+  const { files } = context.ports;
+  const collateral = await new CollateralStore(files, context.paths.workspace).collateral();
+  const report = await judge({
+    node,
+    config,
+    clusterId,
+    collateral,
+    variant: shown.variant,
+    evidence: shown.evidence,
+    binding,
+    nowMs,
+  });
+  context.host.result(report, () => renderReport(report));
+  return report.verdict === 'verified' ? 'ok' : 'refused';
+}
+
+/** Pure but for the mathematics. */
+export async function judge(what: {
+  readonly node: Node;
+  readonly config: ClusterConfig;
+  /** What the node must be bound to. */
+  readonly clusterId: string;
+  /** What the workspace keeps of AMD and Intel. */
+  readonly collateral: Collateral;
+  /** The node's word. */
+  readonly variant: string;
+  readonly evidence: Uint8Array;
+  readonly binding: Uint8Array;
+  readonly nowMs: number;
+}): Promise<VerifyReport> {
+  const { node, config, evidence, binding, nowMs } = what;
+  const policy = policyOf(config, what);
+  const frame = {
+    node: printable(node.name),
+    nodeId: printable(node.nodeId),
+    variant: printable(what.variant),
+    profile: policy.profile ?? 'measured',
+    policy: policy.version,
+  };
+  try {
+    refuseUnknownMachine(node, what.variant);
+    const variant = variantOf(what.variant, node, config);
+    const [validator] = createValidators([variant], {
+      ...standardValidators({ ownerKeys: [] }),
+      'machine-key': () => new MachineKeyValidator({ fingerprints: new Set([keyOf(node)]) }),
+    });
+    const verdict = await validator.validate(evidence, binding, {
+      nowMs,
+      policy,
+      collateral: { ...what.collateral, ...keysOf(node) },
+    });
+    compareIdentity(verdict, node);
+    return {
+      ...frame,
+      verdict: 'verified',
+      identity: `${machineIdentityText(verdict.machineIdentity)} (${verdict.machineIdentity.proof})`,
+      checks: verdict.checks,
+      registers: registerRows(policy, verdict.measurements),
+      warnings: verdict.warnings,
+    };
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown };
+    return {
+      ...frame,
+      verdict: 'refused',
+      identity: printable(node.admission?.identity ?? 'none on record'),
+      code: typeof code === 'string' ? code : 'internal',
+      reason: printable(describeError(error)),
+      checks: error instanceof AttestationError ? error.checks : [],
+      registers: registerRows(policy, shownRegisters(what.variant, evidence)),
+      warnings: [],
+    };
+  }
+}
+
+/** What refused evidence says of itself, so that people see where it differs; it counts for nothing. */
+function shownRegisters(variant: string, evidence: Uint8Array): ReadonlyMap<string, Uint8Array> {
+  try {
+    return variant === 'tpm' ? tpmMeasurements(decodeTpmEvidence(evidence).pcrValues) : new Map();
+  } catch (error) {
+    if (error instanceof AttestationError) return new Map(); // the refusal says that it cannot be read
+    throw error;
+  }
+}
+
+/** The operators' policy; keys are those on record, nobody is enrolled here, and the machine is bound to this cluster. */
+function policyOf(
+  config: ClusterConfig,
+  { node: { admission }, clusterId }: { readonly node: Node; readonly clusterId: string },
+): Policy {
+  const { policyInput, lockPcr } = attestationSettings(config.attestation);
+  const written = withLockRegister(parsePolicy(policyInput), lockPcr, { shows: 'locked', clusterId });
+  return {
+    ...written,
+    ...(admission === undefined ? {} : { machines: 'any-proved' as const }),
+    ...(written.tpm === undefined ? {} : { tpm: { ...written.tpm, attestationKeys: 'enrolled' as const } }),
+  };
+}
+
+/** Evidence of which machine is known to be good is not enough: it must be known which one it should be. */
+function refuseUnknownMachine({ name, admission }: Node, variant: string): void {
+  if (admission !== undefined || variant === 'machine-key') return;
+  throw new NodesError(
+    'nodes-not-verified',
+    `verifying ${name}: its record does not say which machine it is, so its ${printable(variant)} evidence proves nothing`,
+  );
+}
+
+/** A node may not choose a weaker kind than the one it came in with. */
+function variantOf(said: string, { name, admission }: Node, config: ClusterConfig): Variant {
+  const allowed = attestationSettings(config.attestation).variants;
+  const variant = VARIANTS.find((each) => each === said);
+  const expected = admission === undefined || admission.variant === '' ? undefined : admission.variant;
+  if (variant !== undefined && allowed.includes(variant) && (expected === undefined || expected === variant))
+    return variant;
+  throw new NodesError(
+    'nodes-not-verified',
+    `verifying ${name}: it shows ${JSON.stringify(printable(said))}, expected is ${expected ?? allowed.join(' or ')}`,
+  );
+}
+
+function keysOf({ admission }: Node): Pick<Collateral, 'tpm'> {
+  if (admission === undefined || admission.akName === '') return { tpm: { attestationKeys: new Map() } };
+  const known = admission.identity.startsWith('tpm-ek:')
+    ? { endorsementKeyId: admission.identity.slice('tpm-ek:'.length) }
+    : {};
+  return { tpm: { attestationKeys: new Map([[admission.akName, known]]) } };
+}
+
+/** The evidence may be good and of another machine. */
+function compareIdentity({ machineIdentity }: Verdict, { name, admission }: Node): void {
+  const actual = machineIdentityText(machineIdentity);
+  const expected = admission?.identity ?? '';
+  if (expected === '' || expected === actual || machineIdentity.kind === 'machine-key') return;
+  throw new NodesError('nodes-not-verified', `verifying ${name}: it is ${actual}, on record is ${expected}`);
+}
+
+/** SHA-256 of the key on record, hex without a prefix. */
+function keyOf(node: Node): string {
+  return fingerprintOfKey(Buffer.from(node.publicKey)).replace(/^sha256:/, '');
+}
+
+export function registerRows(
+  policy: Pick<Policy, 'registers'>,
+  measured: ReadonlyMap<string, Uint8Array>,
+): readonly RegisterRow[] {
+  const names = new Set([...policy.registers.keys(), ...measured.keys()]);
+  return [...names].sort(byNumber).map((name) => {
+    const expected = policy.registers.get(name)?.accepted ?? [];
+    const value = measured.get(name);
+    const actual = value === undefined ? '' : Buffer.from(value).toString('hex');
+    if (expected.length === 0) return { name, expected, actual, verdict: 'not judged' };
+    if (value === undefined) return { name, expected, actual, verdict: 'missing' };
+    return { name, expected, actual, verdict: expected.includes(actual) ? 'as expected' : 'differs' };
+  });
+}
+
+function renderReport(report: VerifyReport): string {
+  const { verdict, node, variant, identity, policy, profile } = report;
+  const head =
+    verdict === 'verified'
+      ? `Node ${node} is verified: it answered a fresh nonce with ${variant} evidence.`
+      : `Node ${node} is NOT verified: ${report.code}`;
+  return [
+    head,
+    ...(report.reason === undefined ? [] : [`  ${report.reason}`]),
+    `  machine  ${identity}`,
+    `  policy   ${policy}, profile ${profile}${profile === 'identity' ? ': who the machine is, not what runs on it' : ''}`,
+    '',
+    formatTable(
+      ['REGISTER', 'VERDICT', 'EXPECTED', 'ACTUAL'],
+      report.registers.map((row) => [
+        row.name,
+        row.verdict,
+        row.expected.map((each) => each.slice(0, 16)).join(' or ') || '-',
+        row.actual.slice(0, 16) || '-',
+      ]),
+    ),
+    ...report.checks
+      .filter(({ outcome }) => outcome === 'fail' || outcome === 'warn')
+      .map(({ name, outcome, expected, actual }) =>
+        printable(`  ${outcome} ${name}: expected ${expected ?? '-'}, found ${actual ?? '-'}`),
+      ),
+    ...report.warnings.map((warning) => `  note: ${printable(warning)}`),
+  ].join('\n');
+}
+
+function byNumber(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}

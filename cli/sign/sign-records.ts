@@ -1,0 +1,106 @@
+import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
+import { parseClusterConfig } from '../../internal/config/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { randomUUID } from 'node:crypto';
+import type { CommandContext } from '../app/command.ts';
+import { callCurator } from '../cluster/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { openSigner, type DocumentSigner } from './document-signer.ts';
+import { grantFor } from './grants.ts';
+import { operatorsOnRecord } from './operators.ts';
+import { policyFor } from './policy.ts';
+
+/** What is on record, and would count because an owner signs it. */
+interface OnRecord {
+  readonly configuration: Uint8Array;
+  readonly revision: bigint;
+  readonly updatedBy: string;
+  readonly operators: Awaited<ReturnType<typeof operatorsOnRecord>>;
+  readonly controlPlanes: readonly Node[];
+}
+
+/**
+ * `cluster sign`: an owner signs what is on record now, after having looked at it: in a cluster from before documents, after
+ * a recovery, or when a document has ended. This is the one place where records become documents.
+ */
+export async function runSign(context: CommandContext, options: { readonly yes: boolean }): Promise<void> {
+  const signer = await openSigner(context);
+  if (signer === undefined)
+    throw new OwnerDocumentError(
+      'owner-document-required',
+      'signing what is on record: the key in use is no owner key',
+    );
+  const now = await onRecord(context);
+  const lines = describe(signer, now);
+  context.host.say('sign-record', lines.join('\n'), { revision: now.revision });
+  if (!options.yes && !(await context.host.confirm('Is all of this as you want it?', false)))
+    throw new OwnerDocumentError(
+      'owner-document-required',
+      'signing what is on record: nobody confirmed it; --yes does that in a script',
+    );
+  const documents = [
+    ...(signer.documents.some(({ kind }) => kind === 'owners')
+      ? []
+      : [signer.sign('owners', { keys: [...signer.owners] })]),
+    ...policyFor(signer, now.configuration),
+    signer.sign('operators', { operators: [...now.operators] }),
+    ...unlisted(now).map((node) =>
+      grantFor(signer, placeOf(node), ['ConsensusMember', 'KubernetesController']),
+    ),
+  ];
+  const mutation = { idempotencyKey: randomUUID() };
+  await callCurator(context, {}, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
+  context.host.result({ revision: now.revision, documents: documents.length }, () =>
+    [`Signed ${documents.length} documents.`, ...lines].join('\n'),
+  );
+}
+
+async function onRecord(context: CommandContext): Promise<OnRecord> {
+  const operators = await operatorsOnRecord(context);
+  return callCurator(context, {}, async (curator, call) => {
+    const [configuration, { nodes }] = await Promise.all([
+      curator.getConfiguration({}, call),
+      curator.listNodes({}, call),
+    ]);
+    return {
+      configuration: configuration.document,
+      revision: configuration.revision,
+      updatedBy: configuration.updatedBy,
+      operators,
+      controlPlanes: nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER)),
+    };
+  });
+}
+
+/** Control planes that the inventory does not list as such: each needs a grant of its own. */
+function unlisted({ configuration, controlPlanes }: OnRecord): readonly Node[] {
+  const config = parseClusterConfig(
+    Buffer.from(configuration).toString('utf8'),
+    'the configuration in force',
+  );
+  const listed = new Set(
+    config.join.inventory
+      .filter(({ roles }) => roles.includes('control-plane'))
+      .map(({ identity }) => identity),
+  );
+  return controlPlanes.filter((node) => !listed.has(placeOf(node).identity));
+}
+
+function placeOf({ nodeId, publicKey, admission }: Node) {
+  const fingerprint = fingerprintOfKey(publicKey);
+  const identity = admission?.identity ?? fingerprint.replace('sha256:', 'machine-key:');
+  return { nodeId, fingerprint, identity };
+}
+
+function describe(signer: DocumentSigner, now: OnRecord): readonly string[] {
+  const operators = now.operators.map(({ name, role, fingerprint }) => `${name} (${role}, ${fingerprint})`);
+  const nodes = now.controlPlanes.map((node) => `${node.name} (${placeOf(node).identity})`);
+  return [
+    `  configuration   revision ${now.revision} by ${printable(now.updatedBy) || 'nobody known'}; see: cluster config show`,
+    `  operators       ${operators.map((each) => printable(each)).join(', ')}`,
+    `  control planes  ${nodes.map((each) => printable(each)).join(', ')}`,
+    `  owners          ${signer.owners.length === 1 ? 'your key alone' : `${signer.owners.length} keys`}`,
+  ];
+}

@@ -1,0 +1,125 @@
+import { createHash, X509Certificate } from 'node:crypto';
+import {
+  atlsClientUpgrade,
+  atlsServerUpgrade,
+  FixedKeys,
+  REJECT_ALL_RULES,
+  type MutualTrust,
+} from '../../../internal/atls/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { createLogger } from '../../../internal/logging/index.ts';
+import {
+  createClient,
+  fingerprintOf,
+  implement,
+  RpcChannel,
+  RpcServer,
+  tlsClientUpgrade,
+  tlsServerUpgrade,
+  type Upgrade,
+} from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import {
+  createTestIdentity,
+  Echo,
+  FakeIssuer,
+  FakeValidator,
+  type TestIdentity,
+} from '../../../internal/testing/atls/index.ts';
+import { plainServerUpgrade } from './plain-mtls.ts';
+
+/** What is compared: attested TLS and plain mTLS. `own`: mTLS with a server of ours, for what it is worth. */
+export const KINDS = ['mtls', 'atls'] as const;
+export type Compared = (typeof KINDS)[number];
+export type Kind = Compared | 'own';
+
+export const clock = new SystemClock();
+export const never = new AbortController().signal;
+/** The same in the bench and in the server's process. */
+const MACHINE_KEY = createHash('sha256').update('bench').digest();
+
+/** Both ends of mTLS (fixed certificates, keys compared) and of aTLS with evidence at no cost. */
+export interface Endpoints {
+  readonly server: Upgrade<unknown>;
+  readonly client: Upgrade<unknown>;
+}
+
+export async function createEndpoints(kind: Kind): Promise<Endpoints> {
+  const [server, client] = await Promise.all([createTestIdentity(), createTestIdentity()]);
+  const [ofServer, ofClient] = [identityOf(server), identityOf(client)];
+  if (kind === 'atls') {
+    const trust = zeroCostTrust();
+    const options = { trust, context: 'bench', clock } as const;
+    return {
+      server: atlsServerUpgrade({ ...options, keys: new FixedKeys(ofServer) }),
+      client: atlsClientUpgrade({ ...options, keys: new FixedKeys(ofClient) }),
+    };
+  }
+  return {
+    server:
+      kind === 'own'
+        ? tlsServerUpgrade({ identity: ofServer, accept: fingerprintOf })
+        : plainServerUpgrade(ofServer),
+    client: tlsClientUpgrade({
+      identity: ofClient,
+      accept: only(fingerprintOf(new X509Certificate(server.certPem))),
+    }),
+  };
+}
+
+/** A client whose server runs in another process and has its own certificate. */
+export async function createClientEndpoint(kind: Kind): Promise<Upgrade<unknown>> {
+  const identity = identityOf(await createTestIdentity());
+  if (kind !== 'atls') return tlsClientUpgrade({ identity, accept: fingerprintOf });
+  return atlsClientUpgrade({
+    trust: zeroCostTrust(),
+    context: 'bench',
+    clock,
+    keys: new FixedKeys(identity),
+  });
+}
+
+export function createServer(upgrade: Upgrade<unknown>): RpcServer<unknown> {
+  return new RpcServer<unknown>({
+    upgrade,
+    services: [implement(Echo, { echo: (request) => Promise.resolve({ value: request.value }) })],
+    disclose: 'chain',
+    log: createLogger({ path: 'bench', nowMs: () => clock.nowMs(), sink: () => undefined }),
+    maxConnections: 2_000,
+  });
+}
+
+const PAYLOAD = Buffer.alloc(128, 7);
+
+export async function ask(channel: RpcChannel): Promise<void> {
+  await createClient(Echo, channel).echo({ value: PAYLOAD }, { signal: never });
+}
+
+export function dial(port: number, upgrade: Upgrade<unknown>): RpcChannel {
+  return new RpcChannel({ endpoint: `127.0.0.1:${port}`, upgrade });
+}
+
+function zeroCostTrust(): MutualTrust {
+  const machine = { variant: 'tpm', key: MACHINE_KEY } as const;
+  return {
+    trust: 'mutual',
+    shows: [new FakeIssuer(machine)],
+    accepts: [new FakeValidator(machine)],
+    rules: () => REJECT_ALL_RULES,
+  };
+}
+
+function identityOf({ certPem, keyPem }: TestIdentity): {
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+} {
+  return { certPem, keyPem: new Secret(keyPem) };
+}
+
+function only(fingerprint: string): (certificate: X509Certificate) => string {
+  return (certificate) => {
+    const shown = fingerprintOf(certificate);
+    if (shown !== fingerprint) throw new Error(`another server: ${shown}`);
+    return shown;
+  };
+}

@@ -1,0 +1,71 @@
+import { performance } from 'node:perf_hooks';
+import { NodeHealth, type WatchNodesResponse } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CuratorCluster } from './curator-cluster.ts';
+import type { SimulatedNode } from './simulated-node.ts';
+
+/** Nodes that connect at the same time. */
+const AT_ONCE = 50;
+
+/** Thousands of nodes in this process, and everything that they together were told. */
+export class SimulatedNodes implements Disposable {
+  readonly nodes: SimulatedNode[] = [];
+  readonly ends: string[] = [];
+  beats = 0;
+  directories = 0;
+  /** The longest that a beat has waited for its answer. */
+  slowestBeatMs = 0;
+  /** How often a node was told that it is late. */
+  late = 0;
+  readonly #roles = new Map<string, (atMs: number) => void>();
+  #isSilent = false;
+
+  async add(cluster: CuratorCluster, count: number): Promise<void> {
+    const added = [...(await cluster.addNodes(count))];
+    const connecting = async (): Promise<void> => {
+      for (let node = added.pop(); node !== undefined; node = added.pop()) {
+        this.nodes.push(node);
+        await this.#start(node, cluster.port);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, connecting));
+  }
+
+  /** When the node was told that it has no role any more. */
+  async told(nodeId: string): Promise<number> {
+    const { promise, resolve } = Promise.withResolvers<number>();
+    this.#roles.set(nodeId, resolve);
+    return promise.finally(() => this.#roles.delete(nodeId));
+  }
+
+  /** Leaves out the beats that are due meanwhile: one of each node, as long as it is shorter than their interval. */
+  silence(): Disposable {
+    this.#isSilent = true;
+    return { [Symbol.dispose]: () => void (this.#isSilent = false) };
+  }
+
+  [Symbol.dispose](): void {
+    for (const node of this.nodes) node[Symbol.dispose]();
+  }
+
+  async #start(node: SimulatedNode, port: number): Promise<void> {
+    const { nodeId } = node;
+    let health = NodeHealth.UNKNOWN;
+    const onSelf = ({ nodes: [self] }: WatchNodesResponse): void => {
+      if (self === undefined) return;
+      if (self.roles.length === 0) this.#roles.get(nodeId)?.(performance.now());
+      // Before its first beat it is neither.
+      if (health === NodeHealth.HEALTHY && self.health === NodeHealth.TIMEOUT) this.late++;
+      health = self.health;
+    };
+    await node.start(port, {
+      onSelf,
+      onDirectory: () => void this.directories++,
+      mayBeat: () => !this.#isSilent,
+      onBeat: (waitedMs) => {
+        this.beats++;
+        this.slowestBeatMs = Math.max(this.slowestBeatMs, waitedMs);
+      },
+      onEnd: (why) => void this.ends.push(why),
+    });
+  }
+}

@@ -1,0 +1,149 @@
+import type { BundleManifest } from '../../../internal/bundle/index.ts';
+
+/**
+ * What somebody who follows kubeadm's documentation writes on the machine: containerd with the systemd cgroup driver, the
+ * kubelet's unit as kubeadm packages it, one kubeadm configuration with stacked etcd. Only what a local machine needs
+ * otherwise (no negative oom scores, cgroup v1) is the same as in ours.
+ */
+export interface ManualConfiguration {
+  readonly address: string;
+  readonly nodeName: string;
+  readonly kubernetesVersion: string;
+  readonly podSubnet: string;
+  readonly serviceSubnet: string;
+  readonly pauseImage: string;
+}
+
+export const BIN = '/opt/cluster/bin';
+const CNI_BIN = '/opt/cni/bin';
+const CNI_PLUGINS = ['bridge', 'loopback', 'portmap', 'host-local', 'flannel'];
+const NOT_ON_MACHINES: readonly string[] = ['workstation'];
+/** Stacked etcd comes as an image. */
+const NOT_BY_HAND = ['etcd', 'etcdctl', 'etcdutl'];
+export const KUBEADM_CONFIG = '/etc/kubeadm.yaml';
+
+export interface InstalledProgram {
+  readonly sha256: string;
+  readonly path: string;
+}
+
+/** The programs of the bundle that `kubeadm init` needs, and where they go. */
+export function programsOf({ components }: BundleManifest): readonly InstalledProgram[] {
+  return components
+    .filter(
+      ({ kind, scope, name }) =>
+        kind === 'binary' && !NOT_ON_MACHINES.includes(scope) && !NOT_BY_HAND.includes(name),
+    )
+    .map(({ name, sha256 }) => ({ sha256, path: `${CNI_PLUGINS.includes(name) ? CNI_BIN : BIN}/${name}` }));
+}
+
+/** Hashes of all images of the bundle, that of the stacked etcd included; with a scope only of those. */
+export function imagesOf({ components }: BundleManifest, wanted?: 'node'): readonly string[] {
+  return components
+    .filter(({ kind, scope }) => kind === 'image' && (wanted === undefined || scope === wanted))
+    .map(({ sha256 }) => sha256);
+}
+
+/** Files by path. */
+export function filesFor(hand: ManualConfiguration): Readonly<Record<string, string>> {
+  return {
+    '/etc/containerd/config.toml': containerdConfig(hand),
+    '/etc/systemd/system/containerd.service': CONTAINERD_UNIT,
+    '/etc/systemd/system/kubelet.service': KUBELET_UNIT,
+    [KUBEADM_CONFIG]: kubeadmConfig(hand),
+  };
+}
+
+const SEARCH_PATH = `Environment=PATH=${BIN}:/usr/sbin:/usr/bin:/sbin:/bin`;
+
+const CONTAINERD_UNIT = `[Unit]
+Description=containerd
+After=network.target
+[Service]
+${SEARCH_PATH}
+ExecStart=${BIN}/containerd --config /etc/containerd/config.toml
+Type=notify
+Delegate=yes
+KillMode=process
+Restart=always
+`;
+
+/** kubelet.service and 10-kubeadm.conf of kubeadm's packages in one. */
+const KUBELET_UNIT = `[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Wants=network-online.target
+After=network-online.target
+[Service]
+${SEARCH_PATH}
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+ExecStart=${BIN}/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml $KUBELET_KUBEADM_ARGS
+Restart=always
+StartLimitInterval=0
+RestartSec=10
+[Install]
+WantedBy=multi-user.target
+`;
+
+function containerdConfig({ pauseImage }: ManualConfiguration): string {
+  return `version = 3
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "${pauseImage}"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["${CNI_BIN}"]
+    conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+      BinaryName = "${BIN}/runc"
+      SystemdCgroup = true
+`;
+}
+
+function kubeadmConfig(hand: ManualConfiguration): string {
+  return `apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {advertiseAddress: ${hand.address}, bindPort: 6443}
+nodeRegistration:
+  name: ${hand.nodeName}
+  criSocket: unix:///run/containerd/containerd.sock
+  imagePullPolicy: IfNotPresent
+  taints: []
+  kubeletExtraArgs: [{name: node-ip, value: ${hand.address}}]
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: ${hand.kubernetesVersion}
+networking: {podSubnet: ${hand.podSubnet}, serviceSubnet: ${hand.serviceSubnet}}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+cgroupDriver: systemd
+failCgroupV1: false
+---
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: iptables
+conntrack: {maxPerCore: 0, min: 0}
+`;
+}
+
+/** What `kubeadm token create --print-join-command` prints, as a configuration for a worker at this address. */
+export function joinConfig(
+  command: string,
+  worker: { readonly address: string; readonly nodeName: string },
+): string {
+  const found = /kubeadm join (\S+) --token (\S+) --discovery-token-ca-cert-hash (\S+)/.exec(command);
+  if (found === null) throw new Error(`kubeadm printed no join command: ${command}`);
+  const [, endpoint, token, hash] = found;
+  return `apiVersion: kubeadm.k8s.io/v1beta4
+kind: JoinConfiguration
+discovery: {bootstrapToken: {apiServerEndpoint: "${endpoint}", token: "${token}", caCertHashes: ["${hash}"]}}
+nodeRegistration:
+  name: ${worker.nodeName}
+  criSocket: unix:///run/containerd/containerd.sock
+  imagePullPolicy: IfNotPresent
+  kubeletExtraArgs: [{name: node-ip, value: ${worker.address}}]
+`;
+}

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process';
+import { readFile, writeFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { createInterface } from 'node:readline';
+import {
+  DEFAULT_KUBERNETES_VERSION,
+  parseManifest,
+  type BundleManifest,
+} from '../../../internal/bundle/index.ts';
+import { ensureAgentLayer, ensureRootfs, type LocalCluster } from '../../../internal/localmachines/index.ts';
+import { createHarness, type Harness } from '../../machines/harness.ts';
+import type { ManualMachine } from '../kubeadm/manual-kubeadm.ts';
+
+/** The program as it is shipped: `npm run build` first. */
+const PROGRAM = join(import.meta.dirname, '../../dist/cluster/main.mjs');
+const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+
+/** The kernel's default does for one machine; the host gets its own number back. */
+const INOTIFY_INSTANCES = '/proc/sys/fs/inotify/max_user_instances';
+const INSTANCES_FOR_ALL = 2048;
+
+/** What rounds of ours and of the hand's stand on: the same bundle, root file system and agent. All in it goes with it. */
+export class BenchEnvironment implements AsyncDisposable {
+  readonly bench: Harness;
+  readonly #manifest: BundleManifest;
+  readonly #layers: readonly string[];
+  readonly #hostInstances: string;
+
+  private constructor(
+    bench: Harness,
+    made: {
+      readonly manifest: BundleManifest;
+      readonly layers: readonly string[];
+      readonly hostInstances: string;
+    },
+  ) {
+    this.bench = bench;
+    this.#manifest = made.manifest;
+    this.#layers = made.layers;
+    this.#hostInstances = made.hostInstances;
+  }
+
+  static async open(): Promise<BenchEnvironment> {
+    const bench = await createHarness();
+    const { machines, signal } = bench;
+    const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+    const name = `kubernetes-${DEFAULT_KUBERNETES_VERSION}-linux-${architecture}`;
+    const manifest = parseManifest(await readFile(join(CACHE, 'bundles', `${name}.json`)));
+    const rootfs = await ensureRootfs(machines, {
+      directory: join(CACHE, 'rootfs'),
+      packagePath: bench.agent,
+      onProgress: () => undefined,
+      signal,
+    });
+    const layer = await ensureAgentLayer(machines, {
+      folder: join(CACHE, 'layers'),
+      rootfs,
+      packagePath: bench.agent,
+      onProgress: () => undefined,
+      signal,
+    });
+    const hostInstances = await readFile(INOTIFY_INSTANCES, 'utf8');
+    if (Number(hostInstances) < INSTANCES_FOR_ALL)
+      await writeFile(INOTIFY_INSTANCES, String(INSTANCES_FOR_ALL));
+    return new BenchEnvironment(bench, { manifest, layers: [layer, rootfs], hostInstances });
+  }
+
+  /** A machine that is switched on and obeys nobody: for a cluster by hand. */
+  async startByHand(cluster: LocalCluster, name: string): Promise<ManualMachine> {
+    const { folder, signal } = this.bench;
+    const node = await cluster.addNode({
+      name,
+      layers: this.#layers,
+      ownerKeys: [Buffer.alloc(32, 1).toString('base64')],
+      seedDirectory: join(CACHE, 'blobs'),
+    });
+    await node.start(signal);
+    const blobs = join(CACHE, 'blobs/sha256');
+    return { node, manifest: this.#manifest, blobs, folder, searchPath: env['PATH'] ?? '', signal };
+  }
+
+  /** The shipped program to its end, which must be a good one. */
+  async cli(args: readonly string[], onRecord: (record: CliRecord) => void = () => undefined): Promise<void> {
+    const child = spawn(execPath, [PROGRAM, '--output', 'json', ...args], {
+      env: {
+        PATH: env['PATH'],
+        HOME: homedir(),
+        XDG_DATA_HOME: join(this.bench.folder, 'data'),
+        XDG_CACHE_HOME: join(CACHE, '..'),
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const ended = new Promise<number>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', (code) => resolve(code ?? -1));
+    });
+    let failure = '';
+    for await (const line of createInterface({ input: child.stdout })) {
+      const record = JSON.parse(line) as CliRecord;
+      if (record.type === 'error') failure = line;
+      onRecord(record);
+    }
+    const code = await ended;
+    if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${failure}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.bench[Symbol.asyncDispose]();
+    await writeFile(INOTIFY_INSTANCES, this.#hostInstances);
+  }
+}
+
+/** A line of `--output json`. */
+export interface CliRecord {
+  readonly time: string;
+  readonly type: string;
+  readonly code?: string;
+  readonly durationMs?: number;
+}

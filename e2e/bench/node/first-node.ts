@@ -1,0 +1,114 @@
+import {
+  createCluster,
+  destroyCluster,
+  findCluster,
+  type LocalNode,
+} from '../../../internal/localmachines/index.ts';
+import type { Harness } from '../../machines/harness.ts';
+import { createManualCluster, type ManualTimes } from '../kubeadm/manual-kubeadm.ts';
+import { BenchEnvironment } from './bench-environment.ts';
+
+const OURS = 'bench-ours';
+const THEIRS = 'bench-hand';
+
+/** One cluster of one machine, from nothing to a chart whose pod answers. All from the start, in ms. */
+export interface ClusterTimes {
+  readonly bootedMs: number;
+  readonly apiReadyMs: number;
+  readonly answersMs: number;
+  /** CPU time of the machine from power-on until its API was ready; of all its processes, in s. */
+  readonly cpuSeconds: number;
+  /** Every step of the program and how long it took. */
+  readonly steps: Readonly<Record<string, number>>;
+}
+
+export interface ManualNodeTimes extends ManualTimes {
+  readonly bootedMs: number;
+  readonly cpuSeconds: number;
+}
+
+/** The place of all rounds: made once, everything in it goes with it. */
+export class FirstNodeRounds implements AsyncDisposable {
+  readonly #ground: BenchEnvironment;
+
+  private constructor(ground: BenchEnvironment) {
+    this.#ground = ground;
+  }
+
+  static async open(): Promise<FirstNodeRounds> {
+    return new FirstNodeRounds(await BenchEnvironment.open());
+  }
+
+  get bench(): Harness {
+    return this.#ground.bench;
+  }
+
+  /** `cluster mini up --demo`, the shipped program and the shipped agent. The cluster stays. */
+  async ours(): Promise<ClusterTimes> {
+    const finished: Record<string, number> = {};
+    const steps: Record<string, number> = {};
+    let cpu: Promise<number> | undefined;
+    const startMs = Date.now();
+    await this.#ground.cli(['mini', 'up', '--demo', '--name', OURS], (record) => {
+      if (record.type !== 'step-finished' || record.code === undefined) return;
+      if (record.code === 'init-api') cpu = this.node().then(cpuSecondsOf);
+      finished[record.code] = Date.parse(record.time) - startMs;
+      steps[record.code] = record.durationMs ?? NaN;
+    });
+    const cpuSeconds = (await cpu) ?? NaN;
+    const at = (code: string): number => {
+      const ms = finished[code];
+      if (ms === undefined) throw new Error(`the program did not say that ${code} was finished`);
+      return ms;
+    };
+    return {
+      bootedMs: at('mini-node'),
+      apiReadyMs: at('init-api'),
+      answersMs: at('mini-demo'),
+      cpuSeconds,
+      steps,
+    };
+  }
+
+  async removeOurs(): Promise<void> {
+    await this.#ground.cli(['mini', 'down', '--name', OURS]);
+  }
+
+  /** The machine of our cluster that is up. */
+  async node(): Promise<LocalNode> {
+    const { machines, root } = this.bench;
+    const cluster = await findCluster(machines, { root, name: OURS });
+    if (cluster === undefined) throw new Error(`there is no cluster ${OURS}`);
+    return cluster.node('n1');
+  }
+
+  /** The same machine, `kubeadm init` by hand; it is gone afterwards. */
+  async theirs(): Promise<ManualNodeTimes> {
+    const { machines, signal, root } = this.bench;
+    const startMs = performance.now();
+    const cluster = await createCluster(machines, { root, name: THEIRS, signal });
+    try {
+      const hand = await this.#ground.startByHand(cluster, 'n1');
+      const bootedMs = performance.now() - startMs;
+      let cpuSeconds = NaN;
+      const times = await createManualCluster(hand, {
+        onApiReady: async () => void (cpuSeconds = await cpuSecondsOf(hand.node)),
+      });
+      return { bootedMs, cpuSeconds, ...times };
+    } finally {
+      await destroyCluster(machines, { root, name: THEIRS, signal });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#ground[Symbol.asyncDispose]();
+  }
+}
+
+/** All that a machine's processes have used so far: of its control group, v1 or v2. */
+export async function cpuSecondsOf(node: LocalNode): Promise<number> {
+  const v1 = '/sys/fs/cgroup/cpuacct/cpuacct.usage';
+  const script = `if [ -e ${v1} ]; then cat ${v1}; else sed -n 's/^usage_usec \\([0-9]*\\)$/\\1000/p' /sys/fs/cgroup/cpu.stat; fi`;
+  const { stdout } = await node.exec(['sh', '-c', script], { signal: new AbortController().signal });
+  return Number(stdout) / 1e9;
+}

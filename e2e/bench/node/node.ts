@@ -1,0 +1,86 @@
+import { FirstNodeRounds, type ClusterTimes, type ManualNodeTimes } from './first-node.ts';
+import { measureIdle, measureRestart } from './idle.ts';
+import { median, middleOf, ratioOf, type BenchResult } from '../result.ts';
+
+const ROUNDS = 3;
+/** One node on two cores that have nothing else to do. */
+const ANSWER_LIMIT_S = 40;
+
+/**
+ * A first node by us and by hand, in turns, on equal machines from the same bundle with nothing on them at first. The last
+ * of ours stays up for the measurement of what runs on it.
+ */
+export async function runNodeBench(rounds = ROUNDS): Promise<readonly BenchResult[]> {
+  await using place = await FirstNodeRounds.open();
+  const ours: ClusterTimes[] = [];
+  const theirs: ManualNodeTimes[] = [];
+  for (let round = 0; round < rounds; round++) {
+    theirs.push(await place.theirs());
+    if (round > 0) await place.removeOurs();
+    ours.push(await place.ours());
+  }
+  const node = await place.node();
+  const idle = await measureIdle(node, place.bench.signal);
+  const restart = await measureRestart(node, place.bench.signal);
+  return [...compared(ours, theirs), ...idle, restart];
+}
+
+/** Ours and theirs, round by round. */
+export function compared(
+  ours: readonly ClusterTimes[],
+  theirs: readonly ManualNodeTimes[],
+): readonly BenchResult[] {
+  const ourInits = ours.map(({ bootedMs, apiReadyMs }) => apiReadyMs - bootedMs);
+  const theirInits = theirs.map(({ programsMs, imagesMs, kubeadmMs }) => programsMs + imagesMs + kubeadmMs);
+  const prepared = theirs.map(({ imagesMs, kubeadmMs }) => imagesMs + kubeadmMs);
+  const ourAnswers = ours.map(({ answersMs }) => answersMs);
+  const theirAnswers = theirs.map(
+    ({ bootedMs, answerMs }, round) => bootedMs + (theirInits[round] ?? NaN) + answerMs,
+  );
+  return [
+    {
+      name: 'cluster init, booted node to Ready API, ÷ kubeadm init by hand',
+      ...ratioOf(ourInits, theirInits),
+      limit: 1,
+      detail: `${seconds(ourInits)}; by hand ${seconds(theirInits)}`,
+    },
+    {
+      name: '… where the hand has its programs in place and containerd running',
+      ...ratioOf(ourInits, prepared),
+      limit: 1.2,
+      detail: `by hand ${seconds(prepared)}: images ${seconds(theirs.map(({ imagesMs }) => imagesMs))}, kubeadm ${seconds(theirs.map(({ kubeadmMs }) => kubeadmMs))}`,
+    },
+    {
+      name: 'CPU time of the machine, power-on to Ready API, ÷ by hand',
+      ...ratioOf(
+        ours.map(({ cpuSeconds }) => cpuSeconds),
+        theirs.map(({ cpuSeconds }) => cpuSeconds),
+      ),
+      detail: `${median(ours.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s; by hand ${median(theirs.map(({ cpuSeconds }) => cpuSeconds)).toFixed(1)} s. A busy host changes this least`,
+    },
+    {
+      name: 'mini up --demo until the chart’s pod answers, ÷ the same by hand',
+      ...ratioOf(ourAnswers, theirAnswers),
+      limit: 1,
+      detail: `${seconds(ourAnswers)}; by hand ${seconds(theirAnswers)}`,
+    },
+    {
+      name: 'mini up --demo, one node',
+      ...middleOf(ourAnswers.map((ms) => ms / 1000)),
+      unit: 's',
+      limit: ANSWER_LIMIT_S,
+      detail: `steps: ${longestSteps(ours)}`,
+    },
+  ];
+}
+
+function seconds(values: readonly number[]): string {
+  return `${(median(values) / 1000).toFixed(1)} s`;
+}
+
+function longestSteps(ours: readonly ClusterTimes[]): string {
+  const names = [...new Set(ours.flatMap(({ steps }) => Object.keys(steps)))];
+  const found = names.map((name) => ({ name, ms: median(ours.map(({ steps }) => steps[name] ?? 0)) }));
+  const longest = found.toSorted((a, b) => b.ms - a.ms).slice(0, 6);
+  return longest.map(({ name, ms }) => `${name} ${(ms / 1000).toFixed(1)}`).join(', ');
+}

@@ -1,0 +1,56 @@
+import process, { stdout } from 'node:process';
+import { once } from 'node:events';
+import { EventValue } from '../../../internal/event/index.ts';
+import { createLogger, formatJsonRecord } from '../../../internal/logging/index.ts';
+
+const LINES = 1_000_000;
+const LINES_AT_ONCE = 1_000;
+const CHANGES = 10_000;
+const WATCHERS = 8;
+const LIVES = 2;
+const IDLE_MS = 5_000;
+const never = new AbortController().signal;
+
+/** The long life itself; says when it is to be measured. */
+const log = createLogger({
+  path: 'agent',
+  nowMs: () => Date.now(),
+  sink: (record) => void stdout.write(`${formatJsonRecord(record)}\n`),
+}).child('worker');
+
+async function writeLines(count: number): Promise<void> {
+  for (let line = 0; line < count; line++) {
+    log.info('phase finished', { phase: 'images', line, error: new Error(`refused ${line}`) });
+    if (line % LINES_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+async function changeValues(count: number): Promise<void> {
+  const value = new EventValue<{ readonly count: number }>();
+  const seen = Array.from({ length: WATCHERS }, async () => {
+    using watcher = value.watch();
+    for (;;) if ((await watcher.next(never)).count === count) return;
+  });
+  for (let n = 1; n <= count; n++) {
+    value.set({ count: n });
+    await Promise.resolve();
+  }
+  await Promise.all(seen);
+}
+
+/** What is measured is what is kept, not what has not been collected yet. */
+async function measured(): Promise<void> {
+  globalThis.gc?.();
+  await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+  globalThis.gc?.();
+  process.send?.('measure');
+  await once(process, 'message');
+}
+
+await measured();
+for (let life = 0; life < LIVES; life++) {
+  await writeLines(LINES);
+  await changeValues(CHANGES);
+  await measured();
+}
+process.disconnect();

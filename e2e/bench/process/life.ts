@@ -1,0 +1,58 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { execPath } from 'node:process';
+import { agentUnit } from './agent-unit.ts';
+import type { BenchResult } from '../result.ts';
+
+const MB = 1e6;
+/** A leak of two bytes a line would be that much. */
+const GROWTH_LIMIT_MB = 2;
+/** What a whole agent may have, of which this is a part. */
+const AGENT_LIMIT_MB = 48;
+
+/**
+ * A long life in a minute: the agent's logger and its Event Values in a process with the agent's own flags, a million
+ * lines and 10,000 changes with eight watchers. The first such life makes code and heap as large as they get; what a
+ * second one adds is lost.
+ */
+export async function runLifeBench(): Promise<readonly BenchResult[]> {
+  const { flags, env } = agentUnit();
+  const child = spawn(execPath, ['--expose-gc', ...flags, join(import.meta.dirname, 'life-process.ts')], {
+    env,
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const readings: number[] = [];
+  child.on('message', () => {
+    readings.push(anonymousBytes(child.pid ?? 0));
+    child.send('go on');
+  });
+  const [code] = (await once(child, 'exit')) as [number | null];
+  const [young = NaN, old = NaN, older = NaN] = readings;
+  if (code !== 0 || readings.length !== 3) throw new Error(`the long life ended with ${code}`);
+  const [atStart, atMiddle, atEnd] = [young, old, older].map((bytes) => (bytes / MB).toFixed(1));
+  const detail = `RssAnon ${atStart} MB at first, ${atMiddle} MB after one such life, ${atEnd} MB after two`;
+  const value = Math.max(0, (older - old) / MB);
+  return [
+    {
+      name: 'memory that 1,000,000 log lines and 10,000 Event Value changes cost for good',
+      value,
+      unit: 'MB',
+      limit: GROWTH_LIMIT_MB,
+      detail,
+    },
+    {
+      name: 'anonymous memory after all of it',
+      value: older / MB,
+      unit: 'MB',
+      limit: AGENT_LIMIT_MB,
+      detail: "the agent's flags, logger and Event Values; its limit as a whole",
+    },
+  ];
+}
+
+function anonymousBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
+}

@@ -1,0 +1,149 @@
+import { build } from 'esbuild';
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { captureStatement } from './captured-statement.ts';
+import type { JoinserviceAttackRequest, JoinserviceAttackResult } from './compromised-joinservice-request.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const NAME = 'deputy';
+const PROGRAM = '/var/lib/deputy.mjs';
+const USER = 'cluster-joinservice';
+const CONTROL_PLANE = ['ConsensusMember', 'KubernetesController'] as const;
+const REQUIRE =
+  "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);";
+/** What no attack may have, whatever else it gets. */
+const WORTH_HAVING = /keys|credential|operator|administrator|secrets|bytes|answer|evidence/;
+
+/** With which code each attack is refused; what is read is refused by the kernel. */
+const REFUSALS: Readonly<Record<string, RegExp>> = {
+  'evidence for a statement of its own': /^evidence-socket-refused$/,
+  'the secrets of Kubernetes in etcd': /^etcd-(permission-denied|denied)$/,
+  'a curator, called with the key of the services': /^rpc-/,
+  'a control plane by a record of its own': /^signer-evidence-refused$/,
+  'the same, and a configuration that takes its evidence': /^signer-grant-missing$/,
+  'the same, and a grant that it signed itself': /^owner-document-signer-unknown$/,
+  'the same, and a set of owners that it signed itself': /^owner-document-signer-unknown$/,
+  'its own key in the record of the control plane': /^signer-not-on-record$/,
+  'a statement of the control plane with another recipient': /^signer-request-invalid$/,
+  'a statement of the control plane with another address': /^signer-request-invalid$/,
+  'a statement of the control plane with evidence for another one': /^signer-evidence-refused$/,
+  'an older statement of the control plane': /^signer-statement-replayed$/,
+  'the certificate of an operator by a record': /^signer-not-on-record$/,
+  'the certificate of an operator by a list that it signed itself': /^owner-document-signer-unknown$/,
+  'a kubeconfig of an administrator by a record': /^signer-not-on-record$/,
+  'the address of the control plane for a worker of its own': /^signer-address-other$/,
+  'the name of the control plane for a worker of its own': /^signer-address-other$/,
+};
+/** What the threat model (§9) says that it gets. */
+const GOT: Readonly<Record<string, string>> = {
+  'a statement of the control plane, passed on as it is':
+    'the keys of the control plane, sealed to the agent that asked',
+  'a worker of its own': 'a certificate of a worker',
+};
+
+await test('code that runs as the join service of a live control plane', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  const local = await bench.cluster(NAME);
+  const first = await local.node('n1');
+
+  const { outputFiles } = await build({
+    entryPoints: [join(import.meta.dirname, 'deputy.ts')],
+    ...{ bundle: true, platform: 'node', target: 'node24', format: 'esm', write: false },
+    banner: { js: REQUIRE },
+  });
+  await first.exec(['sh', '-c', `cat > ${PROGRAM}`], {
+    input: outputFiles[0]?.contents ?? '',
+    signal: bench.signal,
+  });
+  /** In the unit's own view of the machine, as its user, without a capability. */
+  const deputy = async (orders: JoinserviceAttackRequest): Promise<readonly JoinserviceAttackResult[]> => {
+    const pid = await cluster.run('n1', 'systemctl', 'show', '-P', 'MainPID', `${USER}.service`);
+    const as = ['setpriv', `--reuid=${USER}`, `--regid=${USER}`, '--clear-groups', '--no-new-privs'];
+    const { stdout } = await first.exec(
+      ['nsenter', `--mount=/proc/${pid}/ns/mnt`, '--', ...as, '--', '/usr/lib/cluster/node', PROGRAM],
+      { input: JSON.stringify(orders), signal: bench.signal, timeoutMs: 120_000 },
+    );
+    return stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as JoinserviceAttackResult);
+  };
+  /** What passes through the join service when the agent of the first machine asks. */
+  const captured = async (timeMs: number) =>
+    captureStatement({
+      stolen: {
+        tpm: join(first.paths.tpm, 'run/tpm.sock'),
+        key: join(first.paths.data, 'cluster/machine/key.pem'),
+        sealed: join(first.paths.data, 'cluster/machine/attestation-key.sealed'),
+      },
+      clusterId: (JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/joinservice.json')) as Config)
+        .clusterId,
+      address: first.address,
+      roles: CONTROL_PLANE,
+      timeMs,
+    });
+  const recordOf = async (name: string): Promise<Record<string, unknown>> => {
+    const got = await cluster.etcdctl('n1', 'get', '--prefix', '--print-value-only', '/cluster/nodes/');
+    const all = got.split('\n').filter((line) => line.includes('"pubKey"'));
+    const found = all.map((line) => JSON.parse(line) as Record<string, unknown>);
+    return found.find((record) => record['name'] === name) ?? {};
+  };
+
+  const worker = { nodeId: String((await recordOf('n2'))['nodeId']) };
+  const nowMs = Date.now();
+  const [older, newer] = [await captured(nowMs - 5_000), await captured(nowMs)];
+  const results = await deputy({ older, newer, worker });
+
+  for (const result of results) {
+    const line = 'got' in result ? `gets ${result.got}` : `refused by ${result.refusedBy}: ${result.code}`;
+    await story.test(`${result.attack}: ${line}`, () => {
+      const { attack } = result;
+      if ('got' in result) {
+        assert.equal(result.got, GOT[attack]);
+        return;
+      }
+      const want = attack.startsWith('read ') ? /^(EACCES|ENOENT|EPERM)$/ : REFUSALS[attack];
+      assert.match(result.code, want ?? /never/);
+    });
+  }
+
+  await story.test('every attack was made', () => {
+    const made = results.map(({ attack }) => attack).filter((attack) => !attack.startsWith('read '));
+    assert.deepEqual(made.toSorted(), [...Object.keys(REFUSALS), ...Object.keys(GOT)].toSorted());
+    const got = results.flatMap((result) => ('got' in result && !(result.attack in GOT) ? [result.got] : []));
+    assert.deepEqual(
+      got.filter((what) => WORTH_HAVING.test(what)),
+      [],
+    );
+  });
+
+  await story.test(
+    'a worker whose record gets the roles of a control plane becomes none, and says why',
+    async () => {
+      const record = await recordOf('n2');
+      const key = `/cluster/nodes/${worker.nodeId}/record`;
+      const forged = JSON.stringify({ ...record, roles: [...CONTROL_PLANE, 'KubernetesWorker'] });
+      await cluster.etcdctl('n1', 'put', key, forged);
+      await eventually(
+        'the agent says whose signature it lacks',
+        90,
+        () => cluster.log('n2'),
+        (log) => /signer-grant-missing|owner-document-required|join-grant/.test(log),
+      );
+      assert.equal(
+        await cluster.sh('n2', 'ls /var/lib/cluster/ca /etc/kubernetes/pki/ca.key 2>/dev/null || true'),
+        '',
+      );
+      await cluster.etcdctl('n1', 'put', key, JSON.stringify(record));
+    },
+  );
+});
+
+interface Config {
+  readonly clusterId: string;
+}

@@ -1,0 +1,370 @@
+import assert from 'node:assert/strict';
+import { createPrivateKey, generateKeyPairSync, randomBytes, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import { InitApi } from '../../../initproto/gen/init_pb.js';
+import {
+  atlsServerUpgrade,
+  REJECT_ALL_RULES,
+  RotatingKeys,
+  type AttestedPeer,
+} from '../../../internal/atls/index.ts';
+import {
+  answerChallenge,
+  decodeChallenge,
+  encodeEnrolmentRequest,
+  readEnrolmentRequest,
+} from '../../../internal/attestation/enrolment/index.ts';
+import { MachineKeyIssuer, proveKey } from '../../../internal/attestation/machinekey/index.ts';
+import {
+  OwnerKeyIssuer,
+  OwnerKeyValidator,
+  rawFromOwnerKey,
+} from '../../../internal/attestation/ownerkey/index.ts';
+import { createTpmIssuer } from '../../../internal/attestation/tpm/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { createLogger } from '../../../internal/logging/index.ts';
+import { implement, RpcServer, type Handlers } from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import {
+  createTestIdentity,
+  RawAtls,
+  rawEvidence,
+  rawFrame,
+  rawHello,
+} from '../../../internal/testing/atls/index.ts';
+import { createSwtpmFactory } from '../../../internal/testing/tpm/swtpm.ts';
+import type { Tpm } from '../../../internal/tpm/index.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { eventually, machineWithoutCluster } from '../harness/node-shell.ts';
+
+const PORT = 9000;
+const CONTEXT = 'cluster/init/v1';
+const [OWNER, TPM] = [1, 2];
+const [READY, ALERT] = [rawFrame(3, new Uint8Array(0)), 15];
+const never = new AbortController().signal;
+
+await test('the owner’s port of a real machine, and the owner’s program, under attack', async (story) => {
+  await using bench = await createHarness();
+  await using stack = new AsyncDisposableStack();
+  const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'atlsport');
+  const ownerPem = await readFile(join(workspace, 'owner-key.pem'), 'utf8');
+  const owner = new OwnerKeyIssuer({ privKey: new Secret(createPrivateKey(ownerPem)) });
+  const stranger = new OwnerKeyIssuer({ privKey: new Secret(newKey()) });
+  const identity = await createTestIdentity();
+
+  const dial = async (): Promise<Socket> => {
+    const socket = connect(PORT, address);
+    await once(socket, 'connect');
+    return socket.on('error', () => undefined);
+  };
+  const open = async (): Promise<RawAtls> => RawAtls.open(await dial(), { role: 'client', identity });
+
+  /** Says hello and answers with what `evidence` makes of the binding. */
+  async function greet(raw: RawAtls, accepts: readonly number[] = [TPM]) {
+    const own = rawHello(accepts, randomBytes(32));
+    raw.send(own);
+    const theirs = (await raw.receive())!;
+    return { own, binding: raw.binding('client', CONTEXT, own, theirs.bytes) };
+  }
+
+  /** What the log of the machine says about connections that it refused since the last question. */
+  let seen = 0;
+  async function refusals(): Promise<string> {
+    const log = await node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat');
+    const lines = log.split('\n').filter((line) => line.includes('a connection was refused'));
+    const fresh = lines.slice(seen).join('\n');
+    seen = lines.length;
+    return fresh;
+  }
+  const refusedFor = (code: string): Promise<string> => {
+    let all = '';
+    const ask = async (): Promise<string> => (all += await refusals());
+    return eventually(`the log says ${code}`, 30, ask, (text) => text.includes(`"${code}`));
+  };
+
+  await story.test(
+    'the owner’s own evidence is accepted, and only then does the machine show its own',
+    async () => {
+      const raw = await open();
+      const { binding } = await greet(raw);
+      raw.send(rawEvidence(OWNER, await owner.issue(binding, never)));
+      const [evidence, ready] = [await raw.receive(), await raw.receive()];
+      assert.deepEqual([evidence?.type, ready?.type], [2, 3]);
+      assert.equal(evidence?.body.readUInt16BE(0), TPM);
+      raw.tls.destroy();
+      await refusals();
+    },
+  );
+
+  const refused: readonly {
+    readonly name: string;
+    readonly code: string;
+    readonly alert: number | 'closed';
+    readonly attack: () => Promise<RawAtls>;
+  }[] = [
+    {
+      name: 'the evidence of another owner',
+      code: 'owner-key-unknown',
+      alert: 4,
+      attack: async () => {
+        const raw = await open();
+        const { binding } = await greet(raw);
+        raw.send(rawEvidence(OWNER, await stranger.issue(binding, never)));
+        return raw;
+      },
+    },
+    {
+      name: 'the owner’s key with a signature over another session',
+      code: 'owner-key-signature',
+      alert: 4,
+      attack: async () => {
+        const raw = await open();
+        await greet(raw);
+        raw.send(rawEvidence(OWNER, await owner.issue(randomBytes(64), never)));
+        return raw;
+      },
+    },
+    {
+      name: 'a replay of all that an accepted owner said',
+      code: 'owner-key-signature',
+      alert: 4,
+      attack: async () => {
+        const first = await open();
+        const { own, binding } = await greet(first);
+        const evidence = rawEvidence(OWNER, await owner.issue(binding, never));
+        first.send(evidence);
+        assert.equal((await first.receive())?.type, 2);
+        first.tls.destroy();
+        const raw = await open();
+        raw.send(own, evidence);
+        return raw;
+      },
+    },
+    {
+      name: 'no evidence',
+      code: 'atls-evidence-format',
+      alert: 1,
+      attack: async () => {
+        const raw = await open();
+        await greet(raw);
+        raw.send(rawEvidence(0, new Uint8Array(0)));
+        return raw;
+      },
+    },
+    {
+      name: 'a READY in place of evidence',
+      code: 'atls-frame-order',
+      alert: 1,
+      attack: async () => {
+        const raw = await open();
+        await greet(raw);
+        raw.send(READY);
+        return raw;
+      },
+    },
+    {
+      name: 'one who wants no evidence in return',
+      code: 'atls-no-common-format',
+      alert: 7,
+      attack: async () => {
+        const raw = await open();
+        raw.send(rawHello([0], randomBytes(32)));
+        return raw;
+      },
+    },
+    {
+      name: 'the machine’s own hello, played back',
+      code: 'atls-reflection',
+      alert: 1,
+      attack: async () => {
+        const raw = await open();
+        raw.send((await raw.receive())!.bytes);
+        return raw;
+      },
+    },
+    {
+      name: 'gRPC before anything is proved',
+      code: 'atls-frame-version',
+      alert: 1,
+      attack: async () => {
+        const raw = await open();
+        raw.send(Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'));
+        return raw;
+      },
+    },
+    {
+      name: 'one who says nothing',
+      code: 'atls-timeout',
+      alert: 3,
+      attack: () => open(),
+    },
+  ];
+  for (const { name, code, alert, attack } of refused) {
+    await story.test(`${name} is refused, and learns one number`, async () => {
+      using raw = await attack();
+      const learned: number[] = [];
+      let said: number | undefined;
+      for (let frame = await raw.receive(); frame !== undefined; frame = await raw.receive()) {
+        learned.push(frame.type);
+        if (frame.type === ALERT) said = frame.body[0];
+      }
+      assert.equal(said ?? 'closed', alert);
+      // HELLO (unless it was read before) and the alert: no evidence, no gRPC, no log line.
+      assert.ok(
+        learned.every((type) => type === 1 || type === ALERT),
+        learned.join(),
+      );
+      await refusedFor(code);
+    });
+  }
+
+  await story.test('plain TLS with the owner’s key in its certificate is refused', async () => {
+    const plain = async (alpn: readonly string[]): Promise<string> => {
+      const tls: TLSSocket = connectTls({
+        socket: await dial(),
+        cert: identity.certPem,
+        key: identity.keyPem,
+        minVersion: 'TLSv1.3',
+        rejectUnauthorized: false,
+        ALPNProtocols: [...alpn],
+      });
+      let bytes = 0;
+      tls.on('data', (chunk: Buffer) => (bytes += chunk.length)).on('error', () => undefined);
+      tls.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+      await new Promise((resolve) => tls.once('close', resolve));
+      return `${bytes}`;
+    };
+    assert.equal(await plain(['h2']), '0');
+    await refusedFor('atls-tls-alpn');
+  });
+
+  await story.test('nothing was bound by any of it', async () => {
+    assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
+  });
+
+  /** What `cluster init` says of whatever answers at that address. */
+  const init = (at: string) =>
+    bench.cli('--workspace', workspace, 'init', '--node', at, '--fingerprint', fingerprint);
+
+  /** Somebody in between: TLS ends here, on both sides. */
+  async function relay(pass: (tcp: Socket) => Promise<void>): Promise<string> {
+    const server = createServer(
+      (tcp) => void pass(tcp.on('error', () => undefined)).catch(() => tcp.destroy()),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    stack.defer(() => void server.close());
+    return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  await story.test('a relay that passes the owner’s frames on is refused by the machine', async () => {
+    const at = await relay(async (tcp) => {
+      const far = await open();
+      const near = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
+      near.forwardTo(far);
+      far.forwardTo(near);
+    });
+    const { code, stderr } = await init(at);
+    assert.equal(code, 4, stderr);
+    assert.match(stderr, /cluster-owner-refused/);
+    await refusedFor('owner-key-signature');
+  });
+
+  await story.test(
+    'another machine with a genuine TPM that speaks the whole contract is refused',
+    async (t) => {
+      const factory = stack.use(await createSwtpmFactory());
+      const tpm = stack.use(stack.use(await factory.start()).open());
+      const at = await impostor({ tpm, ownerPem, stack });
+      await t.test('by the fingerprint that was named', async () => {
+        const { code, stderr } = await init(at);
+        assert.equal(code, 4, stderr);
+        assert.match(stderr, /cluster-other-machine/);
+      });
+      await t.test('by its manufacturer where none was named', async () => {
+        const { code, stderr } = await bench.cli('--workspace', workspace, 'init', '--node', at);
+        assert.equal(code, 4, stderr);
+        assert.match(stderr, /x509-/);
+      });
+    },
+  );
+
+  await story.test('a key in place of a TPM is refused where the configuration demands a TPM', async () => {
+    const key = new MachineKeyIssuer({ privKey: new Secret(newKey()) });
+    const at = await relay(async (tcp) => {
+      const raw = await RawAtls.open(tcp, { role: 'server', identity: await createTestIdentity() });
+      const hello = (await raw.receive())!;
+      const own = rawHello([OWNER], randomBytes(32));
+      raw.send(own);
+      await raw.receive();
+      const binding = raw.binding('server', CONTEXT, hello.bytes, own);
+      raw.send(rawEvidence(7, await key.issue(binding, never)), READY);
+    });
+    const { code, stderr } = await init(at);
+    assert.equal(code, 4, stderr);
+    assert.match(stderr, /atls-evidence-format/);
+  });
+});
+
+/** Mallory's machine: a real TPM of a manufacturer that nobody trusts, and everything else as ours. */
+async function impostor(has: {
+  readonly tpm: Tpm;
+  readonly ownerPem: string;
+  readonly stack: AsyncDisposableStack;
+}): Promise<string> {
+  const { tpm, ownerPem, stack } = has;
+  const clock = new SystemClock();
+  const privKey = new Secret(newKey());
+  const owner = rawFromOwnerKey(createPrivateKey(ownerPem)); // whoever provisions machines knows it
+  const refuse = (): Promise<never> => Promise.reject(new Error('the owner went on'));
+  const handlers: Handlers<typeof InitApi, AttestedPeer> = {
+    describe: async (_request, { peer }) => ({
+      agentVersion: '0.1.0',
+      architecture: 'amd64',
+      enrolmentState: 'New',
+      nowMs: BigInt(clock.nowMs()),
+      key: proveKey('cluster/init/key/v1', peer.session, privKey),
+    }),
+    readEnrolment: async (_request, { signal }) => ({
+      enrolment: encodeEnrolmentRequest(await readEnrolmentRequest({ tpm }, signal)),
+    }),
+    answerChallenge: async ({ challenge }, { peer, signal }) => ({
+      answer: await answerChallenge({ tpm }, decodeChallenge(challenge), peer.session, signal),
+    }),
+    preflight: refuse,
+    statBlobs: refuse,
+    uploadBlob: refuse,
+    init: () => {
+      throw new Error('the owner went on');
+    },
+    acknowledge: refuse,
+  };
+  const server = stack.use(
+    new RpcServer<AttestedPeer>({
+      upgrade: atlsServerUpgrade({
+        trust: {
+          trust: 'mutual',
+          shows: [createTpmIssuer({ tpm, pcrs: Array.from({ length: 16 }, (_, pcr) => pcr) })],
+          accepts: [new OwnerKeyValidator({ ownerKeys: [owner] })],
+          rules: () => REJECT_ALL_RULES,
+        },
+        context: CONTEXT,
+        keys: new RotatingKeys({ clock }),
+        clock,
+      }),
+      services: [implement(InitApi, handlers)],
+      disclose: 'code',
+      log: createLogger({ path: 'impostor', nowMs: () => clock.nowMs(), sink: () => undefined }),
+    }),
+  );
+  return `127.0.0.1:${await server.listen('127.0.0.1', 0)}`;
+}
+
+function newKey(): KeyObject {
+  return generateKeyPairSync('ed25519').privateKey;
+}

@@ -1,0 +1,285 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { createCertificateRequest, generateKeyPem } from '../../../internal/pki/index.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { extendRegister } from '../../machines/tpm-client.ts';
+import { RefusalChecks, CompromisedMachine } from './compromised-machine.ts';
+import { editJoinSettings, StoryCluster, reprovision, type JoinSettings } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { newMutation, OwnerClient } from '../harness/owner-client.ts';
+import { waitForExit, waitForOutput } from '../harness/program-output.ts';
+
+const NAME = 'refused';
+const EXIT_REFUSED = 4;
+const EXIT_UNHEALTHY = 10;
+/** Of a fresh software TPM, where nothing measures a boot; and what "another boot loader" makes of it. */
+const [UNTOUCHED, OTHER_SOFTWARE] = ['00'.repeat(32), 'ab'.repeat(32)];
+
+interface Explained {
+  readonly join?: { readonly state: string; readonly code: string };
+  readonly facts: readonly {
+    readonly side: string;
+    readonly name: string;
+    readonly outcome: string;
+    readonly expected: string;
+    readonly actual: string;
+    readonly fix: string;
+    readonly code: string;
+  }[];
+}
+
+await test('machines that are refused: both sides say why, the audit has it, and nothing is given', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  let [listed, stranger]: JoinSettings['join']['inventory'] = [];
+  await cluster.machines(
+    { controlPlanes: 1, workers: 3 },
+    editJoinSettings(({ join: joining, attestation: { policy } }) => {
+      policy['registers'] = { 4: { expected: UNTOUCHED } };
+      [listed, stranger] = joining.inventory;
+      joining.inventory = joining.inventory.filter(({ name }) => name !== 'n3');
+    }),
+  );
+  const workspace = await cluster.workspace();
+  const endpoint = `${await cluster.address('n1')}:9090`;
+  const at = async (machine: string) => CompromisedMachine.compromise(bench, cluster, machine, endpoint);
+  const tpmOf = async (machine: string) =>
+    join((await (await bench.cluster(NAME)).node(machine)).paths.tpm, 'run/tpm.sock');
+  await extendRegister(await tpmOf('n4'), 4, OTHER_SOFTWARE);
+  await cluster.init();
+  await cluster.allReady(['n1', 'n2'], 180);
+  const [member, mallory] = [await at('n2'), await at('n3')];
+
+  /** Another configuration, in force when this resolves. */
+  const configure = async (change: (config: JoinSettings) => void): Promise<void> => {
+    await cluster.edit(editJoinSettings(change));
+    await bench.must('--workspace', workspace, 'config', 'apply', '--yes');
+  };
+  /** Until the agent of a machine says this code to its owner, who follows it from afar. */
+  const untilItSays = async (machine: string, code: string, owner = workspace): Promise<void> => {
+    const node = `${await cluster.address(machine)}:9000`;
+    const flags = ['--node', node, '--endpoint', endpoint, '--wait', '--timeout', '60s', '--output', 'json'];
+    const cli = bench.startCli('--workspace', owner, 'join', ...flags);
+    const over = waitForExit(cli);
+    await waitForOutput(cli, new RegExp(`"${code}"`));
+    cli.kill();
+    await over;
+  };
+  const explained = async (subject: string): Promise<Explained> => {
+    const { stdout, code } = await bench.cli(
+      '--workspace',
+      workspace,
+      'explain',
+      subject,
+      '--output',
+      'json',
+    );
+    assert.equal(code, EXIT_UNHEALTHY, stdout);
+    return (JSON.parse(stdout.trim().split('\n').at(-1) ?? '{}') as { readonly data: Explained }).data;
+  };
+  /** A machine whose own agent asks: what it shows, what the cluster explains, what the audit has. */
+  const refusedAtBothEnds = async (code: string, about = mallory.nodeId): Promise<void> => {
+    await untilItSays('n3', code);
+    const { join: request, facts } = await explained(about);
+    assert.deepEqual({ code: request?.code }, { code });
+    const found = facts.map(({ side, name }) => `${side} ${name.split(' ')[0]}`);
+    for (const each of ['clock', 'dns', 'path', 'owner', 'proxy'])
+      assert.ok(found.includes(`machine ${each}`), `${each} is in ${found.join(', ')}`);
+    for (const each of ['evidence', 'clock']) assert.ok(found.includes(`cluster ${each}`), found.join(', '));
+    const [cause] = facts.filter((fact) => fact.side === 'cluster' && fact.code === code);
+    assert.ok(cause?.outcome === 'fail' && cause.expected !== '' && cause.actual !== '' && cause.fix !== '');
+    await refusals.audited({ code, subject: about });
+  };
+  const refusals = new RefusalChecks(cluster);
+  await refusals.begin();
+
+  await story.test('an unknown machine', () => refusedAtBothEnds('join-unknown-machine'));
+
+  await story.test('a machine that has measured other software', async () => {
+    await untilItSays('n4', 'atls-alert-evidence-rejected');
+    const subject = `address:${await cluster.address('n4')}`;
+    const entry = await refusals.audited({ code: 'attestation-register-mismatch', subject });
+    assert.match(JSON.stringify(entry?.detail), new RegExp(UNTOUCHED ?? ''));
+    // Nothing is on record of it: it is its address that the cluster knows.
+    const { join: request, facts } = await explained(await cluster.address('n4'));
+    assert.equal(request, undefined);
+    const [cause] = facts.filter(({ code }) => code === 'attestation-register-mismatch');
+    assert.deepEqual(
+      [cause?.side, cause?.name, cause?.outcome, cause?.fix !== ''],
+      ['cluster', 'evidence', 'fail', true],
+    );
+    assert.match(cause?.expected ?? '', new RegExp(UNTOUCHED ?? ''));
+    assert.doesNotMatch(cause?.actual ?? '', new RegExp(UNTOUCHED ?? ''));
+  });
+
+  await story.test('a name that a member has', async () => {
+    assert.ok(stranger !== undefined);
+    const named = { ...stranger, name: 'n2' };
+    await configure(({ join: joining }) => (joining.inventory = [named]));
+    await refusedAtBothEnds('join-name-taken');
+  });
+
+  await story.test('a machine that asks for more than it is given', async () => {
+    const wantedRoles = ['ConsensusMember', 'KubernetesController'];
+    await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, wantedRoles }));
+    await configure(
+      ({ join: joining }) => (joining.inventory = [listed, stranger].filter((each) => each !== undefined)),
+    );
+    await refusedAtBothEnds('join-role-denied');
+    const node = `${await cluster.address('n3')}:9000`;
+    const flags = ['--node', node, '--endpoint', endpoint, '--wait', '--timeout', '60s'];
+    const { code } = await bench.cli('--workspace', workspace, 'join', ...flags);
+    assert.equal(code, EXIT_REFUSED);
+  });
+
+  await story.test('none of them was given anything', () => refusals.expectNothingGiven());
+
+  await story.test('a cluster of the same software and of another owner, seen from the machine', async () => {
+    const owner = join(bench.folder, 'another-owner');
+    const made = await bench.must('--workspace', owner, 'config', 'generate', '--output', 'json');
+    const [, key] = /"ownerPublicKey":"([^"]+)"/.exec(made) ?? [];
+    await reprovision(cluster, 'n3', ({ wantedRoles: _, ...rest }) => ({ ...rest, ownerKeys: [key] }));
+    const asked = async () =>
+      (await cluster.audit()).filter(({ subject }) => subject === mallory.nodeId).length;
+    const known = await asked();
+    await untilItSays('n3', 'joinclient-owner-unknown', owner);
+    assert.equal(await asked(), known, 'it was told nothing');
+    assert.equal(
+      await cluster.try('n3', 'test', '-e', '/var/lib/cluster/enrolment/lock.json').then(({ code }) => code),
+      1,
+    );
+  });
+
+  // From here on somebody else's program asks, with all that n3 has.
+  await cluster.run('n3', 'systemctl', 'stop', 'bootstrapper');
+  const refuse = (...args: Parameters<RefusalChecks['expect']>) => refusals.expect(...args);
+
+  await story.test('evidence that was shown before', async () => {
+    await refuse(mallory.attack('evidence that was shown before'), {
+      code: 'atls-alert-evidence-rejected',
+      audit: /^quote-/,
+    });
+  });
+
+  await story.test('evidence of another machine', async () => {
+    const others = member.stolen;
+    await refuse(mallory.attack('the TPM of another machine', { others }), {
+      code: 'join-evidence-mismatch',
+    });
+    await refuse(mallory.attack('the endorsement key of another machine', { others }), {
+      code: 'enrol-answer-wrong',
+    });
+    await refuse(mallory.attack('the key of another machine', { others }), {
+      code: 'join-identity-changed',
+    });
+    await refuse(member.attack('a second key for one machine'), { code: 'join-identity-taken' });
+  });
+
+  await story.test('a member’s machine and its key, without what its agent sealed to the TPM', async () => {
+    const { sealed: _, ...own } = member.stolen;
+    await refuse(member.attack('certificates', { own }), { code: 'join-identity-changed' });
+  });
+
+  await story.test('a ticket by another key, after its time, and a second time', async () => {
+    assert.deepEqual(await mallory.attack('admission'), { granted: 'n3', names: [] });
+    const victim = { nodeId: mallory.nodeId, name: 'n3' };
+    const own = { tpm: member.stolen.tpm };
+    await refuse(member.attack('the ticket of another machine', { own, victim }), {
+      code: 'join-ticket-other-key',
+    });
+    await runOut(mallory.nodeId);
+    await refuse(mallory.attack('a ticket'), { code: 'join-admission-expired' });
+    await runOut(member.nodeId);
+    await refuse(member.attack('a ticket'), { code: 'join-ticket-used' });
+  });
+
+  await story.test('a kubelet that wants to be that of another node', async () => {
+    const victim = { nodeId: (await at('n1')).nodeId, name: 'n1' };
+    await refuse(member.attack('another node for its kubelet', { victim }), {
+      code: 'signer-request-invalid',
+    });
+    const names = ['CN=system:node:n2', 'CN=system:node:n2'];
+    assert.deepEqual(await member.attack('another name for its kubelet', { victim }), {
+      granted: 'n2',
+      names,
+    });
+    // Kubernetes itself, asked with the kubelet's own papers, does not even take the request.
+    await refusals.begin();
+    for (const signer of ['kubelet-serving', 'kube-apiserver-client-kubelet'])
+      await requestAsKubelet(signer, await createCertificateRequest(generateKeyPem(), 'system:node:n1'));
+    await refusals.expectNothingGiven();
+  });
+
+  await story.test('a machine that was decommissioned, and a node that was deleted', async () => {
+    using desk = await OwnerClient.open(workspace);
+    const { nodeId } = member;
+    await desk.curator.setNodeRoles({ nodeId, roles: [], ...newMutation() }, { signal: bench.signal });
+    await desk.curator.setNodeState(
+      { nodeId, state: NodeState.DECOMMISSIONED, ...newMutation() },
+      { signal: bench.signal },
+    );
+    await refusals.begin();
+    await refuse(member.attack('certificates'), { code: 'join-decommissioned' });
+    await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
+    await bench.must('--workspace', workspace, 'node', 'remove', '--yes', 'n2', '--lost');
+    await refusals.begin();
+    await refuse(member.attack('certificates'), { code: 'join-not-member' });
+    await refuse(member.attack('a second key for one machine'), { code: 'join-decommissioned' });
+    await cluster.run('n2', 'systemctl', 'restart', 'bootstrapper');
+    await eventually(
+      'its own agent says it',
+      60,
+      () => cluster.log('n2'),
+      (log) => /disowned/.test(log),
+    );
+  });
+
+  await story.test('what was refused comes in when the cause is gone; the audit is whole', async () => {
+    const { ownerKeys } = JSON.parse(await cluster.run('n1', 'cat', '/etc/cluster/provisioning.json')) as {
+      ownerKeys: readonly string[];
+    };
+    // Its register shows a lock already, which the attacker took in its name.
+    await reprovision(cluster, 'n3', (provisioning) => ({ ...provisioning, ownerKeys }));
+    await cluster.allReady(['n1', 'n3'], 180);
+    await bench.must('--workspace', workspace, 'audit', 'verify');
+    await cluster.expectNoInternet(['n1', 'n2', 'n3', 'n4']);
+  });
+
+  /** As if the time of its admission had gone by. */
+  async function runOut(nodeId: string): Promise<void> {
+    const key = `/cluster/joins/${nodeId}`;
+    const record = JSON.parse(await cluster.etcdctl('n1', 'get', '--print-value-only', key)) as {
+      decision: object;
+    };
+    const past = { ...record, decision: { ...record.decision, expiresMs: 1 } };
+    await cluster.etcdctl('n1', 'put', key, JSON.stringify(past));
+  }
+
+  async function requestAsKubelet(signer: string, csrDer: Uint8Array): Promise<void> {
+    const usages = ['digital signature', signer === 'kubelet-serving' ? 'server auth' : 'client auth'];
+    const pem = `-----BEGIN CERTIFICATE REQUEST-----\n${Buffer.from(csrDer).toString('base64')}\n-----END CERTIFICATE REQUEST-----\n`;
+    const object = {
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name: `mallory-${signer}` },
+      spec: { signerName: `kubernetes.io/${signer}`, request: Buffer.from(pem).toString('base64'), usages },
+    };
+    // From a control plane, with what the member's machine has: workers have no kubectl.
+    const folder = '/run/mallory';
+    await cluster.sh('n1', `mkdir -p -m 700 ${folder}`);
+    for (const kind of ['crt', 'key']) {
+      const paper = await cluster.run('n2', 'cat', `/var/lib/cluster/kubernetes/kubelet-client.${kind}`);
+      const text = Buffer.from(`${paper}\n`).toString('base64');
+      await cluster.sh('n1', `echo ${text} | base64 -d > ${folder}/${kind}`);
+    }
+    const base64 = Buffer.from(JSON.stringify(object)).toString('base64');
+    const answer = await cluster.sh(
+      'n1',
+      `echo ${base64} | base64 -d | KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6445 --insecure-skip-tls-verify --client-certificate ${folder}/crt --client-key ${folder}/key create -f - 2>&1 || true
+      rm -r ${folder}`,
+    );
+    assert.match(answer, /Forbidden/);
+  }
+});

@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness, type Harness, type CliResult } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+import {
+  CODES,
+  FORBIDDEN,
+  IMAGE,
+  POD_ATTEMPTS,
+  podOf,
+  RBAC_ATTEMPTS,
+  TENANT,
+  type ApiAttempt,
+} from './tenant-attempts.ts';
+
+const NAME = 'tenant';
+const NODE = 'n1';
+const KUBECONFIG = '/run/tenant.conf';
+const METADATA = '169.254.169.254';
+/** Ports on the node's address that a pod reaches by design, and what their TLS or their answer says to it. */
+const GUARDED = [2379, 2382, 6443, 9090, 9091, 10250] as const;
+
+/** Connects from where it runs; prints "open" or the error's code for each "host port". */
+const CONNECT = `
+for (const place of process.argv.slice(1)) {
+  const [host, port] = place.split(' ');
+  const socket = require('node:net').connect({ host, port, timeout: 4000 });
+  const say = (what) => { console.log(place + ' ' + what); socket.removeAllListeners(); socket.on('error', () => {}); socket.destroy(); };
+  socket.on('connect', () => say('open')).on('timeout', () => say('ETIMEDOUT')).on('error', (error) => say(error.code));
+}`;
+/** Asks over TLS without a certificate; prints the status of the answer or the error's code. */
+const ASK = `
+const [host, port, path, token] = process.argv.slice(1);
+const headers = token ? { authorization: 'Bearer ' + token } : {};
+require('node:https').get({ host, port, path, headers, rejectUnauthorized: false, timeout: 4000 }, (answer) => {
+  console.log(answer.statusCode); process.exit();
+}).on('timeout', () => { console.log('ETIMEDOUT'); process.exit(); }).on('error', (error) => console.log(error.code));`;
+/** A metadata service on the machine itself, as agents of clouds run it. */
+const SERVE_METADATA = `require('node:http').createServer((q, a) => a.end('secret')).listen(80, '${METADATA}', () => console.log('up'))`;
+
+await test('a tenant with the role edit in a namespace gets nothing of the node', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME);
+  const cluster = new StoryCluster(bench, NAME);
+  const address = await cluster.address(NODE);
+  const token = await makeTenant(cluster);
+  const attempted = (name: string, by: string, code: string): void =>
+    story.diagnostic(`attempted: ${name} – refused by ${by}: ${code}`);
+
+  await story.test(
+    'the API refuses every pod that asks for the node, and every way around that',
+    async () => {
+      for (const attempt of [...POD_ATTEMPTS, ...RBAC_ATTEMPTS]) {
+        const { code, stderr } = await asTenant(bench, attempt);
+        assert.notEqual(code, 0, `${attempt.name} was allowed`);
+        assert.match(stderr, attempt.want, attempt.name);
+        attempted(attempt.name, attempt.by, CODES[attempt.by]);
+      }
+      assert.equal(await kubectl(cluster, '-n', TENANT, 'get', 'pods', '-o', 'name'), '');
+    },
+  );
+
+  await story.test('a controller makes no such pod either', async () => {
+    const template = podOf('x', { hostNetwork: true }) as { spec: object };
+    const labels = { app: 'x' };
+    const object = {
+      apiVersion: 'apps/v1',
+      kind: 'ReplicaSet',
+      metadata: { name: 'x', namespace: TENANT },
+      spec: { selector: { matchLabels: labels }, template: { metadata: { labels }, spec: template.spec } },
+    };
+    const made = await asTenant(bench, {
+      ...{ name: '', by: 'Pod Security', want: /./, object },
+      args: ['create', '-f', '-'],
+    });
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stderr, /Warning: would violate PodSecurity/);
+    const why = await eventually(
+      'the controller is refused',
+      30,
+      () => kubectl(cluster, '-n', TENANT, 'get', 'events', '-o', 'jsonpath={.items[*].message}'),
+      (text) => text.includes('violates PodSecurity'),
+    );
+    assert.ok(why.includes('host namespaces (hostNetwork=true)'));
+    attempted('have a controller make it', 'Pod Security', CODES['Pod Security']);
+    await kubectl(cluster, '-n', TENANT, 'delete', 'replicaset', 'x');
+  });
+
+  await story.test('an ordinary pod starts, and sees no device of the node', async () => {
+    await asTenant(bench, {
+      ...{ name: '', by: 'RBAC', want: /./, object: podOf('app') },
+      args: ['create', '-f', '-'],
+    });
+    await kubectl(cluster, '-n', TENANT, 'wait', '--for=condition=Ready', 'pod/app', '--timeout=60s');
+    const devices = await cluster.sh(NODE, `ls /proc/${await pidOfPod(cluster)}/root/dev`);
+    assert.ok(devices.split('\n').includes('null'), devices);
+    assert.ok(!/tpm|sev|tdx|kvm|mem|sd[a-z]|vd[a-z]/.test(devices), devices);
+    const debug = ['debug', 'app', `--image=${IMAGE}`, '--profile=sysadmin', '--target=main'];
+    const { code, stderr } = await asTenant(bench, {
+      ...{ name: '', by: 'RBAC', want: FORBIDDEN },
+      args: debug,
+    });
+    assert.notEqual(code, 0);
+    assert.match(stderr, FORBIDDEN);
+    attempted('add a privileged container to a pod that runs', 'RBAC', CODES.RBAC);
+    attempted('find a TPM in /dev', 'the container runtime', 'ENOENT');
+  });
+
+  await story.test('a port of the node that listens on its loopback is not reached from a pod', async () => {
+    const ports = (await cluster.sh(NODE, `ss -Hltn | awk '$4 ~ /^127\\./ {print $4}' | sed 's/.*://'`))
+      .split('\n')
+      .filter((port) => port !== '');
+    assert.ok(ports.includes('6445') && ports.includes('9095'), ports.join());
+    const places = ports.flatMap((port) => [`127.0.0.1 ${port}`, `${address} ${port}`]);
+    for (const line of (await inPod(cluster, CONNECT, ...places)).split('\n')) {
+      const [host = '', port = '', code = ''] = line.split(' ');
+      const isGuarded = host === address && GUARDED.some((each) => String(each) === port);
+      assert.ok(isGuarded || code === 'ECONNREFUSED', line);
+      if (!isGuarded) attempted(`connect to ${host}:${port} from a pod`, 'the kernel', code);
+    }
+  });
+
+  await story.test('what listens on the address of the node lets no tenant in', async () => {
+    const want: Readonly<Record<number, RegExp>> = {
+      2379: /^(ERR_SSL|ECONNRESET|EPROTO)/,
+      2382: /^(ERR_SSL|ECONNRESET|EPROTO)/,
+      6443: /^40[13]$/,
+      9090: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
+      9091: /^(ERR_SSL|ECONNRESET|EPROTO|4|HPE)/,
+      10250: /^40[13]$/,
+    };
+    for (const port of GUARDED)
+      for (const shown of ['', token]) {
+        const path = port === 6443 ? '/api/v1/namespaces/kube-system/secrets' : '/pods';
+        const code = await inPod(cluster, ASK, address, String(port), path, shown);
+        assert.match(code, want[port] ?? /^$/, `${port}: ${code}`);
+        attempted(
+          `ask ${address}:${port}${path}${shown === '' ? '' : ' with the token'}`,
+          'its server',
+          code,
+        );
+      }
+  });
+
+  await story.test('the metadata service is not reached from a pod, but from the node', async () => {
+    // On its way through the machine, as in a cloud.
+    await cluster.sh(NODE, `ip route add ${METADATA} via ${await cluster.workstation()}`);
+    const through = await inPod(cluster, CONNECT, `${METADATA} 80`);
+    assert.match(through, /EHOSTUNREACH|ECONNREFUSED/);
+    attempted(`ask the metadata service of the cloud, ${METADATA}`, 'the node', through.split(' ')[2] ?? '');
+    // An agent of the cloud on the machine itself.
+    await cluster.sh(NODE, `ip route del ${METADATA} && ip addr add ${METADATA}/32 dev lo`);
+    await cluster.sh(
+      NODE,
+      `systemd-run --quiet --unit fake-metadata /usr/lib/cluster/node -e "${SERVE_METADATA}"`,
+    );
+    await eventually(
+      'the node itself is answered',
+      20,
+      () => cluster.run(NODE, '/usr/lib/cluster/node', '-e', CONNECT, `${METADATA} 80`),
+      (said) => said.endsWith('open'),
+    );
+    const local = await inPod(cluster, CONNECT, `${METADATA} 80`);
+    assert.match(local, /EHOSTUNREACH|ECONNREFUSED/);
+    attempted(`ask a metadata service on the node, ${METADATA}`, 'the node', local.split(' ')[2] ?? '');
+    await cluster.sh(NODE, `systemctl stop fake-metadata; ip addr del ${METADATA}/32 dev lo`);
+  });
+
+  await story.test('what the cluster itself runs is there all the same', async () => {
+    await eventually(
+      'all pods run',
+      60,
+      () => kubectl(cluster, 'get', 'pods', '-A', '-o', 'jsonpath={.items[*].status.phase}'),
+      (phases) => phases.split(' ').every((phase) => phase === 'Running'),
+    );
+  });
+});
+
+function kubectl(cluster: StoryCluster, ...args: readonly string[]): Promise<string> {
+  return cluster.run(NODE, 'kubectl', ...args);
+}
+
+/** A namespace, somebody with `edit` in it, and that one's kubeconfig on the node. Resolves with the token. */
+async function makeTenant(cluster: StoryCluster): Promise<string> {
+  await kubectl(cluster, 'create', 'namespace', TENANT);
+  await kubectl(cluster, '-n', TENANT, 'create', 'serviceaccount', 'dev');
+  const role = ['rolebinding', 'dev', '--clusterrole=edit', `--serviceaccount=${TENANT}:dev`];
+  await kubectl(cluster, '-n', TENANT, 'create', ...role);
+  const token = await kubectl(cluster, '-n', TENANT, 'create', 'token', 'dev');
+  const config = ['config', '--kubeconfig', KUBECONFIG];
+  const ca = '--certificate-authority=/etc/kubernetes/pki/ca.crt';
+  await kubectl(cluster, ...config, 'set-cluster', 'c', '--server=https://127.0.0.1:6445', ca);
+  await kubectl(cluster, ...config, 'set-credentials', 'dev', `--token=${token}`);
+  await kubectl(cluster, ...config, 'set-context', 'c', '--cluster=c', '--user=dev', `--namespace=${TENANT}`);
+  await kubectl(cluster, ...config, 'use-context', 'c');
+  return token;
+}
+
+function asTenant(bench: Harness, { args, object }: ApiAttempt): Promise<CliResult> {
+  const base64 = Buffer.from(JSON.stringify(object ?? {})).toString('base64');
+  const words = ['kubectl', '--kubeconfig', KUBECONFIG, ...args].map((word) => `'${word}'`).join(' ');
+  const script = `echo ${base64} | base64 -d | ${words}`;
+  return bench.cli('mini', 'exec', '--name', NAME, NODE, '--', 'sh', '-c', script);
+}
+
+/** The first process of the tenant's pod, as the node sees it. */
+function pidOfPod(cluster: StoryCluster): Promise<string> {
+  return cluster.sh(
+    NODE,
+    `uid=$(kubectl -n ${TENANT} get pod app -o 'jsonpath={.metadata.uid}' | tr - _); ` +
+      `for pid in $(pgrep -x pause); do if grep -q "$uid" /proc/$pid/cgroup; then echo $pid; break; fi; done`,
+  );
+}
+
+/** A program of the node in the network of the tenant's pod: what is in the pod can do no more there. */
+async function inPod(cluster: StoryCluster, program: string, ...args: readonly string[]): Promise<string> {
+  const pid = await pidOfPod(cluster);
+  return cluster.run(
+    ...([
+      NODE,
+      'nsenter',
+      '--net',
+      '--target',
+      pid,
+      '/usr/lib/cluster/node',
+      '-e',
+      program,
+      ...args,
+    ] as const),
+  );
+}

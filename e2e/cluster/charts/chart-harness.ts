@@ -1,0 +1,87 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { kill } from 'node:process';
+import type { Harness } from '../../machines/harness.ts';
+import { helm } from './chart-sources.ts';
+
+interface Release {
+  readonly name: string;
+  readonly namespace: string;
+  readonly revision: string;
+  readonly status: string;
+  readonly chart: string;
+}
+
+/** One entry of `charts:`. */
+export type ChartEntry = Readonly<Record<string, unknown>>;
+
+/** The operator's side: configuration, init, and what helm knows. */
+export class ChartHarness {
+  readonly #bench: Harness;
+  readonly #cluster: string;
+  readonly #workspace: string;
+
+  constructor(bench: Harness, of: { readonly cluster: string; readonly workspace: string }) {
+    this.#bench = bench;
+    this.#cluster = of.cluster;
+    this.#workspace = of.workspace;
+  }
+
+  async configure(charts: readonly ChartEntry[]): Promise<void> {
+    const path = join(this.#workspace, 'cluster.yaml');
+    const text = await readFile(path, 'utf8');
+    // JSON is YAML: one line stands for the list.
+    const next = text.replace(/^charts: .*$/m, `charts: ${JSON.stringify(charts)}`);
+    await writeFile(path, next);
+    await this.#bench.must('--workspace', this.#workspace, 'config', 'validate');
+  }
+
+  /** The charts that were installed, in order, and whether anything changed. */
+  async init(
+    ...flags: readonly string[]
+  ): Promise<{ readonly charts: readonly string[]; readonly unchanged: boolean }> {
+    const said = await this.#bench.must('--workspace', this.#workspace, '--output', 'json', 'init', ...flags);
+    const records = said
+      .trim()
+      .split('\n')
+      .map(
+        (line) =>
+          JSON.parse(line) as { readonly type: string; readonly code?: string; readonly data?: unknown },
+      );
+    const result = records.find(({ type }) => type === 'result')?.data as { readonly unchanged: boolean };
+    const started = records.filter(({ type }) => type === 'step-started').map(({ code = '' }) => code);
+    const charts = started
+      .filter((code) => code.startsWith('chart-'))
+      .map((code) => code.slice('chart-'.length));
+    return { charts, unchanged: result.unchanged };
+  }
+
+  async list(): Promise<readonly Release[]> {
+    return JSON.parse(await helm('list', '--all', '-A', '-o', 'json', ...this.#access())) as Release[];
+  }
+
+  /** "name revision", sorted. */
+  async releases(): Promise<readonly string[]> {
+    return (await this.list()).map(({ name, revision }) => `${name} ${revision}`).sort();
+  }
+
+  async kubectl(...args: readonly string[]): Promise<string> {
+    return (
+      await this.#bench.must('mini', 'exec', '--name', this.#cluster, 'n1', '--', 'kubectl', ...args)
+    ).trim();
+  }
+
+  /** The helm that a killed CLI left behind, found by the kubeconfig that only ours has. */
+  async killHelm(): Promise<void> {
+    const [, kubeconfig = ''] = this.#access();
+    const { stdout } = await this.#bench.machines.commands.run({
+      argv: ['pgrep', '-f', `upgrade .* --kubeconfig ${kubeconfig}$`],
+      signal: this.#bench.signal,
+    });
+    for (const pid of stdout.trim().split('\n')) kill(Number(pid), 'SIGKILL');
+  }
+
+  #access(): readonly [string, string] {
+    return ['--kubeconfig', join(this.#workspace, 'kubeconfig')];
+  }
+}

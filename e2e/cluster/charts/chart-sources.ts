@@ -1,0 +1,164 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { createInterface } from 'node:readline';
+import { ExecaRunner } from '../../../internal/exec/index.ts';
+
+const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
+const CHART = join(import.meta.dirname, '../../cli/charts/hello');
+const REGISTRY = join(import.meta.dirname, '../registry-peer');
+const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
+const BUILD_MS = 300_000;
+
+/**
+ * Where charts come from: a real OCI registry and an HTTP repository, both filled by the real helm. The registry is not
+ * on loopback, where helm leaves TLS out unasked.
+ */
+export class ChartSources implements AsyncDisposable {
+  readonly registry: Registry;
+  readonly repository: Repository;
+  readonly #folder: string;
+
+  private constructor(folder: string, registry: Registry, repository: Repository) {
+    this.#folder = folder;
+    this.registry = registry;
+    this.repository = repository;
+  }
+
+  /** `host` is an address of this machine. */
+  static async start(folder: string, host: string): Promise<ChartSources> {
+    const published = join(folder, 'published');
+    await mkdir(published);
+    return new ChartSources(folder, await Registry.start(folder, host), await Repository.start(published));
+  }
+
+  /** The sample chart under another version, packed by helm. Answers the archive. */
+  async pack(version: string, folder = this.#folder): Promise<string> {
+    await helm('package', CHART, '--version', version, '--destination', folder);
+    return join(folder, `hello-${version}.tgz`);
+  }
+
+  async push(version: string): Promise<void> {
+    await helm('push', await this.pack(version), `oci://${this.registry.address}/charts`, '--plain-http');
+  }
+
+  async publish(version: string): Promise<void> {
+    const folder = join(this.#folder, 'published');
+    await this.pack(version, folder);
+    await helm('repo', 'index', folder, '--url', this.repository.url);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.registry.stop();
+    await this.repository.stop();
+  }
+}
+
+/** The helm of the bundle, where the CLI has put it. */
+export async function helm(...args: readonly string[]): Promise<string> {
+  const bin = join(CACHE, 'bin');
+  const name = (await readdir(bin)).find((each) => /^helm-[0-9a-f]{16}$/.test(each));
+  if (name === undefined) throw new Error(`there is no helm in ${bin}`);
+  const commands = new ExecaRunner({ path: SEARCH_PATH });
+  const { signal } = new AbortController();
+  const { stdout } = await commands.run({
+    argv: [join(bin, name), ...args],
+    env: { PATH: SEARCH_PATH, HOME: homedir() },
+    timeoutMs: 60_000,
+    signal,
+  });
+  return stdout;
+}
+
+class Registry {
+  readonly address: string;
+  /** "METHOD PATH", as they came. */
+  readonly requests: string[] = [];
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, address: string) {
+    this.#child = child;
+    this.address = address;
+  }
+
+  static async start(folder: string, host: string): Promise<Registry> {
+    const commands = new ExecaRunner({ path: SEARCH_PATH });
+    const go = { GOMODCACHE: join(CACHE, 'go/mod'), GOCACHE: join(CACHE, 'go/build'), GOTOOLCHAIN: 'local' };
+    await commands.run({
+      argv: ['go', 'build', '-trimpath', '-o', join(folder, 'registry'), '.'],
+      cwd: REGISTRY,
+      env: { PATH: SEARCH_PATH, HOME: homedir(), GOFLAGS: '-mod=mod', CGO_ENABLED: '0', ...go },
+      timeoutMs: BUILD_MS,
+      signal: new AbortController().signal,
+    });
+    const child = spawn(join(folder, 'registry'), [host], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const lines = createInterface({ input: child.stdout });
+    const [address] = (await once(lines, 'line')) as [string];
+    const registry = new Registry(child, address);
+    lines.on('line', (line) => registry.requests.push(line));
+    return registry;
+  }
+
+  async stop(): Promise<void> {
+    const ended = once(this.#child, 'exit');
+    this.#child.stdin?.end();
+    await ended;
+  }
+}
+
+/** A directory over HTTP that can be told to keep a caller waiting. */
+class Repository {
+  readonly requests: string[] = [];
+  readonly #server: Server;
+  #held: { readonly path: string; readonly asked: () => void; readonly go: Promise<void> } | undefined;
+
+  private constructor(server: Server) {
+    this.#server = server;
+  }
+
+  static async start(folder: string): Promise<Repository> {
+    const server = createServer((request, response) => {
+      const path = request.url ?? '';
+      repository.requests.push(path);
+      const serve = async (): Promise<void> => {
+        await repository.#wait(path);
+        response.end(await readFile(join(folder, path)));
+      };
+      serve().catch(() => response.writeHead(404).end());
+    });
+    const repository = new Repository(server);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return repository;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Answers no request for `path` until `go` is called. `asked` resolves with the first one. */
+  hold(path: string): { readonly asked: Promise<void>; readonly go: () => void } {
+    const asked = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    this.#held = { path, asked: asked.resolve, go: released.promise };
+    return { asked: asked.promise, go: released.resolve };
+  }
+
+  async stop(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #wait(path: string): Promise<void> {
+    if (this.#held?.path !== path) return;
+    this.#held.asked();
+    await this.#held.go;
+  }
+}

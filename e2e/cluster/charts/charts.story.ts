@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { hostAddress } from '../../../internal/localmachines/index.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { ChartHarness, type ChartEntry } from './chart-harness.ts';
+import { ChartSources } from './chart-sources.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+await test('charts from a registry, a repository and an archive', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', 'charts');
+  const cluster = await bench.cluster('charts');
+  const { address } = await cluster.node('n1');
+  const { workspace } = cluster.paths;
+  await using sources = await ChartSources.start(bench.folder, hostAddress(cluster.network));
+  await sources.push('0.1.0');
+  await sources.publish('0.2.0');
+  await sources.publish('0.2.1');
+  await sources.pack('0.3.0', workspace);
+
+  const db: ChartEntry = {
+    name: 'db',
+    chart: `oci://${sources.registry.address}/charts/hello`,
+    version: '0.1.0',
+    plainHttp: true,
+    namespace: 'store',
+    values: { replicas: 2 },
+  };
+  const web: ChartEntry = {
+    name: 'web',
+    chart: 'hello',
+    repository: sources.repository.url,
+    version: '0.2.0',
+    namespace: 'shop',
+    values: { service: { nodePort: 30090 } },
+    needs: ['db'],
+  };
+  const tail: ChartEntry = { name: 'tail', chart: './hello-0.3.0.tgz', needs: ['web'] };
+  // The order of the file is not the order of needs.
+  const three = [tail, web, db];
+  const desk = new ChartHarness(bench, { cluster: 'charts', workspace });
+
+  await story.test('--skip-charts asks nobody and installs nothing', async () => {
+    await desk.configure(three);
+    const asked = sources.registry.requests.length;
+    assert.deepEqual((await desk.init('--skip-charts')).charts, []);
+    assert.deepEqual(await desk.releases(), ['flannel 1']);
+    assert.equal(sources.registry.requests.length, asked);
+    assert.deepEqual(sources.repository.requests, []);
+  });
+
+  await story.test('--only installs the chart and what it needs, from the registry', async () => {
+    assert.deepEqual((await desk.init('--only', 'db')).charts, ['db']);
+    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1']);
+    const [release] = (await desk.list()).filter(({ name }) => name === 'db');
+    assert.deepEqual(
+      [release?.namespace, release?.chart, release?.status],
+      ['store', 'hello-0.1.0', 'deployed'],
+    );
+    assert.ok(sources.registry.requests.some((line) => line.startsWith('GET /v2/charts/hello/blobs/')));
+    const replicas = ['get', 'deployment', 'db', '-n', 'store', '-o', 'jsonpath={.status.readyReplicas}'];
+    assert.equal(await desk.kubectl(...replicas), '2', 'the values of the configuration');
+    assert.deepEqual(sources.repository.requests, [], 'what it does not need is not fetched');
+  });
+
+  await story.test('kill -9 while a chart is fetched: the next run goes on there', async () => {
+    const held = sources.repository.hold('/hello-0.2.0.tgz');
+    const cli = bench.startCli('--workspace', workspace, 'init');
+    await held.asked;
+    const ended = once(cli, 'close');
+    cli.kill('SIGKILL');
+    await desk.killHelm();
+    await ended;
+    held.go();
+    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1']);
+    const { charts } = await desk.init();
+    assert.deepEqual(charts, ['web', 'tail'], 'in the order of needs, and db is not touched');
+    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
+    assert.match(await (await fetch(`http://${address}:30090/`)).text(), /pod=web-/);
+  });
+
+  await story.test('the same again touches nothing and says so', async () => {
+    const requests = sources.registry.requests.length;
+    const again = await desk.init();
+    assert.deepEqual([again.charts, again.unchanged], [[], true]);
+    assert.deepEqual(await desk.releases(), ['db 1', 'flannel 1', 'tail 1', 'web 1']);
+    assert.equal(sources.registry.requests.length, requests);
+  });
+
+  await story.test('a new version and new values touch their chart only', async () => {
+    await desk.configure([tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }]);
+    assert.deepEqual((await desk.init()).charts, ['db', 'web']);
+    assert.deepEqual(await desk.releases(), ['db 2', 'flannel 1', 'tail 1', 'web 2']);
+  });
+
+  await story.test('kill -9 of CLI and helm in the middle of an install: it is installed once', async () => {
+    const late: ChartEntry = {
+      name: 'late',
+      chart: './hello-0.3.0.tgz',
+      values: { image: 'cluster.local/none:1' },
+    };
+    const now = [tail, { ...web, version: '0.2.1' }, { ...db, values: { replicas: 1 } }];
+    await desk.configure([...now, late]);
+    const cli = bench.startCli('--workspace', workspace, 'init');
+    const ended = once(cli, 'close');
+    await eventually(
+      'helm waits for a pod',
+      60,
+      () => desk.list(),
+      (list) => list.some(({ name, status }) => name === 'late' && status === 'pending-install'),
+    );
+    cli.kill('SIGKILL');
+    await desk.killHelm();
+    await ended;
+    await desk.configure([...now, { ...late, values: {} }]);
+    assert.deepEqual((await desk.init()).charts, ['late']);
+    assert.deepEqual(await desk.releases(), ['db 2', 'flannel 1', 'late 1', 'tail 1', 'web 2']);
+  });
+
+  const refusals = [
+    { name: 'a version that the registry does not have', chart: { ...db, version: '9.9.9' } },
+    { name: 'a version that the repository does not have', chart: { ...web, needs: [], version: '9.9.9' } },
+    { name: 'a registry without TLS that nobody declared so', chart: { ...db, plainHttp: false } },
+  ];
+  for (const { name, chart } of refusals) {
+    await story.test(`${name} is named, with the exit code for it`, async () => {
+      await desk.configure([{ ...chart, name: 'wrong' }]);
+      const refused = await bench.cli('--workspace', workspace, 'init');
+      assert.equal(refused.code, 6, refused.stderr);
+      assert.match(refused.stderr, /charts-source-unreachable/);
+      assert.match(refused.stderr, /installing chart wrong/);
+    });
+  }
+});

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { WatchedMachine } from '../init/watched-machine.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const STATE = '/var/lib/cluster';
+/** Four letters in the middle of a file, and the file in a place where it is not looked for. */
+const spoil = (path: string): string =>
+  `printf '~~~~' | dd of=${path} bs=1 seek=$(( $(stat -c %s ${path}) / 2 )) conv=notrunc 2>/dev/null`;
+const hide = (path: string): string => `rm ${path}`;
+
+/** What becomes of the disk of a machine whose cluster runs, and the code of the refusal. */
+const CASES = [
+  {
+    what: 'a damaged membership',
+    file: 'membership/membership.json',
+    damage: spoil,
+    code: 'membership-damaged',
+  },
+  {
+    what: 'damaged roles',
+    file: 'membership/roles.json',
+    damage: spoil,
+    code: 'membership-damaged',
+  },
+  {
+    what: 'a damaged journal of the init',
+    file: 'init/request.json',
+    damage: spoil,
+    code: 'initserver-record-damaged',
+  },
+  {
+    what: 'a damaged outcome of the init',
+    file: 'init/outcome.json',
+    damage: spoil,
+    code: 'initserver-record-damaged',
+  },
+  { what: 'a damaged node lock', file: 'enrolment/lock.json', damage: spoil, code: 'nodelock-damaged' },
+  {
+    what: 'no node lock beside etcd’s data',
+    file: 'enrolment/lock.json',
+    damage: hide,
+    code: 'enrolment-files-missing',
+  },
+  {
+    what: 'no membership beside etcd’s data',
+    file: 'membership/membership.json',
+    damage: hide,
+    code: 'enrolment-files-missing',
+  },
+  {
+    what: 'no CA of etcd’s clients',
+    file: 'consensus/state/clients/ca.key',
+    damage: hide,
+    code: 'enrolment-keys-missing',
+  },
+  {
+    what: 'no CA of etcd’s peers',
+    file: 'consensus/kubernetes/peers/ca.crt',
+    damage: hide,
+    code: 'enrolment-keys-missing',
+  },
+  { what: 'no CA of the cluster', file: 'ca/ca.key', damage: hide, code: 'enrolment-keys-missing' },
+  {
+    what: 'no CA of Kubernetes',
+    file: '/etc/kubernetes/pki/ca.key',
+    damage: hide,
+    code: 'enrolment-keys-missing',
+  },
+  { what: 'no key of the machine', file: 'machine/key.pem', damage: hide, code: 'enrolment-keys-missing' },
+] as const;
+
+/** All that the agent keeps, with its times; etcd writes its own data all the while. */
+const FINGERPRINT = `find ${STATE} /etc/kubernetes -path '${STATE}/etcd-*/data' -prune -o -path ${STATE}/store/blobs -prune -o -type f -printf '%p %s %m %T@\\n' -exec sha256sum {} \\; | sort | sha256sum`;
+const UNITS = [
+  'cluster-etcd-state',
+  'cluster-etcd-kubernetes',
+  'cluster-joinservice',
+  'cluster-apilb',
+  'cluster-containerd',
+  'kubelet',
+];
+const WORKLOADS = `${UNITS.map((unit) => `systemctl show -p MainPID --value ${unit}`).join('; ')}; pgrep -x kube-apiserver; pgrep -x kube-scheduler`;
+
+await test('a machine with a damaged disk refuses to begin a second cluster, touches nothing and goes on when the file is back', async (story) => {
+  await using bench = await createHarness();
+  const machine = await WatchedMachine.create(bench, 'damaged');
+  await bench.must(...machine.init());
+  const nodes = (): Promise<string> => machine.sh('kubectl get nodes --no-headers');
+  await eventually('the node is Ready', 60, nodes, (line) => / Ready /.test(line));
+  const workloads = await machine.sh(WORKLOADS);
+  assert.match(workloads, /^([1-9]\d*\n){7}[1-9]\d*$/, 'all workloads run');
+
+  for (const { what, file, damage, code } of CASES)
+    await story.test(what, async (each) => {
+      const path = file.startsWith('/') ? file : `${STATE}/${file}`;
+      await machine.sh(`systemctl stop bootstrapper; cp -p ${path} /run/kept; ${damage(path)}`);
+      const before = await machine.sh(FINGERPRINT);
+      const refused = await startAgent(machine);
+      const line = await refused((said) => said.includes(`"${code}"`));
+      assert.ok(line.includes(path), `${line} names ${path}`);
+      each.diagnostic(line);
+      assert.match(await nodes(), / Ready /, 'Kubernetes answers');
+      assert.equal(await machine.sh(FINGERPRINT), before, 'nothing was touched');
+      assert.equal(await machine.sh(WORKLOADS), workloads, 'the same workloads run');
+
+      const goesOn = await listen(machine);
+      await machine.sh(`cp -p /run/kept ${path}`);
+      await goesOn((said) => said.includes('"to":"Running"'));
+      assert.equal(await machine.sh(WORKLOADS), workloads, 'the same workloads run');
+    });
+
+  assert.match(await bench.must(...machine.init()), /nothing was changed/);
+});
+
+type Wanted = (line: string) => boolean;
+
+/** Starts the agent; answers how to wait for a line that it says from then on. */
+async function startAgent(machine: WatchedMachine): Promise<(wanted: Wanted) => Promise<string>> {
+  const hear = await listen(machine);
+  await machine.sh('systemctl start --no-block bootstrapper');
+  return hear;
+}
+
+/** What the agent says from now on, until a line of it is the wanted one. */
+async function listen(machine: WatchedMachine): Promise<(wanted: Wanted) => Promise<string>> {
+  const shown = await machine.sh('journalctl -u bootstrapper -n 0 --show-cursor');
+  const cursor = /cursor: (\S+)/.exec(shown)?.[1];
+  assert.ok(cursor, shown);
+  return async (wanted) => {
+    const lines = await eventually(
+      'the agent has said so',
+      60,
+      async () =>
+        (await machine.sh(`journalctl -u bootstrapper -o cat --after-cursor='${cursor}'`)).split('\n'),
+      (said) => said.some(wanted),
+    );
+    return lines.find(wanted) ?? '';
+  };
+}

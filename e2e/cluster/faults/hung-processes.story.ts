@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict';
+import { env } from 'node:process';
+import { setTimeout as delay } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import { createHarness, type Harness } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const NAME = 'hung';
+const NODES = ['n1', 'n2', 'n3', 'n4'] as const;
+const WORKER = 'n4';
+/** How long the API server stands still. */
+const HUNG_MS = Number(env['HUNG_SECONDS'] ?? '200') * 1000;
+/** The kubelet renews its lease every ten seconds; the controllers call a node lost after fifty. */
+const LEASE_MS = 40_000;
+const MOVED_MS = 5_000;
+const LEASES = `jsonpath={range .items[*]}{.metadata.name} {.spec.renewTime}{"\\n"}{end}`;
+const WATCH_ENDS = '/run/watch-ends';
+/** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
+const WATCH_API = `
+const { existsSync } = require('node:fs');
+const options = { host: '127.0.0.1', port: 6445, path: '/readyz', rejectUnauthorized: false, agent: false, timeout: 1000 };
+let last = Date.now(), longest = 0;
+const ask = () => {
+  if (existsSync('${WATCH_ENDS}')) return console.log(longest);
+  const asked = require('node:https').get(options, (answer) => {
+    answer.resume();
+    answer.on('end', () => (last = Date.now()));
+  });
+  asked.on('timeout', () => asked.destroy());
+  asked.on('error', () => undefined);
+  asked.on('close', () => {
+    longest = Math.max(longest, Date.now() - last);
+    setTimeout(ask, 300);
+  });
+};
+ask();`;
+
+await test('parts that hang are detected and take nothing else down', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  await cluster.allReady(NODES, 60);
+  const workspace = await cluster.workspace();
+  await eventually(
+    'status has nothing to say',
+    120,
+    () => bench.cli('--workspace', workspace, 'status'),
+    ({ code }) => code === 0,
+  );
+  const { preferred, users } = await mostUsed(bench, cluster);
+  const others = ['n1', 'n2', 'n3'].filter((name) => name !== preferred);
+  const [from = ''] = others;
+
+  await story.test('an API server that is stopped for 200 s makes no node NotReady', async (step) => {
+    const watching = cluster.run(WORKER, '/usr/lib/cluster/node', '-e', WATCH_API);
+    const pid = await apiServerOf(cluster, preferred);
+    await cluster.run(preferred, 'kill', '-STOP', pid);
+    const hungMs = Date.now();
+    const [, seen] = await Promise.all([
+      statusNames(step, bench, cluster, `kube-apiserver of ${preferred}`),
+      watchNodes(cluster, { from, untilMs: hungMs + HUNG_MS }),
+    ]);
+    await cluster.try(preferred, 'kill', '-CONT', pid); // the kubelet may have killed it meanwhile
+    await cluster.run(WORKER, 'touch', WATCH_ENDS);
+    const longestMs = Number(await watching);
+    step.diagnostic(`longest time without an answer on ${WORKER}: ${longestMs} ms`);
+    step.diagnostic(
+      `oldest lease ${seen.oldestLeaseMs} ms; not ready: ${seen.notReady.join(', ') || 'none'}`,
+    );
+    await moved(step, cluster, users, hungMs);
+    assert.deepEqual(seen.notReady, []);
+    assert.ok(seen.oldestLeaseMs < LEASE_MS, `a lease was ${seen.oldestLeaseMs} ms old`);
+    assert.ok(longestMs < MOVED_MS + 1_500, `no answer for ${longestMs} ms on ${WORKER}`);
+  });
+
+  await story.test('the API server comes back', async () => {
+    await eventually(
+      `${preferred} answers`,
+      120,
+      () => verdictsOf(bench, cluster, WORKER),
+      (verdicts) => verdicts.length === 3 && verdicts.every((verdict) => verdict === 'healthy'),
+    );
+    await cluster.allReady(NODES, 60, from);
+  });
+
+  await story.test('an etcd member that is stopped for 60 s makes no node NotReady', async (step) => {
+    const pid = await cluster.pidOf(preferred, 'cluster-etcd-kubernetes.service');
+    await cluster.run(preferred, 'kill', '-STOP', pid);
+    const hungMs = Date.now();
+    const seen = await watchNodes(cluster, { from, untilMs: hungMs + 60_000 });
+    const { stdout } = await bench.cli('--workspace', workspace, 'status');
+    await cluster.run(preferred, 'kill', '-CONT', pid);
+    const first = stdout.split('\n').find((line) => line.startsWith('! '));
+    step.diagnostic(`status after 60 s: ${first}`);
+    step.diagnostic(
+      `oldest lease ${seen.oldestLeaseMs} ms; not ready: ${seen.notReady.join(', ') || 'none'}`,
+    );
+    assert.deepEqual(seen.notReady, []);
+    await cluster.allReady(NODES, 60, from);
+  });
+
+  await story.test(
+    'a kubelet that is stopped is killed and started again before its node is lost',
+    async (step) => {
+      const pid = await cluster.pidOf(WORKER, 'kubelet');
+      await cluster.run(WORKER, 'kill', '-STOP', pid);
+      const hungMs = Date.now();
+      const seen = await watchNodes(cluster, { from, untilMs: hungMs + 70_000 });
+      step.diagnostic(
+        `oldest lease ${seen.oldestLeaseMs} ms; not ready: ${seen.notReady.join(', ') || 'none'}`,
+      );
+      assert.notEqual(await cluster.pidOf(WORKER, 'kubelet'), pid);
+      assert.deepEqual(seen.notReady, []);
+    },
+  );
+});
+
+/** The control plane whose API server has the connections of most nodes, and which those are. */
+async function mostUsed(
+  bench: Harness,
+  cluster: StoryCluster,
+): Promise<{ readonly preferred: string; readonly users: readonly string[] }> {
+  const users = new Map<string, string[]>();
+  for (const node of NODES) {
+    const metrics = await metricsOf(bench, cluster, node);
+    for (const name of ['n1', 'n2', 'n3']) {
+      const server = `server="${await cluster.address(name)}:6443"`;
+      const line = metrics.find((each) =>
+        each.startsWith(`cluster_balancer_upstream_connections{${server}}`),
+      );
+      assert.ok(line !== undefined, `the balancer of ${node} says nothing of ${name}`);
+      if (!line.endsWith(' 0')) users.set(name, [...(users.get(name) ?? []), node]);
+    }
+  }
+  const [most] = [...users].toSorted(([, a], [, b]) => b.length - a.length);
+  assert.ok(most !== undefined, 'no node uses its balancer');
+  return { preferred: most[0], users: most[1] };
+}
+
+function apiServerOf(cluster: StoryCluster, node: string): Promise<string> {
+  return cluster.sh(node, 'pgrep -o -x kube-apiserver');
+}
+
+/** Which nodes were ever not Ready, and how old the oldest lease ever was, as another control plane sees it. */
+async function watchNodes(
+  cluster: StoryCluster,
+  { from, untilMs }: { readonly from: string; readonly untilMs: number },
+): Promise<{ readonly notReady: readonly string[]; readonly oldestLeaseMs: number }> {
+  const notReady = new Set<string>();
+  let oldestLeaseMs = 0;
+  const own = ['--server', 'https://127.0.0.1:6443', '--request-timeout', '5s'];
+  while (Date.now() < untilMs) {
+    for (const node of (await cluster.readiness(from)).split(' '))
+      if (!node.endsWith('=True')) notReady.add(node);
+    const leases = await cluster.run(
+      ...([from, 'kubectl', ...own, '-n', 'kube-node-lease', 'get', 'leases', '-o', LEASES] as const),
+    );
+    for (const line of leases.split('\n'))
+      oldestLeaseMs = Math.max(oldestLeaseMs, Date.now() - Date.parse(line.split(' ')[1] ?? ''));
+    await delay(2_000);
+  }
+  return { notReady: [...notReady], oldestLeaseMs };
+}
+
+/** That the first trouble of `cluster status` is about this, within half a minute. */
+async function statusNames(
+  step: TestContext,
+  bench: Harness,
+  cluster: StoryCluster,
+  what: string,
+): Promise<void> {
+  const startedMs = Date.now();
+  const workspace = await cluster.workspace();
+  const first = await eventually(
+    `status names ${what} first`,
+    60,
+    async () => {
+      const { stdout } = await bench.cli('--workspace', workspace, 'status');
+      return stdout.split('\n').find((line) => line.startsWith('! ')) ?? '';
+    },
+    (line) => line.includes(what),
+  );
+  step.diagnostic(`status after ${Date.now() - startedMs} ms: ${first}`);
+}
+
+/** How long after the stop the balancers of these nodes left the server. */
+async function moved(
+  step: TestContext,
+  cluster: StoryCluster,
+  nodes: readonly string[],
+  hungMs: number,
+): Promise<void> {
+  for (const node of nodes) {
+    const log = await cluster.run(
+      ...([node, 'journalctl', '-u', 'cluster-apilb', '--no-pager', '-o', 'short-unix'] as const),
+    );
+    const line = log.split('\n').find((each) => each.includes('closing the connections'));
+    assert.ok(line !== undefined, `the balancer of ${node} closed nothing`);
+    const afterMs = Math.round(Number(line.split(' ')[0]) * 1000 - hungMs);
+    step.diagnostic(`${node} left it after ${afterMs} ms`);
+    assert.ok(afterMs < MOVED_MS, `${node} left it after ${afterMs} ms`);
+  }
+}
+
+/** What the balancer of a node says of each API server, as an operator reads it. */
+async function verdictsOf(bench: Harness, cluster: StoryCluster, node: string): Promise<readonly string[]> {
+  const lines = await metricsOf(bench, cluster, node);
+  const verdict = /^cluster_balancer_upstream_verdict\{.*verdict="([a-z]+)"/;
+  return lines.flatMap((line) => verdict.exec(line)?.[1] ?? []);
+}
+
+async function metricsOf(bench: Harness, cluster: StoryCluster, node: string): Promise<readonly string[]> {
+  return (await bench.must('--workspace', await cluster.workspace(), 'node', 'metrics', node)).split('\n');
+}

@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict';
+import { env, stdout } from 'node:process';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { injectRandomFaults } from './random-faults.ts';
+
+/** BLIND_SEED=N repeats a run, BLIND_COUNT=N shortens it. */
+const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
+const count = Number(env['BLIND_COUNT'] ?? 25);
+const WRONG_ALLOWED = 1;
+
+await test(`${count} faults injected blind: the first cause named is the right one`, async (story) => {
+  await using bench = await createHarness();
+  // As they come: a run that is stopped has found out something all the same.
+  const onEach = (line: string): void => void stdout.write(`${line}\n`);
+  onEach(`seed ${seed}`);
+  const { right } = await injectRandomFaults(bench, { seed, count, onEach });
+  story.diagnostic(`seed ${seed}: ${right} of ${count} right`);
+  assert.ok(right >= count - WRONG_ALLOWED, `${right} of ${count} right`);
+});

@@ -1,0 +1,178 @@
+import { createConnection } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parse } from 'yaml';
+import type { Harness } from '../../machines/harness.ts';
+
+/** A shell on one machine of a local cluster, through the CLI as an operator would. */
+export class NodeShell {
+  readonly #bench: Harness;
+  readonly #exec: readonly string[];
+
+  constructor(bench: Harness, cluster: string, node = 'n1') {
+    this.#bench = bench;
+    this.#exec = ['mini', 'exec', '--name', cluster, node, '--'];
+  }
+
+  /** stdout of a command that must succeed. */
+  async run(...argv: readonly string[]): Promise<string> {
+    return (await this.#bench.must(...this.#exec, ...argv)).trim();
+  }
+
+  async exitCode(...argv: readonly string[]): Promise<number> {
+    return (await this.#bench.cli(...this.#exec, ...argv)).code;
+  }
+
+  kubectl(...args: readonly string[]): Promise<string> {
+    return this.run('kubectl', ...args);
+  }
+
+  /** etcdctl as one of the clients of etcd. */
+  etcdctl(
+    user: EtcdClientName,
+    ...args: readonly string[]
+  ): Promise<{ code: number; stdout: string; stderr: string }> {
+    return this.#bench.cli(...this.#exec, ...etcdctlArgv(user), ...args);
+  }
+
+  /**
+   * What an etcd answers to TLS with this client's certificate: its status line, or the code of the error. Nothing is sent for a
+   * while, because data on a refused connection would hide the alert behind a reset.
+   */
+  tlsAnswer(client: EtcdClientName, at: EtcdClientName): Promise<string> {
+    const folder = credentialsOf(client);
+    const script = `const s = require('node:tls').connect({ host: '127.0.0.1', port: ${portOf(at)}, rejectUnauthorized: false,
+      cert: require('node:fs').readFileSync('${folder}/client.crt'), key: require('node:fs').readFileSync('${folder}/client.key') });
+      const end = (text) => { console.log(text); process.exit(); };
+      s.once('error', (error) => end(error.code)).once('data', (data) => end(String(data).split('\\r')[0]));
+      setTimeout(() => s.write('GET /version HTTP/1.1\\r\\nhost: etcd\\r\\n\\r\\n'), 2000);
+      setTimeout(() => end('silence'), 15000);`;
+    return this.run('/usr/lib/cluster/node', '-e', script);
+  }
+}
+
+/** Every service of ours that runs on a machine, with its main process and how often it was started: a line each. */
+export const LIST_RUNNING_UNITS = `systemctl list-units --type service --state running --plain --no-legend 'cluster-*' kubelet.service bootstrapper.service | awk '{print $1}' | sort | xargs -n1 systemctl show --property Id,MainPID,NRestarts | paste -sd ' '`;
+
+/** A pod that wants to run on one machine, made anew wherever it is told to leave. */
+export function podPinnedTo(node: string): string {
+  return JSON.stringify({
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    metadata: { name: 'visitor' },
+    spec: {
+      selector: { matchLabels: { app: 'visitor' } },
+      template: {
+        metadata: { labels: { app: 'visitor' } },
+        spec: {
+          nodeSelector: { 'kubernetes.io/hostname': node },
+          terminationGracePeriodSeconds: 1,
+          containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+        },
+      },
+    },
+  });
+}
+
+/** "taint cordon" of a node as Kubernetes has them, each empty when there is none. */
+export const SCHEDULING = `jsonpath={.spec.taints[?(@.key=="node-role.kubernetes.io/control-plane")].effect}/{.spec.unschedulable}`;
+
+/** Clients of the two etcd clusters on a control plane; the first three are those of the state etcd. */
+export type EtcdClientName = 'root' | 'curator' | 'signer' | 'apiserver' | 'kubernetes-root';
+
+function isOfKubernetes(user: EtcdClientName): boolean {
+  return user === 'apiserver' || user === 'kubernetes-root';
+}
+
+function credentialsOf(user: EtcdClientName): string {
+  const etcd = isOfKubernetes(user) ? 'kubernetes' : 'state';
+  return `/var/lib/cluster/consensus/${etcd}/users/${user.replace('kubernetes-', '')}`;
+}
+
+function portOf(user: EtcdClientName): number {
+  return isOfKubernetes(user) ? 2379 : 2382;
+}
+
+/** The beginning of an etcdctl command on a control plane, at the etcd of this client. */
+export function etcdctlArgv(user: EtcdClientName): readonly [string, ...string[]] {
+  const folder = credentialsOf(user);
+  const identity = [
+    '--cacert',
+    `${folder}/ca.crt`,
+    '--cert',
+    `${folder}/client.crt`,
+    '--key',
+    `${folder}/client.key`,
+  ];
+  return ['/opt/cluster/bin/etcdctl', '--endpoints', `https://127.0.0.1:${portOf(user)}`, ...identity];
+}
+
+/** What the kubelet of a machine reads at its start, whoever wrote it. */
+export async function kubeletConfiguration(
+  node: NodeShell,
+): Promise<{ readonly rotateCertificates?: unknown; readonly serverTLSBootstrap?: unknown }> {
+  const text = await node.run('cat', '/var/lib/kubelet/config.yaml');
+  return parse(text) as { readonly rotateCertificates?: unknown; readonly serverTLSBootstrap?: unknown };
+}
+
+/** "open", or the error code of a TCP connection. */
+export function probePort(host: string, port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = createConnection({ host, port, timeout: 3000 }, () => {
+      socket.destroy();
+      resolve('open');
+    });
+    socket.once('timeout', () => socket.destroy(new Error('timeout')));
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+  });
+}
+
+/** The names in the certificate that a TLS server shows. */
+export function certificateNames(host: string, port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connectTls({ host, port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate()?.subjectAltName ?? '');
+      socket.destroy();
+    });
+    socket.once('error', reject);
+  });
+}
+
+/** Asks until the answer satisfies; its last answer is the error when it never does. */
+export async function eventually<T>(
+  what: string,
+  withinSeconds: number,
+  ask: () => Promise<T>,
+  fine: (answer: T) => boolean,
+): Promise<T> {
+  const deadline = Date.now() + withinSeconds * 1000;
+  let last: unknown;
+  while (Date.now() < deadline) {
+    try {
+      const answer = await ask();
+      if (fine(answer)) return answer;
+      last = answer;
+    } catch (error) {
+      last = error;
+    }
+    await delay(500);
+  }
+  throw new Error(
+    `${what} did not come true within ${withinSeconds} s; last: ${last instanceof Error ? last.message : JSON.stringify(last)}`,
+  );
+}
+
+/** A machine that waits for its owner, and the owner's workspace. */
+export async function machineWithoutCluster(bench: Harness, name: string, ...flags: readonly string[]) {
+  await bench.must('mini', 'up', '--nodes-only', '--name', name, ...flags);
+  const cluster = await bench.cluster(name);
+  const machine = await cluster.node('n1');
+  const node = new NodeShell(bench, name);
+  const fingerprint = await eventually(
+    'the machine shows its fingerprint',
+    30,
+    () => node.run('cat', '/var/lib/cluster/machine/fingerprint'),
+    (text) => text.startsWith('sha256:'),
+  );
+  return { address: machine.address, fingerprint, workspace: cluster.paths.workspace, node };
+}

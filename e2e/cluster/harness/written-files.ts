@@ -1,0 +1,50 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+
+/** What a program writes into directories, file by file, seen from beside it. Files on their way to their name (`.NAME.…`) don't count. */
+export class WrittenFiles {
+  readonly #root: string;
+  readonly #folders: readonly string[];
+  #known: ReadonlyMap<string, string> = new Map();
+
+  constructor(root: string, folders: readonly string[]) {
+    this.#root = root;
+    this.#folders = folders;
+  }
+
+  /** Made or replaced since the last `settle`, oldest first. */
+  async changed(): Promise<readonly string[]> {
+    const now = await this.#read();
+    return [...now]
+      .filter(([path, { version }]) => this.#known.get(path) !== version)
+      .toSorted(([, a], [, b]) => a.timeMs - b.timeMs)
+      .map(([path]) => path);
+  }
+
+  async settle(): Promise<void> {
+    this.#known = new Map([...(await this.#read())].map(([path, { version }]) => [path, version]));
+  }
+
+  async #read(): Promise<ReadonlyMap<string, { readonly version: string; readonly timeMs: number }>> {
+    const found = await Promise.all(
+      this.#folders.map(async (folder) => {
+        const entries = await readdir(join(this.#root, folder), {
+          withFileTypes: true,
+          recursive: true,
+        }).catch(() => []);
+        return entries
+          .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+          .map(({ parentPath, name }) => join(parentPath, name));
+      }),
+    );
+    const files = await Promise.all(
+      found.flat().map(async (path) => {
+        const facts = await stat(path).catch(() => undefined); // it was on its way
+        if (facts === undefined) return undefined;
+        const version = `${facts.ino} ${facts.mtimeMs} ${facts.size}`;
+        return [relative(this.#root, path), { version, timeMs: facts.mtimeMs }] as const;
+      }),
+    );
+    return new Map(files.filter((file) => file !== undefined));
+  }
+}

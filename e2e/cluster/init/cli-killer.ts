@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PhaseName } from '../../../initproto/phases.ts';
+import type { Harness } from '../../machines/harness.ts';
+import { InitRun, type OutputLine } from './init-run.ts';
+import { isInside, KILL_MATRIX, type KilledPhases } from './kill-matrix.ts';
+import type { WatchedMachine } from './watched-machine.ts';
+
+/** Steps of the CLI itself, before and behind the phases of the node. */
+const OWN_STEPS = [
+  'init-connect',
+  'init-upload',
+  'init-acknowledge',
+  'init-api',
+  'chart-flannel',
+  'init-node-ready',
+];
+/** Kills the CLI once in each phase and at each step of its own, and starts the same command again each time. */
+export class CliKiller {
+  readonly stepsLeft = [...OWN_STEPS];
+  readonly #bench: Harness;
+  readonly #machine: WatchedMachine;
+  readonly #struck: KilledPhases;
+  #cli: InitRun;
+
+  constructor(bench: Harness, machine: WatchedMachine, struck: KilledPhases) {
+    this.#bench = bench;
+    this.#machine = machine;
+    this.#struck = struck;
+    this.#cli = new InitRun(bench, machine.init());
+  }
+
+  /** Until an init has ended by itself. */
+  async run(): Promise<InitRun> {
+    let over = false;
+    const watching = this.#machine.eachStart(
+      async ({ event: { phase } }) => {
+        if (!over && !this.#struck.has(phase)) await this.#strike(phase);
+        return over ? 'stop' : 'go on';
+      },
+      () => over,
+    );
+    for (;;) {
+      const cli = this.#cli;
+      const step = await cli.until(
+        ({ type, code = '' }) => type === 'step-started' && this.stepsLeft.includes(code),
+      );
+      if (step?.code !== undefined) {
+        this.stepsLeft.splice(this.stepsLeft.indexOf(step.code), 1);
+        await this.#again(cli);
+      } else if (cli.killed) {
+        while (cli === this.#cli) await delay(5); // the next one is being started
+      } else {
+        over = true;
+        await watching;
+        return cli;
+      }
+    }
+  }
+
+  /** The machine stands still in the phase, so that it is the CLI that follows it which is killed. */
+  async #strike(phase: PhaseName): Promise<void> {
+    const machine = this.#machine;
+    const follows = ({ type, code = '' }: OutputLine): boolean =>
+      type === 'step-started' && code.startsWith('init-phase-');
+    const calls = ({ type, code }: OutputLine): boolean => type === 'step-finished' && code === 'init-upload';
+    // One that is only being started is given the time to attach.
+    while (phase !== 'preflight' && !this.#cli.lines.some(follows) && isInside(await machine.events(), phase))
+      await delay(5);
+    const pid = await machine.signalAgent('SIGSTOP');
+    const cli = this.#cli;
+    // One that is over within milliseconds ends before the CLI whose call has begun it can have said so.
+    const isBrief = KILL_MATRIX[phase]['killed-cli'] === 'beginning' && cli.lines.some(calls);
+    const follower = phase === 'preflight' || cli.lines.some(follows) || isBrief;
+    const inside = isInside(await machine.events(), phase);
+    const next = await this.#again(cli);
+    if (follower) this.#struck.record(phase, inside);
+    await next.until(({ code }) => code === 'init-connect');
+    await machine.signalAgent('SIGCONT', pid);
+  }
+
+  async #again(cli: InitRun): Promise<InitRun> {
+    if (cli !== this.#cli) return this.#cli; // it was killed already
+    await cli.kill();
+    assert.notEqual(cli.outcome()?.type, 'error', cli.said());
+    this.#cli = new InitRun(this.#bench, this.#machine.init());
+    return this.#cli;
+  }
+}

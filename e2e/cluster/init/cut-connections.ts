@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { PHASES, type PhaseName } from '../../../initproto/phases.ts';
+import { hostAddress } from '../../../internal/localmachines/index.ts';
+import type { Harness } from '../../machines/harness.ts';
+import { assertOneCluster } from './assert-one-cluster.ts';
+import { FaultyConnection } from './faulty-connection.ts';
+import { InitRun, type OutputLine } from './init-run.ts';
+import { WatchedMachine } from './watched-machine.ts';
+
+/** The CLI takes a connection for dead when it has been silent for this long (a heartbeat comes every 5 s). */
+const STALL_MS = 20_000;
+/** It tries each second. */
+const ATTACHED_MS = 60_000;
+const LAST_PHASE: PhaseName = 'node';
+/** Behind which the init ends soon: they go no further while etcd stands still, and have minutes for it. */
+const WITH_ETCD = new Set<PhaseName>(['control-plane', 'settings']);
+
+export interface CutPlan {
+  /** In these phases the cable goes dead for longer than the CLI believes in it. */
+  readonly stalls: readonly PhaseName[];
+  /** In this phase the machine does not answer for so long. */
+  readonly deaf: { readonly phase: PhaseName; readonly ms: number };
+  /** From the last phase on the workstation sleeps for so long: the machine goes on, and nothing is left to mistreat. */
+  readonly asleepMs: number;
+}
+
+export interface CutReport {
+  readonly cuts: number;
+  readonly stalls: number;
+  readonly connections: number;
+  readonly events: number;
+}
+
+/**
+ * One init over a cable that is cut and reset in every phase, goes dead in some, to a machine that is deaf for a while,
+ * from a workstation that falls asleep. One run of the CLI: nobody starts it again.
+ */
+export async function initOverFaultyConnection(
+  bench: Harness,
+  name: string,
+  plan: CutPlan,
+): Promise<CutReport> {
+  const machine = await WatchedMachine.create(bench, name);
+  const { network } = await bench.cluster(name);
+  await using cable = await FaultyConnection.open(hostAddress(network), {
+    host: machine.address,
+    port: 9000,
+  });
+  const cli = new InitRun(bench, machine.init(cable.endpoint));
+  const done = { cuts: new Set<PhaseName>(), stalls: new Set<PhaseName>() };
+  const anotherConnection = async (): Promise<void> => {
+    for (const before = cable.made; cable.made === before && !cli.over;) await delay(5);
+  };
+  const watching = machine.eachStart(
+    async ({ event: { phase } }) => {
+      if (cli.over || done.cuts.has(phase)) return cli.over ? 'stop' : 'go on';
+      done.cuts.add(phase);
+      const pid = await machine.signalAgent('SIGSTOP'); // the phase stands still while its cable is mistreated
+      cable.cut();
+      await anotherConnection();
+      cable.reset();
+      await anotherConnection();
+      if (plan.stalls.includes(phase)) {
+        // What is connected goes dead: the CLI attaches first, and the init cannot end before it has.
+        const from = cli.lines.length;
+        if (WITH_ETCD.has(phase)) await machine.signalEtcd('STOP');
+        await machine.signalAgent('SIGCONT', pid);
+        const late = delay(ATTACHED_MS, undefined, { ref: false });
+        const attached = await Promise.race([cli.until(speaksOfNode, from), late]);
+        await machine.signalAgent('SIGSTOP', pid);
+        if (WITH_ETCD.has(phase)) await machine.signalEtcd('CONT');
+        if (attached === undefined) await machine.signalAgent('SIGCONT', pid);
+        assert.ok(attached ?? cli.over, `the CLI was not attached in ${phase}:\n${cli.said()}`);
+        if (cli.over) return 'stop';
+        cable.setSilent(true);
+        await delay(STALL_MS + 2000);
+        cable.setSilent(false);
+        done.stalls.add(phase);
+        cable.reset(); // connections that were made meanwhile carry nothing
+      }
+      if (phase === plan.deaf.phase) await delay(plan.deaf.ms);
+      await machine.signalAgent('SIGCONT', pid);
+      if (phase === LAST_PHASE) {
+        cli.child.kill('SIGSTOP');
+        await delay(plan.asleepMs);
+        cable.reset(); // nobody keeps a connection for a sleeper
+        cli.child.kill('SIGCONT');
+      }
+      return done.cuts.size === PHASES.length ? 'stop' : 'go on';
+    },
+    () => cli.over,
+  );
+  const code = await cli.ended;
+  await watching;
+  assert.equal(code, 0, cli.said());
+  assert.deepEqual([...done.cuts].toSorted(), PHASES.map(({ name: each }) => each).toSorted());
+  // The machine may be through with its last phase before the CLI is attached in it.
+  const before = (phases: Iterable<PhaseName>): readonly PhaseName[] =>
+    [...phases].filter((phase) => phase !== LAST_PHASE).toSorted();
+  assert.deepEqual(before(done.stalls), before(plan.stalls));
+  const { connections, events } = cli.lines.find(({ code: each }) => each === 'init-followed')?.data as {
+    connections: number;
+    events: number;
+  };
+  // The CLI refuses gaps; that it has seen the last event as well is only known here.
+  const kept = await machine.events();
+  const last = kept.findLast(({ event }) => event.phase === LAST_PHASE && event.kind === 'finished');
+  assert.ok(
+    events >= (last?.sequence ?? Infinity),
+    `${events} events seen, ${last?.sequence} is the last of the init`,
+  );
+  await assertOneCluster(bench, machine, cli);
+  await bench.must('mini', 'down', '--name', name);
+  return { cuts: 2 * done.cuts.size, stalls: done.stalls.size, connections, events };
+}
+
+/** The node's own word, not the CLI's about a lost connection. The last phase may have passed meanwhile. */
+function speaksOfNode({ code = '', text = '' }: OutputLine): boolean {
+  return /^init-(phase|acknowledge)/.test(code) && !/connection lost|trying again/.test(text);
+}

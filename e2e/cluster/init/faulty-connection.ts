@@ -1,0 +1,94 @@
+import { createServer, connect, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+
+interface Wire {
+  readonly near: Socket;
+  readonly far: Socket;
+}
+
+/**
+ * The cable between workstation and machine: it can be pulled (FIN), torn (RST) and, worst, go dead without either end
+ * being told. It lies on the host's address in the cluster's own network.
+ */
+export class FaultyConnection implements AsyncDisposable {
+  readonly #server: Server;
+  readonly #wires = new Set<Wire>();
+  readonly #address: string;
+  #dead = false;
+  /** How many connections were made over it. */
+  made = 0;
+
+  private constructor(server: Server, address: string) {
+    this.#server = server;
+    this.#address = address;
+  }
+
+  static async open(
+    host: string,
+    far: { readonly host: string; readonly port: number },
+  ): Promise<FaultyConnection> {
+    const server = createServer({ pauseOnConnect: true });
+    server.listen({ host, port: 0 });
+    await once(server, 'listening');
+    const address = server.address();
+    if (address === null || typeof address === 'string') throw new Error('a cable without an end');
+    const cable = new FaultyConnection(server, `${host}:${address.port}`);
+    server.on('connection', (near) => cable.#plug(near, connect(far)));
+    return cable;
+  }
+
+  /** Where the CLI finds the machine. */
+  get endpoint(): string {
+    return this.#address;
+  }
+
+  /** Both ends see an orderly end. */
+  cut(): void {
+    for (const { near, far } of this.#wires) {
+      near.end();
+      far.end();
+      near.destroySoon();
+      far.destroySoon();
+    }
+  }
+
+  reset(): void {
+    for (const { near, far } of this.#wires) {
+      near.resetAndDestroy();
+      far.resetAndDestroy();
+    }
+  }
+
+  /** No bytes, no close, for what is connected now; new connections are fine. */
+  stall(): void {
+    for (const { near, far } of this.#wires) {
+      near.unpipe(far).pause();
+      far.unpipe(near).pause();
+    }
+  }
+
+  /** New connections are taken and carry nothing either. */
+  setSilent(dead: boolean): void {
+    this.#dead = dead;
+    if (dead) this.stall();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.reset();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #plug(near: Socket, far: Socket): void {
+    const wire = { near, far };
+    this.made += 1;
+    this.#wires.add(wire);
+    const gone = (): void => {
+      this.#wires.delete(wire);
+      near.destroy();
+      far.destroy();
+    };
+    for (const socket of [near, far]) socket.once('close', gone).on('error', gone);
+    if (this.#dead) return;
+    near.pipe(far).pipe(near);
+  }
+}

@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict';
+import { cp, mkdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { eventually, machineWithoutCluster } from '../harness/node-shell.ts';
+import { waitForExit, waitForOutput } from '../harness/program-output.ts';
+
+const CTRL_C = '\u0003';
+/**
+ * What a kubelet does for the first pod of a node. In cgroup v1 systemd would take the group away, and what is around it, but
+ * for the slices that the kubelet's unit wants.
+ */
+const MAKE_FIRST_POD = `
+  [ -d /sys/fs/cgroup/devices ] || exit 0
+  systemctl start kubepods-besteffort-kept.slice kubepods-burstable-kept.slice
+  for kind in besteffort burstable; do
+    around=/sys/fs/cgroup/devices/kubepods.slice/kubepods-$kind.slice
+    mkdir $around/kubepods-$kind-podfirst.slice
+    systemctl start kubepods-$kind-podother.slice
+    systemctl stop kubepods-$kind-podother.slice
+    rmdir $around/kubepods-$kind-podfirst.slice
+  done
+  systemctl stop kubepods.slice
+`;
+
+await test('an init that everything happens to ends in the one cluster it began', async (story) => {
+  await using bench = await createHarness();
+  const { address, fingerprint, workspace, node } = await machineWithoutCluster(bench, 'torn');
+  const init = ['--workspace', workspace, 'init', '--node', address, '--fingerprint', fingerprint] as const;
+
+  await story.test('the group of a first pod stays when systemd starts something beside it', async () => {
+    await node.run('sh', '-ec', MAKE_FIRST_POD);
+  });
+
+  await story.test(
+    'a stranger is refused before the lock, and no log line of the node reaches it',
+    async () => {
+      const stranger = join(bench.folder, 'stranger');
+      await mkdir(stranger);
+      await bench.must('--workspace', stranger, 'config', 'generate', '--local');
+      const refused = await bench.cli(
+        '--workspace',
+        stranger,
+        'init',
+        '--node',
+        address,
+        '--fingerprint',
+        fingerprint,
+      );
+      assert.equal(refused.code, 4, refused.stderr);
+      assert.match(refused.stderr, /cluster-owner-refused/);
+      assert.doesNotMatch(refused.stderr, /"level"|root\.initserver/);
+      assert.equal(await node.exitCode('test', '-e', '/var/lib/cluster/enrolment/lock.json'), 1);
+    },
+  );
+
+  await story.test('a machine with another fingerprint is refused', async () => {
+    const other = `sha256:${'0'.repeat(64)}`;
+    const refused = await bench.cli(
+      '--workspace',
+      workspace,
+      'init',
+      '--node',
+      address,
+      '--fingerprint',
+      other,
+    );
+    assert.equal(refused.code, 4, refused.stderr);
+    assert.match(refused.stderr, new RegExp(fingerprint));
+  });
+
+  await story.test(
+    'Ctrl-C at a terminal leaves the job running on the node and says how to attach again',
+    async () => {
+      const cli = bench.startCliAtTerminal(...init);
+      await waitForOutput(cli, /Installing components/);
+      const end = waitForExit(cli);
+      cli.stdin?.write(CTRL_C);
+      const { code, stdout } = await end;
+      assert.equal(code, 130, stdout);
+      assert.match(stdout, /The init goes on on the node\. Attach again with: cluster init/);
+      // Nobody is attached, and the node goes on.
+      await eventually(
+        'the job comes to the Kubernetes phase by itself',
+        90,
+        () => node.run('journalctl', '-u', 'bootstrapper', '--no-pager', '-o', 'cat'),
+        (log) => /"phase started","phase":"control-plane"/.test(log),
+      );
+    },
+  );
+
+  let clusterId = '';
+  await story.test(
+    'kill -9 of the CLI in the middle of the Kubernetes phase leaves the job running',
+    async () => {
+      const cli = bench.startCli(...init);
+      await waitForOutput(cli, /Starting the Kubernetes control plane/);
+      cli.kill('SIGKILL');
+      const lock = JSON.parse(await node.run('cat', '/var/lib/cluster/enrolment/lock.json')) as {
+        clusterId: string;
+      };
+      clusterId = lock.clusterId;
+    },
+  );
+
+  await story.test('another cluster of the same owner is refused and told whose the machine is', async () => {
+    const second = join(bench.folder, 'second');
+    await mkdir(second);
+    await cp(join(workspace, 'owner-key.pem'), join(second, 'owner-key.pem'));
+    await bench.must('--workspace', second, 'config', 'generate', '--local');
+    const refused = await bench.cli(
+      '--workspace',
+      second,
+      'init',
+      '--node',
+      address,
+      '--fingerprint',
+      fingerprint,
+    );
+    assert.equal(refused.code, 5, refused.stderr);
+    assert.match(refused.stderr, new RegExp(clusterId));
+  });
+
+  await story.test('SIGINT ends a CLI that waits for an agent which was killed', async () => {
+    await node.run('systemctl', 'kill', '--signal=KILL', '--kill-whom=main', 'bootstrapper');
+    const cli = bench.startCli(...init, '--skip-charts');
+    await waitForOutput(cli, /Connecting to|Reaching/);
+    const end = waitForExit(cli);
+    cli.kill('SIGINT');
+    const { code, stderr } = await end;
+    assert.equal(code, 130, stderr);
+    assert.match(stderr, /cluster init|goes on|stopping/);
+  });
+
+  await story.test('the same command goes on to the same cluster', async () => {
+    const done = await bench.cli(...init);
+    assert.equal(done.code, 0, done.stderr);
+    assert.match(done.stdout, new RegExp(clusterId));
+    await eventually(
+      'the node is Ready',
+      60,
+      () => node.kubectl('get', 'nodes', '--no-headers'),
+      (line) => /^n1 +Ready /.test(line),
+    );
+    const charts = await node.run('sh', '-c', 'kubectl get secrets -A -l owner=helm -o name | wc -l');
+    assert.equal(charts, '1', 'the network chart is installed once');
+  });
+
+  await story.test('and again: nothing to do', async () => {
+    assert.match(await bench.must(...init), /nothing was changed/);
+    const state = JSON.parse(await readFile(join(workspace, 'state.json'), 'utf8')) as object;
+    assert.match(JSON.stringify(state), new RegExp(clusterId));
+  });
+});

@@ -1,0 +1,33 @@
+import { describe, expect, test } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PHASES } from '../../../initproto/phases.ts';
+import { KILL_MATRIX, KILL_KINDS } from './kill-matrix.ts';
+
+const PROJECT = join(import.meta.dirname, '../..');
+const LISTED = readFileSync(join(PROJECT, '.ci/stories'), 'utf8');
+
+describe('the kill matrix', () => {
+  test('has every phase of the registry, and no other', () => {
+    expect(Object.keys(KILL_MATRIX)).toEqual(PHASES.map(({ name }) => name));
+  });
+
+  test.each(PHASES)('$name is struck by every strike', ({ name }) => {
+    expect(Object.keys(KILL_MATRIX[name])).toEqual([...KILL_KINDS]);
+  });
+
+  test.each(KILL_KINDS)('%s has a story that CI runs and that asks for every phase', (strike) => {
+    const file = `e2e/cluster/${strike}.story.ts`;
+    expect(existsSync(join(PROJECT, file))).toBe(true);
+    expect(LISTED).toMatch(new RegExp(`^ci \\d+ ${file}$`, 'm'));
+    const story = readFileSync(join(PROJECT, file), 'utf8');
+    expect(story).toContain(`new Struck('${strike}')`);
+    expect(story).toContain('assert.deepEqual(struck.missing(), []');
+  });
+
+  test('every phase of a join has a story that asks for it', () => {
+    const file = 'e2e/cluster/join/joining-killed.story.ts';
+    expect(LISTED).toMatch(new RegExp(`^(ci|long) \\d+ ${file}$`, 'm'));
+    expect(readFileSync(join(PROJECT, file), 'utf8')).toContain('[...EXPECTED, ...JOINING_PHASES].filter(');
+  });
+});

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { assertOneCluster } from './assert-one-cluster.ts';
+import { InitRun } from './init-run.ts';
+import { isInside, KilledPhases } from './kill-matrix.ts';
+import { WatchedMachine } from './watched-machine.ts';
+
+/** A second CLI is told who holds the workspace. One init, in each phase of which the agent is killed once. Nobody but systemd does anything about it. */
+await test('kill -9 of the agent in every phase: systemd starts it, and the one init goes on to Ready', async (story) => {
+  await using bench = await createHarness();
+  const machine = await WatchedMachine.create(bench, 'kagent');
+  const struck = new KilledPhases('killed-agent');
+  let pid = await machine.agentAfter(undefined);
+  const cli = new InitRun(bench, machine.init());
+  await cli.until(({ code }) => code === 'init-connect');
+  const second = new InitRun(bench, machine.init());
+  const watching = machine.eachStart(
+    async ({ event: { phase } }) => {
+      if (!struck.has(phase)) {
+        await machine.signalAgent('SIGKILL', pid);
+        struck.record(phase, isInside(await machine.events(), phase));
+        pid = await machine.agentAfter(pid);
+      }
+      return struck.missing().length === 0 ? 'stop' : 'go on';
+    },
+    () => cli.over,
+  );
+  assert.equal(await second.ended, 9, second.said());
+  const refused = second.outcome();
+  assert.equal(refused?.code, 'workspace-locked');
+  assert.match(refused.message ?? '', /`cluster init` \(.*process \d+\) holds .* since 20\d\d-/);
+  assert.equal(await cli.ended, 0, cli.said());
+  await watching;
+  story.diagnostic(struck.table());
+  assert.deepEqual(struck.missing(), []);
+  await assertOneCluster(bench, machine, cli);
+  const attached = cli.lines.find(({ code }) => code === 'init-followed');
+  assert.ok(attached, 'the CLI has attached again');
+});

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { hostAddress } from '../../../internal/localmachines/index.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { InitRun } from './init-run.ts';
+import { WatchedMachine } from './watched-machine.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { FaultyConnection } from './faulty-connection.ts';
+
+/** So long a machine is given to answer before a curator is told. */
+const MACHINE_MS = 15_000;
+
+await test('an owner whose machine is silent tells a curator whose cluster it is', async (story) => {
+  await using bench = await createHarness();
+  const machine = await WatchedMachine.create(bench, 'unheard');
+  const { network } = await bench.cluster('unheard');
+  await using cable = await FaultyConnection.open(hostAddress(network), {
+    host: machine.address,
+    port: 9000,
+  });
+  const init = machine.init(cable.endpoint);
+  const state = (path: string): Promise<string> => readFile(machine.state(path), 'utf8').catch(() => '');
+
+  await story.test('the CLI is killed with the result on its disk, before it has acknowledged', async () => {
+    const cli = new InitRun(bench, init);
+    const stage = async (): Promise<string | undefined> =>
+      /"stage":\s*"([a-z]+)"/.exec(
+        await readFile(join(machine.workspace, 'state.json'), 'utf8').catch(() => ''),
+      )?.[1];
+    // The handshake before the acknowledgement takes a signature of a TPM.
+    while ((await stage()) !== 'granted' && !cli.over) await delay(1);
+    await cli.kill();
+    assert.equal(await stage(), 'granted', cli.said());
+    assert.equal(await state('init/acknowledged.json'), '');
+    assert.doesNotMatch(await state('init/request.json'), /"clusterUnlockKeyHex":\s*""/);
+  });
+
+  await story.test('behind a dead cable the same command tells a curator, and ends well', async (step) => {
+    cable.setSilent(true);
+    cable.reset();
+    const cli = new InitRun(bench, init);
+    assert.equal(await cli.ended, 0, cli.said());
+    const [told] = cli.lines.filter(
+      ({ type, code }) => type === 'step-finished' && code === 'init-acknowledge',
+    );
+    const { durationMs } = told as unknown as { readonly durationMs: number };
+    step.diagnostic(`${Math.round(durationMs / 1000)} s`);
+    assert.ok(durationMs > MACHINE_MS, 'the machine had its time');
+    assert.match(await bench.must('--workspace', machine.workspace, 'audit', 'ls'), /PutOwnership/);
+  });
+
+  await story.test('the machine hears of it: the unlock key leaves its disk, its port closes', async () => {
+    const isWiped = async (): Promise<boolean> =>
+      /"clusterUnlockKeyHex":\s*""/.test(await state('init/request.json'));
+    await eventually('the unlock key is gone', 120, isWiped, (wiped) => wiped);
+    const port = () => machine.node.run('sh', '-c', 'ss -Hltn "sport = :9000" | wc -l');
+    await eventually('the Init port is closed', 30, port, (listeners) => listeners.trim() === '0');
+  });
+
+  await story.test('and machines join: they are shown whose cluster it is', async () => {
+    await bench.must('mini', 'up', '--name', 'unheard', '--workers', '1');
+    const table = await bench.must('--workspace', machine.workspace, 'node', 'ls');
+    assert.match(table, /^n2 .*up/m);
+  });
+});

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PhaseName } from '../../../initproto/phases.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { assertOneCluster } from './assert-one-cluster.ts';
+import { InitRun } from './init-run.ts';
+import { isInside, KilledPhases } from './kill-matrix.ts';
+import { WatchedMachine } from './watched-machine.ts';
+
+/** One init, in each phase of which the machine loses its power once. */
+await test('a power cut in every phase: switched on again, the same command goes on to Ready', async (story) => {
+  await using bench = await createHarness();
+  const machine = await WatchedMachine.create(bench, 'kpower');
+  const struck = new KilledPhases('power-cuts');
+  let isOff = false;
+  while (struck.missing().length > 0) {
+    const before = struck.missing();
+    const caught = Promise.withResolvers<PhaseName>();
+    let pid: number | undefined;
+    let isOver = (): boolean => false;
+    // Before the machine is on: its agent goes on by itself, and a phase may be over when a CLI has come.
+    const watching = machine.eachStart(
+      async ({ event: { phase } }) => {
+        if (struck.has(phase)) return isOver() ? 'stop' : 'go on';
+        await machine.signalAgent('SIGSTOP', pid); // so that the phase does not end while the plug is reached for
+        caught.resolve(phase);
+        return 'stop';
+      },
+      () => isOver(),
+    );
+    const running = machine.agentAfter(undefined).then((found) => (pid = found));
+    if (isOff) await bench.must('mini', 'start', '--name', machine.name, 'n1');
+    isOff = false;
+    await running;
+    const cli = new InitRun(bench, machine.init());
+    isOver = () => cli.over;
+    const phase = await Promise.race([caught.promise, cli.ended.then(() => undefined)]);
+    if (phase === undefined) break; // it has ended, which is said below
+    await watching;
+    const inside = isInside(await machine.events(), phase);
+    await bench.must('mini', 'stop', '--power-cut', '--name', machine.name, 'n1');
+    isOff = true;
+    await cli.kill();
+    struck.record(phase, inside);
+    assert.ok(
+      struck.missing().length < before.length || !inside,
+      `the strike in ${phase} did not count: ${cli.said()}`,
+    );
+  }
+  if (isOff) await bench.must('mini', 'start', '--name', machine.name, 'n1');
+  story.diagnostic(struck.table());
+  assert.deepEqual(struck.missing(), []);
+  await assertOneCluster(bench, machine, await finished(new InitRun(bench, machine.init())));
+});
+
+async function finished(cli: InitRun): Promise<InitRun> {
+  await cli.ended;
+  return cli;
+}

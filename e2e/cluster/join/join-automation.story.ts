@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { copyFile, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { createHarness, type Harness } from '../../machines/harness.ts';
+import { installCli, StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const EXAMPLES = join(import.meta.dirname, '../../docs/examples');
+const DIST = join(import.meta.dirname, '../../dist');
+const PROVISIONING = '/etc/cluster/provisioning.json';
+/** Only what the example needs: no data source of a cloud, no network of its own, nothing of the machine changed. */
+const CLOUD_CONFIG = {
+  datasource_list: ['NoCloud'],
+  network: { config: 'disabled' },
+  preserve_hostname: true,
+  apt: { preserve_sources_list: true },
+  cloud_init_modules: ['write-files'],
+  cloud_config_modules: ['runcmd'],
+  cloud_final_modules: ['package-update-upgrade-install', 'scripts-user'],
+};
+
+/** Debian packages that a machine lacks, fetched here for what it has: machines have no way out. */
+async function installDebian(
+  bench: Harness,
+  cluster: StoryCluster,
+  machine: string,
+  packages: readonly string[],
+) {
+  const folder = await mkdtemp(join(bench.folder, 'packages-'));
+  await mkdir(join(folder, 'partial'));
+  const status = join(folder, 'status');
+  await writeFile(status, await cluster.run(machine, 'cat', '/var/lib/dpkg/status'));
+  const options = [
+    `Dir::State::status=${status}`,
+    `Dir::Cache::archives=${folder}/`,
+    'APT::Sandbox::User=root',
+  ];
+  const { commands } = bench.machines;
+  const { signal } = bench;
+  const flags = [
+    ...options.flatMap((each) => ['-o', each]),
+    '--yes',
+    '--no-install-recommends',
+    '--download-only',
+  ];
+  await commands.run({ argv: ['apt-get', ...flags, 'install', ...packages], signal, timeoutMs: 300_000 });
+  const tar = join(folder, 'packages.tar');
+  const pack = `cd ${folder} && tar --create --file ${tar} *.deb`;
+  await commands.run({ argv: ['sh', '-ec', pack], signal });
+  const node = await (await bench.cluster(cluster.name)).node(machine);
+  const install =
+    'mkdir -p /root/packages && cd /root/packages && tar --extract && DEBIAN_FRONTEND=noninteractive apt-get --yes --no-install-recommends install ./*.deb && rm -r /root/packages';
+  await node.exec(['sh', '-ec', install], { input: await readFile(tar), signal, timeoutMs: 300_000 });
+}
+
+interface UserData {
+  readonly write_files: readonly { readonly path: string; readonly content: string }[];
+  readonly runcmd: readonly unknown[];
+}
+
+/** The agent's package on a machine, as an operator's image would have it; its path there. */
+async function placeAgent(bench: Harness, cluster: StoryCluster, machine: string): Promise<string> {
+  const name = (await readdir(DIST)).find((file) => /^cluster-agent_.*\.deb$/.test(file)) ?? '';
+  const { paths } = await (await bench.cluster(cluster.name)).node(machine);
+  await copyFile(join(DIST, name), join(paths.data, 'cluster/agent.deb'));
+  return '/var/lib/cluster/agent.deb';
+}
+
+/** A file on a machine. */
+async function place(cluster: StoryCluster, machine: string, path: string, text: string): Promise<void> {
+  const base64 = Buffer.from(text).toString('base64');
+  await cluster.sh(machine, `mkdir -p "$(dirname ${path})" && echo ${base64} | base64 -d > ${path}`);
+}
+
+/** Where machines of a network ask what they are; it answers whoever asks. */
+async function metadataService(
+  host: string,
+  answer: () => { readonly status: number; readonly body: string },
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer((_, response) => {
+    const { status, body } = answer();
+    response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+  });
+  server.listen(0, host);
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${host}:${port}/cluster`,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+await test('the examples for automation, run as they are written', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, 'automation');
+  await cluster.machines({ controlPlanes: 1, workers: 3 });
+  const first = `${await cluster.address('n1')}:9090`;
+  for (const machine of ['n2', 'n3', 'n4']) await withoutEndpoints(cluster, machine);
+  for (const machine of ['n2', 'n3']) await installCli(bench, cluster.name, machine);
+  await Promise.all([
+    installDebian(bench, cluster, 'n2', ['cloud-init']),
+    installDebian(bench, cluster, 'n3', ['ansible-core']),
+  ]);
+  const made = cluster.up();
+  made.catch(() => undefined); // told below, by who waits for it
+
+  /** What is not the cluster's but the machine's: these have no TPM of their own at /dev, and a store beside it. */
+  const ownOf = async (machine: string): Promise<object> => {
+    const own = JSON.parse(await cluster.run(machine, 'cat', PROVISIONING)) as Record<string, unknown>;
+    const { ownerKeys: _keys, joinEndpoints: _endpoints, cluster: _cluster, ...rest } = own;
+    return rest;
+  };
+
+  await story.test(
+    'cloud-init: what `cluster node cloud-init` prints makes the machine a node; the example waits for it',
+    async () => {
+      const example = parse(await readFile(join(EXAMPLES, 'cloud-init.yaml'), 'utf8')) as UserData;
+      const flags = ['--endpoint', first, '--package', `file://${await placeAgent(bench, cluster, 'n2')}`];
+      const workspace = await cluster.workspace();
+      const printed = await eventually(
+        'there is a cluster to print it of',
+        180,
+        () => bench.cli('--workspace', workspace, 'node', 'cloud-init', ...flags),
+        ({ code }) => code === 0,
+      );
+      assert.match(printed.stdout, /^#cloud-config\n/);
+      const userData = parse(printed.stdout) as UserData;
+      const [file, ...others] = userData.write_files;
+      assert.deepEqual([file?.path, others], [PROVISIONING, []]);
+      assert.deepEqual(
+        example.write_files.map(({ path }) => path),
+        [PROVISIONING],
+      );
+      const provisioning = JSON.parse(file?.content ?? '') as { readonly cluster?: { readonly id: string } };
+      assert.match(provisioning.cluster?.id ?? '', /^[0-9a-f]{32}$/);
+      const content = JSON.stringify({ ...provisioning, ...(await ownOf('n2')) });
+      const whole = {
+        ...example,
+        write_files: [{ ...file, content }],
+        runcmd: [...userData.runcmd, ...example.runcmd],
+      };
+      const seed = '/var/lib/cloud/seed/nocloud';
+      await place(cluster, 'n2', '/etc/cloud/cloud.cfg.d/99-story.cfg', stringify(CLOUD_CONFIG));
+      await place(cluster, 'n2', `${seed}/user-data`, `#cloud-config\n${stringify(whole)}`);
+      await place(cluster, 'n2', `${seed}/meta-data`, 'instance-id: story\n');
+      await cluster.run('n2', 'systemctl', 'stop', 'bootstrapper');
+      await cluster.sh(
+        'n2',
+        'cloud-init init --local && cloud-init init && cloud-init modules --mode=config',
+      );
+      const last = await cluster.try('n2', 'cloud-init', 'modules', '--mode=final');
+      assert.equal(last.code, 0, last.stdout + last.stderr);
+      assert.match(last.stdout + last.stderr, /join-stage-running/);
+      assert.equal(await cluster.run('n2', 'stat', '-c', '%a', PROVISIONING), '600');
+    },
+  );
+
+  await story.test('Ansible: the play joins the machine, and played again it changes nothing', async () => {
+    const example = parse(await readFile(join(EXAMPLES, 'ansible.yml'), 'utf8')) as {
+      tasks: Record<string, { content?: string }>[];
+    }[];
+    const copy = example[0]?.tasks[0]?.['ansible.builtin.copy'];
+    assert.ok(copy !== undefined);
+    const { ownerKeys } = JSON.parse(await cluster.run('n3', 'cat', PROVISIONING)) as {
+      readonly ownerKeys: readonly string[];
+    };
+    copy.content = `${JSON.stringify({ ownerKeys, ...(await ownOf('n3')) })}\n`;
+    await place(cluster, 'n3', '/root/play.yml', stringify(example));
+    await place(cluster, 'n3', '/root/hosts', '[workers]\nlocalhost ansible_connection=local\n');
+    const variables = JSON.stringify({ endpoints: [first, first] });
+    const play = () =>
+      cluster.try(
+        'n3',
+        'env',
+        'HOME=/root',
+        'LC_ALL=C.UTF-8',
+        'ansible-playbook',
+        '-i',
+        '/root/hosts',
+        '-e',
+        variables,
+        '/root/play.yml',
+      );
+    const played = await play();
+    assert.equal(played.code, 0, played.stdout + played.stderr);
+    const again = await play();
+    assert.equal(again.code, 0, again.stdout + again.stderr);
+    assert.match(again.stdout, /localhost\s+: ok=\d+\s+changed=0\s/);
+  });
+
+  await story.test('a metadata service: the machine asks it until it knows its cluster', async () => {
+    const answers = [503, 200];
+    await using service = await metadataService(await cluster.workstation(), () => ({
+      status: answers.shift() ?? 200,
+      body: answers.length === 0 ? JSON.stringify({ joinEndpoints: [first] }) : '',
+    }));
+    await reprovision(cluster, 'n4', (found) => ({ ...found, metadata: { kind: 'http', url: service.url } }));
+    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 180);
+    assert.match(await cluster.log('n4'), /a source of endpoints is of no use now.*HTTP 503/);
+  });
+
+  await story.test('all of them are Ready, each joined once', async () => {
+    await made;
+    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 60);
+    assert.equal(await cluster.members(), 4);
+  });
+});

@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { installCli, StoryCluster, withoutEndpoints, type JoinLine } from '../harness/story-cluster.ts';
+
+const EXIT = { usage: 2, precondition: 5, unreachable: 6 } as const;
+
+await test('automation joins a machine with one command', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, 'joincmd');
+  await cluster.machines({ controlPlanes: 1, workers: 1 });
+  await installCli(bench, cluster.name, 'n2');
+  await withoutEndpoints(cluster, 'n2');
+  const join = async (...flags: readonly string[]) => {
+    const { code, stdout, stderr } = await cluster.try('n2', 'cluster', 'join', ...flags, '--output', 'json');
+    const lines = stdout.split('\n').filter((line) => line.startsWith('{'));
+    return { code, stderr, lines: lines.map((line) => JSON.parse(line) as JoinLine) };
+  };
+
+  await story.test('a machine that nobody told of a cluster: the wait ends with its own code', async () => {
+    const { code, lines, stderr } = await join('--wait', '--timeout', '3s');
+    assert.equal(code, EXIT.unreachable, stderr);
+    const said = JSON.stringify(lines) + stderr;
+    assert.match(said, /join-stage-idle/);
+    assert.match(said, /join-wait-timeout/);
+  });
+
+  await story.test('a duration without a unit is an error of usage, and only root is answered', async () => {
+    assert.equal((await join('--wait', '--timeout', '10')).code, EXIT.usage);
+    const stranger = await cluster.try('n2', 'runuser', '-u', 'nobody', '--', 'cluster', 'join', '--wait');
+    assert.equal(stranger.code, EXIT.precondition, stranger.stderr);
+  });
+
+  const first = `${await cluster.address('n1')}:9090`;
+  await story.test('it waits for a cluster that is only being made, says each stage, and ends', async () => {
+    const made = cluster.up();
+    const dead = `${(await cluster.address('n1')).replace(/\d+$/, '99')}:9090`;
+    const { code, lines, stderr } = await join(
+      ...['--endpoint', dead, '--endpoint', first, '--wait', '--timeout', '10m'],
+    );
+    await made;
+    assert.equal(code, 0, stderr);
+    const said = JSON.stringify(lines);
+    for (const stage of ['join-directed', 'join-stage-asking', 'join-stage-member', 'join-stage-running'])
+      assert.ok(said.includes(stage), `${stage} is not in ${said}`);
+    const last = lines.at(-1);
+    assert.equal(last?.type, 'result');
+    assert.deepEqual([last.data?.stage, last.data?.nodeName], ['running', 'n2']);
+    await cluster.allReady(['n1', 'n2'], 60);
+  });
+
+  await story.test('the same again, with or without the wait, changes nothing', async () => {
+    const key = await cluster.nodeKey('n2');
+    const pid = await cluster.pidOf('n2', 'kubelet.service');
+    for (const flags of [['--endpoint', first, '--wait'], ['--endpoint', first], []]) {
+      const { code, lines, stderr } = await join(...flags);
+      assert.equal(code, 0, stderr);
+      assert.equal(lines.at(-1)?.data?.stage, 'running');
+    }
+    assert.equal(await cluster.nodeKey('n2'), key);
+    assert.equal(await cluster.pidOf('n2', 'kubelet.service'), pid);
+    assert.equal(await cluster.members(), 2);
+  });
+
+  await story.test(
+    'its agent killed, the machine is the same member, and nobody approves it again',
+    async () => {
+      const [key, members] = [await cluster.nodeKey('n2'), await cluster.members()];
+      await cluster.run('n2', 'systemctl', 'kill', '--signal', 'KILL', 'bootstrapper');
+      const { code, lines, stderr } = await join('--wait', '--timeout', '2m');
+      assert.equal(code, 0, stderr);
+      assert.deepEqual([lines.at(-1)?.data?.stage, lines.at(-1)?.data?.nodeName], ['running', 'n2']);
+      assert.deepEqual([await cluster.nodeKey('n2'), await cluster.members()], [key, members]);
+    },
+  );
+});

@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const MACHINES = ['n1', 'n2', 'n3', 'n4'];
+
+await test('the power of the first machine is cut while three others join', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, 'firstcut');
+  await cluster.machines({ controlPlanes: 3, workers: 1 });
+  const made = cluster.up().then(
+    () => 'up',
+    (error: unknown) => String(error),
+  );
+
+  await story.test('in the middle of their way in', async () => {
+    await eventually(
+      'one of them is on its way in',
+      300,
+      async () => (await Promise.all(MACHINES.slice(1).map((machine) => cluster.log(machine)))).join('\n'),
+      (log) => log.includes('the cluster lets this machine in'),
+    );
+    await cluster.cutPower('n1');
+  });
+
+  await story.test(
+    'when it is back the same command goes on, and all four become members, once each',
+    async () => {
+      await cluster.start('n1');
+      story.diagnostic(`the first command: ${await made}`);
+      await cluster.up();
+      await cluster.allReady(MACHINES, 120);
+      assert.equal(await cluster.members(), MACHINES.length);
+      const said = await cluster.etcdctl('n1', 'member', 'list', '--write-out', 'json');
+      const { members } = JSON.parse(said) as { members: readonly { name?: string; isLearner?: boolean }[] };
+      assert.deepEqual(
+        members.map(({ isLearner, name }) => [isLearner === true, (name ?? '') !== '']),
+        [
+          [false, true],
+          [false, true],
+          [false, true],
+        ],
+      );
+    },
+  );
+
+  await story.test('no admission was left behind, and nobody had a way out', async () => {
+    await cluster.expectNoInternet(MACHINES);
+    const { joins } = await cluster.cliJson<{ joins: readonly { state: string }[] }>('node', 'ls', '--joins');
+    assert.deepEqual(
+      joins.map(({ state }) => state),
+      ['joined', 'joined', 'joined'],
+    );
+  });
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { setTimeout as delay } from 'node:timers/promises';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { requireApproval, StoryCluster } from '../harness/story-cluster.ts';
+import { isInside, JOINING_PHASES } from '../init/kill-matrix.ts';
+import { WatchedMachine } from '../init/watched-machine.ts';
+import { eventually } from '../harness/node-shell.ts';
+import { WrittenFiles } from '../harness/written-files.ts';
+
+const NAME = 'killjoin';
+const LOOK_MS = 2;
+/** How a file was struck: the agent wrote nothing between it and the blow. */
+const ALONE = 'behind it';
+/** How often it is tried to strike a file alone that was seen together with the next one. */
+const TRIES = 3;
+/** Where an agent writes on its way in. Each file there is struck, whatever its name. */
+const FOLDERS = ['enrolment', 'membership', 'credentials', 'kubernetes', 'ca'];
+const MEMBERSHIP = 'membership/membership.json';
+/** Those that there must be: admission, lock, keys to ask with, then what the ticket brought. */
+const EXPECTED = [
+  'enrolment/join.json',
+  'enrolment/lock.json',
+  'kubernetes/kubelet-client.key',
+  'kubernetes/kubelet-client.crt',
+  'ca/ca.key',
+  'membership/settings.json',
+  'membership/roles.json',
+  'credentials/node.crt',
+  MEMBERSHIP,
+];
+
+interface WaitingJoin {
+  readonly joinId: string;
+  readonly fingerprint: string;
+  readonly state: string;
+}
+
+await test('kill -9 of the joining agent at every step: it goes on by itself, as one member', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  await cluster.machines({ controlPlanes: 2, workers: 0, emptyStores: true }, requireApproval);
+  const machine = await WatchedMachine.joining(bench, NAME, 'n2');
+  await cluster.init();
+  const waiting = () =>
+    eventually(
+      'the machine waits for an operator',
+      180,
+      async () => {
+        const { joins } = await cluster.cliJson<{ joins: readonly WaitingJoin[] }>('node', 'ls', '--joins');
+        return joins.find(({ fingerprint }) => fingerprint === machine.fingerprint);
+      },
+      (join) => join?.state === 'pending',
+    );
+  let pid = await machine.agentAfter(undefined);
+  const kill = async (): Promise<void> => {
+    await machine.signalAgent('SIGKILL', pid);
+    pid = await machine.agentAfter(pid);
+  };
+
+  await story.test('while it waits to be let in: the same request goes on', async () => {
+    const before = await waiting();
+    await kill();
+    assert.equal((await waiting())?.joinId, before?.joinId);
+  });
+
+  const struck = new Map<string, string>();
+  const over = new AbortController();
+  const written = new WrittenFiles(machine.state(''), FOLDERS);
+  await written.settle();
+  /** Behind each file as it is written: until the membership is there, each life of the agent writes most of them anew. */
+  const atFiles = async (): Promise<void> => {
+    const tries = new Map<string, number>();
+    while (!over.signal.aborted && !struck.has(MEMBERSHIP)) {
+      const fresh = await written.changed();
+      const newest = fresh.at(-1);
+      const aim = fresh.findLast((path) => struck.get(path) !== ALONE && (tries.get(path) ?? 0) < TRIES);
+      if (aim === undefined || newest === undefined) {
+        await delay(LOOK_MS);
+        continue;
+      }
+      await machine.signalAgent('SIGKILL', pid);
+      const meanwhile = await written.changed(); // before the strike fell
+      await written.settle(); // before its next life, which writes them again
+      pid = await machine.agentAfter(pid);
+      for (const path of [...fresh, ...meanwhile]) if (!struck.has(path)) struck.set(path, `and ${newest}`);
+      struck.set(newest, ALONE);
+      tries.set(aim, (tries.get(aim) ?? 0) + 1);
+    }
+  };
+  const atPhases = async (): Promise<void> => {
+    await machine.eachStart(
+      async ({ event: { phase } }) => {
+        if (!struck.has(phase)) {
+          await kill();
+          struck.set(phase, isInside(await machine.events(), phase) ? 'inside' : 'just behind its beginning');
+        }
+        return 'go on';
+      },
+      () => over.signal.aborted,
+    );
+  };
+
+  await story.test(
+    'as each thing reaches its disk and in every phase: it comes to be Ready',
+    async (step) => {
+      await cluster.cliJson(
+        'node',
+        'approve',
+        machine.fingerprint,
+        '--name',
+        'n2',
+        '--roles',
+        'control-plane,worker',
+      );
+      const killing = atFiles().then(atPhases);
+      try {
+        await cluster.allReady(['n1', 'n2'], 600);
+      } finally {
+        over.abort();
+        await killing;
+        for (const [what, where] of struck) step.diagnostic(`${what.padEnd(28)} ${where}`);
+      }
+      assert.deepEqual(
+        [...EXPECTED, ...JOINING_PHASES].filter((each) => !struck.has(each)),
+        [],
+      );
+    },
+  );
+
+  await story.test('one member, one voter more, one admission', async () => {
+    await eventually(
+      'two voters',
+      120,
+      async () => (await cluster.etcdctl('n1', 'member', 'list')).split('\n'),
+      (lines) => lines.length === 2 && lines.every((line) => /, started, .*, false$/.test(line)),
+    );
+    assert.equal(await cluster.members(), 2);
+    await cluster.expectNoInternet(['n1', 'n2']);
+    const entries = await cluster.audit();
+    assert.equal(entries.filter(({ detail }) => detail.verdict === 'joined').length, 1);
+    await eventually(
+      'the cluster is healthy',
+      90,
+      () => cluster.cliJson<{ healthy: boolean }>('status'),
+      ({ healthy }) => healthy,
+    );
+  });
+});

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually, NodeShell } from '../harness/node-shell.ts';
+import { change, containersOf, deployApp, reportOf } from './rotation-app.ts';
+import { CredentialThief } from './stolen-credentials.ts';
+
+const NAME = 'keys';
+const LEFT = ['n1', 'n2', 'n4'];
+/** A pod's own API server is started again twice: its balancer goes to the next one. */
+const PAUSE_MS = 8_000;
+/** A watch goes on where it was, but for an API server that has just started and does not know that far back. */
+const MAX_RELISTS = 8;
+
+await test('a control plane is lost with its keys: they are replaced, and a copy of them opens nothing', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '3', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  const workspace = await cluster.workspace();
+  const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
+  const first = new NodeShell(bench, NAME);
+  const addresses = new Map<string, string>();
+  for (const name of LEFT) addresses.set(name, await cluster.address(name));
+  const at = (name: string): string => addresses.get(name) ?? '';
+  await deployApp(first, [...LEFT, 'n3']);
+
+  const thief = await CredentialThief.of(cluster, 'n3');
+  const answers = async (): Promise<readonly string[]> =>
+    (
+      await Promise.all([
+        thief.atControlPlane(at('n1')),
+        thief.atControlPlane(at('n2')),
+        thief.atWorker(at('n4')),
+      ])
+    ).flat();
+
+  await story.test('what a copy of its disk makes is let in everywhere but at curators', async () => {
+    for (const line of await answers())
+      assert.match(line, line.startsWith('curator') ? /: refused$/ : /: let in$/);
+  });
+
+  const before = await containersOf(first, LEFT);
+  const allSee = async (count: number): Promise<void> => {
+    await change(first, count);
+    for (const name of LEFT)
+      await eventually(
+        `the watch of ${name} brings the change`,
+        30,
+        () => reportOf(first, name),
+        ({ watched }) => watched === count,
+      );
+  };
+
+  await story.test('its removal replaces the keys, and says so', async (step) => {
+    await cluster.cutPower('n3');
+    await eventually(
+      'it counts as gone',
+      120,
+      () => must('node', 'ls'),
+      (table) => /^n3 .*silent/m.test(table),
+    );
+    // What a machine that is off costs is not the subject here.
+    await allSee(2);
+    const startMs = Date.now();
+    const said = await must('node', 'remove', '--yes', 'n3', '--lost');
+    step.diagnostic(said);
+    step.diagnostic(`${Math.round((Date.now() - startMs) / 1000)} s`);
+    assert.match(said, /They were replaced; what the old ones make is refused/);
+    assert.match(said, /service account key +refused at the API server of n1, n2, the kubelet of/);
+    assert.match(await must('keys', 'show'), /^Generation 2, .*asked for .*: n3 was lost with them/);
+    assert.doesNotMatch((await bench.cli('--workspace', workspace, 'status')).stdout, /^keys /m);
+  });
+
+  await story.test('what the copy makes is refused at every door', async () => {
+    for (const line of await answers()) assert.match(line, /: refused$/);
+  });
+
+  await story.test('pods are the same, and never lost the API or what they watch', async (step) => {
+    assert.deepEqual(await containersOf(first, LEFT), before);
+    for (const name of LEFT) {
+      const report = await reportOf(first, name);
+      step.diagnostic(`${name}: ${JSON.stringify(report)}`);
+      assert.equal(report.refused, 0, `${name}: its token was refused`);
+      assert.ok(report.longestMs < PAUSE_MS, `${name}: ${report.longestMs} ms without the API`);
+      assert.ok(report.relists <= MAX_RELISTS, `${name}: ${report.relists} relists`);
+    }
+    await allSee(3);
+  });
+
+  await story.test('the workstation has a kubeconfig that is taken, and everything is healthy', async () => {
+    await eventually(
+      'the cluster is healthy',
+      60,
+      () => bench.cli('--workspace', workspace, 'status'),
+      ({ code }) => code === 0,
+    );
+    await must('verify', 'n4');
+  });
+
+  await story.test('what Kubernetes makes anew works: a token, a pod, its place', async () => {
+    await first.kubectl('rollout', 'restart', 'daemonset', '-n', 'default', 'app');
+    for (const name of LEFT)
+      await eventually(
+        `a new app of ${name} asks the API`,
+        120,
+        () => reportOf(first, name),
+        ({ good, refused, longestMs }) => good > 3 && refused === 0 && longestMs < 60_000,
+      );
+  });
+
+  await story.test('the machine, made fresh, joins again as a control plane with the new keys', async () => {
+    await cluster.start('n3');
+    await cluster.sh('n3', 'install -D /dev/null /var/lib/cluster/reset/order.json');
+    await cluster.try('n3', 'systemctl', 'restart', 'bootstrapper');
+    await eventually(
+      'the machine has ended',
+      120,
+      () => cluster.try('n3', 'true'),
+      ({ stderr }) => /it is off/.test(stderr),
+    );
+    await cluster.start('n3');
+    await cluster.allReady(['n1', 'n2', 'n3', 'n4'], 240);
+    await eventually(
+      'three voters',
+      120,
+      () => must('status'),
+      (text) => /of 3 voters needed, 3 healthy/.test(text),
+    );
+    await eventually(
+      'its API server answers',
+      120,
+      () => cluster.try('n3', 'kubectl', '--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'),
+      ({ stdout }) => stdout.includes('ok'),
+    );
+    for (const line of await thief.atControlPlane(await cluster.address('n3')))
+      assert.match(line, /: refused$/);
+  });
+});

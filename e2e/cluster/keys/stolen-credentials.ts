@@ -1,0 +1,212 @@
+import { sign } from 'node:crypto';
+import { request } from 'node:https';
+import { CodedError } from '../../../internal/errors/index.ts';
+import {
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  pubKeyDerOf,
+  verifyCuratorCertificate,
+} from '../../../internal/pki/index.ts';
+import { createClient, RpcChannel, tlsClientUpgrade } from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import type { StoryCluster } from '../harness/story-cluster.ts';
+
+const ISSUER = 'https://kubernetes.default.svc.cluster.local';
+const CONSENSUS = '/var/lib/cluster/consensus';
+const PKI = '/etc/kubernetes/pki';
+
+/** Everything of a control plane's disk that is of use to a thief. */
+const STOLEN = {
+  etcdClients: `${CONSENSUS}/kubernetes/clients/ca`,
+  etcdPeers: `${CONSENSUS}/kubernetes/peers/ca`,
+  etcdRoot: `${CONSENSUS}/kubernetes/users/root/client`,
+  stateClients: `${CONSENSUS}/state/clients/ca`,
+  statePeers: `${CONSENSUS}/state/peers/ca`,
+  stateRoot: `${CONSENSUS}/state/users/root/client`,
+  kubernetes: `${PKI}/ca`,
+  frontProxy: `${PKI}/front-proxy-ca`,
+  toKubelets: `${PKI}/apiserver-kubelet-client`,
+  cluster: '/var/lib/cluster/ca/ca',
+} as const;
+
+interface Paper {
+  readonly cert?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+interface Pair {
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+}
+
+/** What a thief makes of a control plane's disk, with all the rights that its keys can give; and where it is shown. */
+export class CredentialThief {
+  readonly #papers: Readonly<Record<string, Paper>>;
+  readonly #cluster: Pair;
+  readonly #clusterId: string;
+
+  private constructor(papers: Readonly<Record<string, Paper>>, of: { cluster: Pair; clusterId: string }) {
+    this.#papers = papers;
+    this.#cluster = of.cluster;
+    this.#clusterId = of.clusterId;
+  }
+
+  /** Copies the disk of a machine that still runs, and makes the papers at once: no later key is of any help. */
+  static async of(cluster: StoryCluster, machine: string): Promise<CredentialThief> {
+    const pair = async (path: string): Promise<Pair> => ({
+      certPem: `${await cluster.run(machine, 'cat', `${path}.crt`)}\n`,
+      keyPem: new Secret(`${await cluster.run(machine, 'cat', `${path}.key`)}\n`),
+    });
+    const stolen = Object.fromEntries(
+      await Promise.all(
+        Object.entries(STOLEN).map(async ([name, path]) => [name, await pair(path)] as const),
+      ),
+    ) as Record<keyof typeof STOLEN, Pair>;
+    const account = ['-n', 'kube-system', 'serviceaccount', 'namespace-controller'];
+    const uid = await cluster.run(machine, 'kubectl', 'get', ...account, '-o', 'jsonpath={.metadata.uid}');
+    const tokenKey = new Secret(await cluster.run(machine, 'cat', `${PKI}/sa.key`));
+    const admin = await issue(stolen.kubernetes, { commonName: 'thief', organization: 'system:masters' });
+    const proxy = await issue(stolen.frontProxy, { commonName: 'front-proxy-client' });
+    const plain = ({ certPem, keyPem }: Pair): Paper => ({ cert: certPem, key: keyPem.reveal() });
+    const papers = {
+      'etcd root, as copied': plain(stolen.etcdRoot),
+      'etcd root, forged': await issue(stolen.etcdClients, { commonName: 'root' }),
+      'etcd peer, forged': await issue(stolen.etcdPeers, { commonName: 'n3' }),
+      'state etcd root, as copied': plain(stolen.stateRoot),
+      'state etcd root, forged': await issue(stolen.stateClients, { commonName: 'root' }),
+      'state etcd peer, forged': await issue(stolen.statePeers, { commonName: 'n3' }),
+      'kubelet client, as copied': plain(stolen.toKubelets),
+      'administrator, forged': admin,
+      'front proxy, forged': {
+        ...proxy,
+        headers: { 'x-remote-user': 'thief', 'x-remote-group': 'system:masters' },
+      },
+      'token, forged': { headers: { authorization: `Bearer ${tokenOf(tokenKey, uid)}` } },
+    };
+    const membership = await cluster.run(machine, 'cat', '/var/lib/cluster/membership/membership.json');
+    const [, clusterId = ''] = /"clusterId": *"([0-9a-f]+)"/.exec(membership) ?? [];
+    return new CredentialThief(papers, { cluster: stolen.cluster, clusterId });
+  }
+
+  /** "DOOR of HOST, PAPER: ANSWER" at every door of a control plane. */
+  async atControlPlane(host: string): Promise<readonly string[]> {
+    const doors = [
+      ['etcd clients', 2379, '/version', ['etcd root, as copied', 'etcd root, forged']],
+      ['etcd peers', 2380, '/version', ['etcd peer, forged']],
+      ['state etcd clients', 2382, '/version', ['state etcd root, as copied', 'state etcd root, forged']],
+      ['state etcd peers', 2383, '/version', ['state etcd peer, forged']],
+      [
+        'API server',
+        6443,
+        '/api/v1/namespaces/kube-system/secrets',
+        ['kubelet client, as copied', 'administrator, forged', 'front proxy, forged'],
+      ],
+      ['API server', 6443, '/api/v1/namespaces', ['token, forged']],
+    ] as const;
+    const said = doors.flatMap(([door, port, path, names]) =>
+      names.map((name) => this.#show({ door, host, port, path }, name)),
+    );
+    return Promise.all([...said, ...this.#atKubelet(host), this.#atCurator(host)]);
+  }
+
+  atWorker(host: string): Promise<readonly string[]> {
+    return Promise.all(this.#atKubelet(host));
+  }
+
+  #atKubelet(host: string): readonly Promise<string>[] {
+    const at = { door: 'kubelet', host, port: 10250, path: '/pods' };
+    return ['kubelet client, as copied', 'administrator, forged'].map((name) => this.#show(at, name));
+  }
+
+  async #show(
+    at: { readonly door: string; readonly host: string; readonly port: number; readonly path: string },
+    name: string,
+  ): Promise<string> {
+    return `${at.door} of ${at.host}, ${name}: ${await knock(at, this.#papers[name] ?? {})}`;
+  }
+
+  /** Curators go by the key on record: the one door that was never open. */
+  async #atCurator(host: string): Promise<string> {
+    const keyPem = generateKeyPem();
+    const clusterId = this.#clusterId;
+    const { certPem: caPem } = this.#cluster;
+    const leaf = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(keyPem), addresses: [] });
+    const certPem = await signerOf(this.#cluster).issue(leaf);
+    using channel = new RpcChannel({
+      endpoint: `${host}:9091`,
+      upgrade: tlsClientUpgrade({
+        identity: { certPem, keyPem },
+        accept: (shown) => verifyCuratorCertificate(shown, { caPem, clusterId, nowMs: () => Date.now() }),
+      }),
+    });
+    const name = `curator of ${host}, node, forged`;
+    try {
+      const { signal } = new AbortController();
+      await createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: 5000 });
+      return `${name}: let in`;
+    } catch (error) {
+      const code = error instanceof CodedError ? String(error.code) : String(error);
+      return `${name}: ${code === 'curator-not-member' ? 'refused' : code}`;
+    }
+  }
+}
+
+function signerOf({ certPem, keyPem }: Pair): KeyCertificateSigner {
+  return new KeyCertificateSigner({ caPem: certPem, keyPem, nowMs: () => Date.now() });
+}
+
+async function issue(
+  ca: Pair,
+  subject: { readonly commonName: string; readonly organization?: string },
+): Promise<Paper> {
+  const keyPem = generateKeyPem();
+  const cert = await signerOf(ca).issue({
+    ...subject,
+    pubKeyDer: pubKeyDerOf(keyPem),
+    usages: ['server', 'client'],
+    names: [],
+    validDays: 30,
+  });
+  return { cert, key: keyPem.reveal() };
+}
+
+function tokenOf(keyPem: Secret<string>, uid: string): string {
+  const [namespace, name] = ['kube-system', 'namespace-controller'];
+  const nowSeconds = Math.floor(Date.now() / 1000);
+  const encode = (part: object): string => Buffer.from(JSON.stringify(part)).toString('base64url');
+  const claims = {
+    ...{ iss: ISSUER, aud: [ISSUER], sub: `system:serviceaccount:${namespace}:${name}` },
+    ...{ iat: nowSeconds, nbf: nowSeconds, exp: nowSeconds + 7 * 24 * 3600 },
+    'kubernetes.io': { namespace, serviceaccount: { name, uid } },
+  };
+  const signed = `${encode({ alg: 'ES256', typ: 'JWT' })}.${encode(claims)}`;
+  const signature = sign('sha256', Buffer.from(signed), {
+    key: keyPem.reveal(),
+    dsaEncoding: 'ieee-p1363',
+  });
+  return `${signed}.${signature.toString('base64url')}`;
+}
+
+/** "let in", "refused" for not being believed, or what else happened. */
+function knock(
+  at: { readonly host: string; readonly port: number; readonly path: string },
+  paper: Paper,
+): Promise<string> {
+  return new Promise((resolve) => {
+    const { host, port, path } = at;
+    const options = { host, port, path, rejectUnauthorized: false, agent: false, timeout: 5000 };
+    const asked = request({ ...options, ...paper }, ({ statusCode = 0 }) => {
+      asked.destroy();
+      if (statusCode === 200) resolve('let in');
+      else resolve(statusCode === 401 ? 'refused' : `HTTP ${statusCode}`);
+    });
+    asked.once('timeout', () => asked.destroy(new Error('no answer')));
+    asked.once('error', (error: NodeJS.ErrnoException) =>
+      resolve(/ALERT_UNKNOWN_CA/.test(error.code ?? '') ? 'refused' : (error.code ?? error.message)),
+    );
+    asked.end();
+  });
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { createHarness } from '../../machines/harness.ts';
+import { eventually, NodeShell, LIST_RUNNING_UNITS, SCHEDULING } from '../harness/node-shell.ts';
+
+const NAME = 'admin';
+const EXIT_PRECONDITION = 5;
+const SETTLED_MS = 5_000;
+
+/** A budget that lets nothing go, around two pods that must be on different machines or the same. */
+const WORKLOAD = JSON.stringify({
+  apiVersion: 'v1',
+  kind: 'List',
+  items: [
+    {
+      apiVersion: 'apps/v1',
+      kind: 'Deployment',
+      metadata: { name: 'sleepers' },
+      spec: {
+        replicas: 2,
+        selector: { matchLabels: { app: 'sleepers' } },
+        template: {
+          metadata: { labels: { app: 'sleepers' } },
+          spec: {
+            nodeSelector: { 'kubernetes.io/hostname': 'n2' },
+            containers: [{ name: 'sleep', image: 'registry.k8s.io/pause:3.10.1' }],
+          },
+        },
+      },
+    },
+    {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'sleepers' },
+      spec: { minAvailable: 2, selector: { matchLabels: { app: 'sleepers' } } },
+    },
+  ],
+});
+
+await test('an operator steers a node: labels, logs, drain with a budget, guards, removal', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const cluster = await bench.cluster(NAME);
+  const first = new NodeShell(bench, NAME);
+  const second = new NodeShell(bench, NAME, 'n2');
+  const must = (...args: readonly string[]) => bench.must('--workspace', cluster.paths.workspace, ...args);
+  const cli = (...args: readonly string[]) => bench.cli('--workspace', cluster.paths.workspace, ...args);
+
+  await story.test('labels change the record and restart nothing', async () => {
+    const units = async () =>
+      `${await first.run('sh', '-c', LIST_RUNNING_UNITS)}\n${await second.run('sh', '-c', LIST_RUNNING_UNITS)}`;
+    await eventually(
+      'the relay listens, behind the pods of its worker',
+      60,
+      () => second.run('ss', '-Hltn'),
+      (listening) => /:9093 /.test(listening),
+    );
+    const before = await units();
+    for (const unit of [
+      'cluster-etcd-state',
+      'cluster-etcd-kubernetes',
+      'cluster-joinservice',
+      'kubelet',
+      'bootstrapper',
+    ])
+      assert.match(before, new RegExp(`${unit}.service`));
+    for (const node of ['n1', 'n2'])
+      assert.match(await must('node', 'label', node, 'zone=a', 'absent-'), /zone=a/);
+    // It is pushed to the node within a second; what would restart because of it has the time to.
+    await delay(SETTLED_MS);
+    assert.equal(await units(), before);
+  });
+
+  await story.test('logs of a runnable with backlog, of a unit, and of no other unit', async () => {
+    const logs = async (...flags: readonly string[]): Promise<readonly string[]> =>
+      (await must('node', 'logs', 'n2', ...flags)).split('\n').filter((line) => line !== '');
+    const said = await logs('--path', 'root.rolefetch', '--backlog', '5');
+    assert.ok(said.length > 0 && said.length <= 5, `${said.length} lines`);
+    for (const line of said) assert.match(line, / root\.rolefetch\.watch the cluster assigns roles /);
+    assert.deepEqual(await logs('--path', 'root.rolefetch.watch', '--exact', '--backlog', '5'), said);
+    assert.deepEqual(await logs('--path', 'root.rolefetch', '--exact', '--backlog', '5'), []);
+    assert.match(await must('node', 'logs', 'n2', '--unit', 'kubelet', '--backlog', '3'), /kubelet/);
+    const refused = await cli('node', 'logs', 'n2', '--unit', 'sshd');
+    assert.notEqual(refused.code, 0);
+    assert.match(refused.stderr, /attend-unit-unknown/);
+  });
+
+  await story.test(
+    'a control plane takes ordinary pods and refuses them again, nothing restarts, and who follows its path is told',
+    async () => {
+      const before = await first.run('sh', '-c', LIST_RUNNING_UNITS);
+      const scheduling = () => first.kubectl('get', 'node', 'n1', '-o', SCHEDULING);
+      assert.equal(await scheduling(), 'NoSchedule/');
+      const follow = ['node', 'logs', 'n1', '--path', 'root.rolefetch', '--backlog', '1', '--follow'];
+      const follower = bench.startCli('--workspace', cluster.paths.workspace, ...follow);
+      let told = '';
+      follower.stdout?.on('data', (chunk: Buffer) => (told += chunk.toString()));
+      const ended = once(follower, 'close');
+      const lines = (): readonly string[] =>
+        told
+          .trim()
+          .split('\n')
+          .filter((line) => line !== '');
+      await eventually(
+        'the backlog',
+        30,
+        async () => lines().length,
+        (count) => count === 1,
+      );
+      await must('node', 'set-role', '--yes', 'n1', '--control-plane', '--worker');
+      assert.equal(await scheduling(), '/');
+      await must('node', 'set-role', '--yes', 'n1', '--control-plane', '--force', '--delete-emptydir-data');
+      assert.equal(await scheduling(), 'NoSchedule/');
+      await eventually(
+        'what it followed',
+        30,
+        async () => lines().map((line) => /KubernetesWorker/.test(line)),
+        (work) => work.includes(true) && work.at(0) === false && work.at(-1) === false,
+      );
+      follower.kill('SIGINT');
+      await ended;
+      for (const line of lines()) assert.match(line, / root\.rolefetch\.watch /);
+      const done = await must('node', 'logs', 'n1', '--path', 'root.kubernetes', '--backlog', '50');
+      assert.match(done, /takes ordinary pods\b.*takes no ordinary pods any more/s);
+      assert.equal(await first.run('sh', '-c', LIST_RUNNING_UNITS), before);
+    },
+  );
+
+  await story.test('show has the tree with the state of each runnable', async () => {
+    const shown = await must('node', 'show', 'n2');
+    assert.match(shown, /kubernetes +runs/);
+    assert.match(shown, /controlplane +idle .*role absent/);
+  });
+
+  await story.test('metrics of the programs on a node come through the curator', async () => {
+    const text = await must('node', 'metrics', 'n1');
+    assert.match(text, /cluster_program_info\{program="agent"/);
+    assert.match(text, /cluster_program_info\{program="joinservice"/);
+    for (const etcd of ['state', 'kubernetes'])
+      assert.match(text, new RegExp(`etcd_server_has_leader\\{etcd="${etcd}"\\} 1`));
+  });
+
+  await story.test('a drain respects the budget, names what it waits for, and gives up in time', async () => {
+    await first.run('sh', '-c', `echo '${WORKLOAD}' | kubectl apply -f -`);
+    await eventually(
+      'both pods run',
+      120,
+      () => first.kubectl('get', 'deployment', 'sleepers', '-o', 'jsonpath={.status.readyReplicas}'),
+      (ready) => ready === '2',
+    );
+    const blocked = await cli('node', 'drain', 'n2', '--timeout', '10s');
+    assert.equal(blocked.code === 0, false);
+    assert.match(blocked.stderr, /default\/sleepers-.*disruption budget/s);
+    await first.kubectl('delete', 'poddisruptionbudget', 'sleepers');
+    await first.kubectl('delete', 'deployment', 'sleepers');
+    await must('node', 'drain', 'n2', '--timeout', '5m');
+    await must('node', 'uncordon', 'n2');
+  });
+
+  await story.test('the last control plane can neither change its role nor leave', async () => {
+    for (const args of [
+      ['node', 'set-role', '--yes', 'n1', '--worker'],
+      ['node', 'remove', '--yes', 'n1'],
+    ]) {
+      const { code, stderr } = await cli(...args);
+      assert.equal(code, EXIT_PRECONDITION);
+      assert.match(stderr, /last control-plane node/);
+    }
+    const dry = await must('node', 'set-role', '--yes', 'n2', '--control-plane', '--worker', '--dry-run');
+    assert.match(dry, /1 of 1 voter needed, 1 healthy → 2 of 2 voters needed, 2 healthy/);
+  });
+
+  await story.test('a removed node is refused by the curator, and Kubernetes has forgotten it', async () => {
+    const out = await must('node', 'remove', '--yes', 'n2', '--delete-emptydir-data', '--force');
+    assert.match(out, /its key is refused/);
+    assert.equal((await cli('node', 'show', 'n2')).code, EXIT_PRECONDITION);
+    assert.equal(await first.exitCode('kubectl', 'get', 'node', 'n2'), 1);
+  });
+
+  await story.test('the audit tells all of it, and is whole', async () => {
+    const log = await must('audit', 'ls');
+    for (const method of ['UpdateNodeLabels', 'SetNodeState', 'DeleteNode'])
+      assert.match(log, new RegExp(method));
+    await must('audit', 'verify');
+  });
+});

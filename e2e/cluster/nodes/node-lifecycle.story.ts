@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { env } from 'node:process';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually, NodeShell, SCHEDULING, podPinnedTo } from '../harness/node-shell.ts';
+
+const NAME = 'life';
+/** How often a node becomes a control plane and a worker again; 50 on demand. */
+const TOGGLES = Number(env['TOGGLES'] ?? '3');
+const CONTROL_PLANE_PORTS = [2379, 2380, 2382, 2383, 6443, 9090, 9091, 10257, 10259];
+const PAPERS = ['crt', 'key'] as const;
+const DOORS = [
+  ...['Kubernetes', 'state'].flatMap((etcd) => [
+    `the client port of the ${etcd} etcd`,
+    `the peer port of the ${etcd} etcd`,
+  ]),
+  'the API server',
+  'the kubelet',
+];
+const MARK = 'node-role.kubernetes.io/control-plane';
+const WATCH_ENDS = '/run/watch-ends';
+/** Asks the API through the node's own balancer until it is told to end, and tells the longest time (ms) without an answer. */
+const WATCH_API = [
+  'now() { echo $(($(date +%s%N) / 1000000)); }',
+  'last=$(now); longest=0',
+  `while [ ! -e ${WATCH_ENDS} ]; do`,
+  '  kubectl --server https://127.0.0.1:6445 --request-timeout 1s get --raw /readyz > /dev/null 2>&1 && last=$(now)',
+  '  gap=$(($(now) - last)); [ $gap -gt $longest ] && longest=$gap',
+  '  sleep 0.2',
+  'done',
+  'echo $longest',
+].join('\n');
+const KUBELET = '/var/lib/cluster/kubernetes/kubelet-client';
+
+await test('a node changes its role over and over, is reset, joins anew and is lost', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const cluster = new StoryCluster(bench, NAME);
+  const workspace = await cluster.workspace();
+  const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
+  const first = new NodeShell(bench, NAME);
+  const second = new NodeShell(bench, NAME, 'n2');
+
+  const voters = async (): Promise<number> => {
+    const { stdout } = await first.etcdctl('root', 'member', 'list');
+    return stdout.split('\n').filter((line) => /, started, .*, false$/.test(line)).length;
+  };
+  const members = async (): Promise<number> => {
+    const { stdout } = await first.etcdctl('root', 'member', 'list');
+    return stdout.trim().split('\n').length;
+  };
+  /** What a role leaves behind when it does not clean up: processes, listening ports, mounts of pods and of units. */
+  const traces = async (): Promise<string> => {
+    const processes = await second.run(
+      'sh',
+      '-c',
+      'ps -eo comm= | grep -v -E "^(sh|ps|sort|grep|sleep)$" | sort | uniq -c',
+    );
+    const ports = await second.run(
+      'sh',
+      '-c',
+      `ss -Hltn | awk '{print $4}' | sed 's/.*://' | sort -n | uniq`,
+    );
+    const mounts = await second.run('sh', '-c', 'wc -l < /proc/self/mountinfo');
+    return JSON.stringify({ processes, ports, mounts });
+  };
+  const portsOpen = async (): Promise<readonly number[]> => {
+    const said = await second.run('sh', '-c', `ss -Hltn | awk '{print $4}' | sed 's/.*://'`);
+    const open = new Set(said.split('\n').map(Number));
+    return CONTROL_PLANE_PORTS.filter((port) => open.has(port));
+  };
+
+  /** What no change of roles restarts. */
+  const pidsOf = async (machine: string): Promise<string> => {
+    const units = ['bootstrapper', 'kubelet', 'cluster-containerd'];
+    return (await Promise.all(units.map((unit) => cluster.pidOf(machine, unit)))).join(' ');
+  };
+  /** What a promotion has waited for: asked once, as soon as the command has ended. */
+  const controlPlaneAnswers = async (): Promise<void> => {
+    assert.equal(await voters(), 2);
+    assert.equal(await second.kubectl('--server', 'https://127.0.0.1:6443', 'get', '--raw', '/readyz'), 'ok');
+    assert.deepEqual(await portsOpen(), CONTROL_PLANE_PORTS);
+  };
+  const setRole = (node: string, ...roles: readonly string[]): Promise<string> =>
+    must('node', 'set-role', '--yes', node, ...roles, '--force', '--delete-emptydir-data');
+
+  await story.test(
+    `a worker becomes a control plane and a worker again, ${TOGGLES} times: nothing is left behind`,
+    async (step) => {
+      await eventually(
+        'the relay listens, behind the pods of its worker',
+        60,
+        () => second.run('ss', '-Hltn'),
+        (listening) => /:9093 /.test(listening),
+      );
+      const before = await traces();
+      const pids = await pidsOf('n2');
+      for (let round = 1; round <= TOGGLES; round++) {
+        const startMs = Date.now();
+        await must(
+          'node',
+          'set-role',
+          'n2',
+          '--control-plane',
+          '--worker',
+          '--force',
+          '--delete-emptydir-data',
+        );
+        await controlPlaneAnswers();
+        const promotedMs = Date.now();
+        await must('node', 'set-role', '--yes', 'n2', '--worker', '--force', '--delete-emptydir-data');
+        await eventually('one member', 120, members, (count) => count === 1);
+        await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
+        step.diagnostic(`round ${round}: up ${promotedMs - startMs} ms, down ${Date.now() - promotedMs} ms`);
+      }
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
+      await eventually('it looks as before', 120, traces, (now) => now === before);
+      await cluster.allReady(['n1', 'n2'], 60);
+    },
+  );
+
+  await story.test(
+    'a worker becomes a control plane alone and a worker again: its pods leave, and come back',
+    async () => {
+      const pids = await pidsOf('n2');
+      await first.run('sh', '-c', `echo '${podPinnedTo('n2')}' | kubectl apply -f -`);
+      const visitor = (): Promise<string> =>
+        first.kubectl('get', 'pods', '-l', 'app=visitor', '-o', 'jsonpath={.items[*].status.phase}');
+      const scheduling = (): Promise<string> => first.kubectl('get', 'node', 'n2', '-o', SCHEDULING);
+      await eventually('the pod runs', 120, visitor, (phase) => phase === 'Running');
+      await setRole('n2', '--control-plane');
+      assert.equal(
+        await scheduling(),
+        'NoSchedule/',
+        'ordinary pods are kept off, and it is cordoned no more',
+      );
+      assert.equal(await voters(), 2);
+      await eventually('nobody takes the pod', 60, visitor, (phase) => phase === 'Pending');
+      await setRole('n2', '--worker');
+      assert.equal(await scheduling(), '/');
+      await eventually('the pod is back', 120, visitor, (phase) => phase === 'Running');
+      await eventually('its ports are closed', 60, portsOpen, (open) => open.length === 0);
+      assert.equal(await pidsOf('n2'), pids, 'agent, kubelet and containerd ran through all of it');
+      await first.kubectl('delete', 'deployment', 'visitor');
+    },
+  );
+
+  await story.test(
+    'who made the cluster gives its roles to another and takes them back, in the same life',
+    async (step) => {
+      const pids = await pidsOf('n1');
+      await setRole('n2', '--control-plane', '--worker');
+      await second.run('sh', '-c', `rm -f ${WATCH_ENDS}`);
+      const watched = second.run('sh', '-c', WATCH_API);
+      await setRole('n1', '--worker');
+      await second.run('sh', '-c', `touch ${WATCH_ENDS}`);
+      const gapMs = Number(await watched);
+      step.diagnostic(`the API was gone for ${gapMs} ms at most`);
+      assert.ok(gapMs < 5_000, `right after the promotion the API was gone for ${gapMs} ms`);
+      const others = async (): Promise<string> => (await second.etcdctl('root', 'member', 'list')).stdout;
+      assert.match(await others(), /^[^\n]*, started, [^\n]*false\n$/, 'etcd is of one member alone');
+      await eventually(
+        'nothing of a control plane answers on n1',
+        60,
+        () => first.run('sh', '-c', `ss -Hltn | awk '{print $4}' | sed 's/.*://'`),
+        (said) =>
+          !said
+            .split('\n')
+            .map(Number)
+            .some((port) => CONTROL_PLANE_PORTS.includes(port)),
+      );
+      assert.equal(await second.kubectl('get', 'node', 'n1', '-o', SCHEDULING), '/');
+      await cluster.allReady(['n1', 'n2'], 60, 'n2');
+      await setRole('n1', '--control-plane');
+      await eventually('two voters', 60, voters, (count) => count === 2);
+      assert.equal(await second.kubectl('get', 'node', 'n1', '-o', SCHEDULING), 'NoSchedule/');
+      assert.equal(await pidsOf('n1'), pids, 'agent, kubelet and containerd ran through all of it');
+      await cluster.allReady(['n1', 'n2'], 60);
+    },
+  );
+
+  /** What somebody with a copy of the machine's disk has: asked of the API server as its kubelet. */
+  const stealPapers = async (): Promise<void> => {
+    for (const kind of PAPERS) {
+      const pem = await second.run('sh', '-c', `cat ${KUBELET}.${kind}`);
+      await first.run('sh', '-c', `umask 077; echo '${pem}' > /root/stolen.${kind}`);
+    }
+  };
+  const askAsStolen = (): Promise<string> =>
+    first.run(
+      'sh',
+      '-c',
+      'KUBECONFIG=/dev/null kubectl --server https://127.0.0.1:6443 --insecure-skip-tls-verify --client-certificate /root/stolen.crt --client-key /root/stolen.key get node n2 -o name 2>&1 || true',
+    );
+
+  await story.test(
+    'reset of a control plane: it leaves in order, is a fresh machine, and nobody takes its old papers',
+    async () => {
+      await stealPapers();
+      assert.equal(await askAsStolen(), 'node/n2');
+      const key = await cluster.nodeKey('n2');
+      const proofs = await must('node', 'reset', '--yes', 'n2', '--force', '--delete-emptydir-data');
+      for (const door of DOORS)
+        assert.match(proofs, new RegExp(`its papers at ${door} of n1 .*refused`), door);
+      assert.equal(await members(), 1);
+      await eventually(
+        'Kubernetes has forgotten it',
+        60,
+        () => first.kubectl('get', 'nodes', '-o', 'name'),
+        (text) => text.trim() === 'node/n1',
+      );
+      // Only a restart clears the register of its TPM that shows the lock, and a local machine that restarts is off.
+      await eventually(
+        'the machine has ended',
+        120,
+        () => cluster.try('n2', 'true'),
+        ({ stderr }) => /it is off/.test(stderr),
+      );
+      await cluster.start('n2');
+      await eventually(
+        'a new key',
+        180,
+        () => cluster.nodeKey('n2'),
+        (now) => now !== key,
+      );
+      await eventually('the old papers are refused', 15, askAsStolen, (said) => /Forbidden/.test(said));
+    },
+  );
+
+  await story.test(
+    'it joins again, as a new node with its old name: the inventory knows its TPM',
+    async () => {
+      await eventually(
+        'it is Ready',
+        180,
+        () => first.kubectl('get', 'nodes', '--no-headers'),
+        (text) => /^n2 +Ready /m.test(text),
+      );
+      assert.equal(await cluster.members(), 2);
+    },
+  );
+
+  await story.test(
+    'the mark of a control plane that a demotion left behind is taken off by those that are one',
+    async () => {
+      const scheduling = (): Promise<string> => first.kubectl('get', 'node', 'n2', '-o', SCHEDULING);
+      await first.kubectl('label', 'node', 'n2', `${MARK}=`);
+      await first.kubectl('taint', 'node', 'n2', `${MARK}:NoSchedule`);
+      assert.equal(await scheduling(), 'NoSchedule/');
+      await first.run('systemctl', 'restart', 'bootstrapper'); // it looks when control planes change, and at its start
+      await eventually('n2 takes ordinary pods', 120, scheduling, (now) => now === '/');
+      assert.equal((await first.kubectl('get', 'nodes', '-l', MARK, '-o', 'name')).trim(), 'node/n1');
+    },
+  );
+
+  await story.test(
+    'a machine that is lost is struck off without it, and cannot come back with what it has',
+    async () => {
+      await stealPapers();
+      await cluster.cutPower('n2');
+      const said = await must('node', 'remove', '--yes', 'n2', '--lost');
+      assert.match(said, /refuse/);
+      assert.equal(await cluster.members(), 1);
+      await eventually('its papers are refused', 15, askAsStolen, (text) => /Forbidden/.test(text));
+      await cluster.start('n2');
+      await eventually(
+        'it says that it is disowned',
+        120,
+        () => cluster.log('n2'),
+        (log) => /disowned/.test(log),
+      );
+      assert.equal((await first.kubectl('get', 'nodes', '-o', 'name')).trim(), 'node/n1');
+    },
+  );
+});

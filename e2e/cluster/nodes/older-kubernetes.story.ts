@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createHarness } from '../../machines/harness.ts';
+import { eventually, NodeShell } from '../harness/node-shell.ts';
+
+const NAME = 'older';
+const VERSION = 'v1.34.4';
+
+await test(`Kubernetes ${VERSION} is built, verified and makes a cluster`, async (story) => {
+  await using bench = await createHarness();
+
+  await story.test('built from its modules, and each component is what its hash says', async () => {
+    await bench.must('bundle', 'build', '--kubernetes-version', VERSION);
+    await bench.must('bundle', 'verify', '--kubernetes-version', VERSION);
+  });
+
+  await story.test('the sample chart answers', async () => {
+    const out = await bench.must('mini', 'up', '--name', NAME, '--kubernetes-version', VERSION, '--demo');
+    assert.match(out, /says: pod=hello-/);
+  });
+
+  const node = new NodeShell(bench, NAME);
+  await story.test('every part is of this version, all pods run, and none had to start twice', async () => {
+    assert.match(
+      await node.kubectl('get', 'nodes', '--no-headers'),
+      new RegExp(`^n1 +Ready .*${VERSION}$`, 'm'),
+    );
+    assert.match(await node.kubectl('get', '--raw', '/version'), new RegExp(`"gitVersion": *"${VERSION}"`));
+    const pods = await eventually(
+      'all pods run',
+      60,
+      () => node.kubectl('get', 'pods', '-A', '--no-headers'),
+      (text) => text.split('\n').every((line) => / Running /.test(line)),
+    );
+    for (const line of pods.split('\n')) assert.match(line, / Running +0 /);
+  });
+});

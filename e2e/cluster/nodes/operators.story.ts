@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createHarness, type Harness } from '../../machines/harness.ts';
+import { StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
+import { eventually } from '../harness/node-shell.ts';
+
+const NAME = 'operators';
+const EXIT_REFUSED = 4;
+const EXIT_PRECONDITION = 5;
+
+/** Somebody at a workstation of their own. */
+class Person {
+  readonly name: string;
+  readonly folder: string;
+  readonly #bench: Harness;
+
+  constructor(bench: Harness, name: string) {
+    this.name = name;
+    this.folder = join(bench.folder, name);
+    this.#bench = bench;
+  }
+
+  get request(): string {
+    return join(this.folder, `${this.name}.csr`);
+  }
+
+  get grant(): string {
+    return join(this.folder, `${this.name}.grant`);
+  }
+
+  cli(...args: readonly string[]) {
+    return this.#bench.cli('--workspace', this.folder, ...args);
+  }
+
+  must(...args: readonly string[]): Promise<string> {
+    return this.#bench.must('--workspace', this.folder, ...args);
+  }
+
+  /** Leaves only one curator to ask, so that its answer is what is seen. */
+  async askOnly(endpoint: string): Promise<void> {
+    const path = join(this.folder, 'identity.json');
+    const identity = JSON.parse(await readFile(path, 'utf8')) as { grant: { curatorEndpoints: string[] } };
+    identity.grant.curatorEndpoints = [endpoint];
+    await writeFile(path, JSON.stringify(identity), { mode: 0o600 });
+    await writeFile(
+      join(this.folder, 'identity.curators.json'),
+      JSON.stringify({ version: 1, endpoints: [endpoint] }),
+    );
+  }
+}
+
+await test('operators with keys of their own look, steer and own, each as far as their role goes', async (story) => {
+  await using bench = await createHarness();
+  const cluster = new StoryCluster(bench, NAME);
+  await cluster.machines({ controlPlanes: 2, workers: 1 });
+  await withoutEndpoints(cluster, 'n3');
+  await cluster.init();
+  await cluster.allReady(['n1', 'n2'], 240);
+  const { paths } = await bench.cluster(NAME);
+  const owner = (...args: readonly string[]) => bench.must('--workspace', paths.workspace, ...args);
+  const people = ['ann', 'bob'].map((name) => new Person(bench, name)) as [Person, Person];
+  const [ann, bob] = people;
+  for (const { folder } of people) await mkdir(folder);
+  const endpoints = await curatorsOf(owner);
+
+  await story.test('a key made at a workstation is a stranger until an owner says yes', async () => {
+    assert.match(await ann.must('operator', 'key', 'ann'), /sha256:[0-9a-f]{64}/);
+    const early = await ann.cli('node', 'ls');
+    assert.equal(early.code, EXIT_PRECONDITION);
+    assert.match(early.stderr, /cluster-identity-not-granted/);
+    await owner('operator', 'add', 'ann', '--role', 'viewer', '--request', ann.request, '--out', ann.grant);
+    assert.doesNotMatch(await readFile(ann.grant, 'utf8'), /PRIVATE KEY/);
+    await ann.must('operator', 'accept', ann.grant);
+    assert.match(await ann.must('node', 'ls'), /n1 .*\n.*n2 /);
+    assert.match(await ann.must('status'), /quorum +2 of 2 voters needed, 2 healthy: none may be lost/);
+  });
+
+  await story.test(
+    'a viewer looks and changes nothing, from any directory with the identity named',
+    async () => {
+      const identity = join(ann.folder, 'identity.json');
+      assert.match(await bench.must('--identity', identity, 'operator', 'ls'), /ann +viewer/);
+      await ann.must('audit', 'verify');
+      for (const args of [
+        ['node', 'label', 'n2', 'zone=a'],
+        ['operator', 'remove', '--yes', 'owner'],
+      ]) {
+        const { code, stderr } = await ann.cli(...args);
+        assert.equal(code, EXIT_REFUSED);
+        assert.match(stderr, /curator-denied/);
+      }
+    },
+  );
+
+  await story.test('an operator steers nodes and does not decide who else does', async () => {
+    await owner('operator', 'add', 'ann', '--role', 'operator', '--request', ann.request, '--out', ann.grant);
+    assert.match(await ann.must('node', 'label', 'n2', 'zone=a'), /zone=a/);
+    const { code, stderr } = await ann.cli('operator', 'remove', '--yes', 'owner');
+    assert.equal(code, EXIT_REFUSED);
+    assert.match(stderr, /curator-denied/);
+  });
+
+  await story.test('an owner who was added has Kubernetes too, once his key asked for it', async () => {
+    await bob.must('operator', 'key', 'bob');
+    await owner('operator', 'add', 'bob', '--role', 'owner', '--request', bob.request, '--out', bob.grant);
+    await bob.must('operator', 'accept', bob.grant);
+    for (const args of [
+      ['node', 'drain', 'n2'],
+      ['node', 'remove', '--yes', 'n2', '--lost'],
+    ]) {
+      const { code, stderr } = await bob.cli(...args);
+      assert.equal(code, EXIT_PRECONDITION);
+      assert.match(stderr, /cluster-no-kubeconfig/);
+    }
+    await bob.must('kubeconfig', '--renew');
+    await bob.must('node', 'cordon', 'n2');
+    await bob.must('node', 'uncordon', 'n2');
+    assert.match(await bob.must('verify', 'n2'), /is verified/);
+    assert.match(await bob.must('status'), /yours +certificate for .*, kubeconfig for .*\n/);
+  });
+
+  await story.test('a machine that knows his key alone takes the cluster for a stranger’s', async () => {
+    const printed = await bob.must('node', 'cloud-init', '--format', 'provisioning');
+    const given = JSON.parse(printed) as { ownerKeys: readonly string[]; joinEndpoints: readonly string[] };
+    assert.equal(given.ownerKeys.length, 2);
+    const [own] = given.ownerKeys;
+    const { joinEndpoints } = given;
+    await reprovision(cluster, 'n3', (found) => ({ ...found, joinEndpoints, ownerKeys: [own] }));
+    await eventually(
+      'n3 refuses',
+      60,
+      () => cluster.log('n3'),
+      (log) => /verifying cluster [0-9a-f]+: its owner is /.test(log),
+    );
+  });
+
+  await story.test('with a second owner the first one can go; the last one cannot', async () => {
+    const first = ownersOf(await bob.must('operator', 'ls')).find((name) => name !== 'bob') ?? '';
+    assert.match(await bob.must('operator', 'remove', '--yes', first), /signed with your key now/);
+    assert.equal((await bench.cli('--workspace', paths.workspace, 'node', 'ls')).code, EXIT_REFUSED);
+    const last = await bob.cli('operator', 'remove', '--yes', 'bob');
+    assert.equal(last.code, EXIT_PRECONDITION);
+    assert.match(last.stderr, /admin-last-owner/);
+  });
+
+  await story.test('then his machines join, and take his order to be fresh', async () => {
+    await cluster.allReady(['n1', 'n2', 'n3'], 240);
+    assert.match(await bob.must('node', 'reset', '--yes', 'n3'), /n3 is out of the cluster/);
+  });
+
+  await story.test('who was removed is refused by every curator at once', async () => {
+    assert.equal(endpoints.length, 2);
+    for (const endpoint of endpoints) {
+      await ann.askOnly(endpoint);
+      await ann.must('node', 'ls');
+    }
+    await bob.must('operator', 'remove', '--yes', 'ann');
+    for (const endpoint of endpoints) {
+      await ann.askOnly(endpoint);
+      const { code, stderr } = await ann.cli('node', 'ls');
+      assert.equal(code, EXIT_REFUSED);
+      assert.match(stderr, /curator-not-member/);
+    }
+    assert.match(await bob.must('audit', 'ls'), /operator:bob +DeleteOperator +ann/);
+  });
+});
+
+function ownersOf(table: string): readonly string[] {
+  return table.split('\n').flatMap((line) => /^(\S+) +owner /.exec(line)?.[1] ?? []);
+}
+
+/** Where each control-plane node's curator answers, when all of them do. */
+async function curatorsOf(
+  owner: (...args: readonly string[]) => Promise<string>,
+): Promise<readonly string[]> {
+  const { nodes } = await eventually(
+    'both nodes say where they are',
+    60,
+    async () => {
+      const lines = (await owner('--output', 'json', 'node', 'ls')).trim().split('\n');
+      return (JSON.parse(lines.at(-1) ?? '') as { data: { nodes: readonly { address: string }[] } }).data;
+    },
+    (seen) => seen.nodes.length === 2 && seen.nodes.every(({ address }) => address !== ''),
+  );
+  return nodes.map(({ address }) => `${address}:9091`);
+}

@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { createHarness } from '../../machines/harness.ts';
+
+const NAME = 'verify';
+const EXIT_REFUSED = 4;
+const FIXTURES = join(import.meta.dirname, '../../internal/attestation');
+/** A real certificate of a chip, and real documents of Intel that ran out long ago. */
+const VCEK = join(FIXTURES, 'snp/fixtures/milan.vcek');
+const OUT_OF_DATE = join(FIXTURES, 'tdx/fixtures/v4.collateral');
+
+interface Report {
+  readonly verdict: string;
+  readonly identity: string;
+  readonly code?: string;
+  readonly checks: readonly { readonly name: string; readonly outcome: string; readonly actual?: string }[];
+  readonly registers: readonly { readonly name: string; readonly actual: string; readonly verdict: string }[];
+  readonly warnings: readonly string[];
+}
+
+await test('an operator asks nodes for fresh evidence, and hands collateral on', async (story) => {
+  await using bench = await createHarness();
+  await bench.must('mini', 'up', '--name', NAME, '--control-planes', '1', '--workers', '1');
+  const { workspace } = (await bench.cluster(NAME)).paths;
+  const cli = (...args: readonly string[]) => bench.cli('--workspace', workspace, ...args);
+  const must = (...args: readonly string[]) => bench.must('--workspace', workspace, ...args);
+  const verify = async (node: string): Promise<Report & { readonly exit: number }> => {
+    const { code, stdout, stderr } = await cli('verify', node, '--output', 'json');
+    assert.notEqual(stdout, '', stderr);
+    return { ...dataOf<Report>(stdout), exit: code };
+  };
+  const countOf = ({ checks }: Report): bigint =>
+    BigInt(checks.find(({ name }) => name === 'lock-counter')?.actual ?? '0');
+
+  await story.test('the first machine and a joined one are verified, as a table and as JSON', async () => {
+    const table = await must('verify', 'n1');
+    assert.match(table, /pcr15/);
+    for (const node of ['n1', 'n2']) {
+      const report = await verify(node);
+      assert.equal(report.exit, 0);
+      assert.equal(report.verdict, 'verified');
+      assert.match(report.identity, /^tpm-ek:[0-9a-f]{64} \(endorsed\)$/);
+      assert.match(report.warnings.join(' '), /No firmware measured this boot/);
+    }
+  });
+
+  await story.test(
+    'each machine shows that it is locked to this cluster, and how often it was locked',
+    async () => {
+      for (const node of ['n1', 'n2']) {
+        const report = await verify(node);
+        const lock = report.registers.find(({ name }) => name === 'pcr15');
+        assert.equal(lock?.verdict, 'as expected');
+        assert.notEqual(lock.actual, '00'.repeat(32));
+        assert.ok(countOf(report) > 1n, JSON.stringify(report.checks));
+      }
+    },
+  );
+
+  await story.test('a machine that does not show what is expected is refused with exit code 4', async () => {
+    const path = join(workspace, 'cluster.yaml');
+    const before = await readFile(path, 'utf8');
+    const config = parse(before) as { attestation: { policy: Record<string, unknown> } };
+    config.attestation.policy['registers'] = { 4: { expected: 'ee'.repeat(32) } };
+    await writeFile(path, stringify(config));
+    const report = await verify('n1');
+    assert.equal(report.exit, EXIT_REFUSED);
+    assert.equal(report.verdict, 'refused');
+    assert.equal(report.code, 'attestation-register-mismatch');
+    assert.equal(report.registers.find(({ name }) => name === 'pcr4')?.verdict, 'differs');
+    await writeFile(path, before);
+    assert.equal((await verify('n1')).exit, 0);
+  });
+
+  await story.test('collateral is shown once it was handed on, and a bad one changes nothing', async () => {
+    const show = async () =>
+      dataOf<Collateral>(await must('attest', 'collateral', 'show', '--output', 'json'));
+    assert.deepEqual((await show()).documents, []);
+    const nothing = await cli('attest', 'collateral', 'hand-on');
+    assert.match(nothing.stderr, /attest-collateral-nothing/);
+    const keep = (file: string) =>
+      cli('attest', 'collateral', file, '--out', join(workspace, 'collateral', 'bundle.json'));
+    await mkdir(join(workspace, 'collateral'), { recursive: true });
+    await keep(VCEK);
+    assert.match(await must('attest', 'collateral', 'hand-on'), /1 documents/);
+    const shown = await show();
+    assert.equal(shown.documents.length, 1);
+    assert.equal(shown.updatedBy, 'operator:owner');
+    await keep(OUT_OF_DATE);
+    const refused = await cli('attest', 'collateral', 'hand-on');
+    assert.equal(refused.code, EXIT_REFUSED);
+    assert.match(refused.stderr, /admin-collateral-refused/);
+    assert.deepEqual(await show(), shown);
+    assert.match(await must('audit', 'ls'), /PutCollateral/);
+  });
+
+  await story.test('every member takes what was handed on, and goes back to nothing older', async () => {
+    const cluster = await bench.cluster(NAME);
+    for (const name of ['n1', 'n2']) {
+      const node = await cluster.node(name);
+      const run = async (...argv: readonly [string, ...string[]]) =>
+        (await node.exec(argv, { signal: bench.signal, timeoutMs: 120_000 })).stdout;
+      // It would ask within a quarter of an hour; an agent that starts asks at once.
+      await run('systemctl', 'restart', 'bootstrapper');
+      const kept = async () => run('sh', '-c', 'cat /var/lib/cluster/collateral/collateral.json || true');
+      while ((await kept()) === '') await run('sleep', '1');
+      const { bundle } = (JSON.parse(await kept()) as { value: { bundle: string } }).value;
+      assert.equal((JSON.parse(bundle) as { items: unknown[] }).items.length, 1);
+      assert.equal(
+        await run('stat', '-c', '%a %U', '/var/lib/cluster/collateral/collateral.json'),
+        '600 root\n',
+      );
+      // Nothing that is laid beside the provisioning by a stranger's hand is believed for lying there.
+      await run('sh', '-c', 'echo hello > /etc/cluster/collateral.json && systemctl restart bootstrapper');
+      assert.match(await run('cat', '/var/lib/cluster/collateral/collateral.json'), /"bundle"/);
+      await run('rm', '/etc/cluster/collateral.json');
+    }
+    assert.equal((await verify('n2')).exit, 0);
+  });
+});
+
+interface Collateral {
+  readonly documents: readonly unknown[];
+  readonly updatedBy?: string;
+}
+
+/** Of `--output json`: one record a line, the result among them. */
+function dataOf<T>(stdout: string): T {
+  const records = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { readonly type: string; readonly data?: T });
+  const data = records.find(({ type }) => type === 'result')?.data;
+  assert.ok(data !== undefined, stdout);
+  return data;
+}

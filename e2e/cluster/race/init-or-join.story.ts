@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict';
+import { createPrivateKey } from 'node:crypto';
+import { cp, readFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import { join } from 'node:path';
+import { env } from 'node:process';
+import { test } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
+import { hostAddress } from '../../../internal/localmachines/index.ts';
+import { createHarness } from '../../machines/harness.ts';
+import { InitRun } from '../init/init-run.ts';
+import { StoryCluster } from '../harness/story-cluster.ts';
+import { eventually, probePort } from '../harness/node-shell.ts';
+import { HeadStart, seededRandom } from './head-start.ts';
+import { OtherCluster } from './other-cluster.ts';
+import { RacingMachine, type AgentProcess } from './racing-machine.ts';
+import { HeldInit } from './held-init.ts';
+
+const ROUNDS = Number(env['RACE_ROUNDS'] ?? 100);
+const SEED = Number(env['RACE_SEED'] ?? Date.now() % 2 ** 31);
+const NAME = 'race';
+const INIT_PORT = 9000;
+/** So many rounds apart the machine has a TPM, which shows the lock: it is switched on anew to be fresh. */
+const TPM_EVERY = 20;
+const WITHIN_S = 60;
+const EXIT_PRECONDITION = 5;
+
+/** Behind the winner's back. */
+interface Race {
+  readonly machine: RacingMachine;
+  readonly cluster: OtherCluster;
+  readonly cli: InitRun;
+  readonly lock: string;
+  readonly context: string;
+}
+
+await test(`an init and a granted ticket in the same instant, ${ROUNDS} times: one wins, the other ends cleanly, another life of the agent goes on with the winner`, async (story) => {
+  const next = seededRandom(SEED);
+  story.diagnostic(`RACE_SEED=${SEED}`);
+  await using bench = await createHarness();
+  const owner = join(bench.folder, 'owner');
+  await bench.must('--workspace', owner, 'config', 'generate', '--attestation', 'tpm,machine-key');
+  const ownerKey = createPrivateKey(await readFile(join(owner, 'owner-key.pem'), 'utf8'));
+
+  const local = new StoryCluster(bench, NAME);
+  await local.machines({ controlPlanes: 1, workers: 0 });
+  const { network } = await bench.cluster(NAME);
+  const host = hostAddress(network);
+  const machine = new RacingMachine(bench, local, await (await bench.cluster(NAME)).node('n1'));
+  await using cluster = await OtherCluster.start(host, ownerKey);
+  await using line = await HeldInit.open(host, { host: machine.node.address, port: INIT_PORT });
+  const { tpm } = await machine.provisioning();
+
+  const contest = new HeadStart(next);
+  const durations: number[] = [];
+  let fingerprint: string | undefined;
+  for (let round = 0; round < ROUNDS; round++) {
+    const beganMs = Date.now();
+    const hasTpm = round % TPM_EVERY === 0;
+    const how = next() < 0.5 ? 'kill -9' : 'restart';
+    line.hold();
+    cluster.close();
+    await machine.provision({
+      ownerKeys: [cluster.ownerKey],
+      joinEndpoints: [cluster.endpoint],
+      tpm: hasTpm ? tpm : { kind: 'none' },
+    });
+    await machine.reset(hasTpm);
+    fingerprint = await machine.fingerprint(fingerprint);
+    const workspace = join(bench.folder, `round-${round}`);
+    await cp(owner, workspace, { recursive: true });
+
+    // Both stand at the line: the machine asks and is let in by a word, the CLI has said all but its init.
+    await within('the machine asks to be let in', cluster.asked);
+    const node = ['--node', line.endpoint, '--fingerprint', fingerprint];
+    const cli = new InitRun(bench, ['--workspace', workspace, 'init', ...node], 'built');
+    try {
+      await within('the CLI is about to init', Promise.race([line.held, cli.ended]));
+      assert.ok(!cli.over, cli.said());
+      const before = await machine.agent();
+      assert.equal(await machine.lock(), undefined, 'nobody has it yet');
+
+      const leadMs = contest.leadMs();
+      await Promise.all([
+        delay(Math.max(0, leadMs)).then(() => line.release()),
+        delay(Math.max(0, -leadMs)).then(() => cluster.grant()),
+      ]);
+      const lock = await machine.locked();
+      const { by } = JSON.parse(lock) as { readonly by: 'init' | 'join' };
+      contest.won(by);
+      const context = `round ${round} of RACE_SEED=${SEED}, ${by} wins, ticket ${leadMs.toFixed(1)} ms ahead`;
+      const race = { machine, cluster, cli, lock, context };
+      await within(`${context}: nobody goes on asking`, cluster.left);
+      await (by === 'join' ? expectJoined(race) : expectBegun(race, before));
+      assert.deepEqual(await machine.agent(), before, `${context}: the agent lives`);
+
+      const goesOn = by === 'join' ? await goesOnAsMember(race) : await goesOnWithInit(race);
+      await machine.restart(how, before);
+      assert.notEqual((await machine.agent()).pid, before.pid, context);
+      assert.equal(await machine.lock(), lock, `${context}: after ${how} the lock is what it was`);
+      await goesOn();
+      assert.equal(await machine.lock(), lock, context);
+    } catch (error) {
+      story.diagnostic(await machine.log());
+      throw error;
+    } finally {
+      await cli.kill();
+    }
+    durations.push(Date.now() - beganMs);
+  }
+
+  const median = durations.toSorted((a, b) => a - b)[Math.floor(ROUNDS / 2)] ?? 0;
+  const { init, join: joined } = contest.wins;
+  story.diagnostic(
+    `${ROUNDS} rounds: init won ${init}, join won ${joined}; ${(median / 1000).toFixed(1)} s a round (median), load ${loadavg()[0]?.toFixed(1)}`,
+  );
+  assert.ok(Math.min(init, joined) >= Math.floor(ROUNDS / 10), `no race: ${init} to ${joined}`);
+});
+
+/** The CLI is refused by name; the machine is a member, and has nothing of the init. */
+async function expectJoined({ machine, cluster, cli, lock, context }: Race): Promise<void> {
+  assert.equal(await within(`${context}: the CLI ends`, cli.ended), EXIT_PRECONDITION, cli.said());
+  assert.equal(cli.outcome()?.code, 'initserver-other-cluster', `${context}: ${cli.said()}`);
+  assert.match(cli.outcome()?.message ?? '', new RegExp(cluster.clusterId), context);
+  await eventually(
+    `${context}: it is a member`,
+    WITHIN_S,
+    () => machine.memberOf(),
+    (id) => id !== undefined,
+  );
+  assert.match(lock, new RegExp(cluster.clusterId), context);
+  assert.equal(cluster.mintedForWhoAsked(), 1, context);
+  assert.deepEqual(
+    await machine.traces(),
+    { request: false, admission: true, kubeletPapers: true, clusterKeys: false },
+    context,
+  );
+}
+
+/** The init has begun; the machine asks nobody and has nothing that a cluster gives to members. */
+async function expectBegun(
+  { machine, cluster, cli, lock, context }: Race,
+  agent: AgentProcess,
+): Promise<void> {
+  await eventually(
+    `${context}: the agent says who has the machine`,
+    WITHIN_S,
+    () => machine.log(agent),
+    (log) => /an init has this machine/.test(log),
+  );
+  assert.doesNotMatch(lock, new RegExp(cluster.clusterId), context);
+  assert.equal(cluster.mintedForWhoAsked(), undefined, context);
+  const { clusterKeys: _, ...marks } = await machine.traces(); // which it may have made by now
+  assert.deepEqual(marks, { request: true, admission: false, kubeletPapers: false }, context);
+  assert.notEqual(await machine.memberOf(), cluster.clusterId, context);
+  assert.ok(!cli.over, `${context}: ${cli.said()}`);
+}
+
+/** To be called before the restart; what it answers, after it. */
+async function goesOnAsMember({ machine, cluster, context }: Race): Promise<() => Promise<void>> {
+  const asked = cluster.saidSoFar();
+  cluster.forgetKnocks();
+  return Promise.resolve(async () => {
+    await within(`${context}: it knocks at the curator of its cluster`, cluster.knocked);
+    assert.equal(await probePort(machine.node.address, INIT_PORT), 'ECONNREFUSED', context);
+    assert.equal(await machine.memberOf(), cluster.clusterId, context);
+    assert.equal(cluster.saidSoFar(), asked, `${context}: nobody asks for a second admission`);
+  });
+}
+
+/** To be called before the restart; what it answers, after it. */
+async function goesOnWithInit({ machine, cluster, cli, context }: Race): Promise<() => Promise<void>> {
+  const events = (await machine.events()).length;
+  const asked = cluster.saidSoFar();
+  return async () => {
+    await eventually(
+      `${context}: the init goes on`,
+      WITHIN_S,
+      async () => (await machine.events()).slice(events),
+      (more) => more.some(({ event }) => event.kind === 'started'),
+    );
+    assert.ok(!cli.over, `${context}: ${cli.said()}`);
+    assert.notEqual(await machine.memberOf(), cluster.clusterId, context);
+    assert.equal(cluster.saidSoFar(), asked, `${context}: nobody asks to be let in`);
+  };
+}
+
+async function within<T>(what: string, wait: Promise<T>): Promise<T> {
+  const late = new AbortController();
+  const timeout = delay(WITHIN_S * 1000, undefined, { signal: late.signal }).then(() => {
+    throw new Error(`${what}: not within ${WITHIN_S} s`);
+  });
+  try {
+    return await Promise.race([wait, timeout]);
+  } finally {
+    late.abort();
+    await timeout.catch(() => undefined);
+  }
+}

@@ -1,0 +1,203 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { ExecaRunner, HostProcesses } from '../../internal/exec/index.ts';
+import { DiskFiles } from '../../internal/file/index.ts';
+import {
+  compareHostFacts,
+  findCluster,
+  linkName,
+  readHostFacts,
+  type HostFacts,
+  type LocalCluster,
+  type HostPorts,
+} from '../../internal/localmachines/index.ts';
+
+const CLI = join(import.meta.dirname, '../../cli/main.ts');
+/** As it is shipped: starts in a fraction of the time. */
+const BUILT_CLI = join(import.meta.dirname, '../../dist/cluster/main.mjs');
+const SEARCH_PATH = env['PATH'] ?? '';
+
+/** A key that nobody has: no agent is to obey anybody here. */
+export const OWNER_KEY = Buffer.alloc(32, 1).toString('base64');
+
+export interface CliResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/**
+ * A story's own corner of this machine: a data directory, a placeholder of the agent's package and the
+ * real CLI. It goes with all clusters in it when the story ends, however it ends.
+ */
+export class Harness implements AsyncDisposable {
+  readonly folder: string;
+  readonly agent: string;
+  readonly machines: HostPorts = {
+    files: new DiskFiles(),
+    commands: new ExecaRunner({ path: SEARCH_PATH }),
+    processes: new HostProcesses({ path: SEARCH_PATH }),
+    clock: new SystemClock(),
+  };
+  readonly signal = new AbortController().signal;
+  readonly #environment: Readonly<Record<string, string>>;
+
+  constructor(folder: string, agent: string, cache: string | undefined) {
+    this.folder = folder;
+    this.agent = agent;
+    this.#environment = {
+      PATH: SEARCH_PATH,
+      HOME: homedir(),
+      XDG_DATA_HOME: join(folder, 'data'),
+      XDG_CACHE_HOME: cache ?? env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'),
+    };
+  }
+
+  /** `<data>/mini`, as the CLI knows it. */
+  get root(): string {
+    return join(this.folder, 'data/cluster/mini');
+  }
+
+  /** Runs the CLI to its end. */
+  async cli(...args: readonly string[]): Promise<CliResult> {
+    const child = this.startCli(...args);
+    let stdout = '';
+    let stderr = '';
+    child.stdout?.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+    child.stderr?.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+    const code = await new Promise<number>((resolve, reject) => {
+      child.once('error', reject);
+      child.once('close', (exit) => resolve(exit ?? -1));
+    });
+    return { code, stdout, stderr };
+  }
+
+  /** The answer of a CLI call that must succeed; its messages are the error when it does not. */
+  async must(...args: readonly string[]): Promise<string> {
+    const { code, stdout, stderr } = await this.cli(...args);
+    if (code !== 0) throw new Error(`cluster ${args.join(' ')} ended with ${code}: ${stderr}`);
+    return stdout;
+  }
+
+  /** `mini up --nodes-only` with the placeholder agent. */
+  up(name: string): Promise<string> {
+    return this.must('mini', 'up', '--nodes-only', '--name', name, '--agent', this.agent);
+  }
+
+  startCli(...args: readonly string[]): ChildProcess {
+    return this.startCliIn({}, ...args);
+  }
+
+  /** The CLI with more in its environment. */
+  startCliIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
+    const environment = { ...this.#environment, ...more };
+    return spawn(execPath, [CLI, ...args], { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
+  /** The CLI as it is built. */
+  startBuiltCli(...args: readonly string[]): ChildProcess {
+    return spawn(execPath, [BUILT_CLI, ...args], {
+      env: this.#environment,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  }
+
+  /** The CLI where there is no network at all, not even loopback. */
+  startCliOffline(...args: readonly string[]): ChildProcess {
+    const argv = ['--net', '--', execPath, CLI, ...args];
+    return spawn('unshare', argv, { env: this.#environment, stdio: ['ignore', 'pipe', 'pipe'] });
+  }
+
+  /** The CLI at a terminal of its own; what is written to its stdin is typed there. */
+  startCliAtTerminal(...args: readonly string[]): ChildProcess {
+    return this.startCliAtTerminalIn({}, ...args);
+  }
+
+  /** The same with more in its environment. */
+  startCliAtTerminalIn(more: Readonly<Record<string, string>>, ...args: readonly string[]): ChildProcess {
+    const command = [execPath, CLI, ...args].map((word) => `'${word}'`).join(' ');
+    const argv = ['--quiet', '--return', '--flush', '--command', command, '/dev/null'];
+    const environment = { ...this.#environment, TERM: 'xterm', ...more };
+    return spawn('script', argv, { env: environment, stdio: ['pipe', 'pipe', 'inherit'] });
+  }
+
+  async cluster(name: string): Promise<LocalCluster> {
+    const cluster = await findCluster(this.machines, { root: this.root, name });
+    if (cluster === undefined) throw new Error(`there is no cluster ${name}`);
+    return cluster;
+  }
+
+  facts(): Promise<HostFacts> {
+    return readHostFacts(this.machines, { markers: [this.folder], signal: this.signal });
+  }
+
+  /** What changed on the host, leaving out what other clusters of this machine did meanwhile. */
+  changes(before: HostFacts, after: HostFacts, mine: readonly number[] = []): readonly string[] {
+    return compareHostFacts(before, after).filter((line) => {
+      const owner = /\bclu(\d+)\b/.exec(line)?.[1];
+      if (owner !== undefined) return mine.map(linkName).includes(`clu${owner}`);
+      return !(othersRun(after) && line.endsWith('clustermini.slice'));
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const name of await this.machines.files.list(this.root))
+      await this.must('mini', 'down', '--name', name);
+    await rm(this.folder, { recursive: true });
+  }
+}
+
+/** `cache` is a cache directory of the story's own; the user's is shared otherwise, so that the root file system is built once. */
+export async function createHarness(options: { readonly ownCache?: true } = {}): Promise<Harness> {
+  const folder = await mkdtemp(join(tmpdir(), 'cluster-story-'));
+  const agent = join(folder, 'cluster-agent_0.0.0_all.deb');
+  await buildPlaceholder(folder, agent);
+  return new Harness(folder, agent, options.ownCache === true ? join(folder, 'cache') : undefined);
+}
+
+function othersRun(after: HostFacts): boolean {
+  return (after['folders'] ?? []).some((line) => line.startsWith('/var/lib/cluster-mini/'));
+}
+
+/** A package with the agent's name whose unit sleeps: machines are the subject here, not what runs on them. */
+export async function buildPlaceholder(
+  folder: string,
+  target: string,
+  postinst = 'systemctl enable bootstrapper.service',
+): Promise<void> {
+  const tree = join(folder, 'agent');
+  const control = [
+    'Package: cluster-agent',
+    'Version: 0.0.0',
+    'Architecture: all',
+    'Maintainer: nobody <nobody@example.org>',
+    'Depends: systemd, dbus, iproute2',
+    'Description: placeholder',
+  ];
+  const unit = [
+    '[Unit]',
+    'Description=placeholder of the agent',
+    '[Service]',
+    'ExecStart=/bin/sleep infinity',
+    '[Install]',
+    'WantedBy=multi-user.target',
+  ];
+  await mkdir(join(tree, 'DEBIAN'), { recursive: true });
+  await mkdir(join(tree, 'lib/systemd/system'), { recursive: true });
+  await writeFile(join(tree, 'DEBIAN/control'), `${control.join('\n')}\n`);
+  await writeFile(join(tree, 'DEBIAN/postinst'), `#!/bin/sh\nset -e\n${postinst}\n`, {
+    mode: 0o755,
+  });
+  await writeFile(join(tree, 'lib/systemd/system/bootstrapper.service'), `${unit.join('\n')}\n`);
+  const runner = new ExecaRunner({ path: SEARCH_PATH });
+  await runner.run({
+    argv: ['dpkg-deb', '--root-owner-group', '--build', tree, target],
+    // The same bytes each time, so that all stories share one layer in the cache.
+    env: { PATH: SEARCH_PATH, SOURCE_DATE_EPOCH: '1767225600' },
+    signal: new AbortController().signal,
+  });
+}

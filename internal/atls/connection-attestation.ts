@@ -1,0 +1,80 @@
+import type { Verdict } from '../attestation/index.ts';
+import { CodedError, isAbort } from '../errors/index.ts';
+import type { EvidenceHandler } from './driver.ts';
+import { AtlsError } from './errors.ts';
+import type { EvidenceBinding } from './handshake.ts';
+import type { Formats, Trust } from './trust.ts';
+import { MAX_DOCUMENT_BYTES, type Evidence } from './wire.ts';
+
+/** Issues and validates for one connection, and keeps what was verified. */
+export class ConnectionAttestation implements EvidenceHandler {
+  readonly #trust: Trust;
+  readonly #formats: Formats;
+  readonly #nowMs: () => number;
+  #verdict: Verdict | undefined;
+
+  constructor(options: { readonly trust: Trust; readonly formats: Formats; readonly nowMs: () => number }) {
+    this.#trust = options.trust;
+    this.#formats = options.formats;
+    this.#nowMs = options.nowMs;
+  }
+
+  /** What the peer proved; undefined until it did. */
+  get verdict(): Verdict | undefined {
+    return this.#verdict;
+  }
+
+  async issue(
+    format: number,
+    { binding, statement }: EvidenceBinding,
+    signal: AbortSignal,
+  ): Promise<Uint8Array> {
+    const issuer = this.#formats.issuers.get(format);
+    if (issuer === undefined) throw new AtlsError('atls-internal', `issuing evidence of format ${format}`);
+    const doing = `issuing ${issuer.variant} evidence`;
+    const issuing =
+      'issueForSession' in issuer ? issuer.issueForSession(statement, signal) : issuer.issue(binding, signal);
+    const document = await issuing.catch((error: unknown) => {
+      if (isAbort(error, signal)) throw error;
+      throw new AtlsError('atls-issue-failed', doing, { cause: error });
+    });
+    if (document.length > MAX_DOCUMENT_BYTES) {
+      throw new AtlsError(
+        'atls-issue-failed',
+        `${doing}: ${document.length} bytes, at most ${MAX_DOCUMENT_BYTES}`,
+      );
+    }
+    return document;
+  }
+
+  async validate({ format, document }: Evidence, binding: Uint8Array): Promise<void> {
+    const validator = this.#formats.validators.get(format);
+    if (validator === undefined || this.#trust.trust === 'one-way-show') {
+      throw new AtlsError('atls-internal', `validating evidence of format ${format}`);
+    }
+    const doing = `validating ${validator.variant} evidence`;
+    const context = { ...this.#trust.rules(), nowMs: this.#nowMs() };
+    const verdict = await validator.validate(document, binding, context).catch((error: unknown) => {
+      throw refusal(doing, error);
+    });
+    // A validator that answers for another kind, or not at all, must not become a peer.
+    if (verdict.variant !== validator.variant || !verdict.accepted) {
+      throw new AtlsError('atls-internal', `${doing}: the verdict is one about ${verdict.variant}`);
+    }
+    this.#verdict = { ...verdict, measurements: copied(verdict.measurements) };
+  }
+}
+
+/**
+ * Copies: validators answer views of the evidence, and a verdict lives as long as its connection: 64 KiB of evidence would
+ * live with it. V8 keeps arrays as short as a register without a buffer beside each.
+ */
+function copied(measurements: Verdict['measurements']): Verdict['measurements'] {
+  return new Map([...measurements].map(([register, value]) => [register, Uint8Array.from(value)]));
+}
+
+/** A coded refusal is the peer's; anything else is a defect of ours, and refuses as well. */
+function refusal(doing: string, error: unknown): AtlsError {
+  if (!(error instanceof CodedError)) return new AtlsError('atls-internal', doing, { cause: error });
+  return new AtlsError('atls-evidence-rejected', doing, { cause: error, details: { check: error.code } });
+}

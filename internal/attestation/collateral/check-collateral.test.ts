@@ -1,0 +1,176 @@
+import { describe, expect, test } from '@jest/globals';
+import { readFixture, TestAmd, TestIntel } from '../../testing/evidence/index.ts';
+import { generateKey, issueCertificate, issueCrl, TEST_NOW_MS } from '../../testing/pki/index.ts';
+import { amdTrust } from '../snp/index.ts';
+import { checkCollateral, readCollateralFile, keepCurrentCrls, type CollateralItem } from './index.ts';
+
+const DAY_MS = 86_400_000;
+const amd = new TestAmd('Milan');
+const intel = new TestIntel();
+const forger = new TestIntel();
+const otherAmd = new TestAmd('Milan');
+
+const certificate = (der: Uint8Array): CollateralItem => ({ kind: 'certificate', der });
+const crl = (options: Parameters<typeof issueCrl>[0]): CollateralItem => ({
+  kind: 'crl',
+  der: issueCrl(options),
+});
+/** Issued so many days before now. */
+const ago = (days: number) => ({ thisUpdateMs: TEST_NOW_MS - days * DAY_MS });
+const issued =
+  (days: number, more: Record<string, unknown> = {}) =>
+  (document: Record<string, unknown>): void => {
+    const issueDate = new Date(TEST_NOW_MS - days * DAY_MS).toISOString().replace('.000', '');
+    Object.assign(document, { issueDate, ...more });
+  };
+
+const authorities = [intel.tcbSigner, intel.authority, intel.root].map(({ der }) => certificate(der));
+const lists = (days = 1) => ({
+  amd: crl({ issuer: amd.ark, ...ago(days) }),
+  root: crl({ issuer: intel.root, ...ago(days) }),
+  platform: crl({ issuer: intel.authority, ...ago(days) }),
+});
+const documents = (days = 1) => ({
+  tcb: { kind: 'tcb-info', ...intel.tcbInfo(issued(days)) } as const,
+  qe: { kind: 'qe-identity', ...intel.qeIdentity(issued(days)) } as const,
+});
+const whole = (replaced: Partial<Record<string, CollateralItem>> = {}): readonly CollateralItem[] => [
+  ...authorities,
+  ...Object.values({ ...lists(), ...documents(), ...replaced }).filter((item) => item !== undefined),
+];
+
+function check(items: readonly CollateralItem[], before: readonly CollateralItem[] = [], seen = 17): number {
+  const trust = { amd: amd.trust, intel: intel.trust };
+  return checkCollateral(items, { trust, nowMs: TEST_NOW_MS, seenEvaluationNumber: seen, previous: before });
+}
+
+describe('checkCollateral()', () => {
+  test('answers the number of what both manufacturers signed', () => {
+    expect(check(whole(), [], 3)).toBe(17);
+    expect(check([...whole(), certificate(amd.chip().der), certificate(amd.ask.der)])).toBe(17);
+  });
+
+  test('takes a chip’s certificate whose authorities the program knows', () => {
+    const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
+    const trust = { amd: amdTrust(), intel: intel.trust };
+    const options = { trust, nowMs: Date.UTC(2025, 0, 1), seenEvaluationNumber: 4, before: [] };
+    expect(checkCollateral(vcek === undefined ? [] : [vcek], options)).toBe(4);
+  });
+
+  /** Another key each time. */
+  const namesake = () =>
+    issueCertificate({
+      name: [
+        ['CN', 'Intel SGX PCK Platform CA'],
+        ['O', 'Intel Corporation'],
+      ],
+      key: generateKey('p256'),
+      issuer: intel.root,
+      ca: {},
+      keyUsage: [5, 6],
+    });
+  const stranger = issueCertificate({ name: [['CN', 'x']], key: generateKey('p256') });
+  test.each<{ name: string; code: string; given: () => readonly CollateralItem[] }>([
+    {
+      name: 'a list of a platform authority that another Intel made',
+      code: 'x509-signature',
+      given: () => whole({ platform: crl({ issuer: forger.authority }) }),
+    },
+    {
+      name: 'a list of a platform authority whose next update is past',
+      code: 'x509-crl-expired',
+      given: () => whole({ platform: crl({ issuer: intel.authority, nextUpdateMs: TEST_NOW_MS - 1 }) }),
+    },
+    {
+      name: 'a list of an authority that is not there',
+      code: 'x509-crl-issuer',
+      given: () => whole({ platform: crl({ issuer: intel.processorAuthority }) }),
+    },
+    {
+      name: 'a list of another AMD',
+      code: 'x509-signature',
+      given: () => whole({ amd: crl({ issuer: otherAmd.ark }) }),
+    },
+    {
+      name: 'a list and its authority, both of another AMD',
+      code: 'x509-root-untrusted',
+      given: () => [certificate(otherAmd.ark.der), crl({ issuer: otherAmd.ark })],
+    },
+    {
+      name: 'a chip’s certificate that another AMD made',
+      code: 'x509-signature',
+      given: () => [certificate(otherAmd.chip().der)],
+    },
+    {
+      name: 'an authority that another Intel made',
+      code: 'x509-signature',
+      given: () => [...whole(), certificate(forger.authority.der)],
+    },
+    {
+      name: 'a certificate that ran out',
+      code: 'x509-expired',
+      given: () => [certificate(amd.chip({ certificate: { notAfterMs: TEST_NOW_MS - 1 } }).der)],
+    },
+    {
+      name: 'a certificate of neither',
+      code: 'collateral-malformed',
+      given: () => [...whole(), certificate(stranger.der)],
+    },
+    {
+      name: 'more authorities than there are',
+      code: 'collateral-malformed',
+      given: () => [...whole(), ...Array.from({ length: 63 }, () => certificate(namesake().der))],
+    },
+    {
+      name: 'documents that another Intel signed',
+      code: 'tdx-collateral-signature',
+      given: () => whole({ tcb: { kind: 'tcb-info', ...forger.tcbInfo() } }),
+    },
+    {
+      name: 'documents whose signer was revoked',
+      code: 'x509-revoked',
+      given: () => whole({ root: crl({ issuer: intel.root, revoked: [intel.tcbSigner.serial] }) }),
+    },
+    {
+      name: 'an evaluation number behind the one that was seen',
+      code: 'tdx-evaluation-number',
+      given: () =>
+        whole({
+          qe: { kind: 'qe-identity', ...intel.qeIdentity(issued(1, { tcbEvaluationDataNumber: 16 })) },
+        }),
+    },
+  ])('refuses $name', ({ given, code }) => {
+    expect(() => check(given())).toThrow(expect.objectContaining({ code }));
+  });
+
+  test.each([
+    { name: 'a CRL of AMD', given: whole({ amd: lists(3).amd }) },
+    { name: 'a CRL of Intel’s root', given: whole({ root: lists(3).root }) },
+    { name: 'a CRL of a platform authority', given: whole({ platform: lists(3).platform }) },
+    { name: 'a TCB info with the same number', given: whole({ tcb: documents(3).tcb }) },
+    { name: 'a QE identity with the same number', given: whole({ qe: documents(3).qe }) },
+  ])('refuses $name that is genuine, current, and older than the one in force', ({ given }) => {
+    expect(check(given)).toBe(17);
+    const inForce = whole({ ...lists(2), ...documents(2) });
+    expect(() => check(given, inForce)).toThrow(expect.objectContaining({ code: 'collateral-older' }));
+    expect(check(whole(), inForce)).toBe(17);
+  });
+
+  test('takes what is as old as what is in force, and other platforms of any age', () => {
+    expect(check(whole(), whole())).toBe(17);
+    const other = { kind: 'tcb-info', ...intel.tcbInfo(issued(9, { fmspc: '00A067110000' })) } as const;
+    expect(check([...whole(), other], whole())).toBe(17);
+  });
+});
+
+describe('withListsOf()', () => {
+  test('keeps the lists that nothing new is said about, while they are current, and nothing else', () => {
+    const before = whole();
+    const { amd: newer } = lists(0);
+    const merged = keepCurrentCrls(before, [newer], TEST_NOW_MS);
+    expect(merged[0]).toBe(newer);
+    expect(merged.slice(1)).toEqual(before.filter(({ kind }) => kind === 'crl').slice(1));
+    expect(keepCurrentCrls(before, [newer], TEST_NOW_MS + 366 * DAY_MS)).toEqual([newer]);
+    expect(keepCurrentCrls(before, whole(), TEST_NOW_MS)).toHaveLength(before.length);
+  });
+});

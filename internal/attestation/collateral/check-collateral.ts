@@ -1,0 +1,129 @@
+import { CheckList } from '../check-list.ts';
+import type { SnpTrust } from '../snp/index.ts';
+import { IntelCollateral, tdxErrors, type TdxTrust } from '../tdx/index.ts';
+import {
+  buildChain,
+  CertificateCache,
+  parseCrl,
+  verifyAuthorityPath,
+  verifyCrl,
+  verifyPath,
+  X509Error,
+  type Certificate,
+  type Crl,
+} from '../x509/index.ts';
+import { collateralFrom, manufacturerOf } from './collateral-bundle.ts';
+import { CollateralError } from './errors.ts';
+import type { CollateralItem } from './collateral-item.ts';
+import { refuseOlderCollateral } from './replacement.ts';
+
+/** Whose documents count: the manufacturers' own roots in a release. */
+export interface ManufacturerTrust {
+  readonly amd: SnpTrust;
+  readonly intel: TdxTrust;
+}
+
+export interface CollateralCheckOptions {
+  readonly trust: ManufacturerTrust;
+  readonly nowMs: number;
+  readonly seenEvaluationNumber: number;
+  /** What these documents are to take the place of; empty where there was nothing. */
+  readonly previous: readonly CollateralItem[];
+}
+
+/**
+ * Verifies fresh documents before they take the place of older ones: every one of them signed by its manufacturer and
+ * current, none revoked, and no step back behind what was used before. Answers the evaluation number to remember. Throws
+ * the refusal of the check.
+ */
+export function checkCollateral(items: readonly CollateralItem[], options: CollateralCheckOptions): number {
+  const { trust, nowMs, seenEvaluationNumber, previous: before } = options;
+  const cache = new CertificateCache();
+  checkCertificatesAndLists(items, { trust, cache, nowMs });
+  const evaluationNumber = checkIntelDocuments(items, { trust, cache, nowMs, seenEvaluationNumber });
+  refuseOlderCollateral(items, before);
+  return evaluationNumber;
+}
+
+function checkIntelDocuments(
+  items: readonly CollateralItem[],
+  options: Omit<CollateralCheckOptions, 'previous'> & { readonly cache: CertificateCache },
+): number {
+  const { trust, cache, nowMs, seenEvaluationNumber } = options;
+  const { tdx } = collateralFrom(items);
+  if (tdx === undefined || tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seenEvaluationNumber;
+  return new IntelCollateral({ ...tdx, seenEvaluationNumber }, cache).evaluationNumber({
+    cache,
+    isPinned: (root) => trust.intel.roots.has(root.fingerprint),
+    nowMs,
+    checks: new CheckList(tdxErrors, 'checking collateral of Intel'),
+  });
+}
+
+/** More authorities of one maker than there are, so that a search among them costs little. */
+const MAX_AUTHORITIES = 64;
+
+interface Maker {
+  readonly isPinned: (root: Certificate) => boolean;
+  readonly authorities: readonly Certificate[];
+  readonly cache: CertificateCache;
+  readonly nowMs: number;
+}
+
+type Checking = Pick<CollateralCheckOptions, 'trust' | 'nowMs'> & { readonly cache: CertificateCache };
+
+/** Each of them leads to a root of its manufacturer: one that does not would only stand in the way of one that does. */
+function checkCertificatesAndLists(items: readonly CollateralItem[], checking: Checking): void {
+  const makers = makersOf(items, checking);
+  for (const item of items) {
+    if (!('der' in item)) continue;
+    const name = manufacturerOf(item);
+    if (name === undefined) throw malformed(`checking a ${item.kind}: it is neither of AMD nor of Intel`);
+    if (item.kind === 'crl') checkCrl(parseCrl(item.der), makers[name]);
+    else checkCertificate(checking.cache.parse(item.der), makers[name]);
+  }
+}
+
+function makersOf(
+  items: readonly CollateralItem[],
+  { trust, cache, nowMs }: Checking,
+): Record<'amd' | 'intel', Maker> {
+  const { snp, tdx } = collateralFrom(items);
+  const maker = (roots: Pick<ReadonlySet<string>, 'has'>, ders: readonly Uint8Array[]): Maker => {
+    const authorities = ders.map((der) => cache.parse(der)).filter(({ isCa }) => isCa);
+    if (authorities.length > MAX_AUTHORITIES)
+      throw malformed(`checking collateral: ${authorities.length} authorities of one manufacturer`);
+    return { isPinned: (root) => roots.has(root.fingerprint), authorities, cache, nowMs };
+  };
+  return {
+    amd: maker(trust.amd.roots, [...(snp?.certificates ?? []), ...trust.amd.authorities]),
+    intel: maker(trust.intel.roots, tdx?.certificates ?? []),
+  };
+}
+
+function checkCertificate(certificate: Certificate, maker: Maker): void {
+  const { authorities, isPinned, cache, nowMs } = maker;
+  const chain = buildChain(certificate, authorities, cache);
+  const verify = certificate.isCa ? verifyAuthorityPath : verifyPath;
+  verify({ chain, isPinned, atMs: nowMs, cache });
+}
+
+/** Several authorities may carry the name; one of them made the list. */
+function checkCrl(crl: Crl, maker: Maker): void {
+  const refusals: X509Error[] = [];
+  const named = maker.authorities.filter(({ subject }) => Buffer.compare(subject.der, crl.issuer.der) === 0);
+  for (const issuer of named) {
+    try {
+      checkCertificate(issuer, maker);
+      return verifyCrl(crl, issuer, maker.nowMs);
+    } catch (error) {
+      if (!(error instanceof X509Error)) throw error;
+      refusals.push(error);
+    }
+  }
+  throw refusals[0] ?? new X509Error('x509-crl-issuer', 'checking a CRL: no authority of its name is known');
+}
+
+function malformed(message: string): CollateralError {
+  return new CollateralError('collateral-malformed', message);
+}

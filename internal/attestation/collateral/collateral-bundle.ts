@@ -1,0 +1,122 @@
+import { z } from 'zod';
+import type { Collateral } from '../rules.ts';
+import {
+  attributeOf,
+  decodeBase64,
+  parseCertificate,
+  parseCrl,
+  X509Error,
+  type DistinguishedName,
+} from '../x509/index.ts';
+import { CollateralError } from './errors.ts';
+import { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
+
+/** What the operator's CLI fetched and everybody hands on: verification needs no internet. */
+export interface CollateralBundle {
+  /** When it was put together, by the clock of the workstation. */
+  readonly assembledMs: number;
+  readonly items: readonly CollateralItem[];
+}
+
+const MAX_BUNDLE_BYTES = 8 << 20;
+
+/** What is handed on is at most so large: one value of etcd takes 1.5 MiB, and base64 a third more than the bytes. */
+export const MAX_UPLOAD_BYTES = 1_000_000;
+const ORGANIZATION = '2.5.4.10';
+
+const base64 = z.string().transform((text, context) => {
+  const bytes = decodeBase64(text);
+  if (bytes === undefined) context.addIssue({ code: 'custom', message: 'base64 not in its canonical form' });
+  return bytes ?? new Uint8Array();
+});
+
+const schema = z.strictObject({
+  version: z.literal(1),
+  assembled: z.iso.datetime().transform((text) => Date.parse(text)),
+  items: z.array(
+    z.union([
+      z.strictObject({ kind: z.enum(['certificate', 'crl']), der: base64 }),
+      z.strictObject({ kind: z.enum(['tcb-info', 'qe-identity']), text: z.string(), signature: base64 }),
+    ]),
+  ),
+});
+
+/** Our own format, JSON. The texts that Intel signed stand in it as strings, so no writer can reformat them. */
+export function encodeBundle(bundle: CollateralBundle): string {
+  const items = bundle.items.map((item) =>
+    'der' in item
+      ? { kind: item.kind, der: toBase64(item.der) }
+      : { kind: item.kind, text: item.text, signature: toBase64(item.signature) },
+  );
+  return `${JSON.stringify({ version: 1, assembled: new Date(bundle.assembledMs).toISOString(), items }, undefined, 1)}\n`;
+}
+
+/** Throws a `CollateralError`, nothing else. */
+export function parseBundle(text: string): CollateralBundle {
+  if (text.length > MAX_BUNDLE_BYTES)
+    throw new CollateralError('collateral-malformed', `reading a collateral bundle: ${text.length} bytes`);
+  const parsed = schema.safeParse(parseJson(text));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new CollateralError(
+      'collateral-malformed',
+      `reading a collateral bundle: ${issue?.path.join('.') ?? ''}: ${issue?.message ?? ''}`,
+    );
+  }
+  return { assembledMs: parsed.data.assembled, items: parsed.data.items };
+}
+
+/** Undefined for what is no JSON: no schema accepts it. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Sorts the documents by manufacturer for the validators. */
+export function collateralFrom(items: readonly CollateralItem[]): Pick<Collateral, 'snp' | 'tdx'> {
+  const all = withoutDuplicates(items);
+  const ders = (kind: 'certificate' | 'crl', maker: string): Uint8Array[] =>
+    all.flatMap((item) =>
+      'der' in item && item.kind === kind && manufacturerOf(item) === maker ? [item.der] : [],
+    );
+  const texts = (kind: 'tcb-info' | 'qe-identity') =>
+    all.flatMap((item) =>
+      !('der' in item) && item.kind === kind ? [{ text: item.text, signature: item.signature }] : [],
+    );
+  return {
+    snp: { certificates: ders('certificate', 'amd'), crls: ders('crl', 'amd') },
+    tdx: {
+      certificates: ders('certificate', 'intel'),
+      crls: ders('crl', 'intel'),
+      tcbInfos: texts('tcb-info'),
+      qeIdentities: texts('qe-identity'),
+    },
+  };
+}
+
+/** By the organization in the name. It only sorts: what is in the wrong heap fails there. */
+export function manufacturerOf(
+  item: Extract<CollateralItem, { readonly der: Uint8Array }>,
+): 'amd' | 'intel' | undefined {
+  const organization = attributeOf(nameOf(item), ORGANIZATION);
+  if (organization === 'Advanced Micro Devices') return 'amd';
+  return organization === 'Intel Corporation' ? 'intel' : undefined;
+}
+
+function nameOf(item: Extract<CollateralItem, { readonly der: Uint8Array }>): DistinguishedName {
+  try {
+    return item.kind === 'crl' ? parseCrl(item.der).issuer : parseCertificate(item.der).issuer;
+  } catch (cause) {
+    if (cause instanceof X509Error)
+      throw new CollateralError('collateral-malformed', `reading a ${item.kind}`, { cause });
+    throw cause;
+  }
+}
+
+function toBase64(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString('base64');
+}

@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { parseCertificate, parseCrl, parsePem, X509Error } from '../x509/index.ts';
+import { parseBundle, parseJson } from './collateral-bundle.ts';
+import { CollateralError } from './errors.ts';
+import type { CollateralItem } from './collateral-item.ts';
+
+const MAX_BLOCKS = 16;
+
+/**
+ * Reads a file of a manufacturer or of ours, whatever its format. Only the outer form is looked at; each document is
+ * verified by the validator that uses it. Throws a `CollateralError`, nothing else.
+ */
+export function readCollateralFile(bytes: Uint8Array): readonly CollateralItem[] {
+  try {
+    if (bytes[0] === 0x30) return [derItem(bytes)];
+    const text = Buffer.from(bytes).toString('utf8');
+    return /^-----BEGIN /m.test(text) && !text.trimStart().startsWith('{') ? pemFile(text) : jsonItems(text);
+  } catch (cause) {
+    if (cause instanceof X509Error)
+      throw new CollateralError('collateral-malformed', 'reading a collateral file', { cause });
+    throw cause;
+  }
+}
+
+/** A certificate begins with a version in [0], a CRL with an INTEGER or an algorithm: trying is the simplest test. */
+function derItem(der: Uint8Array): CollateralItem {
+  try {
+    parseCrl(der);
+    return { kind: 'crl', der };
+  } catch (error) {
+    if (!(error instanceof X509Error)) throw error;
+  }
+  parseCertificate(der);
+  return { kind: 'certificate', der };
+}
+
+/**
+ * An operator's file may hold blocks of both kinds in any order, and words around them (RFC 7468 §2), as tools write them.
+ * Every block is read, and none passed over.
+ */
+function pemFile(text: string): CollateralItem[] {
+  const begun = text.match(/^-----BEGIN /gm)?.length ?? 0;
+  if (begun > MAX_BLOCKS) throw malformedPem(`${begun} blocks, at most ${MAX_BLOCKS}`);
+  const blocks = text.match(/^-----BEGIN [^]*?^-----END [^\r\n]*$/gm) ?? [];
+  if (blocks.length !== begun) throw malformedPem(`${begun} blocks begin, ${blocks.length} end`);
+  return blocks.flatMap(pemItems);
+}
+
+function malformedPem(why: string): CollateralError {
+  return new CollateralError('collateral-malformed', `reading PEM: ${why}`);
+}
+
+function pemItems(text: string): CollateralItem[] {
+  const isCrl = text.startsWith('-----BEGIN X509 CRL-----');
+  const label = isCrl ? 'X509 CRL' : 'CERTIFICATE';
+  const ders = parsePem(text, { label, maxBlocks: MAX_BLOCKS, allowBlankLines: true });
+  return ders.map((der) => ({ kind: isCrl ? 'crl' : 'certificate', der }));
+}
+
+function jsonItems(text: string): readonly CollateralItem[] {
+  const answer = sliceAnswer(text);
+  if (answer !== undefined) return [answer];
+  const parsed = parseJson(text);
+  const quoteCollateral = quoteCollateralSchema.safeParse(parsed);
+  if (quoteCollateral.success) return quoteCollateralItems(quoteCollateral.data);
+  return parseBundle(text).items;
+}
+
+/**
+ * `{"tcbInfo":{…},"signature":"…"}` as Intel's service answers. The signature covers the inner text as it stands, so
+ * it is cut out, not parsed and written again.
+ */
+const ANSWERS = [
+  { kind: 'tcb-info', prefix: '{"tcbInfo":' },
+  { kind: 'qe-identity', prefix: '{"enclaveIdentity":' },
+] as const;
+
+function sliceAnswer(text: string): CollateralItem | undefined {
+  const form = ANSWERS.find(({ prefix }) => text.startsWith(prefix));
+  if (form === undefined) return undefined;
+  const end = /,"signature":"([0-9a-fA-F]{128})"\}\s*$/.exec(text);
+  if (end === null)
+    throw new CollateralError(
+      'collateral-malformed',
+      `reading Intel’s answer with ${form.kind}: no signature at its end`,
+    );
+  const signature = new Uint8Array(Buffer.from(end[1] ?? '', 'hex'));
+  return { kind: form.kind, text: text.slice(form.prefix.length, end.index), signature };
+}
+
+const hex = z.string().regex(/^([0-9a-fA-F]{2})+$/);
+
+/** The form in which several quote verification libraries keep what belongs to one quote. */
+const quoteCollateralSchema = z.object({
+  tcb_info_issuer_chain: z.string(),
+  tcb_info: z.string(),
+  tcb_info_signature: hex,
+  qe_identity_issuer_chain: z.string(),
+  qe_identity: z.string(),
+  qe_identity_signature: hex,
+  root_ca_crl: hex,
+  pck_crl: hex,
+  pck_crl_issuer_chain: z.string(),
+});
+
+function quoteCollateralItems(parts: z.infer<typeof quoteCollateralSchema>): readonly CollateralItem[] {
+  const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'hex'));
+  const chains = [parts.tcb_info_issuer_chain, parts.qe_identity_issuer_chain, parts.pck_crl_issuer_chain];
+  return [
+    ...chains.flatMap(pemItems),
+    { kind: 'crl', der: bytes(parts.root_ca_crl) },
+    { kind: 'crl', der: bytes(parts.pck_crl) },
+    { kind: 'tcb-info', text: parts.tcb_info, signature: bytes(parts.tcb_info_signature) },
+    { kind: 'qe-identity', text: parts.qe_identity, signature: bytes(parts.qe_identity_signature) },
+  ];
+}

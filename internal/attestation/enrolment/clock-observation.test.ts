@@ -1,0 +1,87 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  compareClockObservations,
+  latestClockObservation,
+  type ClockObservation,
+} from './clock-observation.ts';
+
+const MINUTE_MS = 60_000;
+const first: ClockObservation = {
+  attestationKeyNameHex: 'ak',
+  nodeKeyId: 'node',
+  clock: { clockMs: 100_000n, resetCount: 3, restartCount: 0, safe: true },
+  seenAtMs: 1_000_000,
+};
+
+/** The same machine, seen so much later. */
+function later(ms: number, change: Partial<ClockObservation> = {}): ClockObservation {
+  const clock = { ...first.clock, clockMs: first.clock.clockMs + BigInt(ms) };
+  return { ...first, clock, seenAtMs: first.seenAtMs + ms, ...change };
+}
+
+describe('compareSightings()', () => {
+  test.each([
+    { name: 'of one machine a minute later', now: later(MINUTE_MS) },
+    {
+      name: 'of a machine whose clock runs a little fast',
+      now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 165_000n } }),
+    },
+    {
+      name: 'of a machine that slept',
+      now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 100_001n } }),
+    },
+    {
+      name: 'after a restart',
+      now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 4, clockMs: 110_000n } }),
+    },
+    {
+      name: 'of a machine that was reinstalled long after',
+      now: later(60 * MINUTE_MS, { nodeKeyId: 'other' }),
+    },
+  ])('finds nothing in a sighting $name', ({ now }) => {
+    expect(compareClockObservations(first, now)).toEqual([]);
+  });
+
+  test.each([
+    { kind: 'clock-behind', now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 99_999n } }) },
+    { kind: 'clock-behind', now: later(MINUTE_MS, { clock: { ...first.clock, resetCount: 2 } }) },
+    { kind: 'clock-ahead', now: later(MINUTE_MS, { clock: { ...first.clock, clockMs: 300_000n } }) },
+    { kind: 'two-nodes', now: later(MINUTE_MS, { nodeKeyId: 'other' }) },
+    { kind: 'other-key', now: later(MINUTE_MS, { attestationKeyNameHex: 'other' }) },
+  ])('finds $kind', ({ kind, now }) => {
+    expect(compareClockObservations(first, now)).toEqual([expect.objectContaining({ kind })]);
+  });
+
+  test('two copies that take turns are noticed by the second turn', () => {
+    const original = later(10 * MINUTE_MS);
+    const copy = later(11 * MINUTE_MS, { clock: { ...first.clock, clockMs: 100_500n } }); // started a moment ago
+    expect(compareClockObservations(original, copy).map((each) => each.kind)).toEqual(['clock-behind']);
+    const record = latestClockObservation(original, copy);
+    expect(record).toBe(original);
+    expect(compareClockObservations(record, later(12 * MINUTE_MS))).toEqual([]); // the original goes on where it was
+  });
+});
+
+test('a verifier says how late a session of the same power-on may come, and no later', () => {
+  const last = { ...first, clock: { ...first.clock, clockMs: first.clock.clockMs + 1000n } };
+  expect(compareClockObservations(last, first).map(({ kind }) => kind)).toEqual(['clock-behind']);
+  expect(compareClockObservations(last, first, { slackMs: 1000 })).toEqual([]);
+  expect(compareClockObservations(last, first, { slackMs: 999 }).map(({ kind }) => kind)).toEqual([
+    'clock-behind',
+  ]);
+  const restarted = { ...last, clock: { ...last.clock, resetCount: last.clock.resetCount + 1 } };
+  expect(compareClockObservations(restarted, first, { slackMs: 1000 }).map(({ kind }) => kind)).toEqual([
+    'clock-behind',
+  ]);
+});
+
+test('a verifier says how fast a TPM’s clock may run', () => {
+  const [day, counted] = [86_400_000, 1.3 * 86_400_000];
+  const now = { ...later(counted), seenAtMs: first.seenAtMs + day };
+  expect(compareClockObservations(first, now).map(({ kind }) => kind)).toEqual(['clock-ahead']);
+  expect(compareClockObservations(first, now, { clockRate: 1.35 })).toEqual([]);
+});
+
+test('nextSighting() keeps the first one as it is', () => {
+  expect(latestClockObservation(undefined, first)).toBe(first);
+});

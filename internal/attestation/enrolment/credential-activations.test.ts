@@ -1,0 +1,203 @@
+import {
+  constants,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  generateKeyPairSync,
+  privateDecrypt,
+} from 'node:crypto';
+import { describe, expect, test } from '@jest/globals';
+import { createSoftKey } from '../../testing/tpm/fake-tpm.ts';
+import { CheckList } from '../check-list.ts';
+import { nameOf, parsePublic, WireReader, WireWriter } from '../../tpm/index.ts';
+import { CredentialActivations, activationAnswer } from './credential-activations.ts';
+import type { Endorsement } from './endorsement.ts';
+import { enrolErrors } from './errors.ts';
+import { kdfA, makeCredential } from './make-credential.ts';
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+const session = new Uint8Array(64).fill(1);
+
+/** An EK whose private half the test has: TPMT_PUBLIC of template L-1 around an RSA key. */
+function createSoftEndorsementKey() {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  const modulus = Buffer.from(publicKey.export({ format: 'jwk' }).n ?? '', 'base64url');
+  const publicArea = new WireWriter()
+    .u16(0x0001)
+    .u16(0x000b)
+    .u32(0x000300b2)
+    .sized(new Uint8Array(32))
+    .u16(0x0006)
+    .u16(128)
+    .u16(0x0043)
+    .u16(0x0010)
+    .u16(2048)
+    .u32(0)
+    .sized(modulus)
+    .finish();
+  return { endorsementKey: parsePublic(publicArea), privateKey };
+}
+
+const { endorsementKey, privateKey } = createSoftEndorsementKey();
+const attestationKeyName = nameOf(parsePublic(createSoftKey().publicArea));
+const endorsement: Endorsement = {
+  endorsementKeyId: 'ek',
+  endorsementKey,
+  attestationKeyName,
+  attestationKeyNameHex: hex(attestationKeyName),
+  hardware: {},
+  checks: new CheckList(enrolErrors, 'testing'),
+};
+
+/** What TPM2_ActivateCredential does, in software. */
+function openCredential(blob: Uint8Array, encryptedSeed: Uint8Array, name: Uint8Array): Uint8Array {
+  const padding = {
+    padding: constants.RSA_PKCS1_OAEP_PADDING,
+    oaepHash: 'sha256',
+    oaepLabel: Buffer.from('IDENTITY\0'),
+  };
+  const seed = privateDecrypt({ key: privateKey, ...padding }, encryptedSeed);
+  const reader = new WireReader(blob, 'a credential');
+  const integrity = reader.sized('integrity', 64);
+  const encrypted = reader.bytes(reader.remaining, 'identity');
+  const hmacKey = kdfA({ hash: 'sha256', key: seed, label: 'INTEGRITY', bits: 256 });
+  const expected = createHmac('sha256', hmacKey).update(encrypted).update(name).digest();
+  if (!expected.equals(integrity)) throw new Error('TPM_RC_INTEGRITY');
+  const key = kdfA({ hash: 'sha256', key: seed, label: 'STORAGE', contextU: name, bits: 128 });
+  const cipher = createDecipheriv('aes-128-cfb', key, Buffer.alloc(16));
+  return new WireReader(Buffer.concat([cipher.update(encrypted), cipher.final()]), 'a secret').sized(
+    'secret',
+    32,
+  );
+}
+
+describe('kdfA()', () => {
+  test('is one block of SP 800-108 in counter mode', () => {
+    const key = Buffer.from('key');
+    const expected = createHmac('sha256', key)
+      .update(Buffer.from('00000001', 'hex'))
+      .update('STORAGE\0')
+      .update('u')
+      .update(Buffer.from('00000080', 'hex'));
+    expect(hex(kdfA({ hash: 'sha256', key, label: 'STORAGE', contextU: Buffer.from('u'), bits: 128 }))).toBe(
+      expected.digest().subarray(0, 16).toString('hex'),
+    );
+  });
+
+  test('does not make more bits than a block has', () => {
+    expect(() => kdfA({ hash: 'sha256', key: new Uint8Array(1), label: 'X', bits: 512 })).toThrow(RangeError);
+  });
+});
+
+describe('makeCredential()', () => {
+  const secret = new Uint8Array(32).fill(5);
+
+  test('opens with the endorsement key and the Name it was made for', () => {
+    const { credentialBlob, encryptedSeed } = makeCredential(endorsementKey, attestationKeyName, secret);
+    expect(hex(openCredential(credentialBlob, encryptedSeed, attestationKeyName))).toBe(hex(secret));
+  });
+
+  test('does not open for another Name, nor with any byte altered', () => {
+    const { credentialBlob, encryptedSeed } = makeCredential(endorsementKey, attestationKeyName, secret);
+    const other = nameOf(parsePublic(createSoftKey().publicArea));
+    expect(() => openCredential(credentialBlob, encryptedSeed, other)).toThrow('TPM_RC_INTEGRITY');
+    for (let at = 2; at < credentialBlob.length; at++) {
+      const altered = credentialBlob.slice();
+      altered[at] = (altered[at] ?? 0) ^ 1;
+      expect(() => openCredential(altered, encryptedSeed, attestationKeyName)).toThrow('TPM_RC_INTEGRITY');
+    }
+  });
+
+  test('takes secrets up to the size of the Name hash', () => {
+    expect(() => makeCredential(endorsementKey, attestationKeyName, new Uint8Array(33))).toThrow(RangeError);
+    expect(() => makeCredential(endorsementKey, attestationKeyName, new Uint8Array())).toThrow(RangeError);
+  });
+});
+
+describe('Activations', () => {
+  /** Opens a challenge as the machine would. */
+  function answerTo(challenge: ReturnType<CredentialActivations['challenge']>, to = session): Uint8Array {
+    const secret = openCredential(challenge.credentialBlob, challenge.encryptedSeed, attestationKeyName);
+    return activationAnswer(secret, challenge.id, to);
+  }
+
+  test('take the right answer and say whose key it is', () => {
+    const activations = new CredentialActivations();
+    const challenge = activations.challenge(endorsement, 0);
+    const answered = { id: challenge.id, answer: answerTo(challenge), session };
+    expect(activations.verifyAnswer(answered, 10)).toBe(endorsement);
+    expect(activations.open).toBe(0);
+  });
+
+  test('refuse the same answer a second time', () => {
+    const activations = new CredentialActivations();
+    const challenge = activations.challenge(endorsement, 0);
+    const answered = { id: challenge.id, answer: answerTo(challenge), session };
+    activations.verifyAnswer(answered, 10);
+    expect(() => activations.verifyAnswer(answered, 20)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+  });
+
+  const wrong = [
+    { name: 'in another session', change: { session: new Uint8Array(64).fill(2) } },
+    { name: 'of the wrong length', change: { answer: new Uint8Array(31) } },
+    { name: 'that is guessed', change: { answer: new Uint8Array(32) } },
+  ];
+  test.each(wrong)('refuse an answer $name, and the right one after it', ({ change }) => {
+    const activations = new CredentialActivations();
+    const challenge = activations.challenge(endorsement, 0);
+    const right = { id: challenge.id, answer: answerTo(challenge), session };
+    expect(() => activations.verifyAnswer({ ...right, ...change }, 10)).toThrow(
+      expect.objectContaining({ code: 'enrol-answer-wrong' }),
+    );
+    expect(() => activations.verifyAnswer(right, 10)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+  });
+
+  test('refuse the answer to another challenge', () => {
+    const activations = new CredentialActivations();
+    const [one, two] = [activations.challenge(endorsement, 0), activations.challenge(endorsement, 0)];
+    expect(() => activations.verifyAnswer({ id: two.id, answer: answerTo(one), session }, 10)).toThrow(
+      expect.objectContaining({ code: 'enrol-answer-wrong' }),
+    );
+  });
+
+  test('forget challenges that nobody answered, and keep no more than their limit', () => {
+    const activations = new CredentialActivations({ lifetimeMs: 100, maxOpen: 2 });
+    const old = activations.challenge(endorsement, 0);
+    activations.challenge(endorsement, 50);
+    expect(() => activations.challenge(endorsement, 60)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-busy' }),
+    );
+    activations.challenge(endorsement, 120);
+    expect(activations.open).toBe(2);
+    expect(() => activations.verifyAnswer({ id: old.id, answer: answerTo(old), session }, 120)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+  });
+
+  test('has room again for one that nobody will answer any more, and takes no answer to it', () => {
+    const activations = new CredentialActivations({ maxOpen: 1 });
+    const left = activations.challenge(endorsement, 0);
+    activations.forget(left.id);
+    const next = activations.challenge(endorsement, 0);
+    expect(() => activations.verifyAnswer({ id: left.id, answer: answerTo(left), session }, 0)).toThrow(
+      expect.objectContaining({ code: 'enrol-challenge-unknown' }),
+    );
+    expect(activations.open).toBe(1);
+    expect(next.id).not.toBe(left.id);
+  });
+});
+
+test('an answer is an HMAC over challenge and session, and each of them matters', () => {
+  const secret = new Uint8Array(32);
+  const answers = [
+    activationAnswer(secret, 'a', session),
+    activationAnswer(secret, 'b', session),
+    activationAnswer(secret, 'a', new Uint8Array(64)),
+    activationAnswer(createHash('sha256').digest(), 'a', session),
+  ].map(hex);
+  expect(new Set(answers).size).toBe(answers.length);
+});

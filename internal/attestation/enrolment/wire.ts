@@ -1,0 +1,51 @@
+import { decodeDocument, encodeDocument, type DocumentFormat } from '../document.ts';
+import { AttestationError } from '../errors.ts';
+import type { Challenge } from './credential-activations.ts';
+import type { EnrolmentRequest } from './endorsement.ts';
+import { enrolErrors, type EnrolErrorCode } from './errors.ts';
+
+const REQUEST: DocumentFormat<EnrolErrorCode> = {
+  magic: 'CENR',
+  maxParts: 3,
+  catalogue: enrolErrors,
+  malformed: 'enrol-message-malformed',
+};
+const CHALLENGE: DocumentFormat<EnrolErrorCode> = { ...REQUEST, magic: 'CCHA' };
+const ID = /^[0-9a-f]{32}$/;
+
+/** For the wire: EK, its certificate (empty where there is none), AK. */
+export function encodeEnrolmentRequest(request: EnrolmentRequest): Uint8Array {
+  const { endorsementKey, endorsementCertificate = new Uint8Array(0), attestationKey } = request;
+  return encodeDocument(REQUEST.magic, [endorsementKey, endorsementCertificate, attestationKey]);
+}
+
+/** @param bytes from a stranger; the caller bounds their size. Throws `enrol-message-malformed`. */
+export function decodeEnrolmentRequest(bytes: Uint8Array): EnrolmentRequest {
+  const [endorsementKey, endorsementCertificate, attestationKey] = decodeDocument(bytes, REQUEST);
+  if (endorsementKey === undefined || endorsementCertificate === undefined || attestationKey === undefined)
+    throw malformed('a request has three parts');
+  return {
+    endorsementKey,
+    ...(endorsementCertificate.length === 0 ? {} : { endorsementCertificate }),
+    attestationKey,
+  };
+}
+
+export function encodeChallenge({ id, credentialBlob, encryptedSeed }: Challenge): Uint8Array {
+  return encodeDocument(CHALLENGE.magic, [Buffer.from(id, 'ascii'), credentialBlob, encryptedSeed]);
+}
+
+/** @param bytes from the verifier. Throws `enrol-message-malformed`. */
+export function decodeChallenge(bytes: Uint8Array): Challenge {
+  const [id, credentialBlob, encryptedSeed] = decodeDocument(bytes, CHALLENGE);
+  const text = Buffer.from(id ?? []).toString('latin1');
+  if (credentialBlob === undefined || encryptedSeed === undefined || !ID.test(text))
+    throw malformed('a challenge has an id and two parts');
+  return { id: text, credentialBlob, encryptedSeed };
+}
+
+function malformed(actual: string): Error {
+  return new AttestationError(enrolErrors, 'enrol-message-malformed', 'reading an enrolment message', {
+    actual,
+  });
+}

@@ -1,0 +1,143 @@
+import { checkMachine, checkRegisters, warningsOf } from '../appraise.ts';
+import { equalBytes, toHex } from '../bytes.ts';
+import { AppraisalError } from '../errors.ts';
+import type { Policy } from '../rules.ts';
+import type { MachineIdentity, Verdict } from '../verdict.ts';
+import { checkTdxPolicy, checkTdxBinding } from './check-policy.ts';
+import { decodeTdxEvidence } from './evidence.ts';
+import type { TdReport } from './report.ts';
+import type { TdxRules } from './rules.ts';
+import { replayRuntimeLog } from './runtime-log.ts';
+import { verifyTdxQuote, type VerifiedTdxQuote, type TdxVerifyOptions } from './verify-quote.ts';
+
+/** `not-judged` is for people who look at evidence offline; it is a word that somebody wrote, never a gap. */
+export interface TdxEvidenceOptions extends TdxVerifyOptions {
+  readonly binding: Uint8Array | 'not-judged';
+  readonly policy: Policy | 'not-judged';
+}
+
+/** Judges TDX evidence: genuine first, then bound to this session, then what the policy wants. */
+export function verifyTdxEvidence(evidence: Uint8Array, options: TdxEvidenceOptions): Verdict {
+  const { binding, policy, nowMs } = options;
+  const { quote, eventLog } = decodeTdxEvidence(evidence);
+  const genuine = verifyTdxQuote(quote, options);
+  const { checks } = genuine.checks;
+  if (binding === 'not-judged')
+    genuine.checks.skip('tdx-binding', { actual: toHex(genuine.quote.report.reportData) });
+  else checkTdxBinding(genuine, binding);
+  const measurements = tdxMeasurements(genuine.quote.report);
+  const machineIdentity = tdxIdentity(genuine);
+  if (policy !== 'not-judged') {
+    if (policy.tdx === undefined)
+      throw new AppraisalError('attestation-policy-missing', 'judging a TDX quote', { checks });
+    checkTdxPolicy(genuine, policy.tdx, nowMs);
+  } else warnWithoutPolicy(genuine);
+  const logRule = policy === 'not-judged' ? 'optional' : (policy.tdx?.eventLog ?? 'required');
+  checkEventLog(genuine, eventLog, logRule);
+  if (policy !== 'not-judged') {
+    checkRegisters(measurements, policy, checks);
+    checkMachine(machineIdentity, policy, checks);
+  }
+  return {
+    variant: 'tdx',
+    accepted: true,
+    checks,
+    measurements,
+    tcb: tdxTcbClaims(genuine),
+    machineIdentity,
+    claims: tdxClaims(genuine),
+    warnings: warningsOf(checks),
+    policyVersion: policy === 'not-judged' ? policy : policy.version,
+  };
+}
+
+/** What any sensible policy would refuse, for people who look at evidence without one. */
+function warnWithoutPolicy({ quote, tcb, checks }: VerifiedTdxQuote): void {
+  if (tcb !== undefined && tcb.status !== 'UpToDate') {
+    checks.warn('tdx-tcb-status', {
+      expected: 'UpToDate',
+      actual: [tcb.status, ...tcb.advisories].join(' '),
+    });
+  }
+  if (quote.report.attributes.underDebug) checks.warn('tdx-debug', { expected: false, actual: true });
+}
+
+/** A log that comes along must replay to the runtime registers, all four of them. */
+function checkEventLog(
+  { quote, checks }: VerifiedTdxQuote,
+  log: Uint8Array | undefined,
+  rule: TdxRules['eventLog'],
+): void {
+  if (log === undefined) {
+    if (rule === 'required') throw checks.refusal('tdx-event-log', { actual: 'no event log' });
+    return checks.skip('tdx-event-log', { actual: 'no event log' });
+  }
+  const replayed = replayRuntimeLog(log, checks.checks);
+  const { rtmrs } = quote.report;
+  const wrong = rtmrs.findIndex((rtmr, index) => !equalBytes(rtmr, replayed[index] ?? new Uint8Array()));
+  checks.require('tdx-event-log', wrong < 0, {
+    ...(wrong < 0 ? {} : { expected: `rtmr${wrong} ${toHex(rtmrs[wrong] ?? new Uint8Array())}` }),
+    ...(wrong < 0 ? {} : { actual: toHex(replayed[wrong] ?? new Uint8Array()) }),
+  });
+}
+
+/** MRTD and the runtime registers, by the names that policies use. */
+function tdxMeasurements(report: TdReport): ReadonlyMap<string, Uint8Array> {
+  const rtmrs = report.rtmrs.map((value, index) => [`rtmr${index}`, Uint8Array.from(value)] as const);
+  return new Map([['mrtd', Uint8Array.from(report.mrTd)], ...rtmrs]);
+}
+
+/** The platform as Intel registered it, or its processor package where there is no such registration. */
+function tdxIdentity({ platform }: VerifiedTdxQuote): MachineIdentity {
+  return { kind: 'tdx-platform', id: toHex(platform.platformInstanceId ?? platform.ppid), proof: 'endorsed' };
+}
+
+function tdxTcbClaims({ quote, platform, tcb }: VerifiedTdxQuote): NonNullable<Verdict['tcb']> {
+  const judged =
+    tcb === undefined
+      ? { status: 'not judged: no collateral' }
+      : {
+          status: tcb.status,
+          date: new Date(tcb.dateMs).toISOString(),
+          advisories: tcb.advisories.join(' '),
+          evaluationNumber: Math.min(
+            tcb.tcbInfo.tcbEvaluationDataNumber,
+            tcb.qeIdentity.tcbEvaluationDataNumber,
+          ),
+          collateralFrom: new Date(Math.min(tcb.tcbInfo.issueDate, tcb.qeIdentity.issueDate)).toISOString(),
+          collateralUntil: new Date(
+            Math.min(tcb.tcbInfo.nextUpdate, tcb.qeIdentity.nextUpdate),
+          ).toISOString(),
+        };
+  return {
+    ...judged,
+    teeTcbSvn: toHex(quote.report.teeTcbSvn),
+    cpuSvn: platform.cpuSvn.join('.'),
+    pceSvn: platform.pceSvn,
+    fmspc: toHex(platform.fmspc),
+  };
+}
+
+/** Every signed field that a person or a policy may want to see. */
+function tdxClaims({ quote: { version, report }, platform }: VerifiedTdxQuote): Verdict['claims'] {
+  const { attributes, mrServiceTd, teeTcbSvn2 } = report;
+  return {
+    quoteVersion: version,
+    bodyType: report.bodyType,
+    mrSeam: toHex(report.mrSeam),
+    mrSignerSeam: toHex(report.mrSignerSeam),
+    seamAttributes: toHex(report.seamAttributes),
+    tdAttributes: `0x${attributes.raw.toString(16)}`,
+    debug: attributes.underDebug,
+    migratable: attributes.migratable,
+    septVeDisable: attributes.septVeDisable,
+    xfam: toHex(report.xfam),
+    mrConfigId: toHex(report.mrConfigId),
+    mrOwner: toHex(report.mrOwner),
+    mrOwnerConfig: toHex(report.mrOwnerConfig),
+    reportData: toHex(report.reportData),
+    ...(teeTcbSvn2 === undefined ? {} : { teeTcbSvn2: toHex(teeTcbSvn2) }),
+    ...(mrServiceTd === undefined ? {} : { mrServiceTd: toHex(mrServiceTd) }),
+    ppid: toHex(platform.ppid),
+  };
+}

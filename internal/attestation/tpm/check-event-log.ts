@@ -1,0 +1,40 @@
+import type { CheckList } from '../check-list.ts';
+import { AttestationError } from '../errors.ts';
+import { eventlogErrors, EventlogError, parseEventLog, verifyEventLog } from '../eventlog/index.ts';
+import type { QuoteErrorCode } from './errors.ts';
+import type { TpmRules } from './rules.ts';
+
+/**
+ * Replays the log against the quoted values of the PCRs it has to explain. Answers the number of its events, or
+ * undefined when there is no log and none is asked for.
+ */
+export function checkEventLog(
+  eventLog: Uint8Array,
+  pcrValues: ReadonlyMap<number, Uint8Array>,
+  { rules, checks }: { readonly rules: TpmRules; readonly checks: CheckList<QuoteErrorCode> },
+): number | undefined {
+  if (eventLog.length === 0) {
+    if (rules.eventLog === 'required') throw checks.refusal('quote-eventlog-missing');
+    checks.skip('quote-eventlog-missing');
+    return undefined;
+  }
+  const logged = new Map([...pcrValues].filter(([pcr]) => rules.loggedPcrs.includes(pcr)));
+  try {
+    const log = parseEventLog(eventLog, 'tpm');
+    verifyEventLog(log, 'sha256', logged);
+    checks.require('quote-eventlog-missing', true, {
+      actual: `leads to PCRs ${[...logged.keys()].join(',')}`,
+    });
+    return log.events.length;
+  } catch (error) {
+    if (!(error instanceof EventlogError)) throw error;
+    const { expected, actual } = error.details as Readonly<Record<string, string | undefined>>;
+    throw new AttestationError(eventlogErrors, error.code, error.message, {
+      ...(expected === undefined ? {} : { expected }),
+      ...(actual === undefined ? {} : { actual }),
+      details: error.details,
+      checks: checks.checks,
+      cause: error,
+    });
+  }
+}

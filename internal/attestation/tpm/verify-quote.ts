@@ -1,0 +1,141 @@
+import {
+  isCanonical,
+  isSignedBy,
+  parseQuoteAttest,
+  parseSignature,
+  pcrDigest,
+  TpmError,
+  type QuoteAttest,
+  type TpmSignature,
+} from '../../tpm/index.ts';
+import { equalBytes, toHex } from '../bytes.ts';
+import type { CheckList } from '../check-list.ts';
+import { checkAttestationKey, type AttestationKey, type KeyParser } from './attestation-key.ts';
+import type { QuoteErrorCode } from './errors.ts';
+import type { QuoteParts } from './evidence.ts';
+import { RESETTABLE_PCRS } from './rules.ts';
+
+/** A quote that a key in a TPM signed, over PCRs whose values are known. Which TPM, and when, is not yet said. */
+export interface VerifiedQuote {
+  readonly key: AttestationKey;
+  readonly statement: QuoteAttest;
+  readonly pcrValues: ReadonlyMap<number, Uint8Array>;
+}
+
+export interface QuoteOptions {
+  /** The Qualified Name of a key that is no primary of the endorsement hierarchy; computed from the key otherwise. */
+  readonly qualifiedNameHex?: string | undefined;
+  /** Nobody here knows which key is above it: a primary of the endorsement hierarchy passes, of others nothing is said. */
+  readonly parentUnknown?: boolean | undefined;
+  /** A cache's; parses each time unless said. */
+  readonly parseKey?: KeyParser | undefined;
+}
+
+/** Verifies form, key, signature, signer and PCR values of a quote. */
+export function verifyQuote(
+  parts: QuoteParts,
+  checks: CheckList<QuoteErrorCode>,
+  { qualifiedNameHex, parentUnknown = false, parseKey }: QuoteOptions = {},
+): VerifiedQuote {
+  const key = checkAttestationKey(parts.attestationKey, checks, parseKey);
+  const statement = readStatement(parts.attest, checks);
+  verifyStatementSignature(key, parts, checks);
+  const expected = qualifiedNameHex ?? key.qualifiedNameHex;
+  const actual = toHex(statement.qualifiedSigner);
+  if (parentUnknown && actual !== expected) checks.skip('quote-qualified-signer', { actual });
+  else checks.require('quote-qualified-signer', actual === expected, { expected, actual });
+  checkPcrValues(statement, parts.pcrValues, key, checks);
+  return { key, statement, pcrValues: parts.pcrValues };
+}
+
+/** The signature must be of the key's own scheme and in its one form, and right. */
+export function verifyStatementSignature(
+  key: AttestationKey,
+  { attest, signature: bytes }: Pick<QuoteParts, 'attest' | 'signature'>,
+  checks: CheckList<QuoteErrorCode>,
+): void {
+  const signature = readSignature(bytes, checks);
+  checks.require(
+    'quote-signature-scheme',
+    signature.algorithm === key.scheme.algorithm && signature.hash === key.scheme.hash,
+    {
+      expected: `${key.scheme.algorithm}-${key.scheme.hash}`,
+      actual: `${signature.algorithm}-${signature.hash}`,
+    },
+  );
+  checks.require('quote-signature-form', isCanonical(signature, key.publicArea.key));
+  checks.require('quote-signature', isSignedBy(key.keyObject, signature, attest));
+}
+
+/** PCRs: one bank, at least one that software cannot reset, and exactly the values that were signed. */
+function checkPcrValues(
+  { selection, pcrDigest: signed }: QuoteAttest,
+  values: ReadonlyMap<number, Uint8Array>,
+  key: AttestationKey,
+  checks: CheckList<QuoteErrorCode>,
+): void {
+  checks.require('quote-pcr-bank', selection.hash === 'sha256', {
+    expected: 'sha256',
+    actual: selection.hash,
+  });
+  checks.require('quote-pcr-selection', selection.pcrs.length > 0, { actual: selection.pcrs.join(',') });
+  const lasting = selection.pcrs.filter((pcr) => !RESETTABLE_PCRS.includes(pcr));
+  checks.require('quote-pcr-resettable', lasting.length > 0, { actual: selection.pcrs.join(',') });
+  const given = [...values.keys()];
+  checks.require('quote-pcr-values', given.join(',') === selection.pcrs.join(','), {
+    expected: selection.pcrs.join(','),
+    actual: given.join(','),
+  });
+  // The digest is made with the hash of the signature, whatever the bank (Part 3, 18.4).
+  checks.require('quote-pcr-digest', equalBytes(pcrDigest(values, key.scheme.hash), signed), {
+    expected: toHex(signed),
+    actual: toHex(pcrDigest(values, key.scheme.hash)),
+  });
+}
+
+function readStatement(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): QuoteAttest {
+  try {
+    return parseQuoteAttest(bytes);
+  } catch (error) {
+    throw refusalFromTpmError(error, STATEMENT_CODES, 'quote-attest-malformed', checks);
+  }
+}
+
+function readSignature(bytes: Uint8Array, checks: CheckList<QuoteErrorCode>): TpmSignature {
+  try {
+    return parseSignature(bytes);
+  } catch (error) {
+    throw refusalFromTpmError(error, SIGNATURE_CODES, 'quote-signature-malformed', checks);
+  }
+}
+
+/** Fields whose wrong value is a check of its own and more than bad form. */
+const STATEMENT_CODES: Readonly<Record<string, QuoteErrorCode>> = {
+  magic: 'quote-magic',
+  type: 'quote-type',
+  'number of PCR selections': 'quote-pcr-selection',
+  'PCR bank': 'quote-pcr-bank',
+};
+const SIGNATURE_CODES: Readonly<Record<string, QuoteErrorCode>> = {
+  'signature algorithm': 'quote-signature-algorithm',
+  'signature hash': 'quote-signature-algorithm',
+};
+
+/** The refusal that a reader's `tpm-malformed` is. */
+export function refusalFromTpmError(
+  error: unknown,
+  codes: Readonly<Record<string, QuoteErrorCode>>,
+  otherwise: QuoteErrorCode,
+  checks: CheckList<QuoteErrorCode>,
+): unknown {
+  if (!(error instanceof TpmError)) return error;
+  const { field, expected, actual } = error.details as Readonly<Record<string, string | undefined>>;
+  const code = (field === undefined ? undefined : codes[field]) ?? otherwise;
+  return checks.refusal(
+    code,
+    { ...(expected === undefined ? {} : { expected }), ...(actual === undefined ? {} : { actual }) },
+    { cause: error },
+  );
+}
+
+export { STATEMENT_CODES };

@@ -1,0 +1,135 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import { stringify } from 'yaml';
+import { parsePolicy } from '../attestation/policy/index.ts';
+import { createCaCertPem, generateKeyPem } from '../pki/index.ts';
+import {
+  attestationTemplate,
+  attestationSettings,
+  canonicalJson,
+  clusterConfigJsonSchema,
+  parseClusterConfig,
+} from './index.ts';
+import { ConfigError, renderClusterConfig, type Problem } from './index.ts';
+
+const rootPem = await createCaCertPem({ keyPem: generateKeyPem(), commonName: 'manufacturer', nowMs: 0 });
+const key = 'ab'.repeat(32);
+const tpmPolicy = { name: 'p', profile: 'identity', machines: 'any-proved', tpm: { requiredPcrs: [0] } };
+const endorsed = { variants: ['tpm'], manufacturers: { endorsementKeys: [key] }, policy: tpmPolicy };
+
+function configOf(attestation: unknown) {
+  return parseClusterConfig(stringify({ version: 1, name: 'prod', attestation }), 'cluster.yaml');
+}
+
+function problemsOf(attestation: unknown): readonly Problem[] {
+  try {
+    configOf(attestation);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.details['problems'] as readonly Problem[];
+    throw error;
+  }
+  return [];
+}
+
+describe('the section attestation', () => {
+  test.each([
+    { name: 'no section', given: undefined, path: 'attestation' },
+    { name: 'no variant', given: { ...endorsed, variants: [] }, path: 'attestation.variants' },
+    {
+      name: 'an unknown variant',
+      given: { ...endorsed, variants: ['dummy'] },
+      path: 'attestation.variants.0',
+    },
+    {
+      name: 'the owner’s kind',
+      given: { ...endorsed, variants: ['owner-key'] },
+      path: 'attestation.variants.0',
+    },
+    {
+      name: 'a variant twice',
+      given: { ...endorsed, variants: ['tpm', 'tpm'] },
+      path: 'attestation.variants',
+    },
+    {
+      name: 'a TPM and nobody who vouches',
+      given: { ...endorsed, manufacturers: {} },
+      path: 'attestation.manufacturers',
+    },
+    { name: 'a TPM and no policy', given: { ...endorsed, policy: undefined }, path: 'attestation.policy' },
+    {
+      name: 'a policy without the section of a variant',
+      given: { ...endorsed, variants: ['tpm', 'tdx'] },
+      path: 'attestation.policy',
+    },
+    {
+      name: 'a policy that proves nothing',
+      given: { ...endorsed, policy: { ...tpmPolicy, machines: 'any' } },
+      path: 'attestation.policy',
+    },
+    {
+      name: 'an unknown key of the policy',
+      given: { ...endorsed, policy: { ...tpmPolicy, tpm: { requiredPcrs: [0], allowAll: true } } },
+      path: 'attestation.policy.tpm',
+    },
+    {
+      name: 'a register that anybody resets',
+      given: { ...endorsed, policy: { ...tpmPolicy, registers: { pcr16: { expected: key } } } },
+      path: 'attestation.policy.registers.pcr16',
+    },
+    { name: 'keys alone, unnamed', given: { variants: ['machine-key'] }, path: 'attestation.firstContact' },
+    {
+      name: 'a root that is no certificate',
+      given: { ...endorsed, manufacturers: { roots: [rootPem.replace('MI', 'MJ')] } },
+      path: 'attestation.manufacturers.roots.0',
+    },
+    {
+      name: 'a lock in a resettable register',
+      given: { ...endorsed, lockPcr: 16 },
+      path: 'attestation.lockPcr',
+    },
+  ])('refuses $name and says where', ({ given, path }) => {
+    expect(problemsOf(given).map((problem) => problem.path)).toContain(path);
+  });
+
+  test('is kept as it is written, so that its policy has one version everywhere', () => {
+    const written = { ...endorsed, policy: { ...tpmPolicy, tdx: tdxSection } };
+    const config = configOf(written);
+    const stored = parseClusterConfig(canonicalJson(config), 'the cluster');
+    const version = parsePolicy(written.policy).version;
+    for (const { attestation } of [config, stored]) {
+      expect(parsePolicy(attestationSettings(attestation).policyInput).version).toBe(version);
+    }
+  });
+
+  test('gives whom to trust by fingerprint', () => {
+    const der = Buffer.from(rootPem.replace(/-----[^-]+-----|\s/g, ''), 'base64');
+    const { attestation } = configOf({ ...endorsed, manufacturers: { roots: [rootPem] } });
+    const { trust, variants, lockPcr } = attestationSettings(attestation);
+    expect([...trust.roots]).toEqual([createHash('sha256').update(der).digest('hex')]);
+    expect(trust.authorities.map((each) => Buffer.from(each))).toEqual([der]);
+    expect({ variants, lockPcr }).toEqual({ variants: ['tpm'], lockPcr: 15 });
+  });
+
+  test('is written out in a new configuration', () => {
+    const { attestation } = parseClusterConfig(renderClusterConfig({ name: 'prod' }), 'cluster.yaml');
+    // No bare key beside TPMs unless somebody asks for it.
+    expect(attestation).toMatchObject({ variants: ['tpm'], firstContact: 'fingerprint' });
+    expect(renderClusterConfig({ name: 'prod' })).toContain('firstContact: fingerprint');
+  });
+
+  test.each([[['tpm']], [['machine-key']], [['tpm', 'machine-key']]] as const)(
+    'is valid as it is generated for %j',
+    (variants) => {
+      expect(configOf(attestationTemplate(variants)).attestation.variants).toEqual(variants);
+    },
+  );
+
+  test('is described for editors, its policy too', () => {
+    const schema = JSON.stringify(clusterConfigJsonSchema());
+    for (const word of ['machine-key', 'firstContact', 'requiredPcrs', 'minimumEvaluationNumber']) {
+      expect(schema).toContain(word);
+    }
+  });
+});
+
+const tdxSection = { minimumEvaluationNumber: 17, maxCollateralAgeDays: 30 };

@@ -1,0 +1,148 @@
+import { isMap, isNode, isScalar, isSeq, LineCounter, parseDocument, type Document } from 'yaml';
+import type { z } from 'zod';
+
+/** One thing that is wrong in a file, and what would be right. */
+export interface Problem {
+  /** "charts.0.version"; empty for the whole file. */
+  readonly path: string;
+  /** Both count from 1. */
+  readonly line: number;
+  readonly column: number;
+  readonly message: string;
+}
+
+export type LocatedResult<T> =
+  | { readonly kind: 'valid'; readonly value: T }
+  | { readonly kind: 'invalid'; readonly problems: readonly Problem[] };
+
+const MAX_ALIASES = 50;
+
+/** Parses YAML and checks it, keeping the way back from each problem to its line. */
+export function parseLocated<T>(schema: z.ZodType<T>, text: string): LocatedResult<T> {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, uniqueKeys: true, prettyErrors: false });
+  const at = (offset: number): { line: number; column: number } => {
+    const { line, col } = lines.linePos(offset);
+    return { line: Math.max(1, line), column: Math.max(1, col) };
+  };
+  const syntax = [...document.errors, ...document.warnings];
+  if (syntax.length > 0) {
+    const problems = syntax.map((error) => ({ path: '', ...at(error.pos[0]), message: saidOf(error) }));
+    return { kind: 'invalid', problems };
+  }
+  const plain = plainFrom(document);
+  if (plain instanceof Error)
+    return { kind: 'invalid', problems: [{ path: '', ...at(0), message: plain.message }] };
+  const parsed = schema.safeParse(plain ?? {});
+  if (parsed.success) return { kind: 'valid', value: parsed.data };
+  const problems = parsed.error.issues
+    .flatMap((issue) => problemsFrom(issue, document))
+    .map(({ offset, ...problem }) => ({ ...problem, ...at(offset) }))
+    .sort((a, b) => a.line - b.line || a.column - b.column);
+  return { kind: 'invalid', problems };
+}
+
+/** The parser speaks to programmers where a file holds several documents. */
+function saidOf({ code, message }: { readonly code: string; readonly message: string }): string {
+  return code === 'MULTIPLE_DOCS' ? 'a second document begins here; the file must hold one' : message;
+}
+
+/** Where a value stands in a file, or its nearest parent that is there; both count from 1. `[name]` is a list's element by its identity. */
+export function positionOf(
+  text: string,
+  path: readonly string[],
+): { readonly line: number; readonly column: number } {
+  const lines = new LineCounter();
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  let node: unknown = document.contents;
+  let offset = 0;
+  for (const segment of path) {
+    const pair = isMap(node)
+      ? node.items.find(({ key }) => isScalar(key) && key.value === segment)
+      : undefined;
+    const element = isSeq(node)
+      ? node.items.find((each) => isMap(each) && `[${String(each.get('identity'))}]` === segment)
+      : undefined;
+    const start = pair?.key ?? element;
+    if (!isNode(start) || !start.range) break;
+    offset = start.range[0];
+    node = pair === undefined ? element : pair.value;
+  }
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(1, line), column: Math.max(1, col) };
+}
+
+/** Aliases can make a small file as large as one likes; yaml counts and stops. */
+function plainFrom(document: Document): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES });
+  } catch (error) {
+    return error;
+  }
+}
+
+type Unplaced = Pick<Problem, 'path' | 'message'> & { readonly offset: number };
+
+function problemsFrom(issue: z.core.$ZodIssue, document: Document): readonly Unplaced[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      path: [...issue.path, key].join('.'),
+      message: `unknown key “${key}”`,
+      offset: offsetOfKey(document, [...issue.path, key]),
+    }));
+  }
+  const path = issue.path.join('.');
+  const found = document.getIn(issue.path, false);
+  const shown = found === undefined ? 'is missing' : describeFound(found);
+  const want = wantOf(issue);
+  return [
+    {
+      path,
+      message: `${path || 'the file'} ${shown}; it must be ${want}`,
+      offset: offsetOf(document, issue.path),
+    },
+  ];
+}
+
+/** What would be right. Our own messages say it by themselves; zod's are turned into it. */
+function wantOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      if (issue.expected === 'object') return 'keys with values (`key: value`)';
+      if (issue.expected === 'array') return 'a list (`- item`)';
+      return `${/^[aeiou]/.test(issue.expected) ? 'an' : 'a'} ${issue.expected}`;
+    case 'invalid_value':
+      return issue.message.startsWith('Invalid')
+        ? `one of ${issue.values.map(String).join(', ')}`
+        : issue.message;
+    case 'too_small':
+      return `at least ${String(issue.minimum)}`;
+    case 'too_big':
+      return `at most ${String(issue.maximum)}`;
+    default:
+      return issue.message;
+  }
+}
+
+function describeFound(value: unknown): string {
+  if (isNode(value)) return 'has other content';
+  const text = JSON.stringify(value);
+  return `is ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`;
+}
+
+/** Where a value stands; where its nearest parent stands when it is missing. */
+function offsetOf(document: Document, path: readonly PropertyKey[]): number {
+  for (let length = path.length; length > 0; length--) {
+    const node = document.getIn(path.slice(0, length), true);
+    if (isNode(node) && node.range) return node.range[0];
+  }
+  return 0;
+}
+
+function offsetOfKey(document: Document, path: readonly PropertyKey[]): number {
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  const pair = isMap(parent)
+    ? parent.items.find((item) => isScalar(item.key) && String(item.key.value) === path.at(-1))
+    : undefined;
+  return isScalar(pair?.key) && pair.key.range ? pair.key.range[0] : offsetOf(document, path.slice(0, -1));
+}

@@ -1,0 +1,102 @@
+import {
+  findLeader,
+  listScopes,
+  readCgroupLayout,
+  removeScope,
+  removeSliceIfEmpty,
+  scopeMembers,
+  thawScope,
+  type CgroupLayout,
+} from './host/cgroups.ts';
+import { LocalMachineError } from './errors.ts';
+import { output, readText, waitUntil, type HostPorts } from './host/host-ports.ts';
+import { lockCluster } from './local-cluster.ts';
+import { linkName, parseName } from './network/names.ts';
+import { removeNetwork, type NodeNetwork } from './network/cluster-network.ts';
+import { clusterPaths } from './node/node-paths.ts';
+import { findNumber, releaseNumber } from './network/cluster-numbers.ts';
+import { parseMountinfo } from './host/proc.ts';
+import { restoreInotifyLimit } from './host/inotify-limit.ts';
+
+const DEATH_MS = 20_000;
+const POLL_MS = 50;
+const NSPAWN_PROPAGATE = '/run/systemd/nspawn/propagate';
+
+/**
+ * Takes a local cluster away with everything it has on this machine, whatever state it is in: it
+ * goes by what the kernel shows under the cluster's number and directory, not by records, so it also
+ * cleans up after a `kill -9` at any point of `up`. Answers false when there was nothing.
+ */
+export async function destroyCluster(
+  host: HostPorts,
+  options: { readonly root: string; readonly name: string; readonly signal: AbortSignal },
+): Promise<boolean> {
+  const { directory: folder } = clusterPaths(`${options.root}/${parseName(options.name, 'cluster')}`);
+  await using _lock = await lockCluster(folder);
+  const network = await findNumber(host, folder);
+  const existed = network !== undefined || (await host.files.stat(folder)) !== undefined;
+  if (network !== undefined) await removeFromKernel(host, network, options.signal);
+  await unmountBelow(host, folder, options.signal);
+  await host.files.remove(folder);
+  await restoreInotifyLimit(host, { folder, signal: options.signal });
+  if (network !== undefined) await releaseNumber(host, network); // last: until here a second try finds all
+  await removeIfEmpty(host, options.root);
+  return existed;
+}
+
+async function removeFromKernel(host: HostPorts, network: NodeNetwork, signal: AbortSignal): Promise<void> {
+  const layout = await readCgroupLayout(host);
+  await endScopes(host, layout, network, signal);
+  await removeNetwork(host, network, signal);
+  for (const name of await host.files.list(NSPAWN_PROPAGATE)) {
+    if (name.startsWith(`${linkName(network.number)}-`))
+      await host.files.remove(`${NSPAWN_PROPAGATE}/${name}`);
+  }
+  await removeSliceIfEmpty(host, layout, signal);
+}
+
+/** Ends all processes of a cluster, machines first, and removes their cgroups. New ones cannot come: the lock is ours. */
+async function endScopes(
+  host: HostPorts,
+  layout: CgroupLayout,
+  network: NodeNetwork,
+  signal: AbortSignal,
+): Promise<void> {
+  for (const scope of await listScopes(host, layout, network.number)) {
+    const gone = await waitUntil(host, { withinMs: DEATH_MS, everyMs: POLL_MS, signal }, async () => {
+      const pids = await scopeMembers(host, layout, scope, signal);
+      const leader = await findLeader(host, pids);
+      for (const pid of leader === undefined ? pids : [leader]) host.processes.sendSignal(pid, 'SIGKILL');
+      if (pids.length > 0 && leader === undefined) await thawScope(host, layout, scope, signal);
+      return pids.length === 0;
+    });
+    if (!gone) {
+      throw new LocalMachineError(
+        'localmachines-not-removed',
+        `ending processes of ${scope}: still there after SIGKILL`,
+      );
+    }
+    await removeScope(host, layout, scope, signal);
+  }
+}
+
+/** Nothing may be mounted below a directory that is about to be removed with all its content. */
+async function unmountBelow(host: HostPorts, folder: string, signal: AbortSignal): Promise<void> {
+  for (const point of await mountsBelow(host, folder)) await output(host, ['umount', point], signal);
+  const left = await mountsBelow(host, folder);
+  if (left.length > 0) {
+    throw new LocalMachineError('localmachines-not-removed', `unmounting ${left.join(', ')}: still mounted`);
+  }
+}
+
+/** Deepest first. */
+async function mountsBelow(host: HostPorts, folder: string): Promise<readonly string[]> {
+  return parseMountinfo((await readText(host, '/proc/self/mountinfo')) ?? '')
+    .map(({ point }) => point)
+    .filter((point) => point.startsWith(`${folder}/`))
+    .reverse();
+}
+
+async function removeIfEmpty(host: HostPorts, folder: string): Promise<void> {
+  if ((await host.files.list(folder)).length === 0) await host.files.remove(folder);
+}

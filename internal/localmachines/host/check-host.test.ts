@@ -1,0 +1,182 @@
+import { describe, expect, test } from '@jest/globals';
+import { ExecError, type Command, type CommandResult } from '../../exec/index.ts';
+import { FakeClock } from '../../testing/index.ts';
+import type { HostPorts } from './host-ports.ts';
+import { commandsFor, controllersFrom, checkHost, requireHost } from './check-host.ts';
+import { hostRequirements, requiredPackages } from './host-requirements.ts';
+
+const signal = new AbortController().signal;
+const UNIFIED = '31 30 0:27 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n';
+
+interface HostState {
+  readonly user?: string;
+  readonly missing?: readonly string[];
+  readonly failing?: RegExp;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly disk?: string;
+}
+
+/** A host whose programs answer from a table; a probe that matches `failing` fails. */
+function stubHost(state: HostState): { readonly host: HostPorts; readonly commands: string[] } {
+  const commands: string[] = [];
+  const files: Readonly<Record<string, string>> = {
+    '/proc/self/mountinfo': UNIFIED,
+    '/sys/fs/cgroup/cgroup.controllers': 'cpuset cpu io memory pids\n',
+    '/usr/share/keyrings/debian-archive-keyring.gpg': '',
+    '/data': '',
+    ...state.files,
+  };
+  const run = async ({ argv }: Command): Promise<CommandResult> => {
+    const line = argv.join(' ');
+    commands.push(line);
+    if (state.failing?.test(line) === true) throw new ExecError('exec-failed', { argv, outputTail: '' });
+    const stdout =
+      argv[0] === 'id'
+        ? (state.user ?? '0')
+        : argv[0] === 'df'
+          ? `Type Avail\n${state.disk ?? `ext4 ${1e12}`}\n`
+          : line.includes('command -v')
+            ? (state.missing ?? []).join('\n')
+            : '';
+    return { exitCode: 0, stdout, stderr: '' };
+  };
+  const refuse = (): never => {
+    throw new Error('preflight changes nothing');
+  };
+  const host: HostPorts = {
+    clock: new FakeClock(),
+    commands: { run },
+    processes: { startDetached: refuse, runAttached: refuse, sendSignal: refuse },
+    files: {
+      read: async (path) => (files[path] === undefined ? undefined : new TextEncoder().encode(files[path])),
+      stat: async (path) =>
+        files[path] === undefined ? undefined : { kind: 'file', sizeBytes: 0, mode: 0, modifiedMs: 0 },
+      list: async () => [],
+      writeAtomic: refuse,
+      createExclusive: refuse,
+      makeDirectory: refuse,
+      remove: refuse,
+      rename: refuse,
+      sync: refuse,
+    },
+  };
+  return { host, commands };
+}
+
+const check = async (state: HostState, folders: readonly string[] = ['/data/cluster']) =>
+  checkHost(stubHost(state).host, { requirements: hostRequirements, directories: folders, signal });
+
+describe('preflight()', () => {
+  test('has nothing to say about a fit host', async () => {
+    expect(await check({})).toEqual({ lacks: [], commands: [] });
+  });
+
+  test('names everything at once: packages in one command', async () => {
+    const missing = ['mmdebstrap', 'swtpm', 'swtpm_setup', 'unshare', 'nsenter'];
+    const { missing: lacks, commands } = await check({ missing, disk: `ext4 ${1024 ** 3}` });
+    expect(lacks.map(({ name }) => name)).toEqual([
+      'mmdebstrap',
+      'nsenter',
+      'swtpm',
+      'swtpm_setup',
+      'unshare',
+      'disk space at /data (1.0 GiB of 6.0 GiB)',
+    ]);
+    expect(commands).toEqual([
+      'apt-get install -y mmdebstrap swtpm swtpm-tools util-linux',
+      'free space at /data',
+    ]);
+  });
+
+  test('asks for root before it blames the kernel', async () => {
+    const { host, commands } = stubHost({ user: '1000', failing: /^unshare/ });
+    const report = await checkHost(host, { requirements: hostRequirements, directories: ['/data'], signal });
+    expect(report.missing).toEqual([{ kind: 'user', name: 'root', fix: 'run the command with sudo' }]);
+    expect(commands.filter((line) => line.startsWith('unshare'))).toEqual([]);
+  });
+
+  test.each(hostRequirements.kernel.map(({ feature, probe, fix }) => ({ feature, probe, fix })))(
+    'names $feature when its probe fails',
+    async ({ feature, probe, fix }) => {
+      const escaped = probe.join(' ').replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+      const { missing: lacks } = await check({ failing: new RegExp(`^${escaped}$`) });
+      expect(lacks).toEqual([{ kind: 'kernel', name: feature, fix }]);
+    },
+  );
+
+  const refused = [
+    {
+      name: 'a controller that is switched off',
+      state: { files: { '/sys/fs/cgroup/cgroup.controllers': 'cpuset cpu pids' } },
+      want: 'cgroup controller memory',
+    },
+    {
+      name: 'v1 controllers without the hierarchy that systemd needs in a container',
+      state: {
+        files: {
+          '/proc/self/mountinfo': ['cpu', 'cpuset', 'memory', 'pids']
+            .map((each, at) => `${at} 1 0:${at} / /sys/fs/cgroup/${each} rw - cgroup cgroup rw,${each}`)
+            .join('\n'),
+        },
+      },
+      want: 'cgroup hierarchy name=systemd',
+    },
+    {
+      name: 'a data directory on an overlay',
+      state: { disk: `overlay ${1e12}` },
+      want: 'disk below /data/cluster',
+    },
+    {
+      name: 'a keyring that is not there',
+      state: { missing: [] },
+      requirements: { ...hostRequirements, files: [{ path: '/nowhere', package: 'p' }] },
+      want: '/nowhere',
+    },
+  ];
+  test.each(refused)('names $name', async ({ state, requirements, want }) => {
+    const { host } = stubHost(state);
+    const report = await checkHost(host, {
+      requirements: requirements ?? hostRequirements,
+      directories: ['/data/cluster'],
+      signal,
+    });
+    expect(report.missing.map(({ name }) => name)).toEqual([want]);
+  });
+
+  test.each(['/data/a:b', '/data/a,b', '/data/a b', '/data/a\\b'])(
+    'refuses %j, which cannot be written into mount options',
+    async (folder) => {
+      const { missing: lacks } = await check({}, [folder]);
+      expect(lacks).toMatchObject([{ kind: 'folder' }]);
+    },
+  );
+});
+
+test('requireHost() throws all of it, with what to type', async () => {
+  const wanted = requireHost(stubHost({ missing: ['swtpm'] }).host, {
+    requirements: hostRequirements,
+    directories: ['/data'],
+    signal,
+  });
+  await expect(wanted).rejects.toMatchObject({
+    code: 'localmachines-preflight',
+    exit: 'preflight',
+    fix: 'Run: apt-get install -y swtpm. Then run the same command again.',
+  });
+});
+
+test('commandsFor() says each thing once', () => {
+  const lack = { kind: 'kernel', name: 'a', fix: 'modprobe x' } as const;
+  expect(commandsFor([lack, { ...lack, name: 'b' }])).toEqual(['modprobe x']);
+});
+
+test('controllersFrom() adds up v1 hierarchies and the v2 one', () => {
+  const mounts = '1 0 0:1 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n';
+  expect([...controllersFrom(mounts, 'hugetlb\n')]).toEqual(['cpu', 'cpuacct', 'hugetlb']);
+});
+
+test('requiredPackages() has each package once, sorted, for a set-up script', () => {
+  const packages = requiredPackages(hostRequirements);
+  expect(packages).toContain('systemd-container');
+  expect(packages).toEqual([...new Set(packages)].sort());
+});

@@ -1,0 +1,228 @@
+import { readCgroupLayout, type CgroupLayout } from './host/cgroups.ts';
+import { LocalMachineError } from './errors.ts';
+import { readText, type HostPorts } from './host/host-ports.ts';
+import { acquireLock } from './host-lock.ts';
+import { parseName, tpmScope } from './network/names.ts';
+import { ensureSwitch, nextAddress, type NodeNetwork } from './network/cluster-network.ts';
+import { LocalNode } from './node/local-node.ts';
+import { writeNodeDisk } from './node/node-disk.ts';
+import { clusterPaths, nodePaths, type ClusterPaths, type NodePaths } from './node/node-paths.ts';
+import { parseLocalNodeRecord, type LocalNodeRecord } from './node/node-record.ts';
+import { claimNumber, findNumber } from './network/cluster-numbers.ts';
+import { hasCapability } from './host/proc.ts';
+import { launchScript } from './node/node-scripts.ts';
+import { provisioningFor, SEED_IN_NODE } from './node/provisioning.ts';
+import { manufactureTpm, prepareManufacturer, readEkFingerprint } from './node/software-tpm.ts';
+import { raiseInotifyLimit } from './host/inotify-limit.ts';
+
+const CAP_SYS_RESOURCE = 24; // capability.h
+
+/** What a new node is to be. */
+export interface NewNode {
+  readonly name: string;
+  /** Lower directories of its root file system, top first: agent layer, root file system. */
+  readonly layers: readonly string[];
+  /** Raw Ed25519 public keys of the owners, base64; never none, which would be anybody. */
+  readonly ownerKeys: readonly [string, ...string[]];
+  /** Where it may find its cluster, "host:port" of control planes; none where somebody comes to it. */
+  readonly joinEndpoints?: readonly string[];
+  /** One of `addressesFor`; otherwise the lowest free one. */
+  readonly address?: string;
+  /** The `blobs` directory of a store of the host, which the node may read; without it the node's store starts empty. */
+  readonly seedDirectory?: string;
+  /** Fault knobs; see `NodeRecord`. */
+  readonly procFiles?: Readonly<Record<string, string>>;
+  readonly binds?: LocalNodeRecord['binds'];
+  readonly diskBytes?: number;
+}
+
+/** The local machines of one cluster. */
+export class LocalCluster {
+  readonly name: string;
+  readonly paths: ClusterPaths;
+  readonly network: NodeNetwork;
+  readonly #host: HostPorts;
+  readonly #layout: CgroupLayout;
+
+  constructor(options: {
+    readonly host: HostPorts;
+    readonly layout: CgroupLayout;
+    readonly name: string;
+    readonly paths: ClusterPaths;
+    readonly network: NodeNetwork;
+  }) {
+    this.#host = options.host;
+    this.#layout = options.layout;
+    this.name = options.name;
+    this.paths = options.paths;
+    this.network = options.network;
+  }
+
+  /** Keeps everybody else from changing this cluster's machines. */
+  lock(): Promise<AsyncDisposable> {
+    return lockCluster(this.paths.directory);
+  }
+
+  async nodes(): Promise<readonly LocalNode[]> {
+    const names = await this.#host.files.list(this.paths.nodes);
+    const nodes = await Promise.all(names.map((name) => this.findNode(name)));
+    return nodes.filter((node) => node !== undefined);
+  }
+
+  async findNode(name: string): Promise<LocalNode | undefined> {
+    const paths = nodePaths(this.paths, parseName(name, 'node'));
+    const bytes = await this.#host.files.read(paths.record, 1_000_000);
+    if (bytes === undefined) return undefined;
+    return this.#node(parseLocalNodeRecord(paths.record, bytes));
+  }
+
+  async node(name: string): Promise<LocalNode> {
+    const node = await this.findNode(name);
+    if (node === undefined) {
+      throw new LocalMachineError(
+        'localmachines-node-not-found',
+        `node ${JSON.stringify(name)} not found in local cluster ${this.name}`,
+      );
+    }
+    return node;
+  }
+
+  /** The address that each of these has, or will have when it is added with it. */
+  async addressesFor(names: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const nodes = await this.nodes();
+    const taken = nodes.map(({ address }) => address);
+    const addresses = new Map(nodes.map(({ name, address }) => [name, address]));
+    for (const name of names) {
+      if (addresses.has(name)) continue;
+      const address = nextAddress(this.network, taken);
+      taken.push(address);
+      addresses.set(parseName(name, 'node'), address);
+    }
+    return addresses;
+  }
+
+  /**
+   * Makes the TPM of a machine before the machine: `sha256:…` of its endorsement key, which says who the machine will
+   * be. One at a time: the manufacturer counts its certificates in a file.
+   */
+  async manufactureTpm(name: string, signal: AbortSignal): Promise<string> {
+    const { tpm: folder } = nodePaths(this.paths, parseName(name, 'node'));
+    const { launch, manufacturer } = this.paths;
+    const tpm = { folder, scope: tpmScope(this.network.number, name) };
+    if ((await this.#host.files.stat(launch)) === undefined)
+      await this.#host.files.writeAtomic(launch, launchScript);
+    await manufactureTpm(this.#host, this.#layout, { tpm, manufacturer, launch, signal });
+    const fingerprint = await readEkFingerprint(this.#host, tpm);
+    if (fingerprint === undefined)
+      throw new LocalMachineError(
+        'localmachines-boot-failed',
+        `making the TPM of ${name}: it has no certificate`,
+      );
+    return fingerprint;
+  }
+
+  /** So many machines can watch their files beside those of all other clusters. */
+  raiseInotifyLimit(machines: number, signal: AbortSignal): Promise<void> {
+    return raiseInotifyLimit(this.#host, { folder: this.paths.directory, machines, signal });
+  }
+
+  /** The switch that all machines are plugged into. Before several are started at once. */
+  ensureSwitch(signal: AbortSignal): Promise<void> {
+    return ensureSwitch(this.#host, this.network, signal);
+  }
+
+  /** Makes a machine that has never been switched on. The record comes last: a half-made one is made again. */
+  async addNode(options: NewNode): Promise<LocalNode> {
+    const name = parseName(options.name, 'node');
+    const paths = nodePaths(this.paths, name);
+    const taken = (await this.nodes()).map(({ address }) => address);
+    const record: LocalNodeRecord = {
+      version: 1,
+      name,
+      address: options.address ?? nextAddress(this.network, taken),
+      layers: [...options.layers],
+      binds: [...(options.binds ?? []), ...seedBind(options.seedDirectory)],
+      procFiles: { ...options.procFiles },
+      ...(options.diskBytes === undefined ? {} : { diskBytes: options.diskBytes }),
+    };
+    const status = (await readText(this.#host, '/proc/self/status')) ?? '';
+    const provisioning = provisioningFor({
+      nodeName: name,
+      address: record.address,
+      ownerKeys: options.ownerKeys,
+      joinEndpoints: options.joinEndpoints ?? [],
+      seeded: options.seedDirectory !== undefined,
+      restrictOomScoreAdj: !hasCapability(status, CAP_SYS_RESOURCE),
+      cgroupV1: hasV1Controllers(this.#layout),
+    });
+    if (options.seedDirectory !== undefined)
+      await this.#host.files.makeDirectory(options.seedDirectory, 0o755);
+    await this.#removeAllButTpm(paths);
+    await writeNodeDisk(this.#host, { network: this.network, paths, record, provisioning });
+    await this.#host.files.writeAtomic(paths.record, `${JSON.stringify(record, undefined, 2)}\n`);
+    return this.#node(record);
+  }
+
+  /** A TPM that was made ahead is the identity that somebody may already have written down. */
+  async #removeAllButTpm(paths: NodePaths): Promise<void> {
+    for (const name of await this.#host.files.list(paths.directory)) {
+      const path = `${paths.directory}/${name}`;
+      if (path !== paths.tpm) await this.#host.files.remove(path);
+    }
+  }
+
+  #node(record: LocalNodeRecord): LocalNode {
+    return new LocalNode({
+      host: this.#host,
+      layout: this.#layout,
+      network: this.network,
+      cluster: this.paths,
+      paths: nodePaths(this.paths, record.name),
+      record,
+    });
+  }
+}
+
+/** Makes the cluster's directory and claims its network, or finds both. `root` is `<data>/mini`. */
+export async function createCluster(
+  host: HostPorts,
+  options: { readonly root: string; readonly name: string; readonly signal: AbortSignal },
+): Promise<LocalCluster> {
+  const name = parseName(options.name, 'cluster');
+  const paths = clusterPaths(`${options.root}/${name}`);
+  await host.files.makeDirectory(paths.directory);
+  const network = await claimNumber(host, paths.directory, options.signal);
+  await prepareManufacturer(host, paths.manufacturer);
+  return new LocalCluster({ host, layout: await readCgroupLayout(host), name, paths, network });
+}
+
+export async function findCluster(
+  host: HostPorts,
+  options: { readonly root: string; readonly name: string },
+): Promise<LocalCluster | undefined> {
+  const name = parseName(options.name, 'cluster');
+  const paths = clusterPaths(`${options.root}/${name}`);
+  const network = await findNumber(host, paths.directory);
+  if (network === undefined) return undefined;
+  return new LocalCluster({ host, layout: await readCgroupLayout(host), name, paths, network });
+}
+
+/** All clusters below `root`. */
+export async function listClusters(host: HostPorts, root: string): Promise<readonly LocalCluster[]> {
+  const names = await host.files.list(root);
+  const found = await Promise.all(names.map((name) => findCluster(host, { root, name })));
+  return found.filter((cluster) => cluster !== undefined);
+}
+
+export function lockCluster(folder: string): Promise<AsyncDisposable> {
+  return acquireLock(`cluster ${folder}`);
+}
+
+function seedBind(folder: string | undefined): LocalNodeRecord['binds'] {
+  return folder === undefined ? [] : [{ source: folder, target: `${SEED_IN_NODE}/blobs`, readOnly: true }];
+}
+
+/** systemd's own v1 hierarchy has no controller and does not count. */
+function hasV1Controllers(layout: CgroupLayout): boolean {
+  return layout.hierarchies.some(({ version, id }) => version === 1 && !id.startsWith('name='));
+}

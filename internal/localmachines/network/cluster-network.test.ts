@@ -1,0 +1,87 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  hostAddress,
+  linkAddress,
+  namespaceFile,
+  nextAddress,
+  nodeCommands,
+  routedNumbers,
+  switchCommands,
+} from './cluster-network.ts';
+import { chooseNumber } from './cluster-numbers.ts';
+
+const network = { number: 7 };
+
+describe('choosing a network', () => {
+  test('takes the lowest number that nobody holds and the host does not route', () => {
+    expect(chooseNumber(new Set(), new Set())).toBe(1);
+    expect(chooseNumber(new Set([1, 3]), new Set([2]))).toBe(4);
+  });
+
+  test('says so when all are taken', () => {
+    const all = new Set(Array.from({ length: 250 }, (_, at) => at + 1));
+    expect(() => chooseNumber(all, new Set())).toThrow(
+      expect.objectContaining({ code: 'localmachines-no-network' }),
+    );
+  });
+
+  test('reads the numbers that the host routes from the answer of ip', () => {
+    const routes = [
+      { dst: 'default', gateway: '192.0.2.1' },
+      { dst: '198.18.7.0/24', dev: 'clu7' },
+      { type: 'local', dst: '198.18.9.1' },
+      { dst: '198.19.4.0/24' },
+      {},
+    ];
+    expect([...routedNumbers(JSON.stringify(routes))]).toEqual([7, 9]);
+  });
+});
+
+describe('addresses', () => {
+  test('are given from .11 on, gaps first', () => {
+    expect(nextAddress(network, [])).toBe('198.18.7.11');
+    expect(nextAddress(network, ['198.18.7.11', '198.18.7.13'])).toBe('198.18.7.12');
+  });
+
+  test('never reach the gateway', () => {
+    const taken = Array.from({ length: 240 }, (_, at) => `198.18.7.${at + 11}`);
+    expect(() => nextAddress(network, taken)).toThrow(
+      expect.objectContaining({ code: 'localmachines-no-network' }),
+    );
+  });
+});
+
+describe('plans', () => {
+  test('give the host exactly one link, named after the cluster', () => {
+    const onHost = switchCommands(network).filter(([program]) => program === 'ip');
+    expect(onHost.map((argv) => argv.join(' '))).toEqual([
+      'ip link add clu7 address 02:63:c6:12:07:01 type veth peer name host netns /run/cluster-mini/clu7/switch',
+      `ip address add ${hostAddress(network)}/24 dev clu7`,
+      'ip link set clu7 up',
+    ]);
+  });
+
+  test('never touch the host when a node is plugged in', () => {
+    const namespaces = [namespaceFile(network, undefined), namespaceFile(network, 'n1')];
+    for (const [program, namespace] of nodeCommands(network, { name: 'n1', address: '198.18.7.11' })) {
+      expect(program).toBe('nsenter');
+      expect(namespaces).toContain(namespace?.replace('--net=', ''));
+    }
+  });
+
+  test('give every end a link address that a power cycle does not change', () => {
+    const node = { name: 'n1', address: '198.18.7.11' };
+    const given = [...switchCommands(network), ...nodeCommands(network, node)].flatMap((argv) => {
+      const at = argv.indexOf('address');
+      return argv.includes('link') && at > 0 ? [argv[at + 1]] : [];
+    });
+    expect(given).toEqual(['198.18.7.254', '198.18.7.1', '198.18.7.11'].map(linkAddress));
+    expect(new Set(given).size).toBe(3);
+    // Unicast and locally administered: the two lowest bits of the first byte are 0 and 1.
+    for (const address of given) expect(Number.parseInt(address?.slice(0, 2) ?? '', 16) & 3).toBe(2);
+  });
+
+  test('a node called switch has a namespace of its own', () => {
+    expect(namespaceFile(network, 'switch')).not.toBe(namespaceFile(network, undefined));
+  });
+});

@@ -1,0 +1,65 @@
+import type { HostPorts } from '../host/host-ports.ts';
+import { output, readText } from '../host/host-ports.ts';
+import { LocalMachineError } from '../errors.ts';
+import { linkName } from './names.ts';
+import { LAST_NETWORK, routedNumbers, type NodeNetwork } from './cluster-network.ts';
+
+/** Who holds which number, for all users and data directories of this machine; outlives a reboot of it. */
+export const NUMBERS_DIRECTORY = '/var/lib/cluster-mini';
+
+/** The lowest number that no cluster holds and whose network the host does not route yet. */
+export function chooseNumber(taken: ReadonlySet<number>, routed: ReadonlySet<number>): number {
+  for (let number = 1; number <= LAST_NETWORK; number++) {
+    if (!taken.has(number) && !routed.has(number)) return number;
+  }
+  throw new LocalMachineError(
+    'localmachines-no-network',
+    'choosing a node network in 198.18.0.0/16: none is free',
+  );
+}
+
+/** Claims a number for the cluster whose data lie in `directory`; the one it already holds, if it does. */
+export async function claimNumber(
+  host: HostPorts,
+  folder: string,
+  signal: AbortSignal,
+): Promise<NodeNetwork> {
+  const claimed = await readClaims(host);
+  for (const [number, owner] of claimed) if (owner === folder) return { number };
+  const routed = routedNumbers(
+    await output(host, ['ip', '-j', '-4', 'route', 'show', 'table', 'all'], signal),
+  );
+  const taken = new Set(claimed.keys());
+  await host.files.makeDirectory(NUMBERS_DIRECTORY);
+  for (;;) {
+    const number = chooseNumber(taken, routed);
+    if (await host.files.createExclusive(claimFile(number), folder)) return { number };
+    taken.add(number); // somebody was quicker
+  }
+}
+
+/** The number that the cluster in `directory` holds. */
+export async function findNumber(host: HostPorts, folder: string): Promise<NodeNetwork | undefined> {
+  for (const [number, owner] of await readClaims(host)) if (owner === folder) return { number };
+  return undefined;
+}
+
+export async function releaseNumber(host: HostPorts, network: NodeNetwork): Promise<void> {
+  await host.files.remove(claimFile(network.number));
+  if ((await host.files.list(NUMBERS_DIRECTORY)).length === 0) await host.files.remove(NUMBERS_DIRECTORY);
+}
+
+/** The data directory of each number's holder. */
+export async function readClaims(host: HostPorts): Promise<ReadonlyMap<number, string>> {
+  const claims = new Map<number, string>();
+  for (const name of await host.files.list(NUMBERS_DIRECTORY)) {
+    const number = /^clu(\d+)$/.exec(name)?.[1];
+    if (number === undefined) continue;
+    claims.set(Number(number), (await readText(host, `${NUMBERS_DIRECTORY}/${name}`)) ?? '');
+  }
+  return claims;
+}
+
+function claimFile(number: number): string {
+  return `${NUMBERS_DIRECTORY}/${linkName(number)}`;
+}

@@ -1,0 +1,99 @@
+import { createHash, X509Certificate } from 'node:crypto';
+import { inScope, type CgroupLayout } from '../host/cgroups.ts';
+import type { HostPorts } from '../host/host-ports.ts';
+import { output } from '../host/host-ports.ts';
+
+/**
+ * A software TPM for each node: manufactured once, with certificates for its endorsement keys from
+ * a manufacturer CA that the cluster has for itself. The state directory *is* the identity: copied, it
+ * is a second machine with the same keys.
+ *
+ *     <tpm>/state   what the chip remembers        <tpm>/certs   EK certificates (DER)
+ *     <tpm>/run     the socket, seen by the node   <tpm>/swtpm.log
+ */
+export interface SoftwareTpm {
+  readonly directory: string;
+  readonly scope: string;
+}
+
+/** Where the node finds its TPM. */
+export const TPM_SOCKET_IN_NODE = '/run/cluster-tpm/tpm.sock';
+const SOCKET = 'tpm.sock';
+const EK_CERTIFICATE = 'ek-secp384r1.crt';
+
+/** Writes the configuration of a manufacturer CA; swtpm_localca makes its keys at first use. */
+export async function prepareManufacturer(host: HostPorts, folder: string): Promise<void> {
+  const manufacturer = [
+    `statedir = ${folder}`,
+    `signingkey = ${folder}/signkey.pem`,
+    `issuercert = ${folder}/issuercert.pem`,
+    `certserial = ${folder}/certserial`,
+  ];
+  const setup = [
+    'create_certs_tool = /usr/bin/swtpm_localca',
+    `create_certs_tool_config = ${folder}/localca.conf`,
+    `create_certs_tool_options = ${folder}/localca.options`,
+    'active_pcr_banks = sha256',
+  ];
+  const options = ['--platform-manufacturer cluster', '--platform-version 1', '--platform-model local'];
+  await host.files.makeDirectory(folder);
+  await host.files.writeAtomic(`${folder}/localca.conf`, `${manufacturer.join('\n')}\n`);
+  await host.files.writeAtomic(`${folder}/localca.options`, `${options.join('\n')}\n`);
+  await host.files.writeAtomic(`${folder}/setup.conf`, `${setup.join('\n')}\n`);
+}
+
+/** Makes the chip unless it is made. One that was interrupted half-way is made anew. */
+export async function manufactureTpm(
+  host: HostPorts,
+  layout: CgroupLayout,
+  options: {
+    readonly tpm: SoftwareTpm;
+    readonly manufacturer: string;
+    readonly launch: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const { directory: folder, scope } = options.tpm;
+  if ((await host.files.stat(`${folder}/manufactured`)) !== undefined) return;
+  await host.files.remove(folder);
+  for (const sub of ['state', 'certs', 'run']) await host.files.makeDirectory(`${folder}/${sub}`);
+  // In the TPM's scope, so that `mini down` finds it even when this process is killed meanwhile.
+  // prettier-ignore
+  const argv = inScope(layout, { launch: options.launch, scope, log: `${folder}/swtpm.log` }, [
+    'swtpm_setup', '--tpm2', '--create-ek-cert', '--create-platform-cert', '--pcr-banks', 'sha256',
+    '--config', `${options.manufacturer}/setup.conf`, '--tpmstate', `${folder}/state`,
+    '--write-ek-cert-files', `${folder}/certs`,
+  ]);
+  await output(host, argv, options.signal);
+  await host.files.writeAtomic(`${folder}/manufactured`, '');
+}
+
+/** Switches the chip on: registers start at zero, as after a power cycle. */
+export async function startTpm(
+  host: HostPorts,
+  layout: CgroupLayout,
+  options: { readonly tpm: SoftwareTpm; readonly launch: string },
+): Promise<void> {
+  const { directory: folder, scope } = options.tpm;
+  await host.files.remove(`${folder}/run/${SOCKET}`);
+  // prettier-ignore
+  const argv = inScope(layout, { launch: options.launch, scope, log: `${folder}/swtpm.log` }, [
+    'swtpm', 'socket', '--tpm2', '--tpmstate', `dir=${folder}/state`, '--flags', 'not-need-init,startup-clear',
+    // Relative: an address of a unix socket has at most 107 bytes.
+    '--server', `type=unixio,path=${SOCKET}`,
+  ]);
+  await host.processes.startDetached({ argv, cwd: `${folder}/run` });
+}
+
+/** `sha256:…` over the public key (SubjectPublicKeyInfo) of the P-384 endorsement key. */
+export async function readEkFingerprint(host: HostPorts, tpm: SoftwareTpm): Promise<string | undefined> {
+  const der = await host.files.read(`${tpm.directory}/certs/${EK_CERTIFICATE}`, 65_536);
+  if (der === undefined) return undefined;
+  const spki = new X509Certificate(der).publicKey.export({ type: 'spki', format: 'der' });
+  return `sha256:${createHash('sha256').update(spki).digest('hex')}`;
+}
+
+/** Whether the chip takes connections. */
+export async function isTpmListening(host: HostPorts, tpm: SoftwareTpm): Promise<boolean> {
+  return (await host.files.stat(`${tpm.directory}/run/${SOCKET}`)) !== undefined;
+}

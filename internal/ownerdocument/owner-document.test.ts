@@ -1,0 +1,339 @@
+import { describe, expect, test } from '@jest/globals';
+import fc from 'fast-check';
+import { createPrivateKey, sign } from 'node:crypto';
+import { canonicalJson } from '../config/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../crypto/index.ts';
+import type { Secret } from '../secret/index.ts';
+import { fuzz } from '../testing/fuzz.ts';
+import { DOCUMENT_KINDS, MAX_OWNERS, subjectOf, type DocumentBodies, type DocumentKind } from './bodies.ts';
+import { targets } from './owner-document.fuzz.ts';
+import { MAX_DOCUMENT_BYTES, parseDocument, signDocument, type DocumentContent } from './owner-document.ts';
+import { resolveOwners } from './owners.ts';
+import { floorOf, verifyDocument, type ExpectedDocument } from './verify-document.ts';
+
+const NOW = 1_700_000_000_000;
+const CLUSTER = 'c1'.repeat(16);
+const owner = generateEd25519Key();
+const other = generateEd25519Key();
+const rawOf = (keyPem: Secret<string>): Uint8Array => ed25519PubKeyFrom(keyPem) ?? new Uint8Array();
+const base64Of = (keyPem: Secret<string>): string => Buffer.from(rawOf(keyPem)).toString('base64');
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+const bodies: DocumentBodies = {
+  owners: { keys: [base64Of(owner), base64Of(other)] },
+  policy: { configurationSha256: 'ab'.repeat(32) },
+  operators: { operators: [{ name: 'owner', fingerprint: `sha256:${'0'.repeat(64)}`, role: 'owner' }] },
+  grant: {
+    identity: `tpm-ek:${'1'.repeat(64)}`,
+    nodeId: `node-${'2'.repeat(32)}`,
+    fingerprint: `sha256:${'2'.repeat(64)}`,
+    roles: ['ConsensusMember', 'KubernetesController'],
+    floors: { owners: 1, policy: 3, operators: 0 },
+  },
+  readmission: { identity: `tpm-ek:${'1'.repeat(64)}`, removal: 1 },
+};
+const content = <K extends DocumentKind>(
+  kind: K,
+  body: DocumentBodies[K] = bodies[kind],
+): DocumentContent<K> => ({
+  ...{ kind, clusterId: CLUSTER, epoch: 2, serial: 7, issuedMs: NOW - 1000, endsMs: NOW + 1000, body },
+});
+const expected = <K extends DocumentKind>(kind: K): ExpectedDocument<K> => ({
+  ...{
+    kind,
+    owners: [rawOf(other), rawOf(owner)],
+    clusterId: CLUSTER,
+    epoch: 2,
+    floor: undefined,
+    nowMs: NOW,
+  },
+});
+const good = signDocument(content('policy'), owner);
+const goodDigest = parseDocument(good).sha256;
+
+describe('verifyDocument()', () => {
+  test.each(DOCUMENT_KINDS.map((kind) => ({ kind })))('answers what an owner signed: $kind', ({ kind }) => {
+    const verified = verifyDocument(signDocument(content(kind), owner), expected(kind));
+    expect(verified).toMatchObject({ kind, serial: 7, epoch: 2, body: bodies[kind], signer: rawOf(owner) });
+  });
+
+  test('accepts the same document again, and any with a higher serial', () => {
+    const first = verifyDocument(good, expected('policy'));
+    verifyDocument(good, { ...expected('policy'), floor: floorOf(first) });
+    const next = signDocument({ ...content('policy'), serial: 8 }, owner);
+    verifyDocument(next, { ...expected('policy'), floor: floorOf(first) });
+    verifyDocument(good, { ...expected('policy'), floor: { serial: 7 } });
+  });
+
+  test('accepts an ended document for what runs already, and for nothing else', () => {
+    const ended = signDocument({ ...content('policy'), endsMs: NOW }, owner);
+    verifyDocument(ended, { ...expected('policy'), acceptExpired: true });
+    expect(() => verifyDocument(ended, expected('policy'))).toThrow(coded('owner-document-expired'));
+  });
+
+  test('accepts a document of a later epoch than it knows', () => {
+    verifyDocument(signDocument({ ...content('policy'), epoch: 3 }, owner), expected('policy'));
+  });
+
+  const twin = signDocument(content('policy', { configurationSha256: 'cd'.repeat(32) }), owner);
+  const changed = good.with(-1 + good.length, (good.at(-1) ?? 0) ^ 1);
+  const smallOrder = new Uint8Array(32);
+  const cases: readonly {
+    readonly name: string;
+    readonly bytes?: Uint8Array;
+    readonly expected?: Partial<ExpectedDocument<'policy'>>;
+    readonly code: string;
+  }[] = [
+    {
+      name: 'without a signature',
+      bytes: good.with(-1 + good.length, 0).fill(0, -64),
+      code: 'owner-document-signature-invalid',
+    },
+    { name: 'with a changed signature', bytes: changed, code: 'owner-document-signature-invalid' },
+    {
+      name: 'with changed content',
+      bytes: swapped(good, '"serial":7', '"serial":8'),
+      code: 'owner-document-signature-invalid',
+    },
+    {
+      name: 'signed by one owner in the name of another',
+      bytes: swapped(good, base64Of(owner), base64Of(other)),
+      code: 'owner-document-signature-invalid',
+    },
+    {
+      name: 'signed for another purpose with the owner key',
+      bytes: resigned(good, (payload) => Buffer.concat([Buffer.from('cluster/reset/v1\0'), payload])),
+      code: 'owner-document-signature-invalid',
+    },
+    {
+      name: 'signed by somebody who is no owner',
+      bytes: signDocument(content('policy'), generateEd25519Key()),
+      code: 'owner-document-signer-unknown',
+    },
+    { name: 'while no owner is known', expected: { owners: [] }, code: 'owner-document-signer-unknown' },
+    {
+      name: 'by a key of small order, should one be among the owners',
+      bytes: swapped(good, base64Of(owner), Buffer.from(smallOrder).toString('base64')),
+      expected: { owners: [smallOrder] },
+      code: 'owner-key-invalid',
+    },
+    {
+      name: 'of another cluster',
+      bytes: signDocument({ ...content('policy'), clusterId: 'd'.repeat(32) }, owner),
+      code: 'owner-document-cluster-mismatch',
+    },
+    { name: 'of an older epoch', expected: { epoch: 3 }, code: 'owner-document-epoch-old' },
+    { name: 'below the floor', expected: { floor: { serial: 8 } }, code: 'owner-document-serial-old' },
+    {
+      name: 'with the serial of another one that was accepted first',
+      bytes: twin,
+      expected: { floor: { serial: 7, sha256: goodDigest } },
+      code: 'owner-document-serial-conflict',
+    },
+    { name: 'after its end', expected: { nowMs: NOW + 1000 }, code: 'owner-document-expired' },
+    {
+      name: 'of another kind',
+      bytes: signDocument(content('owners'), owner),
+      code: 'owner-document-kind-mismatch',
+    },
+  ];
+  test.each(cases)('refuses one $name', ({ bytes, expected: change, code }) => {
+    expect(() => verifyDocument(bytes ?? good, { ...expected('policy'), ...change })).toThrow(coded(code));
+  });
+});
+
+describe('parseDocument() refuses', () => {
+  const text = contentOf(good);
+  const json = (change: Readonly<Record<string, unknown>>): Uint8Array =>
+    enveloped(canonicalJson({ ...(JSON.parse(text) as object), ...change }));
+  const withBody = (kind: DocumentKind, body: unknown): Uint8Array => json({ kind, body });
+  const many = Array.from({ length: MAX_OWNERS + 1 }, () => base64Of(generateEd25519Key()));
+  const cases: readonly { readonly name: string; readonly given: Uint8Array; readonly code?: string }[] = [
+    { name: 'nothing', given: new Uint8Array() },
+    { name: 'half a length', given: good.slice(0, 3) },
+    { name: 'content that is cut off', given: good.slice(0, 40) },
+    { name: 'a signature that is cut off', given: good.slice(0, -1) },
+    { name: 'a length beyond the end', given: good.with(0, 0xff) },
+    { name: 'one byte more', given: Uint8Array.of(...good, 0), code: 'owner-document-trailing-bytes' },
+    { name: 'too many bytes', given: new Uint8Array(MAX_DOCUMENT_BYTES + 1) },
+    { name: 'no JSON', given: enveloped('{') },
+    { name: 'no text', given: enveloped(Uint8Array.of(0xff)) },
+    { name: 'a byte order mark', given: enveloped(`\ufeff${text}`) },
+    { name: 'white space', given: enveloped(text.replace(',', ', ')) },
+    { name: 'a key twice', given: enveloped(text.replace('{"body"', '{"body":{},"body"')) },
+    { name: 'another order', given: enveloped(text.replace(/^\{(.*),("version":1)\}$/, '{$2,$1}')) },
+    { name: 'an escape where none is needed', given: enveloped(text.replace('policy', '\\u0070olicy')) },
+    { name: 'a list', given: enveloped('[]') },
+    { name: 'null', given: enveloped('null') },
+    { name: 'deep nesting', given: enveloped('['.repeat(30_000)) },
+    { name: 'another version', given: json({ version: 2 }) },
+    { name: 'an unknown kind', given: json({ kind: 'gardener' }), code: 'owner-document-kind-unknown' },
+    {
+      name: 'a kind of the prototype',
+      given: json({ kind: 'constructor' }),
+      code: 'owner-document-kind-unknown',
+    },
+    { name: 'a field more', given: json({ more: 1 }) },
+    { name: 'a missing field', given: enveloped(text.replace(/"epoch":\d+,/, '')) },
+    { name: 'a cluster id of another form', given: json({ clusterId: '../c' }) },
+    { name: 'serial 0', given: json({ serial: 0 }) },
+    { name: 'a serial that is no integer', given: json({ serial: 1.5 }) },
+    {
+      name: 'a serial beyond what counts exactly',
+      given: enveloped(text.replace('"serial":7', '"serial":1e21')),
+    },
+    { name: 'epoch 0', given: json({ epoch: 0 }) },
+    { name: 'an end before its beginning', given: json({ endsMs: 1 }) },
+    { name: 'a short signer', given: json({ signer: base64Of(owner).slice(4) }) },
+    { name: 'a signer in another base64', given: json({ signer: `${base64Of(owner)}\n` }) },
+    { name: 'a body of another kind', given: withBody('grant', bodies.policy) },
+    { name: 'a body with a field more', given: withBody('policy', { ...bodies.policy, more: 1 }) },
+    { name: 'a hash in capitals', given: withBody('policy', { configurationSha256: 'AB'.repeat(32) }) },
+    { name: 'no owners', given: withBody('owners', { keys: [] }) },
+    { name: 'an owner twice', given: withBody('owners', { keys: [base64Of(owner), base64Of(owner)] }) },
+    { name: 'too many owners', given: withBody('owners', { keys: many }) },
+    { name: 'no operators', given: withBody('operators', { operators: [] }) },
+    {
+      name: 'one operator twice',
+      given: withBody('operators', {
+        operators: [...bodies.operators.operators, ...bodies.operators.operators],
+      }),
+    },
+    {
+      name: 'an unknown role of an operator',
+      given: withBody('operators', { operators: [{ ...bodies.operators.operators[0], role: 'root' }] }),
+    },
+    { name: 'a grant of no role', given: withBody('grant', { ...bodies.grant, roles: [] }) },
+    {
+      name: 'a grant of an unknown role',
+      given: withBody('grant', { ...bodies.grant, roles: ['Gardener'] }),
+    },
+    {
+      name: 'a grant for a node id with a path',
+      given: withBody('grant', { ...bodies.grant, nodeId: 'node-/../x' }),
+    },
+    { name: 'a grant without a floor', given: withBody('grant', { ...bodies.grant, floors: { owners: 1 } }) },
+    { name: 'a readmission of no machine', given: withBody('readmission', { identity: 'x', removal: 1 }) },
+    {
+      name: 'a readmission of no removal',
+      given: withBody('readmission', { ...bodies.readmission, removal: 0 }),
+    },
+  ];
+  test.each(cases)('$name', ({ given, code }) => {
+    expect(() => parseDocument(given)).toThrow(coded(code ?? 'owner-document-malformed'));
+  });
+
+  test('whatever a fuzzer finds, with a code of its own', () => {
+    for (const target of targets) expect(fuzz(target).refused).toBeGreaterThan(0);
+  });
+});
+
+test('signDocument() refuses content that no reader would accept, and a key that is no owner key', () => {
+  expect(() => signDocument({ ...content('policy'), serial: 0 }, owner)).toThrow(
+    coded('owner-document-malformed'),
+  );
+});
+
+test('every document survives signing and reading, and every change of one byte is refused', () => {
+  const key = fc
+    .uint8Array({ minLength: 32, maxLength: 32 })
+    .map((raw) => Buffer.from(raw).toString('base64'));
+  const document = fc.record({
+    keys: fc.uniqueArray(key, { minLength: 1, maxLength: MAX_OWNERS }),
+    serial: fc.integer({ min: 1 }),
+    epoch: fc.integer({ min: 2 }),
+  });
+  fc.assert(
+    fc.property(
+      document,
+      fc.nat(),
+      fc.integer({ min: 1, max: 255 }),
+      ({ keys, serial, epoch }, where, by) => {
+        const made = signDocument({ ...content('owners'), body: { keys }, serial, epoch }, owner);
+        expect(verifyDocument(made, expected('owners'))).toMatchObject({ serial, epoch, body: { keys } });
+        const at = where % made.length;
+        expect(() => verifyDocument(made.with(at, (made[at] ?? 0) ^ by), expected('owners'))).toThrow(
+          coded(expect.stringMatching(/^authority-/) as unknown as string),
+        );
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test('subjectOf() tells documents apart that do not replace one another', () => {
+  expect(DOCUMENT_KINDS.map((kind) => subjectOf({ body: bodies[kind] }))).toEqual([
+    '',
+    '',
+    '',
+    bodies.grant.nodeId,
+    bodies.readmission.identity,
+  ]);
+});
+
+describe('followOwners()', () => {
+  const [a, b, c] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
+  const trust = { clusterId: CLUSTER, epoch: 5, nowMs: NOW + 10_000 };
+  const start = { keys: [rawOf(a)] as const, floor: undefined };
+  const link = (serial: number, by: Secret<string>, ...keys: readonly Secret<string>[]): Uint8Array =>
+    signDocument({ ...content('owners', { keys: keys.map(base64Of) }), serial }, by);
+
+  test('goes from set to set, whatever their age and epoch', () => {
+    const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b)];
+    const now = resolveOwners(start, chain, trust);
+    expect(now.keys).toEqual([rawOf(b)]);
+    expect(now.floor?.serial).toBe(3);
+    expect(resolveOwners(now, chain, trust)).toEqual(now);
+    expect(resolveOwners(start, [], trust)).toEqual(start);
+  });
+
+  test('begins where an owner of the start has signed: what others signed before says nothing', () => {
+    const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b, c)];
+    const later = { keys: [rawOf(b)] as const, floor: undefined };
+    expect(resolveOwners(later, chain, trust).keys).toEqual([rawOf(b), rawOf(c)]);
+    const stranger = { keys: [rawOf(generateEd25519Key())] as const, floor: undefined };
+    expect(resolveOwners(stranger, chain, trust)).toEqual(stranger);
+  });
+
+  test('refuses a set by an owner who was removed before', () => {
+    const chain = [link(1, a, a, b), link(2, b, b), link(3, a, a, c)];
+    expect(() => resolveOwners(start, chain, trust)).toThrow(coded('owner-document-signer-unknown'));
+  });
+
+  test('refuses another set in the place of the one it has', () => {
+    const now = resolveOwners(start, [link(1, a, a, b)], trust);
+    expect(() => resolveOwners(now, [link(1, a, a, c)], trust)).toThrow(
+      coded('owner-document-serial-conflict'),
+    );
+  });
+
+  test('refuses a set of another cluster', () => {
+    const chain = [link(1, a, a, b)];
+    const elsewhere = { ...trust, clusterId: 'e'.repeat(32) };
+    expect(() => resolveOwners(start, chain, elsewhere)).toThrow(coded('owner-document-cluster-mismatch'));
+  });
+});
+
+function contentOf(document: Uint8Array): string {
+  return Buffer.from(document.subarray(4, -64)).toString('utf8');
+}
+
+/** With a signature of zeros: what is read before a signature is looked at. */
+function enveloped(given: string | Uint8Array): Uint8Array {
+  const body = Buffer.from(given);
+  const length = Buffer.alloc(4);
+  length.writeUInt32BE(body.length);
+  return new Uint8Array(Buffer.concat([length, body, Buffer.alloc(64)]));
+}
+
+/** Other content of the same length under the old signature. */
+function swapped(document: Uint8Array, from: string, to: string): Uint8Array {
+  const text = contentOf(document).replace(from, to);
+  return new Uint8Array(Buffer.concat([enveloped(text).subarray(0, -64), document.subarray(-64)]));
+}
+
+function resigned(document: Uint8Array, statement: (payload: Uint8Array) => Uint8Array): Uint8Array {
+  const payload = document.subarray(0, -64);
+  const signature = sign(undefined, statement(payload), createPrivateKey(owner.reveal()));
+  return new Uint8Array(Buffer.concat([payload, signature]));
+}

@@ -1,0 +1,149 @@
+import 'reflect-metadata';
+import {
+  AuthorityKeyIdentifierExtension,
+  BasicConstraintsExtension,
+  ExtendedKeyUsage,
+  ExtendedKeyUsageExtension,
+  KeyUsageFlags,
+  KeyUsagesExtension,
+  SubjectAlternativeNameExtension,
+  SubjectKeyIdentifierExtension,
+  X509Certificate,
+  X509CertificateGenerator,
+} from '@peculiar/x509';
+import { createPrivateKey, randomBytes, webcrypto } from 'node:crypto';
+import type { Secret } from '../secret/index.ts';
+import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const CA_YEARS = 10;
+/** k8s.io/apimachinery/pkg/apis/asn1: the subject's attribute that the API server takes for the user's uid. */
+const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
+/** Clocks of two machines may differ by this much. */
+export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
+
+export type Usage = 'server' | 'client';
+
+/** What a certificate is to say. The signer checks nothing: whoever asks it has decided. */
+export interface LeafSpec {
+  readonly commonName: string;
+  readonly organization?: string;
+  /** Of a client of the Kubernetes API: its user's uid there. */
+  readonly userId?: string;
+  /** SubjectPublicKeyInfo, DER. */
+  readonly pubKeyDer: Uint8Array;
+  readonly usages: readonly [Usage, ...Usage[]];
+  readonly names: readonly SubjectName[];
+  readonly validDays: number;
+}
+
+export type SubjectName = { readonly type: 'dns' | 'ip' | 'url'; readonly value: string };
+
+/**
+ * Who signs for one CA. The seam to a process of its own that holds the key and has no network: callers know the CA's
+ * certificate and what they get, never the key.
+ */
+export interface CertificateSigner {
+  readonly caPem: string;
+  issue(spec: LeafSpec): Promise<string>;
+}
+
+/** A self-signed CA certificate, ten years, for end-entity certificates only. */
+export async function createCaCertPem(options: {
+  readonly commonName: string;
+  readonly keyPem: Secret<string>;
+  readonly nowMs: number;
+}): Promise<string> {
+  const publicKey = await webPublicKey(pubKeyDerOf(options.keyPem));
+  const certificate = await X509CertificateGenerator.createSelfSigned(
+    {
+      serialNumber: randomSerial(),
+      name: [{ CN: [options.commonName] }],
+      ...datesFrom(options.nowMs, CA_YEARS * 365),
+      signingAlgorithm: algorithmOf(createPrivateKey(options.keyPem.reveal())),
+      keys: { publicKey, privateKey: await webPrivateKey(options.keyPem) },
+      extensions: [
+        new BasicConstraintsExtension(true, 0, true),
+        new KeyUsagesExtension(KeyUsageFlags.keyCertSign | KeyUsageFlags.cRLSign, true),
+        await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
+      ],
+    },
+    webcrypto,
+  );
+  return pem(certificate);
+}
+
+/** Signs with a key in memory. */
+export class KeyCertificateSigner implements CertificateSigner {
+  readonly caPem: string;
+  readonly #keyPem: Secret<string>;
+  readonly #nowMs: () => number;
+
+  constructor(options: {
+    readonly caPem: string;
+    readonly keyPem: Secret<string>;
+    readonly nowMs: () => number;
+  }) {
+    this.caPem = options.caPem;
+    this.#keyPem = options.keyPem;
+    this.#nowMs = options.nowMs;
+  }
+
+  async issue(spec: LeafSpec): Promise<string> {
+    const ca = new X509Certificate(this.caPem);
+    const publicKey = await webPublicKey(spec.pubKeyDer);
+    const subject = [
+      { CN: [spec.commonName] },
+      ...(spec.organization === undefined ? [] : [{ O: [spec.organization] }]),
+      ...(spec.userId === undefined ? [] : [{ [KUBERNETES_UID]: [spec.userId] }]),
+    ];
+    const certificate = await X509CertificateGenerator.create(
+      {
+        serialNumber: randomSerial(),
+        issuer: ca.subject,
+        subject,
+        ...datesFrom(this.#nowMs(), spec.validDays),
+        signingAlgorithm: algorithmOf(createPrivateKey(this.#keyPem.reveal())),
+        publicKey,
+        signingKey: await webPrivateKey(this.#keyPem),
+        extensions: [
+          new BasicConstraintsExtension(false, undefined, true),
+          new KeyUsagesExtension(KeyUsageFlags.digitalSignature, true),
+          new ExtendedKeyUsageExtension(spec.usages.map((usage) => PURPOSES[usage])),
+          await SubjectKeyIdentifierExtension.create(publicKey, false, webcrypto),
+          await authorityKeyIdentifierOf(ca),
+          ...(spec.names.length === 0 ? [] : [new SubjectAlternativeNameExtension([...spec.names])]),
+        ],
+      },
+      webcrypto,
+    );
+    return pem(certificate);
+  }
+}
+
+/**
+ * RFC 5280 4.2.1.1: what the authority says of itself. Others derive that otherwise than we do (Go takes SHA-256 by RFC
+ * 7093), and OpenSSL takes an issuer whose identifier differs for another one.
+ */
+async function authorityKeyIdentifierOf(ca: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
+  const own = ca.getExtension(SubjectKeyIdentifierExtension);
+  if (own === null) return AuthorityKeyIdentifierExtension.create(ca, false, webcrypto);
+  return new AuthorityKeyIdentifierExtension(own.keyId, false);
+}
+
+const PURPOSES = { server: ExtendedKeyUsage.serverAuth, client: ExtendedKeyUsage.clientAuth } as const;
+
+function datesFrom(nowMs: number, days: number): { readonly notBefore: Date; readonly notAfter: Date } {
+  return { notBefore: new Date(nowMs - CLOCK_TOLERANCE_MS), notAfter: new Date(nowMs + days * DAY_MS) };
+}
+
+/** RFC 5280 4.1.2.2: positive, unique, at most 20 octets. */
+function randomSerial(): string {
+  const bytes = randomBytes(16);
+  bytes.writeUInt8((bytes.readUInt8(0) & 0x7f) | 0x40, 0);
+  return bytes.toString('hex');
+}
+
+function pem(certificate: X509Certificate): string {
+  return `${certificate.toString('pem').trim()}\n`;
+}

@@ -1,0 +1,126 @@
+import { beforeAll, describe, expect, test } from '@jest/globals';
+import { createPrivateKey, generateKeyPairSync, sign, X509Certificate } from 'node:crypto';
+import { Secret } from '../secret/index.ts';
+import { createCaCertPem, KeyCertificateSigner, type LeafSpec } from './certificate-signer.ts';
+import {
+  curatorLeaf,
+  delegationStatement,
+  verifyControlPlaneCertificate,
+  verifyCuratorCertificate,
+} from './curator-certificate.ts';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from './keys.ts';
+import { nodeLeaf, verifyMemberCertificate, type MemberTrust } from './member-certificate.ts';
+
+const NOW = Date.UTC(2026, 0, 1);
+const DAY_SECONDS = 24 * 60 * 60;
+const clusterId = 'c0ffee';
+const node = ed25519();
+const tls = ed25519();
+const notAfterSeconds = NOW / 1000 + 7 * DAY_SECONDS;
+let signer: KeyCertificateSigner;
+let trust: MemberTrust;
+
+beforeAll(async () => {
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: NOW });
+  signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => NOW });
+  trust = { caPem, clusterId, nowMs: () => NOW };
+});
+
+function ed25519(): Secret<string> {
+  return new Secret(
+    generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+  );
+}
+
+/** As the agent makes it, and with what is changed. */
+function leaf(
+  over: {
+    readonly signedBy?: Secret<string>;
+    readonly signedFor?: Partial<Parameters<typeof delegationStatement>[0]>;
+  } = {},
+): LeafSpec {
+  const delegation = { clusterId, tlsPubKeyDer: pubKeyDerOf(tls), notAfterSeconds };
+  const statement = delegationStatement({ ...delegation, ...over.signedFor });
+  const key = createPrivateKey((over.signedBy ?? node).reveal());
+  return curatorLeaf({
+    delegation,
+    nodePubKeyDer: pubKeyDerOf(node),
+    signature: new Uint8Array(sign(undefined, statement, key)),
+    addresses: ['198.18.0.11'],
+    validDays: 7,
+  });
+}
+
+const issued = async (spec: LeafSpec): Promise<X509Certificate> =>
+  new X509Certificate(await signer.issue(spec));
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+describe('verifyCurator()', () => {
+  test('names the node whose key has delegated to the key of its services', async () => {
+    const certificate = await issued(leaf());
+    const nodeId = nodeIdOf(pubKeyDerOf(node));
+    expect(verifyCuratorCertificate(certificate, trust)).toEqual({ clusterId, nodeId });
+    expect(verifyControlPlaneCertificate(certificate, trust)).toEqual({ clusterId, nodeId });
+    expect(certificate.checkHost(nodeId)).toBe(nodeId);
+    expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
+  });
+
+  test('takes the certificate of the node itself, as releases before had it', async () => {
+    const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(node), addresses: [] });
+    expect(verifyCuratorCertificate(await issued(spec), trust)).toMatchObject({
+      nodeId: nodeIdOf(pubKeyDerOf(node)),
+    });
+  });
+
+  test.each([
+    { name: 'that the CA signed and no node delegated to', given: () => leaf({ signedBy: ed25519() }) },
+    {
+      name: 'whose delegation is for another key',
+      given: () => leaf({ signedFor: { tlsPubKeyDer: pubKeyDerOf(ed25519()) } }),
+    },
+    { name: 'whose delegation is for another cluster', given: () => leaf({ signedFor: { clusterId: 'x' } }) },
+    {
+      name: 'whose delegation ended earlier than it says',
+      given: () => leaf({ signedFor: { notAfterSeconds: notAfterSeconds - 1 } }),
+    },
+    {
+      name: 'in the name of another node',
+      given: () => renamed(leaf(), nodeIdOf(pubKeyDerOf(node)), nodeIdOf(pubKeyDerOf(tls))),
+    },
+    { name: 'of another cluster', given: () => renamed(leaf(), clusterId, 'decade') },
+    { name: 'that may also call', given: (): LeafSpec => ({ ...leaf(), usages: ['server', 'client'] }) },
+    {
+      name: 'with two names of members',
+      given: (): LeafSpec => {
+        const spec = leaf();
+        return { ...spec, names: [...spec.names, { type: 'url', value: 'cluster://c0ffee/curator/x' }] };
+      },
+    },
+  ])('refuses a certificate $name', async ({ given }) => {
+    const certificate = await issued(given());
+    expect(() => verifyCuratorCertificate(certificate, trust)).toThrow(coded('pki-untrusted'));
+  });
+
+  test('refuses it after the end of the delegation, also where the CA has signed for longer', async () => {
+    const certificate = await issued({ ...leaf(), validDays: 100 });
+    const later = { ...trust, nowMs: () => (notAfterSeconds + 301) * 1000 };
+    expect(() => verifyCuratorCertificate(certificate, later)).toThrow(coded('pki-expired'));
+  });
+
+  test('refuses one of another CA', async () => {
+    const keyPem = generateKeyPem();
+    const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: NOW });
+    const certificate = await issued(leaf());
+    expect(() => verifyCuratorCertificate(certificate, { ...trust, caPem })).toThrow(coded('pki-untrusted'));
+  });
+});
+
+test('verifyMember() refuses the certificate of a curator: it serves, and speaks for no member', async () => {
+  const certificate = await issued(leaf());
+  expect(() => verifyMemberCertificate(certificate, trust)).toThrow(coded('pki-untrusted'));
+});
+
+function renamed(spec: LeafSpec, from: string, to: string): LeafSpec {
+  return { ...spec, names: spec.names.map(({ type, value }) => ({ type, value: value.replace(from, to) })) };
+}

@@ -1,0 +1,149 @@
+import { createPublicKey, verify, type X509Certificate } from 'node:crypto';
+import { CLOCK_TOLERANCE_MS, type LeafSpec, type SubjectName } from './certificate-signer.ts';
+import { PkiError } from './errors.ts';
+import { nodeIdOf, spkiDerOf } from './keys.ts';
+import {
+  checkIssued,
+  CONTROL_PLANE_NAME,
+  isControlPlaneCertificate,
+  namesOf,
+  verifyNodeCertificate,
+  type MemberTrust,
+} from './member-certificate.ts';
+
+const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
+const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
+const SIGNATURE_BYTES = 64;
+const MAX_SPKI_BYTES = 64;
+
+/** A node that answers as a control plane's service. */
+export interface CuratorIdentity {
+  readonly clusterId: string;
+  readonly nodeId: string;
+}
+
+/** What a node's key says about the TLS key of the services on that node. */
+export interface Delegation {
+  readonly clusterId: string;
+  /** SubjectPublicKeyInfo, DER, of the key that the services use for TLS. */
+  readonly tlsPubKeyDer: Uint8Array;
+  /** Seconds since the epoch. */
+  readonly notAfterSeconds: number;
+}
+
+/**
+ * What a node signs with its own key, so that the services on it may answer in its name with another key. Label, then
+ * cluster id and TLS key, each with its length (u32 big endian) before it, then the end (u64 big endian).
+ */
+export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }: Delegation): Uint8Array {
+  const end = Buffer.alloc(8);
+  end.writeBigUInt64BE(BigInt(notAfterSeconds));
+  const parts = [Buffer.from(clusterId, 'utf8'), tlsPubKeyDer].flatMap((part) => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(part.length);
+    return [length, part];
+  });
+  return Buffer.concat([Buffer.from('cluster/curator/tls/v1\0', 'utf8'), ...parts, end]);
+}
+
+/**
+ * The certificate of the join service and the curator on one node: it serves and cannot call. The key is the service's own,
+ * so whoever takes the service over does not have the node's. The node's key vouches for it in the URI, with an end: a copy
+ * of the cluster CA makes no certificate in the name of a node.
+ */
+export function curatorLeaf(options: {
+  readonly delegation: Delegation;
+  /** SubjectPublicKeyInfo, DER, of the node's own key: Ed25519. */
+  readonly nodePubKeyDer: Uint8Array;
+  /** The node's key over `delegationStatement`. */
+  readonly signature: Uint8Array;
+  readonly addresses: readonly string[];
+  readonly validDays: number;
+}): LeafSpec {
+  const { delegation, nodePubKeyDer, signature } = options;
+  const { clusterId, tlsPubKeyDer, notAfterSeconds } = delegation;
+  const nodeId = nodeIdOf(nodePubKeyDer);
+  const proof = [nodePubKeyDer, signature].map((bytes) => Buffer.from(bytes).toString('base64url')).join('.');
+  return {
+    commonName: nodeId,
+    organization: 'cluster:curators',
+    pubKeyDer: tlsPubKeyDer,
+    usages: ['server'],
+    names: [
+      { type: 'url', value: `cluster://${clusterId}/curator/${nodeId}/${notAfterSeconds}.${proof}` },
+      { type: 'dns', value: nodeId },
+      { type: 'dns', value: CONTROL_PLANE_NAME },
+      ...options.addresses.map((value): SubjectName => ({ type: 'ip', value })),
+    ],
+    validDays: options.validDays,
+  };
+}
+
+/**
+ * Which node answers: by the certificate of its services or, from releases before those had one, by the node's own. Throws
+ * `pki-untrusted` or `pki-expired`.
+ */
+export function verifyCuratorCertificate(certificate: X509Certificate, trust: MemberTrust): CuratorIdentity {
+  if (!isCuratorCertificate(certificate)) return verifyNodeCertificate(certificate, trust);
+  const doing = `verifying the certificate of ${certificate.subject.replaceAll('\n', ', ')}`;
+  checkIssued(certificate, trust, doing);
+  const usages = (certificate.keyUsage as readonly string[] | undefined) ?? [];
+  if (!usages.includes(SERVER_AUTH) || usages.includes(CLIENT_AUTH))
+    throw new PkiError('pki-untrusted', `${doing}: it does not only serve`);
+  return verifyDelegation(certificate, trust, doing);
+}
+
+/**
+ * A control plane of this cluster, whichever: for clients that know no more than an address, at which any worker could
+ * answer. A demoted one passes until its certificate runs out, and whoever has copied the cluster's CA for good.
+ */
+export function verifyControlPlaneCertificate(
+  certificate: X509Certificate,
+  trust: MemberTrust,
+): CuratorIdentity {
+  const identity = verifyCuratorCertificate(certificate, trust);
+  if (!isControlPlaneCertificate(certificate))
+    throw new PkiError('pki-untrusted', `verifying a control plane: it is ${identity.nodeId}, which is none`);
+  return identity;
+}
+
+/** What it says; whether that is true `verifyCurator` tells. */
+function isCuratorCertificate(certificate: X509Certificate): boolean {
+  return namesOf(certificate).some((name) => /^URI:cluster:\/\/[^/]+\/curator\//.test(name));
+}
+
+const CURATOR_URI =
+  /^URI:cluster:\/\/([^/]+)\/curator\/(node-[0-9a-f]{32})\/(\d{1,12})\.([\w-]{1,128})\.([\w-]{1,128})$/;
+
+/** Everything in the name is the peer's until the node's key has signed it. */
+function verifyDelegation(
+  certificate: X509Certificate,
+  { clusterId, nowMs }: MemberTrust,
+  doing: string,
+): CuratorIdentity {
+  const uris = namesOf(certificate).filter((name) => name.startsWith('URI:'));
+  const [, namedCluster, nodeId, end, key = '', signed = ''] = CURATOR_URI.exec(uris[0] ?? '') ?? [];
+  if (uris.length !== 1 || namedCluster !== clusterId || nodeId === undefined)
+    throw new PkiError('pki-untrusted', `${doing}: it names no curator of cluster ${clusterId}`);
+  const nodePubKeyDer = Buffer.from(key, 'base64url');
+  if (nodeIdOf(nodePubKeyDer) !== nodeId)
+    throw new PkiError('pki-untrusted', `${doing}: the key in it is not that of ${nodeId}`);
+  const notAfterSeconds = Number(end);
+  const tlsPubKeyDer = spkiDerOf(certificate.publicKey);
+  const statement = delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds });
+  if (!isSigned(nodePubKeyDer, statement, Buffer.from(signed, 'base64url')))
+    throw new PkiError('pki-untrusted', `${doing}: ${nodeId} did not delegate to its key`);
+  if (notAfterSeconds * 1000 < nowMs() - CLOCK_TOLERANCE_MS)
+    throw new PkiError('pki-expired', `${doing}: the delegation ended at ${notAfterSeconds}`);
+  return { clusterId, nodeId };
+}
+
+function isSigned(pubKeyDer: Uint8Array, statement: Uint8Array, signature: Uint8Array): boolean {
+  if (pubKeyDer.length > MAX_SPKI_BYTES || signature.length !== SIGNATURE_BYTES) return false;
+  try {
+    const key = createPublicKey({ key: Buffer.from(pubKeyDer), format: 'der', type: 'spki' });
+    return key.asymmetricKeyType === 'ed25519' && verify(undefined, statement, key, signature);
+  } catch {
+    return false; // no key at all
+  }
+}

@@ -1,0 +1,89 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DiskFiles } from '../file/index.ts';
+import { acquireProcessLock } from './process-lock.ts';
+import { currentProcessIdentity } from './process-identity.ts';
+
+const files = new DiskFiles();
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'guard-'));
+  path = join(folder, 'agent.lock');
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+/** The lock of a process, as it leaves it when it is killed. */
+async function leaveLock(owner: object | undefined): Promise<void> {
+  await mkdir(path);
+  const holder = { id: randomUUID(), about: { what: 'agent' }, process: owner };
+  await writeFile(join(path, 'holder.json'), JSON.stringify(holder));
+}
+
+test('guardProcess() lets one in, tells the next one who it is, and leaves nothing behind', async () => {
+  const first = await acquireProcessLock(files, path, { what: 'agent' });
+  await expect(acquireProcessLock(files, path)).rejects.toMatchObject({
+    code: 'platform-already-running',
+    details: { pid: process.pid, about: { what: 'agent' } },
+  });
+  await first[Symbol.asyncDispose]();
+  await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
+  expect(await readdir(folder)).toEqual([]);
+});
+
+const times = [new Date(0), new Date('2099-01-01')];
+test.each(times)(
+  'guardProcess() keeps a second one out of a living one’s lock whose time is %s',
+  async (time) => {
+    await leaveLock(await currentProcessIdentity(files));
+    await utimes(path, time, time);
+    await expect(acquireProcessLock(files, path)).rejects.toMatchObject({ code: 'platform-already-running' });
+  },
+);
+
+const dead = [
+  { name: 'a process that was killed', owner: { pid: 2 ** 22 + 1, startTicks: '1' } },
+  { name: 'a process whose id another one has now', owner: { pid: process.pid, startTicks: '1' } },
+  { name: 'a process before the last boot', owner: { bootId: 'another' } },
+];
+test.each(dead)('guardProcess() takes over from $name, whatever the time of its lock', async ({ owner }) => {
+  await leaveLock({ ...(await currentProcessIdentity(files)), ...owner });
+  await utimes(path, new Date('2099-01-01'), new Date('2099-01-01'));
+  await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
+  expect(await readdir(folder)).toEqual([]);
+});
+
+test('guardProcess() leaves the lock of another machine alone, which it cannot ask about', async () => {
+  await leaveLock({ ...(await currentProcessIdentity(files)), machineId: 'another' });
+  await expect(acquireProcessLock(files, path)).rejects.toMatchObject({ code: 'platform-already-running' });
+});
+
+test('guardProcess() takes an empty directory for no lock: its holder was killed on its way out', async () => {
+  await mkdir(path);
+  await (await acquireProcessLock(files, path))[Symbol.asyncDispose]();
+});
+
+test('guardProcess() lets exactly one of many in, as often as they try', async () => {
+  let inside = 0;
+  const enter = async (): Promise<'in' | 'out'> => {
+    try {
+      await using _lock = await acquireProcessLock(files, path);
+      expect(++inside).toBe(1);
+      await files.stat(folder);
+      inside--;
+      return 'in';
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'platform-already-running' });
+      return 'out';
+    }
+  };
+  for (let round = 0; round < 20; round++) {
+    await leaveLock({ ...(await currentProcessIdentity(files)), bootId: `boot ${round}` });
+    const results = await Promise.all(Array.from({ length: 6 }, enter));
+    expect(results).toContain('in');
+  }
+  expect(await readdir(folder)).toEqual([]);
+});

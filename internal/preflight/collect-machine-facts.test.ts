@@ -1,0 +1,168 @@
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import { describe, expect, test } from '@jest/globals';
+import type { Clock } from '../clock/index.ts';
+import { FakeClock } from '../testing/fake-clock.ts';
+import { FakeCommands } from '../testing/host/fake-commands.ts';
+import { MemoryFiles } from '../testing/host/memory-files.ts';
+import { collectMachineFacts, type CollectOptions } from './index.ts';
+import { readOnlyPaths } from './read-only-paths.ts';
+
+const never = new AbortController().signal;
+
+async function disk(files: Readonly<Record<string, string>>): Promise<MemoryFiles> {
+  const memory = new MemoryFiles();
+  for (const [path, text] of Object.entries(files)) {
+    await memory.makeDirectory(path.slice(0, path.lastIndexOf('/')) || '/');
+    await memory.writeAtomic(path, text);
+  }
+  return memory;
+}
+
+const options: CollectOptions = {
+  nodeName: 'no-such-name.invalid',
+  configuredAddress: undefined,
+  neededBytes: { '/var/lib/cluster': 5 },
+  allowsCgroupV1: false,
+  isNode: true,
+  callerClockMs: undefined,
+  mayWriteTestFiles: false,
+  signal: never,
+};
+
+const collect = (
+  files: MemoryFiles,
+  more: Partial<CollectOptions> = {},
+  commands?: FakeCommands,
+  clock: Clock = new FakeClock(),
+) =>
+  collectMachineFacts(
+    {
+      ...{ files, clock, commands },
+      machine: { addresses: () => ['192.0.2.7'] },
+      freeBytes: async (path) => (path === '/var' ? 7 : 0),
+    },
+    { ...options, ...more },
+  );
+
+const V2 = {
+  '/proc/sys/kernel/osrelease': '6.1.0\n',
+  '/proc/sys/net/ipv4/ip_forward': '1\n',
+  '/proc/sys/net/bridge/bridge-nf-call-iptables': '0\n',
+  '/proc/filesystems': 'nodev\tsysfs\nnodev\toverlay\n\text4\n',
+  '/proc/meminfo': 'MemTotal:        2048 kB\n',
+  '/proc/cpuinfo': 'processor\t: 0\n\nprocessor\t: 1\n',
+  '/sys/fs/cgroup/cgroup.controllers': 'cpuset cpu memory pids\n',
+  '/usr/sbin/ip': '',
+  '/var/log/x': '',
+};
+
+describe('collectMachineFacts()', () => {
+  test('reads what the kernel and the disk say', async () => {
+    const facts = await collect(await disk(V2));
+    expect(facts).toMatchObject({
+      kernelRelease: '6.1.0',
+      modules: new Set(['overlay', 'br_netfilter']),
+      sysctls: {
+        'net.ipv4.ip_forward': '1',
+        'net.bridge.bridge-nf-call-iptables': '0',
+        'net.bridge.bridge-nf-call-ip6tables': undefined,
+      },
+      cgroup: { version: 2, controllers: ['cpu', 'cpuset', 'memory', 'pids'] },
+      memoryBytes: 2048 * 1024,
+      processors: 2,
+      ports: undefined,
+      addresses: ['192.0.2.7'],
+      nameResolvesTo: [],
+      // The nearest directory that exists is asked.
+      room: [{ directory: '/var/lib/cluster', freeBytes: 7, neededBytes: 5 }],
+      clockSync: 'unknown',
+    });
+    expect([facts.programs['ip'], facts.programs['conntrack']]).toEqual(['/usr/sbin/ip', undefined]);
+  });
+
+  test('tells controllers of cgroup v1 that are enabled', async () => {
+    const cgroups = '#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpu\t1\t2\t1\nmemory\t0\t1\t0\n';
+    const { cgroup } = await collect(await disk({ '/proc/cgroups': cgroups }));
+    expect(cgroup).toEqual({ version: 1, controllers: ['cpu'] });
+  });
+
+  test('believes systemd-resolved’s own list before /etc/resolv.conf', async () => {
+    const files = { '/etc/resolv.conf': 'nameserver 127.0.0.53\n' };
+    expect((await collect(await disk(files))).resolvConf).toContain('127.0.0.53');
+    const resolved = { ...files, '/run/systemd/resolve/resolv.conf': 'nameserver 192.0.2.1\n' };
+    expect((await collect(await disk(resolved))).resolvConf).toBe('nameserver 192.0.2.1\n');
+  });
+
+  test.each([
+    { said: 'yes\n', want: 'yes' },
+    { said: 'no\n', want: 'no' },
+    { said: { exitCode: 1, output: 'no bus' }, want: 'unknown' },
+  ])('takes the word of the time service ($want)', async ({ said, want }) => {
+    const commands = new FakeCommands(() => said);
+    expect((await collect(await disk({}), {}, commands)).clockSync).toBe(want);
+  });
+
+  test('leaves nothing behind, whether it may write or not', async () => {
+    for (const writesProbes of [false, true]) {
+      const files = await disk(V2);
+      const before = await files.list('/');
+      const { writableDirectories: written } = await collect(files, { mayWriteTestFiles: writesProbes });
+      expect(written.filter(({ problem }) => problem !== undefined)).toEqual([]);
+      expect(await files.list('/')).toEqual(before);
+      expect(await files.list('/opt')).toEqual([]);
+    }
+  });
+
+  /** A port of ours that another program holds; it lets go when the collector pauses, or never. */
+  async function withSquatter(letsGo: boolean): Promise<string | undefined> {
+    const squatter = createServer();
+    squatter.listen(9093, '127.0.0.1');
+    await once(squatter, 'listening');
+    const close = async (): Promise<void> => {
+      if (squatter.listening) await once(squatter.close(), 'close');
+    };
+    const clock = new FakeClock();
+    clock.sleep = () => (letsGo ? close() : Promise.resolve());
+    const { ports } = await collect(await disk({}), { isNode: false }, undefined, clock);
+    await close();
+    return ports?.find(({ port }) => port === 9093)?.problem;
+  }
+
+  test('finds out that a port is held, on whatever address', async () => {
+    await expect(withSquatter(false)).resolves.toBe('another program listens there');
+  });
+
+  test('takes no other check of this machine for a program that listens', async () => {
+    await expect(withSquatter(true)).resolves.toBeUndefined();
+  });
+});
+
+describe('readOnlyPaths()', () => {
+  const mount = (point: string, options: string, superOptions = 'rw'): string =>
+    `36 35 98:0 / ${point} ${options} master:1 - ext3 /dev/root ${superOptions}`;
+  const PATHS = ['/etc/kubernetes', '/opt/cluster', '/var/lib/cluster'];
+
+  test.each([
+    { name: 'nothing', mounts: [mount('/', 'rw')], want: [] },
+    { name: 'a root that is read-only', mounts: [mount('/', 'ro')], want: PATHS },
+    {
+      name: 'a writable mount on a root that is read-only',
+      mounts: [mount('/', 'ro'), mount('/var', 'rw')],
+      want: PATHS.slice(0, 2),
+    },
+    {
+      name: 'what a disk error has made read-only',
+      mounts: [mount('/', 'rw'), mount('/opt', 'rw', 'ro,errors=remount-ro')],
+      want: ['/opt/cluster'],
+    },
+    {
+      name: 'the newest of two mounts on one point',
+      mounts: [mount('/', 'rw'), mount('/opt', 'rw'), mount('/opt', 'ro')],
+      want: ['/opt/cluster'],
+    },
+    { name: 'nothing in a file that is none', mounts: ['', 'x', ' - '], want: [] },
+  ])('finds $name', ({ mounts, want }) => {
+    expect([...readOnlyPaths(mounts.join('\n'), PATHS)]).toEqual(want);
+  });
+});

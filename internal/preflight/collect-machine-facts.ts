@@ -1,0 +1,195 @@
+import { lookup } from 'node:dns/promises';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { dirname } from 'node:path';
+import type { Clock } from '../clock/index.ts';
+import { describeError } from '../errors/index.ts';
+import type { CommandRunner } from '../exec/index.ts';
+import { FileError, type FilePort } from '../file/index.ts';
+import type { MachinePort } from '../platform/index.ts';
+import { kernelFacts, readText } from './collect-kernel-facts.ts';
+import type { MachineFacts, PortProbe } from './machine-facts.ts';
+import { REQUIRED_PORTS, REQUIRED_PROGRAMS, WRITABLE_DIRECTORIES } from './node-requirements.ts';
+import { findTpmProblem, type TpmLocation } from './probe-tpm.ts';
+import { readOnlyPaths } from './read-only-paths.ts';
+
+const PROGRAM_DIRECTORIES = ['/usr/sbin', '/usr/bin', '/sbin', '/bin', '/usr/local/sbin', '/usr/local/bin'];
+/** Of systemd-resolved: the servers that it asks. /etc/resolv.conf names the machine itself then. */
+const RESOLVED_CONF = '/run/systemd/resolve/resolv.conf';
+const TIME_SERVICE_MS = 5_000;
+const SECOND_TRY_MS = 300;
+
+export interface CollectPorts {
+  readonly files: FilePort;
+  readonly machine: Pick<MachinePort, 'addresses'>;
+  readonly clock: Clock;
+  freeBytes(directory: string): Promise<number>;
+  /** Asks the time service; without it nobody knows whether the clock is synchronized. */
+  readonly commands?: CommandRunner | undefined;
+}
+
+export interface CollectOptions {
+  readonly nodeName: string;
+  readonly configuredAddress: string | undefined;
+  /** Bytes that must be free on the file systems of these directories. */
+  readonly neededBytes: Readonly<Record<string, number>>;
+  readonly allowsCgroupV1: boolean;
+  /** What is to be said of the provisioning, where it was read; the agent does not run without a good one. */
+  readonly provisioningProblem?: string | undefined;
+  /** The TPM of the provisioning; undefined: none, or who asks has looked at it. */
+  readonly tpm?: TpmLocation | undefined;
+  /** The machine is a node: its own services hold the ports. */
+  readonly isNode: boolean;
+  readonly callerClockMs: number | undefined;
+  /**
+   * Whether a file may be written and removed again. Only before the machine is changed anyway: a file system that is full or
+   * damaged is found out by that alone. Otherwise the mount options are believed, and nothing at all is changed.
+   */
+  readonly mayWriteTestFiles: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Looks at the machine that this program runs on. */
+export async function collectMachineFacts(
+  ports: CollectPorts,
+  options: CollectOptions,
+): Promise<MachineFacts> {
+  const { files, machine, clock } = ports;
+  const {
+    nodeName,
+    configuredAddress: wantedAddress,
+    allowsCgroupV1: acceptsCgroupV1,
+    callerClockMs: askerMs,
+  } = options;
+  return {
+    ...(await kernelFacts(files)),
+    provisioningProblem: options.provisioningProblem,
+    tpm: options.tpm && {
+      path: options.tpm.path,
+      problem: await findTpmProblem(options.tpm, clock, options.signal),
+    },
+    ports: options.isNode ? undefined : await tryPorts(clock, options.signal),
+    addresses: machine.addresses(),
+    configuredAddress: wantedAddress,
+    nodeName,
+    nameResolvesTo: await resolve(nodeName),
+    resolvConf: (await readText(files, RESOLVED_CONF)) ?? (await readText(files, '/etc/resolv.conf')) ?? '',
+    diskSpace: await room(ports, options.neededBytes),
+    writableDirectories: options.mayWriteTestFiles ? await probeWritten(files) : await mountedWritten(files),
+    allowsCgroupV1: acceptsCgroupV1,
+    programs: await findPrograms(files),
+    clockSync: await clockSync(ports, options.signal),
+    nowMs: clock.nowMs(),
+    callerClockMs: askerMs,
+  };
+}
+
+async function room(
+  ports: CollectPorts,
+  needed: CollectOptions['neededBytes'],
+): Promise<MachineFacts['diskSpace']> {
+  return Promise.all(
+    Object.entries(needed).map(async ([directory, neededBytes]) => {
+      // One that cannot be asked is told by the check of what can be written.
+      const freeBytes = await ports
+        .freeBytes(await nearest(ports.files, directory))
+        .catch(() => Number.MAX_SAFE_INTEGER);
+      return { directory, freeBytes, neededBytes };
+    }),
+  );
+}
+
+/** A directory that does not exist yet will lie on the file system of the nearest one that does. */
+async function nearest(files: FilePort, directory: string): Promise<string> {
+  if (directory === '/' || (await files.stat(directory)) !== undefined) return directory;
+  return nearest(files, dirname(directory));
+}
+
+async function tryPorts(clock: Clock, signal: AbortSignal): Promise<readonly PortProbe[]> {
+  const entries = Object.entries(REQUIRED_PORTS).map(([port, user]) => ({ port: Number(port), user }));
+  return Promise.all(
+    entries.map(async ({ port, user }) => {
+      if ((await tryPort(port)) === undefined) return { port, user };
+      // Another program that checks this machine holds each port for a moment, as this one does.
+      await clock.sleep(SECOND_TRY_MS, signal);
+      return { port, user, problem: await tryPort(port) };
+    }),
+  );
+}
+
+async function tryPort(port: number): Promise<string | undefined> {
+  const server = createServer();
+  try {
+    server.listen({ port, host: '0.0.0.0', exclusive: true });
+    await once(server, 'listening');
+    return undefined;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EADDRINUSE'
+      ? 'another program listens there'
+      : describeError(error);
+  } finally {
+    server.close();
+  }
+}
+
+async function resolve(name: string): Promise<readonly string[]> {
+  try {
+    return (await lookup(name, { all: true })).map(({ address }) => address);
+  } catch {
+    return []; // a name that nobody knows cannot point elsewhere
+  }
+}
+
+async function probeWritten(files: FilePort): Promise<MachineFacts['writableDirectories']> {
+  return Promise.all(
+    WRITABLE_DIRECTORIES.map(async (path) => {
+      try {
+        const probe = `${await nearest(files, path)}/.cluster-preflight`;
+        await files.writeAtomic(probe, '');
+        await files.remove(probe);
+        return { path };
+      } catch (error) {
+        return { path, problem: whyUnwritable(error) };
+      }
+    }),
+  );
+}
+
+function whyUnwritable(error: unknown): string {
+  const code = error instanceof FileError ? error.code : undefined;
+  if (code === 'file-read-only') return 'its file system is read-only';
+  if (code === 'file-no-space') return 'its file system is full';
+  return describeError(error);
+}
+
+async function mountedWritten(files: FilePort): Promise<MachineFacts['writableDirectories']> {
+  const mounts = (await readText(files, '/proc/self/mountinfo')) ?? '';
+  const readOnly = readOnlyPaths(mounts, WRITABLE_DIRECTORIES);
+  return WRITABLE_DIRECTORIES.map((path) => ({
+    path,
+    ...(readOnly.has(path) ? { problem: 'its file system is read-only' } : {}),
+  }));
+}
+
+async function findPrograms(files: FilePort): Promise<MachineFacts['programs']> {
+  const found = REQUIRED_PROGRAMS.map(async ({ program }) => {
+    const paths = PROGRAM_DIRECTORIES.map((directory) => `${directory}/${program}`);
+    const stats = await Promise.all(paths.map((path) => files.stat(path)));
+    return [program, paths.find((_, at) => stats[at] !== undefined)] as const;
+  });
+  return Object.fromEntries(await Promise.all(found));
+}
+
+async function clockSync(
+  { commands }: CollectPorts,
+  signal: AbortSignal,
+): Promise<MachineFacts['clockSync']> {
+  if (commands === undefined) return 'unknown';
+  const argv = ['timedatectl', 'show', '--property=NTPSynchronized', '--value'] as const;
+  const said = await commands.run({ argv, timeoutMs: TIME_SERVICE_MS, signal }).catch(() => {
+    signal.throwIfAborted();
+    return undefined; // no systemd, or no bus
+  });
+  const word = said?.stdout.trim();
+  return word === 'yes' || word === 'no' ? word : 'unknown';
+}

@@ -1,0 +1,26 @@
+import type { Clock } from '../clock/index.ts';
+import { describeError } from '../errors/index.ts';
+import { deviceSource, getRandom, socketSource, Tpm } from '../tpm/index.ts';
+
+/** Where a provisioning says that the TPM is. */
+export interface TpmLocation {
+  readonly kind: 'device' | 'socket';
+  readonly path: string;
+}
+
+/** Why the TPM is of no use: it cannot be opened, or does not answer. Undefined: it answers. Changes nothing in it. */
+export async function findTpmProblem(
+  { kind, path }: TpmLocation,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const source = kind === 'device' ? deviceSource(path) : socketSource({ path });
+  await using tpm = new Tpm({ source, clock });
+  try {
+    await tpm.use(signal, (connection, inside) => getRandom(connection, 8, inside));
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    return describeError(error);
+  }
+}

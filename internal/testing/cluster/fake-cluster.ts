@@ -1,0 +1,302 @@
+import { createPublicKey, generateKeyPairSync, randomBytes, sign, type KeyObject } from 'node:crypto';
+import { atlsServerUpgrade, RotatingKeys, type AttestedPeer } from '../../atls/index.ts';
+import { JOIN_CONTEXT } from '../../atls/evidencesocket/index.ts';
+import { MachineKeyIssuer, MachineKeyValidator, verifyKeyProof } from '../../attestation/machinekey/index.ts';
+import { encodeManifest } from '../../bundle/index.ts';
+import type { Clock } from '../../clock/index.ts';
+import { joinServerStatement, ownershipStatement, seal } from '../../crypto/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  type CertificateSigner,
+  nodeIdOf,
+  nodeLeaf,
+  pubKeyDerOf,
+  spkiDerOf,
+  verifyCertificateRequest,
+} from '../../pki/index.ts';
+import { implement, RpcServer, type Handlers } from '../../rpc/index.ts';
+import { Secret } from '../../secret/index.ts';
+import { createMemoryLogger } from '../memory-logger.ts';
+import {
+  Join,
+  type Fact,
+  type KeyProof,
+  type TicketKeys,
+} from '../../../joinservice/joinproto/gen/join_pb.js';
+
+type JoinHandlers = Handlers<typeof Join, AttestedPeer>;
+type Admission = ReturnType<JoinHandlers['requestAdmission']>;
+
+/** What a fake cluster is told to do; all of it can change while it serves. */
+export interface FakeClusterBehaviour {
+  /** What comes after Hello; the default admits at once. */
+  decide: (nodeId: string, signal: AbortSignal) => Admission;
+  /** Before a ticket is answered; throws to lose or refuse it after it was minted. */
+  onTicket: (nodeId: string) => Promise<void>;
+  roles: readonly string[];
+  /** Who signs for kubelets as clients, where that is another one than the Kubernetes CA, and who is to be believed of it. */
+  kubernetesClients: { readonly signer?: CertificateSigner; readonly believedPem: string };
+  nowMs: () => number;
+  /** Whether the node that answers has a certificate of a control plane. */
+  isControlPlane: boolean;
+}
+
+export interface FakeClusterOptions {
+  /** Where it listens, and where its one node says that it is. */
+  readonly host: string;
+  /** Whose cluster it is; Ed25519, private. */
+  readonly ownerKey: KeyObject;
+}
+
+/** A cluster's join service with real keys, certificates and attested TLS, and no records: works, for tests only. */
+export class FakeCluster implements AsyncDisposable {
+  readonly clusterId = randomBytes(16).toString('hex');
+  readonly owner: { readonly publicKey: KeyObject; readonly privateKey: KeyObject };
+  readonly behaviour: FakeClusterBehaviour;
+  /** Memberships by node id: how often each was minted. */
+  readonly minted = new Map<string, number>();
+  readonly said: string[] = [];
+  /** What the machine that said hello last had found on its way. */
+  facts: readonly Fact[] = [];
+  endpoint = '';
+  /** Of the one node of this cluster. */
+  readonly #host: string;
+  readonly #node = generateKeyPairSync('ed25519');
+  readonly #ca: KeyCertificateSigner;
+  readonly #kubernetesCa: KeyCertificateSigner;
+  readonly #server: RpcServer<AttestedPeer>;
+
+  private constructor(
+    ca: KeyCertificateSigner,
+    kubernetesCa: KeyCertificateSigner,
+    { clock, host, ownerKey }: { readonly clock: Clock } & FakeClusterOptions,
+  ) {
+    this.#ca = ca;
+    this.#kubernetesCa = kubernetesCa;
+    this.#host = host;
+    this.owner = { privateKey: ownerKey, publicKey: createPublicKey(ownerKey) };
+    this.behaviour = {
+      decide: (nodeId) => this.admitted(nodeId),
+      onTicket: () => Promise.resolve(),
+      roles: ['KubernetesWorker'],
+      kubernetesClients: { believedPem: '' },
+      nowMs: () => clock.nowMs(),
+      isControlPlane: true,
+    };
+    this.#server = new RpcServer<AttestedPeer>({
+      upgrade: atlsServerUpgrade({
+        trust: {
+          trust: 'mutual',
+          shows: [new MachineKeyIssuer({ privKey: new Secret(this.#node.privateKey) })],
+          accepts: [new MachineKeyValidator({ fingerprints: 'any' })],
+          rules: () => ({
+            policy: { version: 'test', registers: new Map(), machines: 'any' },
+            collateral: {},
+          }),
+        },
+        context: JOIN_CONTEXT,
+        keys: new RotatingKeys({ clock }),
+        clock,
+      }),
+      services: [implement(Join, this.#handlers())],
+      disclose: 'code',
+      log: createMemoryLogger().log,
+      maxConnections: 16,
+    });
+  }
+
+  static async start(clock: Clock, place: Partial<FakeClusterOptions> = {}): Promise<FakeCluster> {
+    const { host = '127.0.0.1', ownerKey = generateKeyPairSync('ed25519').privateKey } = place;
+    const nowMs = (): number => clock.nowMs();
+    const [ca, kubernetesCa] = await Promise.all(
+      ['cluster', 'kubernetes'].map(async (commonName) => {
+        const keyPem = generateKeyPem();
+        const caPem = await createCaCertPem({ commonName, keyPem, nowMs: nowMs() });
+        return new KeyCertificateSigner({ caPem, keyPem, nowMs });
+      }),
+    );
+    if (ca === undefined || kubernetesCa === undefined) throw new TypeError('two authorities');
+    const cluster = new FakeCluster(ca, kubernetesCa, { clock, host, ownerKey });
+    cluster.endpoint = `${host}:${await cluster.#server.listen(host, 0)}`;
+    return cluster;
+  }
+
+  /** Of the node that answers. */
+  get nodeId(): string {
+    return nodeIdOf(spkiDerOf(this.#node.publicKey));
+  }
+
+  /** Raw Ed25519. */
+  get ownerKey(): Uint8Array {
+    return spkiDerOf(this.owner.publicKey).subarray(-32);
+  }
+
+  get caPem(): string {
+    return this.#ca.caPem;
+  }
+
+  async *admitted(nodeId: string): Admission {
+    yield {
+      event: {
+        case: 'admitted',
+        value: { joinId: nodeId, nodeName: 'w1', roles: [...this.behaviour.roles], expiresMs: 0n },
+      },
+    };
+    await Promise.resolve();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#server.close(0);
+  }
+
+  #handlers(): JoinHandlers {
+    const { said } = this;
+    const cluster = this as FakeCluster;
+    return {
+      requestAdmission: async function* (requests, { peer, signal }) {
+        said.push('introduce');
+        yield { event: { case: 'cluster', value: await cluster.#introduce(peer.session) } };
+        const first = await requests[Symbol.asyncIterator]().next();
+        if (first.done === true || first.value.message.case !== 'hello') return;
+        said.push('hello');
+        cluster.facts = first.value.message.value.facts;
+        yield* cluster.behaviour.decide(nodeIdFrom(first.value.message.value.key, peer), signal);
+      },
+      issueJoinTicket: async ({ key, keys }, { peer }) => {
+        said.push('join ticket');
+        return cluster.#ticket(nodeIdFrom(key, peer), key, keys);
+      },
+      issueRejoinTicket: async ({ key, keys }, { peer }) => {
+        said.push('rejoin ticket');
+        return cluster.#ticket(nodeIdFrom(key, peer), key, keys);
+      },
+    };
+  }
+
+  async #introduce(session: Uint8Array) {
+    const { clusterId } = this;
+    const clusterCaPem = this.#ca.caPem;
+    const pubKeyDer = spkiDerOf(this.#node.publicKey);
+    return {
+      clusterId,
+      clusterName: 'test',
+      clusterCaPem,
+      epoch: 1n,
+      ownerPublicKey: this.ownerKey,
+      ownershipSignature: signed(
+        ownershipStatement({ clusterId, clusterCaPem, epoch: 1n }),
+        this.owner.privateKey,
+      ),
+      nodeCertificatePem: await this.#ca.issue(
+        nodeLeaf({
+          ...{ clusterId, pubKeyDer, addresses: [this.#host] },
+          isControlPlane: this.behaviour.isControlPlane,
+        }),
+      ),
+      signature: signed(joinServerStatement(session), this.#node.privateKey),
+      nowMs: BigInt(this.behaviour.nowMs()),
+    };
+  }
+
+  async #ticket(nodeId: string, key: KeyProof | undefined, keys: TicketKeys | undefined) {
+    if (key === undefined || keys === undefined) throw new TypeError('no keys');
+    this.minted.set(nodeId, (this.minted.get(nodeId) ?? 0) + 1);
+    await this.behaviour.onTicket(nodeId);
+    const kubelet = { commonName: 'system:node:w1', organization: 'system:nodes', validDays: 1, names: [] };
+    const { clusterId } = this;
+    const text = new Secret(new Uint8Array(Buffer.from(JSON.stringify(FAKE_KEYS), 'utf8')));
+    const isControlPlane = this.behaviour.roles.includes('ConsensusMember');
+    return {
+      nodeId,
+      nodeName: 'w1',
+      clusterId,
+      clusterName: 'test',
+      clusterCaPem: this.#ca.caPem,
+      epoch: 1n,
+      nodeCertificatePem: await this.#ca.issue(
+        nodeLeaf({ clusterId, pubKeyDer: key.publicKey, addresses: ['127.0.0.1'] }),
+      ),
+      roles: [...this.behaviour.roles],
+      labels: {},
+      controlPlanes: [{ nodeId: nodeIdOf(spkiDerOf(this.#node.publicKey)), name: 'c1', address: this.#host }],
+      settings: Buffer.from(JSON.stringify(FAKE_SETTINGS), 'utf8'),
+      kubernetesCaPem: this.#kubernetesCa.caPem,
+      kubernetesClientsCaPem: this.behaviour.kubernetesClients.believedPem,
+      kubeletClientCertificatePem: await (
+        this.behaviour.kubernetesClients.signer ?? this.#kubernetesCa
+      ).issue({
+        ...kubelet,
+        pubKeyDer: await verifyCertificateRequest(keys.kubeletClientCsr),
+        usages: ['client'],
+      }),
+      kubeletServingCertificatePem: await this.#kubernetesCa.issue({
+        ...kubelet,
+        pubKeyDer: await verifyCertificateRequest(keys.kubeletServingCsr),
+        usages: ['server'],
+      }),
+      ...(isControlPlane
+        ? {
+            controlPlaneKeys: seal(text, keys.sealingPublicKey, {
+              kind: 'control-plane-keys',
+              clusterId,
+              nodeId,
+            }),
+          }
+        : {}),
+    };
+  }
+}
+
+export const FAKE_SETTINGS = {
+  version: 1,
+  clusterName: 'test',
+  kubernetesVersion: 'v1.35.4',
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  apiServerSans: [],
+  bundleManifest: Buffer.from(
+    encodeManifest({
+      version: 1,
+      name: 'kubernetes-v1.35.4-linux-amd64',
+      kubernetesVersion: 'v1.35.4',
+      architecture: 'amd64',
+      components: [
+        {
+          name: 'etcd',
+          version: 'v3',
+          kind: 'binary',
+          sha256: '0'.repeat(64),
+          sizeBytes: 1,
+          source: 'test',
+          scope: 'controlplane',
+        },
+      ],
+    }),
+  ).toString('utf8'),
+};
+
+/** The contents of the keys that control planes share, as far as this contract cares. */
+export const FAKE_KEYS: Readonly<Record<string, string>> = {
+  'cluster-ca.key': 'KEY',
+  'cluster-ca.crt': 'CERT',
+};
+
+function nodeIdFrom(key: KeyProof | undefined, { session }: AttestedPeer): string {
+  if (key === undefined) throw new TypeError('no key');
+  verifyKeyProof('cluster/join/key/v1', session, key);
+  return nodeIdOf(key.publicKey);
+}
+
+function signed(statement: Uint8Array, key: KeyObject): Uint8Array {
+  return new Uint8Array(sign(undefined, statement, key));
+}
+
+/** A machine's own keys. */
+export function createMachineKeys() {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const keyPem = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
+  const pubKeyDer = pubKeyDerOf(keyPem);
+  return { privateKey, keyPem, pubKeyDer, nodeId: nodeIdOf(pubKeyDer) };
+}

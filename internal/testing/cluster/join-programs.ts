@@ -1,0 +1,285 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
+import { access, rm, writeFile } from 'node:fs/promises';
+import { connect, createServer, type Server } from 'node:net';
+import { join } from 'node:path';
+import { env, execPath } from 'node:process';
+import { connect as connectTls, createServer as createTlsServer, type TLSSocket } from 'node:tls';
+import { createEvidenceSocketServer, JOIN_CONTEXT } from '../../atls/evidencesocket/index.ts';
+import { MachineKeyIssuer } from '../../attestation/machinekey/index.ts';
+import { SystemClock } from '../../clock/index.ts';
+import { DiskFiles } from '../../file/index.ts';
+import { createCaCertPem, generateKeyPem, KeyCertificateSigner, pubKeyDerOf } from '../../pki/index.ts';
+import { Secret } from '../../secret/index.ts';
+import { watchedKey } from '../etcd/watched-key.ts';
+import { findFreePort } from '../network/free-port.ts';
+import { tapGrpc, type TappedMessage } from '../network/grpc-tap.ts';
+import { joinConfigurations } from './join-configurations.ts';
+import { createMemoryLogger } from '../memory-logger.ts';
+import type { TestCluster } from './test-cluster.ts';
+import { TestOwner } from './test-owner.ts';
+import type { TestEtcd, TestMember } from '../etcd/test-etcd.ts';
+
+const ROOT = join(import.meta.dirname, '../../joinservice');
+const LONGEST_START_MS = 120_000;
+const clock = new SystemClock();
+
+export type ProgramName = 'joinservice' | 'signer';
+
+/** What is there before the programs are. */
+export interface JoinEnvironment {
+  readonly etcd: TestEtcd;
+  readonly member: TestMember;
+  readonly cluster: TestCluster;
+  /** Files that the signer's key ring has beside the two authorities. */
+  readonly keyNames: readonly string[];
+  /** Keys and prefixes of etcd that the join service follows from its start on, each as often as it does. */
+  readonly follows: readonly string[];
+}
+
+/** A message between the programs and etcd, or between the two of them. */
+export interface RecordedMessage extends TappedMessage {
+  /** Whose request it is. */
+  readonly by: ProgramName;
+  readonly to: 'etcd' | 'signer';
+}
+
+/**
+ * Join service and signer as the processes that they are, with a real etcd. Everything that they say to etcd and to each
+ * other passes here, and each can be killed in the middle of it.
+ */
+export class JoinPrograms implements AsyncDisposable {
+  readonly endpoint: string;
+  /** Asked about each message, but for those that begin to follow something; `false`: it never arrives. */
+  onMessage: (message: RecordedMessage) => boolean = () => true;
+  readonly #folder: string;
+  readonly #running = new Map<ProgramName, ChildProcess>();
+  readonly #open: (() => Promise<unknown>)[] = [];
+  readonly #signed: string[] = [];
+  readonly #port: number;
+  readonly #toFollow: readonly string[];
+  #followed: string[] = [];
+
+  private constructor(folder: string, port: number, follows: readonly string[]) {
+    this.#folder = folder;
+    this.#port = port;
+    this.#toFollow = follows.toSorted();
+    this.endpoint = `127.0.0.1:${port}`;
+  }
+
+  static async create(folder: string, world: JoinEnvironment): Promise<JoinPrograms> {
+    const programs = new JoinPrograms(folder, await findFreePort(), world.follows);
+    await programs.#writeFiles(world);
+    await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.#compile(name)));
+    await Promise.all((['joinservice', 'signer'] as const).map((name) => programs.start(name)));
+    return programs;
+  }
+
+  /** For which nodes the signer has signed, each time. */
+  get signed(): readonly string[] {
+    return this.#signed;
+  }
+
+  /** What this life of the join service follows, sorted. */
+  get followed(): readonly string[] {
+    return this.#followed.toSorted();
+  }
+
+  /** SIGKILL: from now on it does nothing. Resolves when it is gone. */
+  async kill(name: ProgramName): Promise<void> {
+    const child = this.#running.get(name);
+    this.#running.delete(name);
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /**
+   * As systemd would: resolves when it serves and is at rest. Its port is open before it has read all that it follows,
+   * and those reads would pass for somebody's.
+   */
+  async start(name: ProgramName): Promise<void> {
+    const socket = this.#at('signer-own.sock');
+    if (name === 'signer') await rm(socket, { force: true });
+    if (name === 'joinservice') this.#followed = [];
+    const child = this.#spawn(name, `${name}.json`);
+    child.stdout?.setEncoding('utf8').on('data', (lines: string) => {
+      for (const [, node = ''] of lines.matchAll(/"signed for a node".*?"node":"([^"]+)"/g))
+        this.#signed.push(node);
+    });
+    this.#running.set(name, child);
+    const over = new AbortController();
+    const ended = once(child, 'exit').then(([code]) => {
+      over.abort(new Error(`${name} has ended`));
+      if (this.#running.get(name) === child) throw new Error(`${name} ended by itself: ${String(code)}`);
+    });
+    const serves = until(() => (name === 'signer' ? access(socket) : this.#isAtRest()), over.signal);
+    await Promise.race([serves, ended]);
+  }
+
+  async #isAtRest(): Promise<void> {
+    await connectable(this.#port);
+    if (this.#followed.length < this.#toFollow.length)
+      throw new Error(`follows ${this.followed.join(' ')}; still to come: ${this.#toFollow.join(' ')}`);
+  }
+
+  #overhear(message: RecordedMessage): boolean {
+    const key = message.direction === 'request' ? watchedKey(message.body) : undefined;
+    if (key === undefined) return this.onMessage(message);
+    this.#followed.push(key);
+    return true;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const name of [...this.#running.keys()]) await this.kill(name);
+    for (const close of this.#open.reverse()) await close();
+  }
+
+  /** What is killed leaves no compiled code to the next one; a run that ends by itself does, and halves each start. */
+  async #compile(name: ProgramName): Promise<void> {
+    await once(this.#spawn(name, 'no-such-file'), 'exit');
+  }
+
+  #spawn(name: ProgramName, configuration: string): ChildProcess {
+    const main = name === 'signer' ? 'signer/main.ts' : 'main.ts';
+    return spawn(execPath, [join(ROOT, main), this.#at(configuration)], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...env, NODE_COMPILE_CACHE: this.#at('compiled') },
+    });
+  }
+
+  #at(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  async #writeFiles({ etcd, member, cluster, keyNames }: JoinEnvironment): Promise<void> {
+    const { privateKey } = generateKeyPairSync('ed25519');
+    const roles = ['ConsensusMember', 'KubernetesController'] as const;
+    const node = await cluster.addNode('first', { roles: [...roles] }, privateKey);
+    await this.#showEvidence(privateKey);
+    const { port, files } = await this.#tapEtcd(etcd, member);
+    await this.#tapSigner();
+    const kubernetesKey = generateKeyPem();
+    const nowMs = clock.nowMs();
+    const contents = {
+      ...Object.fromEntries(keyNames.map((name) => [name, `text of ${name}`])),
+      ...files,
+      'node.crt': node.tls.certPem,
+      'node.key': node.tls.keyPem.reveal(),
+      'cluster-ca.crt': cluster.authority.caPem,
+      'cluster-ca.key': cluster.authority.keyPem.reveal(),
+      'kubernetes-ca.crt': await createCaCertPem({ commonName: 'k', keyPem: kubernetesKey, nowMs }),
+      'kubernetes-ca.key': kubernetesKey.reveal(),
+    };
+    const nodeId = node.identity.kind === 'node' ? node.identity.nodeId : '';
+    const etcdAt = { endpoint: `127.0.0.1:${port}`, metricsUrl: member.metricsUrl };
+    const { joinservice, signer } = await joinConfigurations({
+      at: (name) => this.#at(name),
+      clusterId: cluster.clusterId,
+      nodeId,
+      joinPort: this.#port,
+      ownerKey: Buffer.from(new TestOwner(cluster.clusterId, () => clock.nowMs()).pubKey).toString('base64'),
+      etcdAt,
+    });
+    const all = {
+      ...contents,
+      'joinservice.json': JSON.stringify(joinservice),
+      'signer.json': JSON.stringify(signer),
+    };
+    for (const [name, text] of Object.entries(all)) await writeFile(this.#at(name), text, { mode: 0o600 });
+  }
+
+  async #showEvidence(privKey: KeyObject): Promise<void> {
+    const evidence = await createEvidenceSocketServer({
+      path: this.#at('evidence.sock'),
+      context: JOIN_CONTEXT,
+      issuers: [new MachineKeyIssuer({ privKey: new Secret(privKey) })],
+      files: new DiskFiles(),
+      clock,
+      log: createMemoryLogger().log,
+    });
+    this.#open.push(() => Promise.resolve(evidence[Symbol.asyncDispose]()));
+  }
+
+  /** An etcd of a CA of its own, which reads along and asks the real one. */
+  async #tapEtcd(etcd: TestEtcd, member: TestMember) {
+    const keyPem = generateKeyPem();
+    const caPem = await createCaCertPem({ commonName: 'tap', keyPem, nowMs: clock.nowMs() });
+    const ca = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => clock.nowMs() });
+    const issue = async (commonName: string, usage: 'server' | 'client') => {
+      const own = generateKeyPem();
+      const names = [
+        { type: 'ip', value: '127.0.0.1' },
+        { type: 'dns', value: 'localhost' },
+      ] as const;
+      const leaf = { commonName, pubKeyDer: pubKeyDerOf(own), usages: [usage] as const, names, validDays: 1 };
+      return { cert: await ca.issue(leaf), key: own.reveal() };
+    };
+    const own = await issue('tap', 'server');
+    const upstream = await etcd.clientFiles('root');
+    const [host, etcdPort] = member.endpoint.split(':');
+    const options = { ...own, ca: caPem, requestCert: true, ALPNProtocols: ['h2'] };
+    const server = createTlsServer(options, (client: TLSSocket) => {
+      const by = client.getPeerCertificate().subject.CN === 'signer' ? 'signer' : 'joinservice';
+      const real = connectTls({
+        host,
+        port: Number(etcdPort),
+        ca: upstream.caPem,
+        cert: upstream.certPem,
+        key: upstream.keyPem.reveal(),
+        ALPNProtocols: ['h2'],
+      });
+      tapGrpc(client, real, (message) => this.#overhear({ ...message, by, to: 'etcd' }));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    this.#open.push(() => closed(server));
+    const files: Record<string, string> = { 'etcd-ca.crt': caPem };
+    for (const name of ['joinservice', 'signer']) {
+      const client = await issue(name, 'client');
+      files[`etcd-${name}.crt`] = client.cert;
+      files[`etcd-${name}.key`] = client.key;
+    }
+    return { port: (server.address() as { readonly port: number }).port, files };
+  }
+
+  async #tapSigner(): Promise<void> {
+    const server = createServer((client) => {
+      const real = connect({ path: this.#at('signer-own.sock') });
+      tapGrpc(client, real, (message) => this.onMessage({ ...message, by: 'joinservice', to: 'signer' }));
+    });
+    server.listen({ path: this.#at('signer.sock') });
+    await once(server, 'listening');
+    this.#open.push(() => closed(server));
+  }
+}
+
+/** The programs are gone, so nobody keeps a connection. */
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
+
+async function connectable(port: number): Promise<void> {
+  const socket = connect({ host: '127.0.0.1', port });
+  try {
+    await once(socket, 'connect');
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** How long a start takes is the machine's affair: tries for as long as the program runs, but against hanging. */
+async function until(attempt: () => Promise<unknown>, over: AbortSignal): Promise<void> {
+  const longestMs = clock.monotonicMs() + LONGEST_START_MS;
+  for (;;) {
+    try {
+      await attempt();
+      return;
+    } catch (error) {
+      if (clock.monotonicMs() > longestMs) throw error;
+      await clock.sleep(20, over);
+    }
+  }
+}

@@ -1,0 +1,149 @@
+import { X509Certificate, type KeyObject } from 'node:crypto';
+import { put, type KeySpace } from '../../etcd/index.ts';
+import {
+  createCaCertPem,
+  fingerprintOfKey,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeIdOf,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyDerOf,
+  verifyMemberCertificate,
+  type MemberIdentity,
+  type MemberTrust,
+} from '../../pki/index.ts';
+import {
+  CLUSTER_KEY,
+  CONFIGURATION_KEY,
+  nodeNameKey,
+  records,
+  type NodeRecord,
+  type OperatorRole,
+} from '../../records/index.ts';
+import { isControlPlane } from '../../role/index.ts';
+import type { TlsIdentity } from '../../rpc/index.ts';
+import { Secret } from '../../secret/index.ts';
+
+const signal = new AbortController().signal;
+
+/** A member of a `TestCluster`: what it holds, and who it is to others. */
+export interface TestPeer {
+  readonly identity: MemberIdentity;
+  readonly tls: TlsIdentity;
+  readonly pubKeyDer: Uint8Array;
+}
+
+/** A cluster's records with real keys and certificates, in whatever etcd it is given. */
+export class TestCluster {
+  readonly clusterId = 'c0ffee';
+  readonly trust: MemberTrust;
+  /** The cluster CA with its key. */
+  readonly authority: { readonly caPem: string; readonly keyPem: Secret<string> };
+  readonly #etcd: KeySpace;
+  readonly #signer: KeyCertificateSigner;
+
+  private constructor(
+    etcd: KeySpace,
+    authority: { readonly caPem: string; readonly keyPem: Secret<string> },
+    nowMs: () => number,
+  ) {
+    const signer = new KeyCertificateSigner({ ...authority, nowMs });
+    this.authority = authority;
+    this.#etcd = etcd;
+    this.#signer = signer;
+    this.trust = { caPem: signer.caPem, clusterId: this.clusterId, nowMs };
+  }
+
+  /** @param etcd the cluster's part of it */
+  static async create(etcd: KeySpace, nowMs: () => number): Promise<TestCluster> {
+    const keyPem = generateKeyPem();
+    const caPem = await createCaCertPem({ commonName: 'cluster test', keyPem, nowMs: nowMs() });
+    const cluster = new TestCluster(etcd, { caPem, keyPem }, nowMs);
+    await cluster.setEpoch(1);
+    const configuration = {
+      version: 1 as const,
+      document: btoa('one'),
+      updatedMs: nowMs(),
+      updatedBy: 'test',
+    };
+    await cluster.#put(CONFIGURATION_KEY, records.configuration.encode(configuration));
+    return cluster;
+  }
+
+  async setEpoch(epoch: number): Promise<void> {
+    const { clusterId } = this;
+    const record = {
+      version: 1 as const,
+      clusterId,
+      clusterName: 'test',
+      epoch,
+      caPem: this.#signer.caPem,
+      createdMs: 1,
+      firstNodeId: 'first',
+    };
+    await this.#put(CLUSTER_KEY, records.cluster.encode(record));
+  }
+
+  /** A node with a certificate, on record unless `over` is undefined. */
+  async addNode(
+    name: string,
+    over: Partial<NodeRecord> | undefined = {},
+    key?: KeyObject,
+  ): Promise<TestPeer> {
+    const keyPem =
+      key === undefined
+        ? generateKeyPem()
+        : new Secret(key.export({ type: 'pkcs8', format: 'pem' }).toString());
+    const pubKeyDer = pubKeyDerOf(keyPem);
+    const nodeId = nodeIdOf(pubKeyDer);
+    const leaf = nodeLeaf({
+      ...{ clusterId: this.clusterId, pubKeyDer, addresses: ['127.0.0.1'] },
+      isControlPlane: isControlPlane(over.roles ?? []),
+    });
+    await this.#put(
+      records.node.key(nodeId),
+      records.node.encode({
+        version: 1,
+        nodeId,
+        name,
+        pubKey: Buffer.from(pubKeyDer).toString('base64'),
+        state: 'UP',
+        roles: [],
+        labels: {},
+        createdMs: 1,
+        ...over,
+      }),
+    );
+    await this.#put(nodeNameKey(name), new TextEncoder().encode(nodeId));
+    return this.#peer(await this.#signer.issue(leaf), keyPem, pubKeyDer);
+  }
+
+  async addOperator(name: string, role: OperatorRole): Promise<TestPeer> {
+    const keyPem = generateKeyPem();
+    const pubKeyDer = pubKeyDerOf(keyPem);
+    const fingerprint = fingerprintOfKey(pubKeyDer);
+    const record = { version: 1 as const, name, fingerprint, role, createdMs: 1 };
+    await this.#put(records.operator.key(fingerprint), records.operator.encode(record));
+    const leaf = operatorLeaf({ clusterId: this.clusterId, pubKeyDer, name });
+    return this.#peer(await this.#signer.issue(leaf), keyPem, pubKeyDer);
+  }
+
+  /** Takes a member off the record; its certificate stays good. */
+  async forget({ identity }: TestPeer): Promise<void> {
+    const key =
+      identity.kind === 'node'
+        ? records.node.key(identity.nodeId)
+        : records.operator.key(identity.fingerprint);
+    await this.#etcd.commit({ when: [], then: [{ kind: 'delete', key }] }, { signal });
+  }
+
+  #peer(certPem: string, keyPem: ReturnType<typeof generateKeyPem>, pubKeyDer: Uint8Array): TestPeer {
+    const identity = verifyMemberCertificate(new X509Certificate(certPem), this.trust);
+    return { identity, pubKeyDer, tls: { certPem, keyPem } };
+  }
+
+  async #put(key: string, value: Uint8Array): Promise<void> {
+    await this.#etcd.commit({ when: [], then: [put(key, value)] }, { signal });
+  }
+}

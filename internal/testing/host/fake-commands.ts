@@ -1,0 +1,29 @@
+import { ExecError, type Command, type CommandResult, type CommandRunner } from '../../exec/index.ts';
+
+/** Answers a program's run: its output, or an error to end with. Undefined: succeed silently. */
+export type CommandAnswer = (
+  argv: readonly string[],
+) => string | { readonly exitCode: number; readonly output: string } | undefined;
+
+/** Programs as a function, every run recorded. */
+export class FakeCommands implements CommandRunner {
+  readonly runs: (readonly string[])[] = [];
+  readonly #answer: CommandAnswer;
+
+  constructor(answer: CommandAnswer = () => undefined) {
+    this.#answer = answer;
+  }
+
+  async run(command: Command): Promise<CommandResult> {
+    command.signal.throwIfAborted();
+    this.runs.push(command.argv);
+    const answer = this.#answer(command.argv);
+    if (typeof answer === 'object')
+      throw new ExecError('exec-failed', {
+        argv: command.argv,
+        exitCode: answer.exitCode,
+        outputTail: answer.output,
+      });
+    return { exitCode: 0, stdout: answer ?? '', stderr: '' };
+  }
+}

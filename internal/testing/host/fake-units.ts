@@ -1,0 +1,58 @@
+import type { UnitPort, UnitStatus } from '../../platform/index.ts';
+
+/** systemd as a table: units that were installed start, and stay as they are told. */
+export class FakeUnits implements UnitPort {
+  readonly installed = new Map<string, string>();
+  readonly active = new Set<string>();
+  /** Every start, restart and stop, in order. */
+  readonly moves: string[] = [];
+  /** What `lastLog` answers, by unit. */
+  readonly logs = new Map<string, readonly string[]>();
+  /** How often a unit has restarted by itself. */
+  readonly restarts = new Map<string, number>();
+  readonly #outdated = new Set<string>();
+
+  async install(unit: string, content: string): Promise<boolean> {
+    const changed = this.installed.get(unit) !== content;
+    this.installed.set(unit, content);
+    return changed || this.#outdated.has(unit);
+  }
+
+  async requireRestart(unit: string): Promise<void> {
+    this.#outdated.add(unit);
+  }
+
+  async start(unit: string): Promise<void> {
+    this.#outdated.delete(unit);
+    if (this.active.has(unit)) return;
+    this.moves.push(`start ${unit}`);
+    this.active.add(unit);
+  }
+
+  async restart(unit: string): Promise<void> {
+    if (!this.active.has(unit)) return this.start(unit);
+    this.#outdated.delete(unit);
+    this.moves.push(`restart ${unit}`);
+  }
+
+  async stop(unit: string): Promise<void> {
+    if (!this.active.delete(unit)) return;
+    this.moves.push(`stop ${unit}`);
+  }
+
+  async status(unit: string): Promise<UnitStatus> {
+    const restarts = this.restarts.get(unit) ?? 0;
+    const running = this.active.has(unit);
+    return {
+      active: running ? 'active' : 'inactive',
+      sub: running && restarts === 0 ? 'running' : 'dead',
+      mainPid: running ? 1 : 0,
+      result: 'success',
+      restarts,
+    };
+  }
+
+  async recentLog(unit: string, lines: number): Promise<readonly string[]> {
+    return (this.logs.get(unit) ?? []).slice(-lines);
+  }
+}

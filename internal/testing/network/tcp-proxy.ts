@@ -1,0 +1,60 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+
+/** A wire between a client and a server that can be cut, mended, and made to swallow everything without a word. */
+export class TcpProxy implements AsyncDisposable {
+  readonly #sockets = new Set<Socket>();
+  readonly #server;
+  #isCut = false;
+
+  /** `to`: "host:port" */
+  constructor(to: string) {
+    const [host = '', port] = to.split(':');
+    this.#server = createServer((near) => {
+      if (this.#isCut) return void near.destroy();
+      const far = connect({ host, port: Number(port) });
+      this.#join(near, far);
+      this.#join(far, near);
+    });
+  }
+
+  /** Answers "host:port" of the near end. */
+  async open(host = '127.0.0.1', port = 0): Promise<string> {
+    this.#server.listen(port, host);
+    await once(this.#server, 'listening');
+    return `${host}:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** Every connection breaks, and new ones are refused. */
+  cut(): void {
+    this.#isCut = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  mend(): void {
+    this.#isCut = false;
+  }
+
+  /** Connections stay, and nothing comes through any more: a machine that lost its power says nothing. */
+  swallow(): void {
+    for (const socket of this.#sockets) {
+      socket.unpipe();
+      socket.resume();
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #join(from: Socket, into: Socket): void {
+    this.#sockets.add(from);
+    from.pipe(into);
+    from.on('error', () => undefined);
+    from.once('close', () => {
+      this.#sockets.delete(from);
+      into.destroy();
+    });
+  }
+}

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { once } from 'node:events';
+import { request } from 'node:https';
+import { connect, Socket } from 'node:net';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { Namespace, remove } from '../../internal/etcd/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  pubKeyDerOf,
+} from '../../internal/pki/index.ts';
+import { CLUSTER_PREFIX, records } from '../../internal/records/index.ts';
+import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import {
+  createMemoryLogger,
+  TestCluster,
+  TestEtcd,
+  untilServing,
+  type TestMember,
+  type TestPeer,
+} from '../../internal/testing/index.ts';
+import { createMembershipLookup } from './membership-lookup.ts';
+import { serveAuthorization } from './serve-authorization.ts';
+
+const clock = new SystemClock();
+const never = new AbortController().signal;
+const stop = new AbortController();
+
+let etcd: TestEtcd;
+let member: TestMember;
+let space: Namespace;
+let cluster: TestCluster;
+let own: TestPeer;
+let callersCaPem: string;
+let port: number;
+let serving: Promise<unknown>;
+
+/** The service of one node on a real etcd, asked as an API server asks. */
+beforeAll(async () => {
+  etcd = await TestEtcd.create();
+  member = await etcd.startMember('one');
+  const root = await etcd.connect('root', member.endpoint);
+  await untilServing(root);
+  space = new Namespace(root, CLUSTER_PREFIX);
+  cluster = await TestCluster.create(space, () => clock.nowMs());
+  own = await cluster.addNode('cp');
+  callersCaPem = (await etcd.clientFiles('apiserver')).caPem;
+  const listening = Promise.withResolvers<number>();
+  serving = serveAuthorization(
+    { port: 0, identity: own.tls, callersCaPem, onListening: listening.resolve },
+    { lookup: createMembershipLookup(space, clock), log: createMemoryLogger().log },
+    stop.signal,
+  ).catch((error: unknown) => error);
+  port = await listening.promise;
+}, 30_000);
+
+afterAll(async () => {
+  stop.abort(new Error('the test is over'));
+  await serving;
+  await etcd[Symbol.asyncDispose]();
+}, 20_000);
+
+interface Answer {
+  readonly status: number;
+  readonly denied: boolean;
+  readonly allowed: boolean;
+}
+
+/** As kube-apiserver does it: the server is known by the node's id, the caller by its certificate. */
+function ask(spec: object, caller: TlsIdentity, body?: string): Promise<Answer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const review = { apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec };
+  const asked = request(
+    {
+      ...{ host: '127.0.0.1', port, path: '/authorize?timeout=3s', method: 'POST', agent: false },
+      ca: cluster.trust.caPem,
+      servername: own.identity.kind === 'node' ? own.identity.nodeId : '',
+      cert: caller.certPem,
+      key: caller.keyPem.reveal(),
+    },
+    (response) => {
+      const parts: Buffer[] = [];
+      response.on('data', (part: Buffer) => parts.push(part));
+      response.on('end', () => {
+        const text = Buffer.concat(parts).toString('utf8');
+        const { status } = (text === '' ? { status: {} } : JSON.parse(text)) as { status: Partial<Answer> };
+        const { denied = false, allowed = false } = status;
+        resolve({ status: response.statusCode ?? 0, denied, allowed });
+      });
+    },
+  );
+  asked.on('error', reject);
+  asked.end(body ?? JSON.stringify(review));
+  return promise;
+}
+
+const kubeletOf = (name: string, uid: string): object => ({
+  ...{ user: `system:node:${name}`, uid, groups: ['system:nodes', 'system:authenticated'] },
+  resourceAttributes: { verb: 'update', group: 'coordination.k8s.io', resource: 'leases', name },
+});
+const idOf = ({ identity }: TestPeer): string => (identity.kind === 'node' ? identity.nodeId : '');
+
+test('a removed node’s kubelet is denied within seconds, the one that has its name now is not', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  const old = await cluster.addNode('w1');
+  expect(await ask(kubeletOf('w1', idOf(old)), apiServer)).toMatchObject({ status: 200, denied: false });
+  await space.commit({ when: [], then: [remove(records.node.key(idOf(old)))] }, { signal: never });
+  const removedMs = clock.monotonicMs();
+  while (!(await ask(kubeletOf('w1', idOf(old)), apiServer)).denied)
+    expect(clock.monotonicMs() - removedMs).toBeLessThan(5_000);
+  const anew = await cluster.addNode('w1');
+  expect(await ask(kubeletOf('w1', idOf(anew)), apiServer)).toMatchObject({ status: 200, denied: false });
+  expect(await ask(kubeletOf('w1', idOf(old)), apiServer)).toMatchObject({ status: 200, denied: true });
+});
+
+test('nobody but the API server is answered', async () => {
+  const spec = kubeletOf('w1', 'node-1');
+  expect((await ask(spec, await etcd.clientFiles('curator'))).status).toBe(403);
+  const keyPem = generateKeyPem();
+  const nowMs = (): number => clock.nowMs();
+  const caPem = await createCaCertPem({ commonName: 'etcd clients', keyPem, nowMs: nowMs() });
+  const forgedKey = generateKeyPem();
+  const forged = await new KeyCertificateSigner({ caPem, keyPem, nowMs }).issue({
+    ...{ commonName: 'apiserver', pubKeyDer: pubKeyDerOf(forgedKey), usages: ['client'], names: [] },
+    validDays: 1,
+  });
+  await expect(ask(spec, { certPem: forged, keyPem: forgedKey })).rejects.toThrow();
+  // A member of the cluster is none of etcd's clients.
+  await expect(ask(spec, own.tls)).rejects.toThrow();
+});
+
+test('what is no review, or too long, gets no decision', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  expect((await ask({}, apiServer, '{"kind":"Pod"}')).status).toBe(400);
+  expect((await ask({}, apiServer, ' '.repeat(300_000))).status).toBe(413);
+});
+
+test('whoever holds connections and says nothing keeps the API server out at no time', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  const live = await cluster.addNode('w3');
+  const silent: Socket[] = [];
+  try {
+    for (let round = 0; round < 4; round++) {
+      for (let i = 0; i < 200; i++) {
+        const socket = connect({ host: '127.0.0.1', port });
+        socket.on('error', () => undefined); // let go for a newer one
+        silent.push(socket);
+        if (i % 2 === 0) socket.write(Buffer.from([0x16, 0x03, 0x01])); // the first bytes of a handshake
+      }
+      await once(silent.at(-1) ?? new Socket(), 'connect');
+      expect(await ask(kubeletOf('w3', idOf(live)), apiServer)).toMatchObject({ status: 200, denied: false });
+    }
+  } finally {
+    for (const socket of silent) socket.destroy();
+  }
+});
+
+test('while etcd does not answer, a live node’s kubelet gets no decision, and one afterwards', async () => {
+  const apiServer = await etcd.clientFiles('apiserver');
+  const live = await cluster.addNode('w2');
+  await member.freeze();
+  try {
+    expect(await ask(kubeletOf('w2', idOf(live)), apiServer)).toMatchObject({ status: 500 });
+  } finally {
+    member.thaw();
+  }
+  await untilServing(await etcd.connect('root', member.endpoint));
+  expect(await ask(kubeletOf('w2', idOf(live)), apiServer)).toMatchObject({ status: 200, denied: false });
+}, 20_000);

@@ -1,0 +1,151 @@
+import { describe, expect, test } from '@jest/globals';
+import { put, remove } from '../../internal/etcd/index.ts';
+import { records } from '../../internal/records/index.ts';
+import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
+import { createMembershipLookup } from './membership-lookup.ts';
+import {
+  claimedNodeOf,
+  decideReview,
+  parseReview,
+  renderDecision,
+  type NodeMembership,
+} from './access-review.ts';
+
+const never = new AbortController().signal;
+const kubelet = { user: 'system:node:n1', uid: 'node-1', groups: ['system:nodes', 'system:authenticated'] };
+const member: NodeMembership = { name: 'n1', isMember: true };
+const review = (spec: object): string =>
+  JSON.stringify({ apiVersion: 'authorization.k8s.io/v1', kind: 'SubjectAccessReview', spec });
+
+describe('decide()', () => {
+  const cases: {
+    name: string;
+    subject?: Partial<typeof kubelet>;
+    standing?: NodeMembership;
+    want: string;
+  }[] = [
+    { name: 'the kubelet of a member is left to Kubernetes', standing: member, want: 'no-opinion' },
+    { name: 'a node on no record is denied', want: 'deny' },
+    { name: 'a decommissioned node is denied', standing: { ...member, isMember: false }, want: 'deny' },
+    {
+      name: 'a credential without a node’s id is denied',
+      subject: { uid: '' },
+      standing: member,
+      want: 'deny',
+    },
+    {
+      name: 'the old machine is denied when its name belongs to another node',
+      subject: { uid: 'node-old' },
+      want: 'deny',
+    },
+    {
+      name: 'a member’s id with the name of another node is denied',
+      subject: { user: 'system:node:n2' },
+      standing: member,
+      want: 'deny',
+    },
+    {
+      name: 'a member of the nodes’ group with another user’s name is denied',
+      subject: { user: 'eve' },
+      standing: member,
+      want: 'deny',
+    },
+    {
+      name: 'who says to be no node is left to Kubernetes',
+      subject: { user: 'admin', uid: '', groups: ['system:masters'] },
+      want: 'no-opinion',
+    },
+  ];
+  test.each(cases)('$name', ({ subject, standing, want }) => {
+    expect(decideReview({ ...kubelet, ...subject }, standing).kind).toBe(want);
+  });
+
+  test('never allows by itself: an answer that allows would pass over Kubernetes’ own authorizers', () => {
+    for (const standing of [member, undefined]) {
+      const { status } = JSON.parse(renderDecision(decideReview(kubelet, standing))) as {
+        status: { allowed: boolean; denied?: boolean };
+      };
+      expect(status.allowed).toBe(false);
+      expect(status.denied).toBe(standing === undefined ? true : undefined);
+    }
+  });
+});
+
+describe('parseReview()', () => {
+  test('takes who asks, whatever they ask', () => {
+    const subject = parseReview(
+      review({ ...kubelet, extra: { a: ['b'] }, resourceAttributes: { verb: 'get' } }),
+    );
+    expect(subject).toEqual(kubelet);
+    expect(claimedNodeOf(subject)).toBe('node-1');
+    expect(claimedNodeOf(parseReview(review({ user: 'admin' })))).toBeUndefined();
+  });
+
+  test.each([
+    { name: 'nothing', text: '' },
+    { name: 'another kind', text: review(kubelet).replace('SubjectAccessReview', 'TokenReview') },
+    { name: 'another version', text: review(kubelet).replace('/v1', '/v1beta1') },
+    { name: 'groups that are none', text: review({ ...kubelet, groups: 'system:nodes' }) },
+    { name: 'an endless uid', text: review({ ...kubelet, uid: 'x'.repeat(10_000) }) },
+  ])('refuses $name', ({ text }) => {
+    expect(() => parseReview(text)).toThrow();
+  });
+});
+
+describe('createMembershipLookup()', () => {
+  async function start() {
+    const clock = new FakeClock();
+    const etcd = new MemoryEtcd();
+    const key = records.node.key('node-1');
+    const record = {
+      ...{ version: 1 as const, nodeId: 'node-1', name: 'n1', pubKey: 'AA==', state: 'UP' as const },
+      ...{ roles: [], labels: {}, createdMs: 1 },
+    };
+    await etcd.commit({ when: [], then: [put(key, records.node.encode(record))] }, { signal: never });
+    let reads = 0;
+    const counted = new Proxy(etcd, {
+      get: (target, name: keyof MemoryEtcd) => {
+        if (name === 'get') reads++;
+        return (target[name] as () => unknown).bind(target);
+      },
+    });
+    const forget = () => etcd.commit({ when: [], then: [remove(key)] }, { signal: never });
+    return { clock, lookup: createMembershipLookup(counted, clock), forget, reads: () => reads };
+  }
+
+  test('an answer is good for a second: then a deleted node is on no record', async () => {
+    const { clock, lookup, forget, reads } = await start();
+    const both = await Promise.all([lookup('node-1', never), lookup('node-1', never)]);
+    expect(both).toEqual([member, member]);
+    expect(reads()).toBe(1);
+    await forget();
+    expect(await lookup('node-1', never)).toEqual(member);
+    await clock.advance(1_000);
+    expect(await lookup('node-1', never)).toBeUndefined();
+  });
+
+  test('what can be no id is on no record, and nobody asks for it', async () => {
+    const { lookup, reads } = await start();
+    for (const nodeId of ['', '../operators/x', 'a/b', 'x'.repeat(200)])
+      expect(await lookup(nodeId, never)).toBeUndefined();
+    expect(reads()).toBe(0);
+  });
+
+  test('a read that failed is nobody’s answer: the next one asks again', async () => {
+    const { clock } = await start();
+    let isDown = true;
+    const etcd = new MemoryEtcd();
+    const lookup = createMembershipLookup(
+      new Proxy(etcd, {
+        get: (target, name: keyof MemoryEtcd) =>
+          name === 'get' && isDown
+            ? () => Promise.reject(new Error('no leader'))
+            : (target[name] as () => unknown).bind(target),
+      }),
+      clock,
+    );
+    await expect(lookup('node-1', never)).rejects.toThrow('no leader');
+    isDown = false;
+    expect(await lookup('node-1', never)).toBeUndefined();
+  });
+});

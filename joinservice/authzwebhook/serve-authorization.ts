@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { TlsIdentity } from '../../internal/rpc/index.ts';
+import type { MembershipLookup } from './membership-lookup.ts';
+import { claimedNodeOf, decideReview, parseReview, renderDecision } from './access-review.ts';
+import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
+
+/** The API server is on this machine. */
+const HOST = '127.0.0.1';
+const PATH = '/authorize';
+/** etcd's user of the API server: what it proves itself with to the programs beside it. */
+const CALLER = 'apiserver';
+const MAX_BYTES = 256 * 1024;
+const REQUEST_MS = 5_000;
+/** Connections that have not shown the API server's certificate yet; one that does takes milliseconds for it. */
+const MAX_STRANGERS = 64;
+/** Of those that have. It keeps a few open and opens no new one for each question. */
+const MAX_CONNECTIONS = 256;
+/** Less than the 90 s after which the API server itself lets go of one (net/http, DefaultTransport). */
+const KEEP_MS = 75_000;
+
+export interface AuthorizationListener {
+  /** 0 for any that is free. */
+  readonly port: number;
+  /** This node's own certificate: the API server is told to expect the node's id in it. */
+  readonly identity: TlsIdentity;
+  /** The CA of etcd's clients: it signs the API server's certificate and no kubelet's. */
+  readonly callersCaPem: string;
+  readonly onListening?: ((port: number) => void) | undefined;
+}
+
+/** Answers SubjectAccessReviews of this node's API server until the signal fires. */
+export async function serveAuthorization(
+  place: AuthorizationListener,
+  { lookup, log }: { readonly lookup: MembershipLookup; readonly log: Logger },
+  signal: AbortSignal,
+): Promise<never> {
+  const { identity, callersCaPem } = place;
+  const server = createServer(
+    {
+      cert: identity.certPem,
+      key: identity.keyPem.reveal(),
+      ca: callersCaPem,
+      requestCert: true,
+      rejectUnauthorized: true,
+      minVersion: 'TLSv1.3',
+      requestTimeout: REQUEST_MS,
+      headersTimeout: REQUEST_MS,
+      handshakeTimeout: REQUEST_MS,
+      keepAliveTimeout: KEEP_MS,
+      maxHeaderSize: 16 * 1024,
+    },
+    (request, response) => {
+      answer(request, { lookup, signal }).then(
+        ({ status, body }) => end(response, status, body),
+        (error: unknown) => {
+          // "Internal error" makes the API server ask again; when it has asked in vain it denies.
+          log.warn('whether a kubelet is a member could not be decided', { error });
+          end(response, 500, '');
+        },
+      );
+    },
+  );
+  const strangers = new UnauthenticatedConnections(MAX_STRANGERS);
+  server.on('connection', (socket: Socket) => strangers.add(socket));
+  server.on('secureConnection', (socket) => strangers.authenticated(socket));
+  server.maxConnections = MAX_STRANGERS + MAX_CONNECTIONS;
+  const stopped = Promise.withResolvers<never>();
+  server.on('error', stopped.reject);
+  const onAbort = (): void => stopped.reject(signal.reason);
+  try {
+    server.listen(place.port, HOST);
+    await Promise.race([once(server, 'listening'), stopped.promise]);
+    place.onListening?.((server.address() as AddressInfo).port);
+    log.info('membership of kubelets is answered', { host: HOST });
+    signal.addEventListener('abort', onAbort, { once: true });
+    signal.throwIfAborted();
+    return await stopped.promise;
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+async function answer(
+  request: IncomingMessage,
+  { lookup, signal }: { readonly lookup: MembershipLookup; readonly signal: AbortSignal },
+): Promise<Answer> {
+  if (!isCaller(request.socket as TLSSocket)) return { status: 403, body: '' };
+  // The API server adds its own parameters.
+  if (request.method !== 'POST' || request.url?.split('?')[0] !== PATH) return { status: 404, body: '' };
+  const text = await bodyOf(request);
+  if (text === undefined) return { status: 413, body: '' };
+  let subject;
+  try {
+    subject = parseReview(text);
+  } catch {
+    return { status: 400, body: '' };
+  }
+  const nodeId = claimedNodeOf(subject);
+  const standing = nodeId === undefined ? undefined : await lookup(nodeId, signal);
+  return { status: 200, body: renderDecision(decideReview(subject, standing)) };
+}
+
+/** By connection: to take a certificate apart is a tenth of an answer's work, and each has many. */
+const callers = new WeakMap<TLSSocket, boolean>();
+
+function isCaller(socket: TLSSocket): boolean {
+  const known = callers.get(socket) ?? socket.getPeerCertificate().subject.CN === CALLER;
+  callers.set(socket, known);
+  return known;
+}
+
+/** Undefined when it is longer than any review. */
+async function bodyOf(request: IncomingMessage): Promise<string | undefined> {
+  const parts: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const part of request) {
+    const bytes = part as Buffer;
+    sizeBytes += bytes.length;
+    if (sizeBytes > MAX_BYTES) return undefined;
+    parts.push(bytes);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+function end(response: ServerResponse, status: number, body: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+}

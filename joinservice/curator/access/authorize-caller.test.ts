@@ -1,0 +1,140 @@
+import { create, type DescMethod } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { EtcdError, put } from '../../../internal/etcd/index.ts';
+import { records } from '../../../internal/records/index.ts';
+import { settle } from '../../../internal/testing/index.ts';
+import { Admission } from '../../curatorproto/gen/operatorapi_pb.js';
+import { Curator as CuratorContract, Permission } from '../../curatorproto/gen/curator_pb.js';
+import { authorizeCaller, permissionOf } from './authorize-caller.ts';
+import { as, curatorsOfTests, follow, nodeIdOf, one } from '../fake-curators.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const createCurators = curatorsOfTests(afterEach);
+
+describe('admission', () => {
+  test('every method of the contract has a permission; one without is refused to everybody', () => {
+    for (const method of CuratorContract.methods)
+      expect(permissionOf(method)).not.toBe(Permission.UNSPECIFIED);
+    expect(permissionOf({ ...CuratorContract.method.getNode, proto: { options: undefined } } as never)).toBe(
+      Permission.UNSPECIFIED,
+    );
+  });
+
+  const everybody = ['node', 'viewer', 'operator', 'owner'] as const;
+  const allowed: Record<Permission, readonly (typeof everybody)[number][]> = {
+    [Permission.UNSPECIFIED]: [],
+    [Permission.READ]: everybody,
+    [Permission.SELF]: ['node'],
+    [Permission.ADMINISTER]: ['operator', 'owner'],
+    [Permission.OWN]: ['owner'],
+    [Permission.INSPECT]: ['viewer', 'operator', 'owner'],
+  };
+  test.each(CuratorContract.methods.map((method) => ({ name: method.name, method })))(
+    '$name is served to those who hold its permission and denied to all others',
+    async ({ method }) => {
+      const { curator, cluster, first, owner } = await createCurators();
+      const viewer = await cluster.addOperator('v', 'viewer');
+      const operator = await cluster.addOperator('o', 'operator');
+      const peers = { node: first, viewer, operator, owner };
+      const handler = curator[method.localName as keyof typeof curator] as (
+        request: unknown,
+        call: unknown,
+      ) => unknown;
+      const served = everybody.filter((who) => allowed[permissionOf(method)].includes(who));
+      const admitted: string[] = [];
+      for (const who of everybody) {
+        const stop = new AbortController();
+        const request = method.methodKind === 'bidi_streaming' ? one({}) : create(method.input, {});
+        const answer = handler(request, as(peers[who], stop.signal));
+        const outcome = isIterable(answer)
+          ? answer[Symbol.asyncIterator]().next()
+          : (answer as Promise<unknown>);
+        const code = await outcome.then(
+          () => 'ok',
+          (error: { code?: string }) => error.code,
+        );
+        stop.abort(new Error('enough'));
+        if (code !== 'curator-denied') admitted.push(who);
+      }
+      expect(admitted).toEqual(served);
+    },
+  );
+
+  test.each([
+    { name: 'was deleted', change: undefined },
+    { name: 'is decommissioned', change: { state: 'DECOMMISSIONED' as const } },
+    { name: 'is not admitted yet', change: { state: 'STANDBY' as const } },
+    { name: 'has another key on record', change: { pubKey: btoa('another') } },
+  ])('a node that $name is refused with a certificate that is still good', async ({ change }) => {
+    const { curator, cluster, etcd } = await createCurators();
+    const node = await cluster.addNode('n');
+    await expect(
+      curator.listNodes(create(CuratorContract.method.listNodes.input), as(node)),
+    ).resolves.toBeDefined();
+    if (change === undefined) await cluster.forget(node);
+    else {
+      const key = records.node.key(nodeIdOf(node));
+      const record = records.node.decode(key, (await etcd.get(key, { signal }))?.value ?? new Uint8Array());
+      etcd.commitNow({ when: [], then: [put(key, records.node.encode({ ...record, ...change }))] });
+    }
+    await expect(curator.listNodes(create(CuratorContract.method.listNodes.input), as(node))).rejects.toEqual(
+      coded('curator-not-member'),
+    );
+  });
+
+  test('a key alone may ask for a certificate, while it is on record, and for nothing else', async () => {
+    const { cluster, etcd } = await createCurators();
+    const viewer = await cluster.addOperator('v', 'viewer');
+    if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
+    const identity = { ...viewer.identity, isBare: true } as const;
+    const enter = (method: DescMethod) => authorizeCaller(etcd, { identity, method, signal });
+    await expect(enter(Admission.method.renewOperator)).resolves.toMatchObject({ name: 'v', role: 'viewer' });
+    for (const service of [CuratorContract, Admission])
+      for (const method of service.methods)
+        if (method !== Admission.method.renewOperator)
+          await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
+    await cluster.forget(viewer);
+    await expect(enter(Admission.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
+  });
+
+  test('when etcd cannot answer, everybody is refused', async () => {
+    const { curator, etcd, owner } = await createCurators();
+    etcd.setOutage(new EtcdError('etcd-unavailable', 'testing'));
+    await expect(
+      curator.checkHealth(create(CuratorContract.method.checkHealth.input), as(owner)),
+    ).rejects.toEqual(coded('etcd-unavailable'));
+  });
+
+  test('an open watch ends as soon as its caller is no member any more, at every curator', async () => {
+    const { curators, cluster } = await createCurators(2);
+    const [node, operator] = [await cluster.addNode('n'), await cluster.addOperator('o', 'viewer')];
+    const watches = curators.flatMap((curator) =>
+      [node, operator].map((peer) =>
+        follow(curator.watchNodes(create(CuratorContract.method.watchNodes.input), as(peer))),
+      ),
+    );
+    for (const watch of watches) await watch.next();
+    const ends = watches.map(async (watch) => {
+      for (;;) await watch.next();
+    });
+    await cluster.forget(node);
+    await cluster.forget(operator);
+    for (const end of ends) await expect(end).rejects.toEqual(coded('curator-not-member'));
+  });
+
+  test('a heartbeat stream ends too, while it waits for the next beat', async () => {
+    const { curator, cluster } = await createCurators();
+    const node = await cluster.addNode('n');
+    const beats = curator.heartbeat(one({}, true) as never, as(node))[Symbol.asyncIterator]();
+    await beats.next();
+    const next = beats.next();
+    await settle();
+    await cluster.forget(node);
+    await expect(next).rejects.toEqual(coded('curator-not-member'));
+  });
+});
+
+function isIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}

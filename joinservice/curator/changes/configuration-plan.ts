@@ -1,0 +1,77 @@
+import { verifyConfigurationChange, type JsonPath } from '../../../internal/config/index.ts';
+import { put, unchanged, type Entry, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
+import type { Clock } from '../../../internal/clock/index.ts';
+import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
+import type { Call } from '../../../internal/rpc/index.ts';
+import type { OwnerDocuments, Submission } from '../../ownerdocs/index.ts';
+import type { UpdateConfigurationRequest } from '../../curatorproto/gen/curator_pb.js';
+import { nameOfCaller, type Caller } from '../access/authorize-caller.ts';
+import { CuratorError } from '../errors.ts';
+import type { MutationPlan } from './mutations.ts';
+import { ownerSignatureMissing, submitterOf, withDocuments } from './signed-changes.ts';
+import { storedConfiguration } from './stored-configuration.ts';
+import { refuseField } from '../nodes/node-wire.ts';
+
+const MAX_CONFIGURATION_BYTES = 512 * 1024;
+
+interface ConfigurationParts {
+  readonly etcd: KeySpace;
+  readonly clock: Clock;
+  readonly authority: OwnerDocuments;
+}
+
+/** Judged as a whole before it is stored: nobody follows a document that cannot be, or that no owner has signed. */
+export async function planConfiguration(
+  { etcd, clock, authority }: ConfigurationParts,
+  { document, baseRevision, documents }: UpdateConfigurationRequest,
+  call: Call<Caller>,
+): Promise<MutationPlan> {
+  const entry = await etcd.get(CONFIGURATION_KEY, { signal: call.signal });
+  // Before the documents are looked at: who lost a race makes the change again, and signs that.
+  verifyBase(entry, baseRevision);
+  const submission = await authority.submission(documents, submitterOf(call));
+  const change = configurationChange(entry, { document, baseRevision }, submission);
+  const detail = { baseRevision: String(baseRevision), paths: change.paths.map((path) => path.join('.')) };
+  if (change.paths.length === 0) return { when: [unchanged(change.entry)], then: [], detail };
+  const by = { updatedMs: clock.nowMs(), updatedBy: nameOfCaller(call.peer) };
+  const then = [configurationWrite(document, by)];
+  return withDocuments({ when: [unchanged(change.entry)], then, detail }, submission);
+}
+
+/** @throws CuratorError, ConfigError or AuthorityError unless this document may take the place of what is stored */
+export function configurationChange(
+  entry: Entry | undefined,
+  next: { readonly document: Uint8Array; readonly baseRevision: bigint },
+  submission: Submission,
+): { readonly entry: Entry; readonly paths: readonly JsonPath[] } {
+  const { document, baseRevision } = next;
+  if (document.length > MAX_CONFIGURATION_BYTES) refuseField('document', `${document.length} bytes`);
+  verifyBase(entry, baseRevision);
+  const paths = verifyConfigurationChange(
+    Buffer.from(storedConfiguration(entry).document).toString('utf8'),
+    Buffer.from(document).toString('utf8'),
+  );
+  if (paths.length > 0 && !submission.coversConfiguration(document))
+    throw ownerSignatureMissing('changing the configuration');
+  return { entry, paths };
+}
+
+export function configurationWrite(
+  document: Uint8Array,
+  by: { readonly updatedMs: number; readonly updatedBy: string },
+): Write {
+  const record = { version: 1 as const, document: Buffer.from(document).toString('base64'), ...by };
+  return put(CONFIGURATION_KEY, records.configuration.encode(record));
+}
+
+function verifyBase(entry: Entry | undefined, base: bigint): asserts entry is Entry {
+  if (entry?.modRevision !== base) throw staleConfiguration(base, entry?.modRevision);
+}
+
+function staleConfiguration(base: bigint, current: bigint | undefined): CuratorError {
+  return new CuratorError(
+    'curator-configuration-stale',
+    `updating the configuration from revision ${base}: it is at ${current ?? 'none'}`,
+    { details: { baseRevision: String(base), currentRevision: String(current ?? 0n) } },
+  );
+}

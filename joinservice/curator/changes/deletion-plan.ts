@@ -1,0 +1,112 @@
+import type { Clock } from '../../../internal/clock/index.ts';
+import { parseClusterConfig, type InventoryMachine } from '../../../internal/config/index.ts';
+import { unchanged, type Entry, type KeySpace } from '../../../internal/etcd/index.ts';
+import { CONFIGURATION_KEY } from '../../../internal/records/index.ts';
+import type { Call } from '../../../internal/rpc/index.ts';
+import {
+  planRemoval,
+  readRemovals,
+  removedIdentities,
+  type OwnerDocuments,
+  type RemovalEntry,
+  type Submission,
+} from '../../ownerdocs/index.ts';
+import type { DeleteNodeRequest } from '../../curatorproto/gen/curator_pb.js';
+import { nameOfCaller, type Caller } from '../access/authorize-caller.ts';
+import { configurationChange, configurationWrite } from './configuration-plan.ts';
+import { CuratorError } from '../errors.ts';
+import type { MutationPlan } from './mutations.ts';
+import { planDeletion } from './node-plans.ts';
+import type { NodeStore } from '../nodes/node-store.ts';
+import { readableConfiguration, submitterOf, withDocuments } from './signed-changes.ts';
+import { refuseField } from '../nodes/node-wire.ts';
+
+interface DeletionParts {
+  readonly etcd: KeySpace;
+  readonly nodes: NodeStore;
+  readonly clock: Clock;
+  readonly authority: OwnerDocuments;
+}
+
+/**
+ * Forgets a node and remembers its machine, in one transaction: the removal by identity, which nothing but an owner's
+ * readmission lifts, and the configuration without the inventory entries that name the machine. A machine that an owner
+ * readmits with the same call (a reset) keeps its entries.
+ */
+export async function planSignedDeletion(
+  { etcd, nodes, clock, authority }: DeletionParts,
+  request: DeleteNodeRequest,
+  call: Call<Caller>,
+): Promise<MutationPlan> {
+  const { signal } = call;
+  const [node, entry, submission] = [
+    await nodes.get(request.nodeId, signal),
+    await etcd.get(CONFIGURATION_KEY, { signal }),
+    await authority.submission(request.documents, submitterOf(call)),
+  ];
+  const deletion = planDeletion(node); // whatever else is wrong: a member that serves is not deleted
+  const inventory = readableConfiguration(entry)?.join.inventory ?? [];
+  const isListed = (identity: string): boolean => inventory.some((each) => each.identity === identity);
+  const removals = await readRemovals(etcd, removedIdentities(node.record, isListed), signal);
+  const by = { nowMs: clock.nowMs(), removedBy: nameOfCaller(call.peer) };
+  const removal = planRemoval(removals, node.record, by);
+  const listed = inventory.filter(({ identity }) => removals.some((each) => each.identity === identity));
+  const isBack = isReadmitted(removals, submission);
+  const configuration = planInventory(entry, { request, listed: isBack ? [] : listed, submission, by });
+  return withDocuments(
+    {
+      when: [...deletion.when, ...removal.when, ...configuration.when],
+      then: [...deletion.then, ...removal.then, ...configuration.then],
+      detail: {
+        ...deletion.detail,
+        machine: removals.map(({ identity, record }) => `${identity} ${(record?.removal ?? 0) + 1}`),
+        readmitted: isBack,
+        inventory: configuration.then.length === 0 ? [] : listed.map(({ name }) => name),
+      },
+    },
+    submission,
+  );
+}
+
+/** Whether an owner readmits, with this call, the machine that it removes. */
+function isReadmitted(removals: readonly RemovalEntry[], submission: Submission): boolean {
+  return removals.some(
+    ({ identity, record }) =>
+      submission.find('readmission', identity)?.body.removal === (record?.removal ?? 0) + 1,
+  );
+}
+
+/** The configuration without these entries, as an owner signed it; nothing where there are none. */
+function planInventory(
+  entry: Entry | undefined,
+  made: {
+    readonly request: DeleteNodeRequest;
+    readonly listed: readonly InventoryMachine[];
+    readonly submission: Submission;
+    readonly by: { readonly nowMs: number; readonly removedBy: string };
+  },
+): Pick<MutationPlan, 'when' | 'then'> {
+  const { request, listed, submission, by } = made;
+  const { configuration: document, baseRevision } = request;
+  if (document.length === 0) {
+    // Nobody has added the machine to the inventory meanwhile.
+    if (listed.length === 0) return { when: entry === undefined ? [] : [unchanged(entry)], then: [] };
+    const names = listed.map(({ name, identity }) => `${name} (${identity})`).join(', ');
+    throw new CuratorError(
+      'curator-inventory-names',
+      `deleting ${request.nodeId}: the inventory has ${names}`,
+    );
+  }
+  const change = configurationChange(entry, { document, baseRevision }, submission);
+  const kept = parseClusterConfig(Buffer.from(document).toString('utf8'), 'the new configuration').join
+    .inventory;
+  const left = kept.find(({ identity }) => listed.some((each) => each.identity === identity));
+  if (left !== undefined) refuseField('configuration', `it still has ${left.name} (${left.identity})`);
+  return {
+    when: [unchanged(change.entry)],
+    then:
+      change.paths.length === 0
+        ? []
+        : [configurationWrite(document, { updatedMs: by.nowMs, updatedBy: by.removedBy })],
+  };
+}

@@ -1,0 +1,103 @@
+import { toBinary, type DescMessage, type MessageShape } from '@bufbuild/protobuf';
+import type { Clock } from '../../../internal/clock/index.ts';
+import type { KeySpace } from '../../../internal/etcd/index.ts';
+import {
+  DeleteNodeRequestSchema,
+  SetNodeRolesRequestSchema,
+  SetNodeStateRequestSchema,
+  UpdateConfigurationRequestSchema,
+  UpdateNodeLabelsRequestSchema,
+} from '../../curatorproto/gen/curator_pb.js';
+import { isControlPlane } from '../../../internal/role/index.ts';
+import type { OwnerDocuments } from '../../ownerdocs/index.ts';
+import type { Caller } from '../access/authorize-caller.ts';
+import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
+import type { Mutation, Mutations } from './mutations.ts';
+import { planConfiguration } from './configuration-plan.ts';
+import { planSignedDeletion } from './deletion-plan.ts';
+import { planLabels, planRoles, planState } from './node-plans.ts';
+import type { NodeStore } from '../nodes/node-store.ts';
+import { submitterOf, verifyControlPlaneGrant, withDocuments } from './signed-changes.ts';
+import { nodeToWire, rolesFromWire, stateFromWire } from '../nodes/node-wire.ts';
+
+type WriteMethods =
+  'setNodeRoles' | 'setNodeState' | 'updateNodeLabels' | 'deleteNode' | 'updateConfiguration';
+
+/** Calls that change what the cluster has decided: each one a plan from what was read, and one transaction. */
+export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers, WriteMethods> {
+  const { nodes, mutations, authority } = parts;
+  const nodeNow = async (nodeId: string, signal: AbortSignal) => ({
+    node: nodeToWire(await nodes.get(nodeId, signal)),
+  });
+  return {
+    setNodeRoles: async (request, call) => {
+      const roles = rolesFromWire(request.roles);
+      await mutations.run(mutation('SetNodeRoles', SetNodeRolesRequestSchema, request, call), async () => {
+        const node = await nodes.get(request.nodeId, call.signal);
+        // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
+        const isDemotion = isControlPlane(node.record.roles) && !isControlPlane(roles);
+        const all = isDemotion ? (await nodes.list(call.signal)).nodes : [];
+        const submission = await authority.submission(request.documents, submitterOf(call));
+        await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
+        return withDocuments(planRoles(node, all, roles), submission);
+      });
+      return nodeNow(request.nodeId, call.signal);
+    },
+    setNodeState: async (request, call) => {
+      const state = stateFromWire(request.state);
+      await mutations.run(mutation('SetNodeState', SetNodeStateRequestSchema, request, call), async () =>
+        planState(await nodes.get(request.nodeId, call.signal), state),
+      );
+      return nodeNow(request.nodeId, call.signal);
+    },
+    updateNodeLabels: async (request, call) => {
+      await mutations.run(
+        mutation('UpdateNodeLabels', UpdateNodeLabelsRequestSchema, request, call),
+        async () => planLabels(await nodes.get(request.nodeId, call.signal), request),
+      );
+      return nodeNow(request.nodeId, call.signal);
+    },
+    deleteNode: async (request, call) => {
+      await mutations.run(mutation('DeleteNode', DeleteNodeRequestSchema, request, call), async () =>
+        planSignedDeletion(parts, request, call),
+      );
+      return {};
+    },
+    updateConfiguration: async (request, call) => ({
+      revision: await mutations.run(
+        mutation('UpdateConfiguration', UpdateConfigurationRequestSchema, request, call),
+        () => planConfiguration(parts, request, call),
+      ),
+    }),
+  };
+}
+
+export interface WriteHandlerParts {
+  readonly etcd: KeySpace;
+  readonly nodes: NodeStore;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+  /** What owners have signed. */
+  readonly authority: OwnerDocuments;
+}
+
+interface MutatingRequest {
+  readonly nodeId?: string;
+  readonly mutation?: { readonly idempotencyKey: string } | undefined;
+}
+
+function mutation<S extends DescMessage>(
+  method: string,
+  schema: S,
+  request: MessageShape<S> & MutatingRequest,
+  call: { readonly peer: Caller; readonly signal: AbortSignal },
+): Mutation {
+  return {
+    caller: call.peer,
+    method,
+    subject: request.nodeId ?? 'configuration',
+    idempotencyKey: request.mutation?.idempotencyKey ?? '',
+    request: toBinary(schema, request),
+    signal: call.signal,
+  };
+}

@@ -1,0 +1,137 @@
+import { create } from '@bufbuild/protobuf';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { Namespace, put, type EtcdClient } from '../../../internal/etcd/index.ts';
+import { CLUSTER_PREFIX, records } from '../../../internal/records/index.ts';
+import {
+  createMemoryLogger,
+  TcpProxy,
+  TestCluster,
+  TestEtcd,
+  untilServing,
+  type TestPeer,
+} from '../../../internal/testing/index.ts';
+import {
+  Curator as Contract,
+  type WatchNodesResponse,
+  type WatchPosition,
+} from '../../curatorproto/gen/curator_pb.js';
+import { nodeIdOf, type CuratorHandlers } from '../fake-curators.ts';
+import { FakeOwner } from '../../ownerdocs/fake-owner.ts';
+import { Curator } from '../curator.ts';
+
+const clock = new SystemClock();
+const signal = AbortSignal.timeout(60_000);
+const OUTAGE: unknown = expect.objectContaining({ retryable: true });
+
+let etcd: TestEtcd;
+let root: EtcdClient;
+let endpoint: string;
+const open: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  etcd = await TestEtcd.create();
+  ({ endpoint } = await etcd.startMember('one'));
+  root = await etcd.connect('root', endpoint);
+  await untilServing(root);
+}, 30_000);
+
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+afterAll(() => etcd[Symbol.asyncDispose]());
+
+/** A curator whose only way to etcd is a wire; everybody else has a way of their own. */
+async function createCurator() {
+  const space = new Namespace(root, CLUSTER_PREFIX);
+  const cluster = await TestCluster.create(space, () => clock.nowMs());
+  const owner = await cluster.addOperator('owner', 'owner');
+  const wire = new TcpProxy(endpoint);
+  open.push(() => wire[Symbol.asyncDispose]());
+  const far = await etcd.connect('root', await wire.open());
+  const facts = {
+    certificates: [],
+    etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+  };
+  const log = createMemoryLogger().log;
+  const own = new Namespace(far, CLUSTER_PREFIX);
+  const authority = new FakeOwner({ clock }).authority(own);
+  const parts = { etcd: own, authority, nodeId: 'first', facts, clock, log };
+  const curator = new Curator(parts);
+  const stop = new AbortController();
+  const run = curator.run(stop.signal).catch((error: unknown) => error);
+  open.push(async () => (stop.abort(new Error('the test is over')), await run));
+  const handlers = curator.service.handlers as unknown as CuratorHandlers;
+  return { cluster, owner, wire, handlers, space, feed: curator.nodes };
+}
+
+/** What one watcher believes, from all that it was told. */
+class Believer {
+  readonly nodes = new Map<string, string>();
+  position: WatchPosition | undefined;
+  relists = 0;
+
+  take(told: WatchNodesResponse): void {
+    if (told.relist) this.nodes.clear();
+    if (told.relist) this.relists++;
+    for (const { nodeId, labels } of told.nodes) this.nodes.set(nodeId, labels['v'] ?? '');
+    for (const nodeId of told.deletedNodeIds) this.nodes.delete(nodeId);
+    this.position = told.position ?? this.position;
+  }
+}
+
+function watch({ handlers, owner }: Awaited<ReturnType<typeof createCurator>>, after?: WatchPosition) {
+  const request = create(Contract.method.watchNodes.input, after === undefined ? {} : { after });
+  const call = { peer: owner.identity, signal, address: '127.0.0.1' };
+  const messages = handlers.watchNodes(request, call)[Symbol.asyncIterator]();
+  return async (): Promise<WatchNodesResponse> => (await messages.next()).value as WatchNodesResponse;
+}
+
+describe('watches of a curator whose etcd was out of reach', () => {
+  test.each([
+    { name: 'go on where they were while etcd still knows', compacts: false, relists: 1 },
+    { name: 'list everything anew when etcd has compacted what they missed', compacts: true, relists: 2 },
+  ])('$name; the last state of each node is never lost', async ({ compacts, relists }) => {
+    const parts = await createCurator();
+    const { cluster, wire } = parts;
+    const [stays, goes] = [await cluster.addNode('stays'), await cluster.addNode('goes')];
+    const believer = new Believer();
+    let next = watch(parts);
+    while (!believer.nodes.has(nodeIdOf(goes))) believer.take(await next());
+    const ended = next();
+    wire.cut();
+    await expect(ended).rejects.toEqual(OUTAGE);
+    // Changes nobody at this curator sees: one node again and again, one is gone, one is new.
+    for (let v = 1; v <= 50; v++) await label(parts.space, stays, String(v));
+    await cluster.forget(goes);
+    const added = await cluster.addNode('added');
+    if (compacts) await root.compact((await root.list('/', { signal })).revision, { signal });
+    wire.mend();
+    while (parts.feed.view(nodeIdOf(added)) === undefined) await clock.sleep(20, signal); // it follows again
+    const wanted = new Map([
+      [nodeIdOf(stays), '50'],
+      [nodeIdOf(added), ''],
+    ]);
+    next = watch(parts, believer.position);
+    while (!wanted.entries().every(([nodeId, v]) => believer.nodes.get(nodeId) === v)) {
+      try {
+        believer.take(await next());
+      } catch (error) {
+        expect(error).toEqual(OUTAGE); // not back yet: as every client does, once more
+        await clock.sleep(50, signal);
+        next = watch(parts, believer.position);
+      }
+    }
+    expect(believer.nodes.has(nodeIdOf(goes))).toBe(false);
+    expect(believer.relists).toBe(relists);
+  });
+});
+
+/** Past every curator, as another one would. */
+async function label(space: Namespace, peer: TestPeer, v: string): Promise<void> {
+  const key = records.node.key(nodeIdOf(peer));
+  const record = records.node.decode(key, (await space.get(key, { signal }))?.value ?? new Uint8Array());
+  const value = records.node.encode({ ...record, labels: { v } });
+  await space.commit({ when: [], then: [put(key, value)] }, { signal });
+}

@@ -1,0 +1,96 @@
+import { describe, expect, test } from '@jest/globals';
+import { put, type CallOptions } from '../../../internal/etcd/index.ts';
+import { records } from '../../../internal/records/index.ts';
+import { FakeClock, MemoryEtcd } from '../../../internal/testing/index.ts';
+import { Heartbeats, HEARTBEAT_INTERVAL_MS, HEARTBEAT_TIMEOUT_MS } from './heartbeats.ts';
+
+const signal = new AbortController().signal;
+const NODE = 'n';
+const MINUTE_MS = 60_000;
+/** etcd looks for leases that ran out twice a second. */
+const EXPIRY_MS = 500;
+
+/** Leases run out by the clock, as in etcd. */
+class TimedEtcd extends MemoryEtcd {
+  readonly #clock: FakeClock;
+  readonly #leases = new Map<bigint, { readonly ttlMs: number; untilMs: number }>();
+
+  constructor(clock: FakeClock) {
+    super();
+    this.#clock = clock;
+  }
+
+  override async grantLease(ttlSeconds: number, options: CallOptions): Promise<bigint> {
+    const lease = await super.grantLease(ttlSeconds, options);
+    const ttlMs = ttlSeconds * 1000;
+    this.#leases.set(lease, { ttlMs, untilMs: this.#clock.nowMs() + ttlMs });
+    return lease;
+  }
+
+  override async keepLeaseAlive(leaseId: bigint, options: CallOptions): Promise<number | undefined> {
+    const left = await super.keepLeaseAlive(leaseId, options);
+    const lease = this.#leases.get(leaseId);
+    if (left !== undefined && lease !== undefined) lease.untilMs = this.#clock.nowMs() + lease.ttlMs;
+    return left;
+  }
+
+  /** What etcd does twice a second. */
+  expire(): void {
+    for (const [leaseId, { untilMs }] of this.#leases) {
+      if (untilMs > this.#clock.nowMs()) continue;
+      this.#leases.delete(leaseId);
+      this.expireLease(leaseId);
+    }
+  }
+}
+
+/** Ten minutes of a node that loses some of its beats; what its health was, each time it changed. */
+async function live(options: {
+  readonly minutes: number;
+  readonly delayMs: (beat: number) => number;
+  readonly isLost?: (beat: number) => boolean;
+}) {
+  const clock = new FakeClock();
+  const etcd = new TimedEtcd(clock);
+  etcd.commitNow({ when: [], then: [put(records.node.key(NODE), new Uint8Array(1))] });
+  const heartbeats = [new Heartbeats({ etcd, clock }), new Heartbeats({ etcd, clock })];
+  const health: string[] = [];
+  const endMs = clock.nowMs() + options.minutes * MINUTE_MS;
+  let beat = 0;
+  let nextMs = clock.nowMs();
+  const startRevision = etcd.revision;
+  while (clock.nowMs() < endMs) {
+    if (clock.nowMs() >= nextMs) {
+      if (options.isLost?.(beat) !== true) await heartbeats[beat % 2]?.renew(NODE, signal);
+      beat++;
+      nextMs += HEARTBEAT_INTERVAL_MS + options.delayMs(beat);
+    }
+    etcd.expire();
+    const now = (await etcd.get(records.heartbeat.key(NODE), { signal })) === undefined ? 'late' : 'beating';
+    if (health.at(-1) !== now) health.push(now);
+    await clock.advance(EXPIRY_MS);
+  }
+  return { health, writes: Number(etcd.revision - startRevision), beats: beat };
+}
+
+describe('heartbeats', () => {
+  test('two beats and the time that etcd takes fit into one timeout', () => {
+    expect(2 * HEARTBEAT_INTERVAL_MS + 2 * EXPIRY_MS).toBeLessThan(HEARTBEAT_TIMEOUT_MS);
+  });
+
+  test.each([
+    { name: 'on time', delayMs: () => 0 },
+    { name: 'each up to two seconds late', delayMs: (beat: number) => (beat * 700) % 2000 },
+    { name: 'every other one lost', delayMs: () => 0, isLost: (beat: number) => beat % 2 === 1 },
+  ])('ten idle minutes show no flap and write once: $name', async ({ name: _, ...how }) => {
+    const { health, writes, beats } = await live({ minutes: 10, ...how });
+    expect(health).toEqual(['beating']);
+    expect(writes).toBe(1);
+    expect(beats).toBeGreaterThan(80);
+  });
+
+  test('a node that stops is late once, not before its timeout and soon after', async () => {
+    const { health } = await live({ minutes: 1, delayMs: () => 0, isLost: (beat) => beat > 2 });
+    expect(health).toEqual(['beating', 'late']);
+  });
+});

@@ -1,0 +1,69 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { records } from '../../../internal/records/index.ts';
+import {
+  Curator as CuratorContract,
+  NodeHealth,
+  NodeStatusSchema,
+} from '../../curatorproto/gen/curator_pb.js';
+import { as, curatorsOfTests, nodeIdOf, one } from '../fake-curators.ts';
+
+const signal = new AbortController().signal;
+const createCurators = curatorsOfTests(afterEach);
+
+describe('status and heartbeats', () => {
+  const status = (address: string) =>
+    create(CuratorContract.method.updateNodeStatus.input, { status: create(NodeStatusSchema, { address }) });
+
+  test('health goes from UNKNOWN to HEALTHY to TIMEOUT and back, without a write per beat', async () => {
+    const { curators, cluster, owner, etcd } = await createCurators(2);
+    const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
+    const node = await cluster.addNode('n');
+    const health = async () =>
+      (await here.getNode(create(CuratorContract.method.getNode.input, { node: 'n' }), as(owner))).node
+        ?.health;
+    const beat = async (curator: typeof here) => {
+      for await (const answer of curator.heartbeat(one({}) as never, as(node)))
+        expect(answer.timeoutMs).toBeGreaterThanOrEqual(2n * (answer.intervalMs ?? 0n));
+    };
+    expect(await health()).toBe(NodeHealth.UNKNOWN);
+    await beat(here);
+    expect(await health()).toBe(NodeHealth.HEALTHY);
+    const { revision } = etcd;
+    for (let i = 0; i < 5; i++) await beat(i % 2 === 0 ? there : here);
+    expect(etcd.revision).toBe(revision);
+    await here.updateNodeStatus(status('192.0.2.1'), as(node));
+    const lease = (await etcd.get(records.heartbeat.key(nodeIdOf(node)), { signal }))?.leaseId ?? 0n;
+    etcd.expireLease(lease);
+    expect(await health()).toBe(NodeHealth.TIMEOUT);
+    await beat(there);
+    expect(await health()).toBe(NodeHealth.HEALTHY);
+  });
+
+  test('the same status again changes nothing, another one does', async () => {
+    const { curator, first, etcd } = await createCurators();
+    await curator.updateNodeStatus(status('192.0.2.1'), as(first));
+    const { revision } = etcd;
+    await curator.updateNodeStatus(status('192.0.2.1'), as(first));
+    expect(etcd.revision).toBe(revision);
+    await curator.updateNodeStatus(status('192.0.2.2'), as(first));
+    expect(etcd.revision).toBe(revision + 1n);
+  });
+
+  test('getClusterInfo() lists the curators that said where they are', async () => {
+    const { curator, first, cluster, owner } = await createCurators();
+    const worker = await cluster.addNode('worker', { roles: ['KubernetesWorker'] });
+    const says = (curatorEndpoint: string) =>
+      create(CuratorContract.method.updateNodeStatus.input, {
+        status: create(NodeStatusSchema, { curatorEndpoint }),
+      });
+    await curator.updateNodeStatus(says('192.0.2.1:9091'), as(first));
+    await curator.updateNodeStatus(says('192.0.2.66:9091'), as(worker));
+    const info = await curator.getClusterInfo(create(CuratorContract.method.getClusterInfo.input), as(owner));
+    expect(info).toMatchObject({
+      clusterId: 'c0ffee',
+      epoch: 1n,
+      directory: [{ nodeId: nodeIdOf(first), curatorEndpoint: '192.0.2.1:9091' }],
+    });
+  });
+});

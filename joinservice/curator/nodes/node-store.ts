@@ -1,0 +1,70 @@
+import type { Entry, KeySpace } from '../../../internal/etcd/index.ts';
+import {
+  NODES_PREFIX,
+  nodeNameKey,
+  parseNodeKey,
+  records,
+  type NodePart,
+} from '../../../internal/records/index.ts';
+import { CuratorError } from '../errors.ts';
+import { nodeViewFrom } from './node-feed.ts';
+import type { NodeView } from './node-wire.ts';
+
+/** Nodes as etcd has them now: linearizable reads, no cache. */
+export class NodeStore {
+  readonly #etcd: KeySpace;
+
+  constructor(etcd: KeySpace) {
+    this.#etcd = etcd;
+  }
+
+  async list(
+    signal: AbortSignal,
+  ): Promise<{ readonly revision: bigint; readonly nodes: readonly NodeView[] }> {
+    const { revision, entries } = await this.#etcd.list(NODES_PREFIX, { signal });
+    const parts = new Map<string, Partial<Record<NodePart, Entry>>>();
+    for (const entry of entries) {
+      const parsed = parseNodeKey(entry.key);
+      if (parsed !== undefined)
+        parts.set(parsed.nodeId, { ...parts.get(parsed.nodeId), [parsed.part]: entry });
+    }
+    return { revision, nodes: [...parts.values()].flatMap((each) => nodeViewFrom(each) ?? []) };
+  }
+
+  /** By id, or by name; throws `curator-node-unknown`. */
+  async get(idOrName: string, signal: AbortSignal): Promise<NodeView> {
+    const found = (await this.#byId(idOrName, signal)) ?? (await this.#byName(idOrName, signal));
+    if (found === undefined) throw unknownNode(idOrName);
+    return found;
+  }
+
+  async #byId(nodeId: string, signal: AbortSignal): Promise<NodeView | undefined> {
+    // An id is a directory of three keys; a slash in it would name a key of another node.
+    if (nodeId === '' || nodeId.includes('/')) return undefined;
+    const { entries } = await this.#etcd.list(`${NODES_PREFIX}${nodeId}/`, { signal });
+    const parts: Partial<Record<NodePart, Entry>> = {};
+    for (const entry of entries) {
+      const parsed = parseNodeKey(entry.key);
+      if (parsed !== undefined) parts[parsed.part] = entry;
+    }
+    return nodeViewFrom(parts);
+  }
+
+  async #byName(name: string, signal: AbortSignal): Promise<NodeView | undefined> {
+    const entry = await this.#etcd.get(nodeNameKey(name), { signal });
+    return entry === undefined ? undefined : this.#byId(new TextDecoder().decode(entry.value), signal);
+  }
+}
+
+export function unknownNode(idOrName: string): CuratorError {
+  return new CuratorError('curator-node-unknown', `node ${JSON.stringify(idOrName.slice(0, 80))} not found`);
+}
+
+/** The condition under which a plan that was made from a view still holds. */
+export function unchangedView(view: NodeView) {
+  return {
+    kind: 'unchanged' as const,
+    key: records.node.key(view.record.nodeId),
+    modRevision: view.recordRevision,
+  };
+}

@@ -1,0 +1,129 @@
+import type { KeySpace } from '../../../internal/etcd/index.ts';
+import {
+  CLUSTER_KEY,
+  CONFIGURATION_KEY,
+  INIT_RESULT_KEY,
+  OWNERSHIP_KEY,
+  records,
+  type ClusterRecord,
+} from '../../../internal/records/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
+import { fromBinary } from '@bufbuild/protobuf';
+import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
+import { CuratorError } from '../errors.ts';
+import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
+import type { NodeStore } from './node-store.ts';
+import { storedConfiguration } from '../changes/stored-configuration.ts';
+import { nodeToWire, refuseField, type NodeView } from './node-wire.ts';
+
+type ReadMethods =
+  'checkHealth' | 'getClusterInfo' | 'getNode' | 'listNodes' | 'getConfiguration' | 'getInitResult';
+
+/** Calls that answer what is: linearizable, or refused. */
+export function readHandlers(parts: ReadHandlerParts): Pick<AuthorizedHandlers, ReadMethods> {
+  const { etcd, nodes } = parts;
+  return {
+    checkHealth: async (_request, { signal }) => {
+      const { epoch } = await readCluster(etcd, signal);
+      return { nodeId: parts.nodeId, epoch: BigInt(epoch) };
+    },
+    getClusterInfo: (_request, { signal }) => clusterInfo(parts, signal),
+    getNode: async ({ node }, { signal }) => ({ node: nodeToWire(await nodes.get(node, signal)) }),
+    listNodes: async (_request, { signal }) => {
+      const { epoch } = await readCluster(etcd, signal);
+      const listed = await nodes.list(signal);
+      return {
+        nodes: listed.nodes.map(nodeToWire),
+        position: { epoch: BigInt(epoch), revision: listed.revision },
+      };
+    },
+    getConfiguration: (_request, { signal }) => readConfiguration(etcd, signal),
+    getInitResult: ({ initId }, { signal }) => readInitResult(etcd, initId, signal),
+  };
+}
+
+async function clusterInfo({ etcd, nodes, facts }: ReadHandlerParts, signal: AbortSignal) {
+  const cluster = await readCluster(etcd, signal);
+  const listed = await nodes.list(signal);
+  return {
+    clusterId: cluster.clusterId,
+    clusterName: cluster.clusterName,
+    epoch: BigInt(cluster.epoch),
+    clusterCaPem: cluster.caPem,
+    createdMs: BigInt(cluster.createdMs),
+    directory: listed.nodes.flatMap(directoryEntry),
+    etcd: await facts.etcdStatus(signal),
+    certificates: facts.certificates.map(({ name, notAfterMs }) => ({
+      name,
+      notAfterMs: BigInt(notAfterMs),
+    })),
+  };
+}
+
+async function readConfiguration(etcd: KeySpace, signal: AbortSignal) {
+  const entry = await etcd.get(CONFIGURATION_KEY, { signal });
+  if (entry === undefined) throw noCluster('reading the configuration');
+  const { document, updatedMs, updatedBy } = storedConfiguration(entry);
+  return {
+    document,
+    revision: entry.modRevision,
+    updatedMs: BigInt(updatedMs),
+    updatedBy,
+  };
+}
+
+/** With the owner's signature, once there is one: it says whose cluster this is. */
+async function readInitResult(etcd: KeySpace, initId: string, signal: AbortSignal) {
+  const entry = await etcd.get(INIT_RESULT_KEY, { signal });
+  if (entry === undefined) throw noCluster("reading the init's result");
+  const record = records.initResult.decode(entry.key, entry.value);
+  if (initId !== '' && initId !== record.initId)
+    refuseField('init_id', `this cluster was made by init ${record.initId}`);
+  const owned = await etcd.get(OWNERSHIP_KEY, { signal });
+  const signature = owned && records.ownership.decode(owned.key, owned.value).signature;
+  return {
+    initId: record.initId,
+    result: bytesFrom(record.result),
+    ownershipSignature: bytesFrom(signature ?? ''),
+  };
+}
+
+function bytesFrom(base64: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.from(base64, 'base64'));
+}
+
+/** The cluster's record, which also proves that etcd answers now. */
+export async function readCluster(etcd: KeySpace, signal: AbortSignal): Promise<ClusterRecord> {
+  const entry = await etcd.get(CLUSTER_KEY, { signal });
+  if (entry === undefined) throw noCluster("reading the cluster's record");
+  return records.cluster.decode(entry.key, entry.value);
+}
+
+function noCluster(doing: string): CuratorError {
+  return new CuratorError('curator-no-cluster', `${doing}: there is none in etcd`);
+}
+
+function directoryEntry({ record, status }: NodeView) {
+  if (record.state !== 'UP' || !isControlPlane(record.roles) || status === undefined) return [];
+  const { curatorEndpoint } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
+  return curatorEndpoint === '' ? [] : [{ nodeId: record.nodeId, name: record.name, curatorEndpoint }];
+}
+
+export interface ReadHandlerParts {
+  readonly etcd: KeySpace;
+  readonly nodes: NodeStore;
+  /** The node that this curator runs on. */
+  readonly nodeId: string;
+  readonly facts: CuratorFacts;
+}
+
+/** What a curator knows from elsewhere than the cluster's records. */
+export interface CuratorFacts {
+  readonly certificates: readonly { readonly name: string; readonly notAfterMs: number }[];
+  etcdStatus(signal: AbortSignal): Promise<{
+    readonly dbSizeBytes: bigint;
+    readonly quotaBytes: bigint;
+    readonly hasLeader: boolean;
+    readonly members: { readonly name: string; readonly isLearner: boolean; readonly started: boolean }[];
+  }>;
+}

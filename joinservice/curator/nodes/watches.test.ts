@@ -1,0 +1,150 @@
+import { create } from '@bufbuild/protobuf';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { EtcdError, put } from '../../../internal/etcd/index.ts';
+import { records } from '../../../internal/records/index.ts';
+import { settle } from '../../../internal/testing/index.ts';
+import { Curator as CuratorContract } from '../../curatorproto/gen/curator_pb.js';
+import { as, curatorsOfTests, follow, nodeIdOf } from '../fake-curators.ts';
+
+const signal = new AbortController().signal;
+const createCurators = curatorsOfTests(afterEach);
+
+describe('watches', () => {
+  const request = (after?: { epoch: bigint; revision: bigint }) =>
+    create(CuratorContract.method.watchNodes.input, after === undefined ? {} : { after });
+
+  test('a watch resumes at another curator with only what came after, deletions included', async () => {
+    const { curators, cluster, owner } = await createCurators(2);
+    const [here, there] = curators as [(typeof curators)[0], (typeof curators)[0]];
+    const gone = await cluster.addNode('gone');
+    await settle();
+    const before = follow(here.watchNodes(request(), as(owner)));
+    const listed = await before.next();
+    expect(listed).toMatchObject({ relist: true, caughtUp: true });
+    await before.end();
+    const added = await cluster.addNode('added');
+    await cluster.forget(gone);
+    await settle();
+    const after = follow(there.watchNodes(request(listed.position), as(owner)));
+    const told = await after.next();
+    expect(told.relist).toBe(false);
+    expect(told.nodes.map(({ nodeId }) => nodeId)).toEqual([nodeIdOf(added)]);
+    expect(told.deletedNodeIds).toEqual([nodeIdOf(gone)]);
+    await after.end();
+  });
+
+  test('a node that is deleted and comes back unchanged is told again, and its deletion alone throws nothing', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const peer = await cluster.addNode('here');
+    const key = records.node.key(nodeIdOf(peer));
+    const record = await etcd.get(key, { signal });
+    if (record === undefined) throw new Error('it is on record');
+    await settle();
+    const watch = follow(curator.watchNodes(request(), as(owner)));
+    expect((await watch.next()).nodes.map(({ nodeId }) => nodeId)).toContain(nodeIdOf(peer));
+    await cluster.forget(peer);
+    expect(await watch.next()).toMatchObject({ nodes: [], deletedNodeIds: [nodeIdOf(peer)] });
+    await etcd.commit({ when: [], then: [put(key, record.value)] }, { signal });
+    expect(await watch.next()).toMatchObject({ nodes: [{ nodeId: nodeIdOf(peer) }], deletedNodeIds: [] });
+    await watch.end();
+  });
+
+  test.each([
+    { name: 'of another epoch', epoch: 0n, revision: (now: bigint) => now },
+    { name: 'from the future', epoch: 1n, revision: (now: bigint) => now + 100n },
+  ])('a position $name is told everything anew', async ({ epoch, revision }) => {
+    const { curator, owner, etcd, clock } = await createCurators();
+    const watch = follow(
+      curator.watchNodes(request({ epoch, revision: revision(etcd.revision) }), as(owner)),
+    );
+    const told = watch.next();
+    await clock.advance(2_000);
+    expect(await told).toMatchObject({ relist: true, caughtUp: true, position: { epoch: 1n } });
+    await watch.end();
+  });
+
+  test('listNodes() gives a position from which a watch misses nothing and is told nothing twice', async () => {
+    const { curator, cluster, owner } = await createCurators();
+    const { position } = await curator.listNodes(create(CuratorContract.method.listNodes.input), as(owner));
+    await cluster.addOperator('noise', 'viewer');
+    const added = await cluster.addNode('added');
+    await settle();
+    const watch = follow(
+      curator.watchNodes(request(position as { epoch: bigint; revision: bigint }), as(owner)),
+    );
+    const told = await watch.next();
+    expect(told).toMatchObject({ relist: false, nodes: [{ nodeId: nodeIdOf(added) }] });
+    expect(told.nodes).toHaveLength(1);
+    await watch.end();
+  });
+
+  test('a watch that comes from a faster curator waits for this one instead of being shown the past', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const ahead = { epoch: 1n, revision: etcd.revision + 2n };
+    const watch = follow(curator.watchNodes(request(ahead), as(owner)));
+    const told = watch.next();
+    await settle();
+    await cluster.addNode('n'); // its record and its name are two revisions
+    const later = await cluster.addNode('later');
+    await settle();
+    expect(await told).toMatchObject({ relist: false });
+    expect(later.identity.kind).toBe('node');
+    await watch.end();
+  });
+
+  test('a slow watcher skips states in between and gets the last one of each node', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const node = await cluster.addNode('n');
+    await settle();
+    const watch = follow(curator.watchNodes(request(), as(owner)));
+    await watch.next();
+    const key = records.node.key(nodeIdOf(node));
+    const record = records.node.decode(key, (await etcd.get(key, { signal }))?.value ?? new Uint8Array());
+    for (let i = 0; i < 100; i++)
+      etcd.commitNow({
+        when: [],
+        then: [put(key, records.node.encode({ ...record, labels: { i: String(i) } }))],
+      });
+    await settle();
+    const told = await watch.next();
+    expect(told.nodes).toMatchObject([{ labels: { i: '99' } }]);
+    await watch.end();
+  });
+
+  test('when etcd is lost, watches end with a code that says "ask another curator", and come back after', async () => {
+    const { curator, owner, etcd } = await createCurators();
+    const watch = follow(curator.watchNodes(request(), as(owner)));
+    await watch.next();
+    const next = watch.next();
+    etcd.setOutage(new EtcdError('etcd-unavailable', 'testing'));
+    await expect(next).rejects.toMatchObject({ code: 'etcd-unavailable', retryable: true });
+    etcd.setOutage(undefined);
+    const again = follow(curator.watchNodes(request(), as(owner)));
+    expect(await again.next()).toMatchObject({ caughtUp: true });
+    await again.end();
+  });
+
+  test('700 nodes arrive in parts, with one mark at the end of what was there', async () => {
+    const { curator, cluster, owner, etcd } = await createCurators();
+    const template = await cluster.addNode('n');
+    const key = records.node.key(nodeIdOf(template));
+    const record = records.node.decode(key, (await etcd.get(key, { signal }))?.value ?? new Uint8Array());
+    for (let i = 0; i < 700; i++)
+      etcd.commitNow({
+        when: [],
+        then: [put(records.node.key(`x${i}`), records.node.encode({ ...record, nodeId: `x${i}` }))],
+      });
+    await settle();
+    const watch = follow(curator.watchNodes(request(), as(owner)));
+    const seen = new Set<string>();
+    const marks: boolean[] = [];
+    while (marks.at(-1) !== true) {
+      const told = await watch.next();
+      for (const { nodeId } of told.nodes) seen.add(nodeId);
+      marks.push(told.caughtUp);
+    }
+    expect(seen.size).toBe(702);
+    expect(marks.length).toBeGreaterThan(1);
+    await watch.end();
+  });
+});

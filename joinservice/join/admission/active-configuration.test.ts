@@ -1,0 +1,57 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { put } from '../../../internal/etcd/index.ts';
+import { CONFIGURATION_KEY, records } from '../../../internal/records/index.ts';
+import { createMemoryLogger, MemoryEtcd, settle } from '../../../internal/testing/index.ts';
+import { ActiveConfigurationSource, type ActiveConfiguration } from './active-configuration.ts';
+import { readAttestation } from '../../evidence/index.ts';
+
+const stop = new AbortController();
+afterEach(() => stop.abort(new Error('the test is over')));
+
+const document = (over: object) => ({
+  version: 1,
+  name: 'test',
+  attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+  ...over,
+});
+
+function write(etcd: MemoryEtcd, text: unknown): void {
+  const record = { version: 1 as const, document: btoa(JSON.stringify(text)), updatedMs: 1, updatedBy: 'x' };
+  etcd.commitNow({ when: [], then: [put(CONFIGURATION_KEY, records.configuration.encode(record))] });
+}
+
+test('a new policy is in force at once; a bad one is reported and the one before stays, until a good one comes', async () => {
+  const etcd = new MemoryEtcd();
+  const { log, records: lines } = createMemoryLogger();
+  let refuses = false;
+  const onSwap = ({ config }: ActiveConfiguration): void => {
+    readAttestation(config);
+    if (refuses) throw new Error('a verifier cannot be made of it');
+  };
+  const source = new ActiveConfigurationSource({ etcd, log, onSwap });
+  write(etcd, document({ join: { policy: 'approve' } }));
+  const run = source.run(stop.signal).catch((error: unknown) => error);
+  const inForce = (): unknown => {
+    const now = source.current.peek();
+    return now.set ? now.value.policy.policy : undefined;
+  };
+  const reported = (): number => lines.filter(({ level }) => level === 'error').length;
+  await settle();
+  expect(inForce()).toBe('approve');
+  write(etcd, document({ join: { policy: 'inventory' } }));
+  await settle();
+  expect([inForce(), reported()]).toEqual(['inventory', 0]);
+  write(etcd, document({ join: { policy: 'everybody' } })); // past the curator, by whoever has etcd
+  await settle();
+  expect([inForce(), reported()]).toEqual(['inventory', 1]);
+  refuses = true;
+  write(etcd, document({ join: { policy: 'auto' } }));
+  await settle();
+  expect([inForce(), reported()]).toEqual(['inventory', 2]);
+  refuses = false;
+  write(etcd, document({ join: { policy: 'approve' }, certificates: { nodeMinutes: 60 } }));
+  await settle();
+  expect([inForce(), reported()]).toEqual(['approve', 2]);
+  stop.abort(new Error('the test is over'));
+  await run;
+});

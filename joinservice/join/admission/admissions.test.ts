@@ -1,0 +1,329 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { put } from '../../../internal/etcd/index.ts';
+import {
+  AUDIT_PREFIX,
+  JOINS_PREFIX,
+  nodeNameKey,
+  NODES_PREFIX,
+  records,
+  type NodeRecord,
+} from '../../../internal/records/index.ts';
+import { settle } from '../../../internal/testing/index.ts';
+import { at, BUDGET, AdmissionHarness, listing, applicant, MINUTE_MS, EVIDENCE } from './fake-admissions.ts';
+import { MAX_OPEN_REQUESTS } from '../requests/open-requests.ts';
+import type { JoinPolicy } from './decide-join.ts';
+
+const never = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+
+let open: AdmissionHarness | undefined;
+afterEach(() => open?.[Symbol.dispose]());
+
+function deskWith(policy: Partial<JoinPolicy> = {}): AdmissionHarness {
+  return (open = new AdmissionHarness(policy));
+}
+
+const addressOf = (index: number): string => `10.${index % 251}.${Math.floor(index / 251) % 251}.1`;
+
+describe('what strangers can cause to be written', () => {
+  test('10,000 of them, each with a key and address of its own: so many requests, traces and entries, and no more', async () => {
+    const desk = deskWith();
+    for (let i = 0; i < 10_000; i++)
+      await desk.admissions.decide(at(applicant(i), addressOf(i)), never).catch(() => undefined);
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+    expect(counts.map(({ length }) => length)).toEqual([
+      MAX_OPEN_REQUESTS,
+      MAX_OPEN_REQUESTS,
+      MAX_OPEN_REQUESTS,
+    ]);
+    // Whom the operators listed comes in all the same.
+    const known = applicant(20_000);
+    desk.decree(listing(20_000));
+    expect(await desk.admissions.decide(at(known, addressOf(1)), never)).toMatchObject({
+      kind: 'admitted',
+    });
+  }, 60_000);
+
+  test('one address takes its share of it and leaves the rest to others', async () => {
+    const desk = deskWith();
+    const tell = (index: number, address: string) =>
+      desk.admissions.decide(at(applicant(index), address), never).then(
+        ({ kind }) => kind,
+        (error: unknown) => (error as { readonly code: string }).code,
+      );
+    const answers: string[] = [];
+    for (let i = 0; i < 400; i++) answers.push(await tell(i, '203.0.113.9'));
+    expect(answers.filter((answer) => answer === 'waiting').length).toBe(300); // a quarter
+    expect(answers.at(-1)).toBe('join-busy');
+    expect(await tell(9_000, '10.0.0.1')).toBe('waiting');
+    await desk.clock.advance(BUDGET.periodMs);
+    expect(await tell(399, '203.0.113.9')).toBe('waiting');
+  });
+
+  test('refusals of one kind are one entry a minute, the next one says how many there were', async () => {
+    const desk = deskWith();
+    const refusal = { method: 'Attest', subject: 'address:203.0.113.9', code: 'quote-invalid', detail: {} };
+    const refuse = () => desk.refusals.write({ ...refusal, address: '203.0.113.9' }, never);
+    for (let i = 0; i < 10_000; i++) await refuse();
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
+    await desk.clock.advance(MINUTE_MS);
+    await refuse();
+    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    expect(entries.length).toBe(2);
+    expect(
+      records.audit.decode(entries[1]?.key ?? '', entries[1]?.value ?? new Uint8Array()).detail,
+    ).toMatchObject({ code: 'quote-invalid', repeated: 9_999 });
+  });
+
+  test('refusals of 10,000 addresses are as many entries as the budget has, and the next one counts the rest', async () => {
+    const desk = deskWith();
+    const refuse = (i: number) => {
+      const address = addressOf(i);
+      const refusal = { method: 'Attest', subject: `address:${address}`, code: 'quote-invalid', detail: {} };
+      return desk.refusals.write({ ...refusal, address }, never);
+    };
+    for (let i = 0; i < 10_000; i++) await refuse(i);
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(BUDGET.size);
+    await desk.clock.advance(BUDGET.periodMs);
+    await refuse(0);
+    const { entries } = await desk.etcd.list(AUDIT_PREFIX, { signal: never });
+    const last = entries.at(-1);
+    expect(records.audit.decode(last?.key ?? '', last?.value ?? new Uint8Array()).detail).toMatchObject({
+      alsoNotWritten: 10_000 - BUDGET.size,
+    });
+  });
+});
+
+describe('requests that are open', () => {
+  test('one whose machine has gone makes room when all are taken; one that still asks does not', async () => {
+    const desk = deskWith();
+    for (let i = 0; i < MAX_OPEN_REQUESTS; i++)
+      await desk.admissions.decide(at(applicant(i), addressOf(i)), never);
+    await desk.clock.advance(11 * MINUTE_MS);
+    await expect(desk.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).rejects.toEqual(
+      coded('join-busy'),
+    );
+    for (let i = 1; i < MAX_OPEN_REQUESTS; i++)
+      await desk.admissions.decide(at(applicant(i), addressOf(i)), never);
+    await desk.clock.advance(20 * MINUTE_MS);
+    expect(await desk.admissions.decide(at(applicant(5_000), '10.9.9.9'), never)).toMatchObject({
+      kind: 'waiting',
+    });
+    const joins = await desk.keys(JOINS_PREFIX);
+    expect(joins.length).toBe(MAX_OPEN_REQUESTS);
+    expect(joins).not.toContain(`${JOINS_PREFIX}node-0`);
+    expect(await desk.keys('traces/')).not.toContain('traces/node-0');
+  }, 60_000);
+
+  test('of a machine whose clock is off name the newest offset, and are written once for each', async () => {
+    const desk = deskWith();
+    const ask = async (clockOffsetMs: number): Promise<unknown> => {
+      const asking = applicant(1, {}, { clockOffsetMs });
+      await expect(desk.admissions.decide(at(asking), never)).rejects.toEqual(coded('join-clock-off'));
+      const key = records.join.key('node-1');
+      const entry = await desk.etcd.get(key, { signal: never });
+      const { claimed, attempts } = records.join.decode(key, entry?.value ?? new Uint8Array());
+      return [claimed.clockOffsetMs, attempts];
+    };
+    expect(await ask(60 * MINUTE_MS)).toEqual([60 * MINUTE_MS, 1]);
+    expect(await ask(60 * MINUTE_MS + 300)).toEqual([60 * MINUTE_MS, 1]);
+    expect(await ask(-60 * MINUTE_MS)).toEqual([-60 * MINUTE_MS, 2]);
+  });
+
+  test('those that nobody asks for any more are swept, with their traces; members and living ones stay', async () => {
+    const desk = deskWith();
+    await desk.admissions.decide(at(applicant(1)), never);
+    await desk.admissions.decide(at(applicant(2)), never);
+    const listed = applicant(3);
+    desk.decree({ ...listing(3), policy: 'approve' });
+    await desk.admissions.decide(at(listed), never);
+    const { identity } = listed.machine;
+    await desk.commits.commit(listed.nodeId, { ...EVIDENCE, identity }, never);
+    for (let hour = 0; hour < 25; hour++) {
+      await desk.clock.advance(60 * MINUTE_MS);
+      await desk.admissions.decide(at(applicant(2)), never);
+    }
+    await settle();
+    expect(await desk.keys(JOINS_PREFIX)).toEqual(['node-2', 'node-3'].map((id) => `${JOINS_PREFIX}${id}`));
+    expect(await desk.keys('traces/')).toEqual(['traces/node-2', 'traces/node-3']);
+  });
+});
+
+describe('what a machine that is let in can cause to be written', () => {
+  test('one machine with a key after the other has one request, and so many tries', async () => {
+    const desk = deskWith({ policy: 'auto' });
+    const { identity } = applicant(1).machine;
+    const shown = { identity, proof: 'endorsed', profile: 'measured' } as const;
+    const tell = (index: number) =>
+      desk.admissions.decide(at(applicant(index, shown)), never).then(
+        ({ kind }) => kind,
+        (error: unknown) => (error as { readonly code: string }).code,
+      );
+    const answers: string[] = [];
+    for (let i = 1; i <= 40; i++) {
+      answers.push(await tell(i));
+      await settle();
+    }
+    expect(answers.filter((answer) => answer === 'admitted').length).toBe(16);
+    expect(answers.at(-1)).toBe('join-busy');
+    const counts = await Promise.all([JOINS_PREFIX, 'traces/', AUDIT_PREFIX].map((each) => desk.keys(each)));
+    expect(counts.map(({ length }) => length)).toEqual([1, 1, 16]);
+    await desk.clock.advance(10 * MINUTE_MS);
+    expect(await tell(41)).toBe('admitted');
+  });
+
+  test('what an operator decided meanwhile about a request is not taken out for another one', async () => {
+    const desk = deskWith();
+    await desk.admissions.decide(at(applicant(1)), never);
+    await settle();
+    const key = records.join.key('node-1');
+    const entry = await desk.etcd.get(key, { signal: never });
+    const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+    const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
+    const approved = records.join.encode({ ...record, state: 'approved', decision });
+    // The operator's word comes between the look and the write.
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    };
+    const { identity } = applicant(1).machine;
+    await desk.admissions.decide(at(applicant(2, { identity })), never).catch(() => undefined);
+    await settle();
+    const kept = await desk.etcd.get(key, { signal: never });
+    expect(records.join.decode(key, kept?.value ?? new Uint8Array()).state).toBe('approved');
+  });
+
+  test('nor is it overwritten by the same machine, which learns it', async () => {
+    const desk = deskWith();
+    await desk.admissions.decide(at(applicant(1)), never);
+    const key = records.join.key('node-1');
+    const entry = await desk.etcd.get(key, { signal: never });
+    const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+    const decision = { name: 'x', roles: [], labels: {}, by: 'operator:o', timeMs: 0, expiresMs: 1e15 };
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      const approved = records.join.encode({ ...record, state: 'approved', decision });
+      desk.etcd.commitNow({ when: [], then: [put(key, approved)] });
+    };
+    const again = applicant(1, {}, { name: 'another' });
+    expect(await desk.admissions.decide(at(again), never)).toMatchObject({ kind: 'admitted' });
+  });
+});
+
+describe('who may join', () => {
+  const proved = { proof: 'endorsed', profile: 'measured' } as const;
+  const table = [
+    { name: 'inventory, listed', policy: listing(1), asks: applicant(1), want: 'admitted' },
+    { name: 'inventory, not listed', policy: listing(2), asks: applicant(1), want: 'join-unknown-machine' },
+    { name: 'approve, nobody has decided', policy: {}, asks: applicant(1), want: 'waiting' },
+    {
+      name: 'auto, proved and measured',
+      policy: { policy: 'auto' },
+      asks: applicant(1, proved),
+      want: 'admitted',
+    },
+    {
+      name: 'auto, unproved',
+      policy: { policy: 'auto' },
+      asks: applicant(1),
+      want: 'join-identity-unproved',
+    },
+    {
+      name: 'inventory, wants more than it gets',
+      policy: listing(1),
+      asks: applicant(1, {}, { roles: ['ConsensusMember'] }),
+      want: 'join-role-denied',
+    },
+  ] as const;
+
+  test.each(table)('at admission: $name: $want', async ({ policy, asks, want }) => {
+    const desk = deskWith(policy);
+    const answer = desk.admissions.decide(at(asks), never);
+    if (want.startsWith('join-')) await expect(answer).rejects.toEqual(coded(want));
+    else expect((await answer).kind).toBe(want);
+  });
+
+  test.each(table)(
+    'at commit, whatever was true at admission: $name: $want',
+    async ({ policy, asks, want }) => {
+      const desk = deskWith(listing(1));
+      const admitted = applicant(1, asks.machine, want === 'join-role-denied' ? {} : asks.claimed);
+      await desk.admissions.decide(at(admitted), never);
+      if (want === 'join-role-denied') {
+        const key = records.join.key(asks.nodeId);
+        const entry = await desk.etcd.get(key, { signal: never });
+        const record = records.join.decode(key, entry?.value ?? new Uint8Array());
+        const then = {
+          kind: 'put',
+          key,
+          value: records.join.encode({ ...record, claimed: asks.claimed }),
+        } as const;
+        desk.etcd.commitNow({ when: [], then: [then] });
+      }
+      desk.decree(policy);
+      const { identity } = asks.machine;
+      const committed = desk.commits.commit(asks.nodeId, { ...EVIDENCE, identity }, never);
+      if (want === 'admitted') expect(await committed).toMatchObject({ nodeId: asks.nodeId, state: 'UP' });
+      else {
+        await expect(committed).rejects.toEqual(coded(want === 'waiting' ? 'join-not-admitted' : want));
+        expect(await desk.members()).toBe(0);
+      }
+    },
+  );
+
+  test.each([
+    {
+      name: 'the name',
+      taken: () => put(nodeNameKey('w-1'), new TextEncoder().encode('node-9')),
+      want: 'join-name-taken',
+    },
+    {
+      name: 'the machine',
+      taken: () =>
+        put(
+          records.identity.key(applicant(1).machine.identity),
+          records.identity.encode({ version: 1, nodeId: 'node-9' }),
+        ),
+      want: 'join-identity-taken',
+    },
+    {
+      name: 'its admission',
+      taken: () => ({ kind: 'delete', key: records.join.key('node-1') }) as const,
+      want: 'join-not-admitted',
+    },
+  ])('at commit, whatever was true a moment before: $name is gone in between', async ({ taken, want }) => {
+    const desk = deskWith(listing(1));
+    await desk.admissions.decide(at(applicant(1)), never);
+    const { pubKeyDer, machine: known } = applicant(9);
+    const admission = { ...known, decidedBy: 'operator:o', timeMs: 0 };
+    const node: NodeRecord = {
+      ...{ version: 1, nodeId: 'node-9', name: 'w-9', state: 'UP', roles: [], labels: {}, createdMs: 0 },
+      pubKey: Buffer.from(pubKeyDer).toString('base64'),
+      admission,
+    };
+    desk.etcd.onCommit = () => {
+      desk.etcd.onCommit = () => undefined;
+      desk.etcd.commitNow({ when: [], then: [put(records.node.key('node-9'), records.node.encode(node))] });
+      desk.etcd.commitNow({ when: [], then: [taken()] });
+    };
+    const { identity } = applicant(1).machine;
+    const committed = desk.commits.commit('node-1', { ...EVIDENCE, identity }, never);
+    await expect(committed).rejects.toEqual(coded(want));
+    expect(await desk.keys(NODES_PREFIX)).toEqual([records.node.key('node-9')]);
+  });
+
+  test('a machine that may not join leaves no record of a member, and the same request gets the same answer', async () => {
+    const desk = deskWith(listing(2));
+    const answers: unknown[] = [];
+    for (let i = 0; i < 3; i++) {
+      await desk.admissions.decide(at(applicant(1)), never).catch((error: unknown) => answers.push(error));
+      const { identity } = applicant(1).machine;
+      await desk.commits.commit('node-1', { ...EVIDENCE, identity }, never).catch((error: unknown) => {
+        answers.push(error);
+      });
+    }
+    expect(answers).toEqual(Array.from({ length: 6 }, () => coded('join-unknown-machine')));
+    expect(await desk.members()).toBe(0);
+    expect((await desk.keys(AUDIT_PREFIX)).length).toBe(1);
+  });
+});

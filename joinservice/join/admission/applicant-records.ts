@@ -1,0 +1,156 @@
+import {
+  absent,
+  unchanged,
+  type Condition,
+  type Entry,
+  type KeySpace,
+} from '../../../internal/etcd/index.ts';
+import { nodeNameKey, records, type JoinRecord, type NodeRecord } from '../../../internal/records/index.ts';
+import { isControlPlane } from '../../../internal/role/index.ts';
+import {
+  isGranted,
+  keyIdentityOf,
+  readRemovals,
+  type OwnerDocuments,
+  type RemovalEntry,
+} from '../../ownerdocs/index.ts';
+import type { Applicant } from './applicant.ts';
+import type { JoinFeed } from '../requests/join-feed.ts';
+import type { ActiveConfiguration } from './active-configuration.ts';
+import {
+  requestedName,
+  type ApplicantClaims,
+  type JoinPolicy,
+  type MissingSignatures,
+  type ApplicantRecords,
+} from './decide-join.ts';
+
+/** What was read, and the conditions under which it still holds. */
+export interface CheckedRecords extends ApplicantRecords {
+  readonly join: JoinRecord | undefined;
+  /** Nobody has changed this machine's own request meanwhile. */
+  readonly joinUnchanged: Condition;
+  readonly joinRevision: bigint | undefined;
+  /** No removal of this machine has come meanwhile. */
+  readonly removalsUnchanged: readonly Condition[];
+}
+
+interface StandingPorts {
+  readonly etcd: KeySpace;
+  readonly feed: JoinFeed;
+  readonly authority: OwnerDocuments;
+  readonly nowMs: number;
+}
+
+/** Everything on record about a machine, linearizably. */
+export async function readApplicantRecords(
+  ports: StandingPorts,
+  applicant: Applicant,
+  options: Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
+): Promise<CheckedRecords> {
+  const { etcd, feed, nowMs } = ports;
+  const { policy, signal } = options;
+  const { nodeId, machine, pubKeyDer } = applicant;
+  const [joinKey, nodeKey] = [records.join.key(nodeId), records.node.key(nodeId)];
+  const identities = [...new Set([machine.identity, keyIdentityOf(pubKeyDer)])];
+  const [joinEntry, node, holder, removals] = await Promise.all([
+    etcd.get(joinKey, { signal }),
+    readNode(etcd, nodeKey, signal),
+    readHolder(etcd, machine.identity, signal),
+    readRemovals(etcd, identities, signal),
+  ]);
+  const join = joinEntry === undefined ? undefined : records.join.decode(joinKey, joinEntry.value);
+  const names = namesToLookUp(applicant, join, policy);
+  const holders = await Promise.all(names.map((name) => etcd.get(nodeNameKey(name), { signal })));
+  const taken = new Map(names.map((name, i) => [name, textOf(holders[i])]));
+  return {
+    node,
+    machineHolder: holder,
+    join,
+    nameHolder: (name) => taken.get(name) ?? otherThan(nodeId, feed.promisedTo(name, nowMs)),
+    joinUnchanged: joinEntry === undefined ? absent(joinKey) : unchanged(joinEntry),
+    joinRevision: joinEntry?.modRevision,
+    whyExcluded: node === undefined ? await whyRemoved(ports.authority, removals, signal) : undefined,
+    missingSignatures:
+      node === undefined ? await signedPlaces(ports, { applicant, join }, options) : NOTHING_TO_SIGN,
+    removalsUnchanged: removals.map(({ identity, entry }) =>
+      entry === undefined ? absent(records.removed.key(identity)) : unchanged(entry),
+    ),
+  };
+}
+
+const NOTHING_TO_SIGN: MissingSignatures = { inventory: undefined, approval: undefined };
+
+async function whyRemoved(
+  authority: OwnerDocuments,
+  removals: readonly RemovalEntry[],
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  for (const { record } of removals) {
+    const why = record && (await authority.whyNotReadmitted(record, signal));
+    if (why !== undefined) return why;
+  }
+  return undefined;
+}
+
+/** Asked of etcd only where the machine could become a control plane: most never do. */
+async function signedPlaces(
+  { authority }: StandingPorts,
+  { applicant, join }: { readonly applicant: Applicant; readonly join: JoinRecord | undefined },
+  {
+    policy,
+    sha256,
+    signal,
+  }: Pick<ActiveConfiguration, 'policy' | 'sha256'> & { readonly signal: AbortSignal },
+): Promise<MissingSignatures> {
+  const { nodeId, pubKeyDer, machine } = applicant;
+  const entry = policy.inventory.find(({ identity }) => identity === machine.identity);
+  const isListed = entry?.roles.includes('control-plane') === true;
+  const approved = join?.decision?.roles ?? [];
+  const place = { nodeId, pubKeyDer, identity: machine.identity };
+  const approval = async (): Promise<string | undefined> => {
+    const { document, why } = await authority.tryNewest('grant', nodeId, signal);
+    if (isGranted(document, place, approved)) return undefined;
+    return why ?? `no owner has granted ${approved.join(' ')} to this machine`;
+  };
+  return {
+    inventory: isListed ? await authority.whyConfigurationUnsigned(sha256, signal) : undefined,
+    approval: isControlPlane(approved) ? await approval() : undefined,
+  };
+}
+
+async function readNode(etcd: KeySpace, key: string, signal: AbortSignal): Promise<NodeRecord | undefined> {
+  const entry = await etcd.get(key, { signal });
+  return entry === undefined ? undefined : records.node.decode(key, entry.value);
+}
+
+async function readHolder(
+  etcd: KeySpace,
+  identity: string,
+  signal: AbortSignal,
+): Promise<NodeRecord | undefined> {
+  const key = records.identity.key(identity);
+  const entry = await etcd.get(key, { signal });
+  if (entry === undefined) return undefined;
+  const { nodeId } = records.identity.decode(key, entry.value);
+  return readNode(etcd, records.node.key(nodeId), signal);
+}
+
+/** Every name that a decision about this machine could give it. */
+function namesToLookUp(
+  { nodeId, machine, claimed }: ApplicantClaims,
+  join: JoinRecord | undefined,
+  policy: JoinPolicy,
+): readonly string[] {
+  const listed = policy.inventory.find(({ identity }) => identity === machine.identity)?.name;
+  const names = [join?.decision?.name, listed, requestedName(claimed), nodeId];
+  return [...new Set(names.filter((name): name is string => name !== undefined && name !== ''))];
+}
+
+function otherThan(nodeId: string, holder: string | undefined): string | undefined {
+  return holder === nodeId ? undefined : holder;
+}
+
+function textOf(entry: Entry | undefined): string | undefined {
+  return entry === undefined ? undefined : new TextDecoder().decode(entry.value);
+}

@@ -1,0 +1,110 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import type { AttestedPeer } from '../../../internal/atls/index.ts';
+import { put } from '../../../internal/etcd/index.ts';
+import { records, type NodeRecord } from '../../../internal/records/index.ts';
+import { FakeClock, MemoryEtcd } from '../../../internal/testing/index.ts';
+import { ClockObservations } from './clock-observations.ts';
+
+const never = new AbortController().signal;
+const MINUTE_MS = 60_000;
+const identity = 'tpm-ek:ab';
+const KEY = records.identity.key(identity);
+const node = {
+  nodeId: 'node-1',
+  admission: { identity, akName: '000b01' },
+} as NodeRecord;
+
+let etcd: MemoryEtcd;
+let clock: FakeClock;
+let sightings: ClockObservations;
+beforeEach(async () => {
+  etcd = new MemoryEtcd();
+  clock = new FakeClock();
+  sightings = new ClockObservations({ etcd, clock });
+  const record = records.identity.encode({ version: 1, nodeId: 'node-1', akName: '000b01' });
+  await etcd.commit({ when: [], then: [put(KEY, record)] }, { signal: never });
+});
+
+interface Shown {
+  readonly clockMs: number;
+  readonly resetCount?: number;
+  readonly restartCount?: number;
+  readonly safe?: boolean;
+}
+
+/** A session whose quote showed this clock. */
+function peer({ clockMs, resetCount = 1, restartCount = 0, safe = true }: Shown, prefix = ''): AttestedPeer {
+  const claims = { clockMs: `${clockMs}`, resetCount, restartCount, safe };
+  const named = Object.entries(claims).map(([name, claim]) => [`${prefix}${name}`, claim]);
+  return { claims: Object.fromEntries(named) as AttestedPeer['claims'] } as AttestedPeer;
+}
+
+async function sighting() {
+  const entry = await etcd.get(KEY, { signal: never });
+  return records.identity.decode(KEY, entry?.value ?? new Uint8Array()).sighting;
+}
+
+const note = (shown: Shown): Promise<void> => sightings.record(node, peer(shown), never);
+const copied = (kind: string): unknown =>
+  expect.objectContaining({ code: 'join-machine-copied', details: { kind } });
+
+describe('Sightings.note()', () => {
+  test('keeps what was seen last, and what is further', async () => {
+    await note({ clockMs: 1000 });
+    await clock.advance(MINUTE_MS);
+    await note({ clockMs: 1000 + MINUTE_MS });
+    expect(await sighting()).toMatchObject({ clockMs: `${1000 + MINUTE_MS}`, seenAtMs: clock.nowMs() });
+  });
+
+  test('lets a session come a little later than one that was opened after it, and keeps the further', async () => {
+    await note({ clockMs: 2 * MINUTE_MS });
+    await note({ clockMs: MINUTE_MS });
+    expect(await sighting()).toMatchObject({ clockMs: `${2 * MINUTE_MS}` });
+  });
+
+  test('notices a copy that was switched on fewer times than the original', async () => {
+    await note({ clockMs: 1000, resetCount: 5 });
+    await expect(note({ clockMs: 900_000, resetCount: 4 })).rejects.toThrow(copied('clock-behind'));
+    expect(await sighting()).toMatchObject({ resetCount: 5 });
+  });
+
+  test('notices a copy whose clock stands at the time of the copying', async () => {
+    await note({ clockMs: 600 * MINUTE_MS });
+    await expect(note({ clockMs: 590 * MINUTE_MS })).rejects.toThrow(copied('clock-behind'));
+  });
+
+  test('notices two that run in turns', async () => {
+    await note({ clockMs: 1000 });
+    await clock.advance(MINUTE_MS);
+    await expect(note({ clockMs: 60 * MINUTE_MS })).rejects.toThrow(copied('clock-ahead'));
+  });
+
+  test('is content with a machine that was restarted, also without an orderly shutdown', async () => {
+    await note({ clockMs: 100_000 });
+    await note({ clockMs: 101_000, resetCount: 2 });
+    await note({ clockMs: 99_000, resetCount: 3, safe: false });
+    expect(await sighting()).toMatchObject({ resetCount: 3 });
+  });
+
+  test('looks through a processor that vouches for the TPM', async () => {
+    await sightings.record(node, peer({ clockMs: 5, resetCount: 9 }, 'tpm.'), never);
+    expect(await sighting()).toMatchObject({ resetCount: 9 });
+  });
+
+  test('has nothing to say about a machine without a TPM', async () => {
+    await sightings.record(node, { claims: {} } as AttestedPeer, never);
+    expect(await sighting()).toBeUndefined();
+  });
+
+  test('does not lose a sighting to one that is written at the same time', async () => {
+    let isFirst = true;
+    etcd.onCommit = () => {
+      if (!isFirst) return;
+      isFirst = false;
+      const other = { clockMs: '9', resetCount: 7, restartCount: 0, safe: true, seenAtMs: 0 };
+      const record = { version: 1 as const, nodeId: 'node-1', akName: '000b01', sighting: other };
+      void etcd.commit({ when: [], then: [put(KEY, records.identity.encode(record))] }, { signal: never });
+    };
+    await expect(note({ clockMs: 1000, resetCount: 6 })).rejects.toThrow(copied('clock-behind'));
+  });
+});

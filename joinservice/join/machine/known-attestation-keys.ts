@@ -1,0 +1,52 @@
+import type { KnownAttestationKey } from '../../../internal/attestation/index.ts';
+import type { Change, Entry, KeySpace } from '../../../internal/etcd/index.ts';
+import type { Logger } from '../../../internal/logging/index.ts';
+import { IDENTITIES_PREFIX, records } from '../../../internal/records/index.ts';
+
+const TPM_EK = 'tpm-ek:';
+
+/**
+ * The attestation keys of machines on record, each tied to its TPM by the activation that let it in. Validators know
+ * members by them; it is a cache, and who a machine is to the cluster is read from its record each time.
+ */
+export class KnownAttestationKeys {
+  readonly #etcd: KeySpace;
+  readonly #log: Logger;
+  readonly #keys = new Map<string, KnownAttestationKey>();
+
+  constructor(options: { readonly etcd: KeySpace; readonly log: Logger }) {
+    this.#etcd = options.etcd;
+    this.#log = options.log;
+  }
+
+  get known(): ReadonlyMap<string, KnownAttestationKey> {
+    return this.#keys;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    for await (const event of this.#etcd.watch(IDENTITIES_PREFIX, { signal })) {
+      if (event.kind === 'relist') {
+        this.#keys.clear();
+        for (const entry of event.entries) this.#put(entry);
+      } else if (event.kind === 'changes') for (const change of event.changes) this.#apply(change);
+    }
+  }
+
+  #apply(change: Change): void {
+    if (change.kind === 'put') return this.#put(change.entry);
+    const identity = change.key.slice(IDENTITIES_PREFIX.length);
+    for (const [akName, { endorsementKeyId }] of this.#keys)
+      if (`${TPM_EK}${endorsementKeyId}` === identity) this.#keys.delete(akName);
+  }
+
+  #put(entry: Entry): void {
+    const identity = entry.key.slice(IDENTITIES_PREFIX.length);
+    try {
+      const { akName } = records.identity.decode(entry.key, entry.value);
+      if (akName !== undefined && identity.startsWith(TPM_EK))
+        this.#keys.set(akName, { endorsementKeyId: identity.slice(TPM_EK.length) });
+    } catch (error) {
+      this.#log.warn('a record of a machine cannot be read', { key: entry.key, error });
+    }
+  }
+}

@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import type { AttestedPeer } from '../../../internal/atls/index.ts';
+import {
+  AttestationError,
+  machineIdentityText,
+  type MachineIdentity,
+  type Policy,
+  type Verdict,
+} from '../../../internal/attestation/index.ts';
+import {
+  type CredentialActivations,
+  endorsementKeyIdOf,
+  decodeEnrolmentRequest,
+  encodeChallenge,
+  verifyEndorsement,
+  type Endorsement,
+  type EndorsementTrust,
+} from '../../../internal/attestation/enrolment/index.ts';
+import { CertificateCache } from '../../../internal/attestation/x509/index.ts';
+import type { Clock } from '../../../internal/clock/index.ts';
+import { canonicalJson } from '../../../internal/config/index.ts';
+import { fingerprintOfKey } from '../../../internal/pki/index.ts';
+import type { EvidenceProfile, MachineRecord } from '../../../internal/records/index.ts';
+import { attestationKeyNameOf } from '../../evidence/index.ts';
+import { JoinError } from '../errors.ts';
+
+/** Which hardware is vouched for, and what passing evidence means. In force now. */
+export interface MachineTrust {
+  readonly endorsements: EndorsementTrust;
+  readonly profile: EvidenceProfile;
+  readonly machines: 'any' | ReadonlySet<string>;
+  /** Machines that operators named one by one. */
+  readonly inventory: ReadonlySet<string>;
+}
+
+export interface MachineIdentifierOptions {
+  readonly trust: () => MachineTrust;
+  readonly clock: Clock;
+  /** Challenges that are out; this is their one writer. */
+  readonly activations: CredentialActivations;
+}
+
+/** A challenge goes to the machine, and its answer comes back. */
+export type ChallengeExchange = (challenge: Uint8Array) => Promise<Uint8Array>;
+
+/**
+ * Finds out which machine is at the other end of a session whose evidence has passed. A confidential processor says so
+ * itself. A TPM's attestation key says nothing until its TPM has opened a challenge for it (credential activation).
+ */
+export class MachineIdentifier {
+  readonly #options: MachineIdentifierOptions;
+  readonly #cache = new CertificateCache();
+
+  constructor(options: MachineIdentifierOptions) {
+    this.#options = options;
+  }
+
+  /** @param enrolment from the machine; empty where its evidence needs none. Throws `join-…` or an `AttestationError`. */
+  async identify(
+    peer: AttestedPeer,
+    enrolment: Uint8Array,
+    exchange: ChallengeExchange,
+  ): Promise<MachineRecord> {
+    const { profile } = this.#options.trust();
+    const quoted = attestationKeyNameOf(peer);
+    const base = {
+      variant: peer.variant,
+      profile,
+      evidenceDigest: evidenceDigestOf(peer),
+      policyVersion: peer.verdict.policyVersion,
+    };
+    if (quoted === undefined || peer.machineIdentity.proof === 'endorsed') {
+      const identity = checkAllowed(machineIdentityText(peer.machineIdentity), this.#options.trust());
+      const isListed = this.#options.trust().inventory.has(identity);
+      const shown = peer.machineIdentity.proof;
+      const proof = shown === 'unproved' && isListed ? 'pinned' : shown;
+      return { ...base, identity, proof, ...(quoted === undefined ? {} : { akName: quoted }) };
+    }
+    const proved = await this.#activate(peer, { enrolment, quoted }, exchange);
+    checkAllowed(proved.identity, this.#options.trust());
+    return { ...base, ...proved, akName: quoted };
+  }
+
+  async #activate(
+    peer: AttestedPeer,
+    given: { readonly enrolment: Uint8Array; readonly quoted: string },
+    exchange: ChallengeExchange,
+  ): Promise<Pick<MachineRecord, 'identity' | 'proof'>> {
+    const { clock } = this.#options;
+    const judged = this.#judge(given.enrolment);
+    // Or a machine could enrol the key of its TPM and show evidence by another one.
+    if (judged.endorsement.attestationKeyNameHex !== given.quoted)
+      throw new JoinError(
+        'join-evidence-mismatch',
+        `enrolling ${judged.endorsement.attestationKeyNameHex}: the evidence is by ${given.quoted}`,
+      );
+    const challenge = this.#options.activations.challenge(judged.endorsement, clock.nowMs());
+    const answer = await exchange(encodeChallenge(challenge)).catch((error: unknown) => {
+      this.#options.activations.forget(challenge.id);
+      throw error;
+    });
+    const { endorsementKeyId } = this.#options.activations.verifyAnswer(
+      { id: challenge.id, answer, session: peer.session },
+      clock.nowMs(),
+    );
+    return { identity: `tpm-ek:${endorsementKeyId}`, proof: judged.proof };
+  }
+
+  /**
+   * Who vouches for the endorsement key: a manufacturer, the operators' list, or nobody yet. In the last case the same
+   * checks are made as if it were on the list, so that its identity is a fact that an operator can decide about.
+   */
+  #judge(enrolment: Uint8Array): {
+    readonly endorsement: Endorsement;
+    readonly proof: MachineRecord['proof'];
+  } {
+    const request = decodeEnrolmentRequest(enrolment);
+    const { endorsements } = this.#options.trust();
+    const options = { cache: this.#cache, nowMs: this.#options.clock.nowMs() };
+    const pinnedKeys = new Set([endorsementKeyIdOf(request.endorsementKey)]);
+    const alone = { roots: new Set<string>(), authorities: [], pinnedKeys };
+    const own = verifyEndorsement(request, { ...options, trust: alone });
+    if (endorsements.pinnedKeys.has(own.endorsementKeyId)) return { endorsement: own, proof: 'pinned' };
+    if (endorsements.roots.size === 0 || request.endorsementCertificate === undefined)
+      return { endorsement: own, proof: 'unproved' };
+    try {
+      const endorsement = verifyEndorsement(request, { ...options, trust: endorsements });
+      return { endorsement, proof: 'endorsed' };
+    } catch (error) {
+      // A certificate of somebody who is not trusted says as much as none: the operators decide, if the policy lets them.
+      if (error instanceof AttestationError) return { endorsement: own, proof: 'unproved' };
+      throw error;
+    }
+  }
+}
+
+/** The attestation policy may name the machines that there are. Answers the identity. */
+export function checkAllowed(identity: string, { machines }: Pick<MachineTrust, 'machines'>): string {
+  if (machines === 'any' || machines.has(identity)) return identity;
+  throw new JoinError(
+    'join-unknown-machine',
+    `identifying ${identity}: the attestation policy does not list it`,
+  );
+}
+
+/** Evidence is judged when its session begins; a policy that came later has judged nothing yet. */
+export function checkPolicyCurrent(
+  verdict: Pick<Verdict, 'policyVersion'>,
+  policy: Pick<Policy, 'version'>,
+  machine: MachineIdentity,
+): void {
+  if (verdict.policyVersion === policy.version) return;
+  throw new JoinError(
+    'join-evidence-outdated',
+    `ticketing ${machineIdentityText(machine)}: judged by ${verdict.policyVersion}, in force is ${policy.version}`,
+  );
+}
+
+/** A machine whose evidence is nothing but its key joins with that key and no other. */
+export function checkOwnKey({ identity, variant }: MachineRecord, pubKeyDer: Uint8Array): void {
+  const own = `machine-key:${fingerprintOfKey(pubKeyDer).replace('sha256:', '')}`;
+  if (variant === 'machine-key' && identity !== own)
+    throw new JoinError(
+      'join-evidence-mismatch',
+      `joining with the key of ${own}: the evidence is by ${identity}`,
+    );
+}
+
+/** SHA-256 over everything that the verdict rests on: what the audit names evidence by. */
+export function evidenceDigestOf(
+  peer: Pick<AttestedPeer, 'variant' | 'measurements' | 'machineIdentity' | 'claims' | 'verdict'>,
+): string {
+  const { variant, measurements, machineIdentity, claims, verdict } = peer;
+  const registers = Object.fromEntries(
+    [...measurements].map(([name, value]) => [name, Buffer.from(value).toString('hex')]),
+  );
+  const text = canonicalJson({
+    variant,
+    registers,
+    machineIdentity,
+    claims,
+    policyVersion: verdict.policyVersion,
+  });
+  return createHash('sha256').update(text).digest('hex');
+}

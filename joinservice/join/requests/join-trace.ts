@@ -1,0 +1,36 @@
+import { put, type KeySpace, type Write } from '../../../internal/etcd/index.ts';
+import { records, type TraceFactRecord, type TraceRecord } from '../../../internal/records/index.ts';
+
+const MAX_FACTS = 48;
+const MAX_TEXT = 256;
+
+/** The newest of each (side, name), oldest first; what is too much goes from the beginning. */
+export function mergeFacts(
+  before: readonly TraceFactRecord[],
+  now: readonly TraceFactRecord[],
+): readonly TraceFactRecord[] {
+  const merged = new Map<string, TraceFactRecord>();
+  for (const fact of [...before, ...now]) {
+    const key = `${fact.side}/${fact.name}`;
+    merged.delete(key);
+    merged.set(key, bounded(fact));
+  }
+  return [...merged.values()].slice(-MAX_FACTS);
+}
+
+export async function readTrace(etcd: KeySpace, nodeId: string, signal: AbortSignal): Promise<TraceRecord> {
+  const key = records.trace.key(nodeId);
+  const entry = await etcd.get(key, { signal });
+  return entry === undefined
+    ? { version: 1, nodeId, facts: [] }
+    : records.trace.decode(entry.key, entry.value);
+}
+
+export function traceWrite(nodeId: string, facts: readonly TraceFactRecord[]): Write {
+  return put(records.trace.key(nodeId), records.trace.encode({ version: 1, nodeId, facts: [...facts] }));
+}
+
+function bounded(fact: TraceFactRecord): TraceFactRecord {
+  const cut = (text: string): string => (text.length > MAX_TEXT ? `${text.slice(0, MAX_TEXT - 1)}…` : text);
+  return { ...fact, expected: cut(fact.expected), actual: cut(fact.actual), fix: cut(fact.fix) };
+}

@@ -1,0 +1,25 @@
+import { expect, test } from '@jest/globals';
+import type { AuditLog } from '../../../internal/auditlog/index.ts';
+import { FakeClock } from '../../../internal/testing/index.ts';
+import type { WriteBudget } from './write-budget.ts';
+import { RefusalAudit } from './refusal-audit.ts';
+
+const never = new AbortController().signal;
+/** As many kinds as are told apart. */
+const KINDS = 1_024;
+
+test('strangers make it remember so many kinds of refusals and no more: the oldest is forgotten', async () => {
+  let written = 0;
+  const audit = { commit: () => Promise.resolve(++written) } as unknown as AuditLog;
+  const budget = { take: () => true, takeDropped: () => 0 } as unknown as WriteBudget;
+  const refusals = new RefusalAudit({ audit, budget, clock: new FakeClock(), nodeId: 'n' });
+  const refuse = (subject: string): Promise<void> =>
+    refusals.write({ method: 'Attest', subject, code: 'no', detail: {}, address: '192.0.2.1' }, never);
+  await refuse('first');
+  for (let i = 1; i < KINDS; i++) await refuse(`${i}`);
+  await refuse('first');
+  expect(written).toBe(KINDS); // counted: it was a moment ago
+  await refuse('one more');
+  await refuse('first');
+  expect(written).toBe(KINDS + 2);
+});

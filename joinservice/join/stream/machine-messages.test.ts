@@ -1,0 +1,24 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from '@jest/globals';
+import { FakeClock } from '../../../internal/testing/index.ts';
+import { AdmissionRequestSchema, type AdmissionRequest } from '../../joinproto/gen/join_pb.js';
+import { MachineMessages } from './machine-messages.ts';
+
+const never = new AbortController().signal;
+const turnsOf = (...requests: readonly AdmissionRequest[]): MachineMessages =>
+  new MachineMessages(
+    (async function* () {
+      yield* requests;
+    })(),
+    new FakeClock(),
+  );
+
+test('a machine that hangs up is judged no worse than unreachable: of those asked at once it keeps one', async () => {
+  await expect(turnsOf().hello(never)).rejects.toMatchObject({ code: 'join-hung-up', exit: 'unreachable' });
+});
+
+test('a message out of its turn is malformed', async () => {
+  await expect(turnsOf(create(AdmissionRequestSchema, {})).hello(never)).rejects.toMatchObject({
+    code: 'join-message-malformed',
+  });
+});

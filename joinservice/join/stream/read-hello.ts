@@ -1,0 +1,84 @@
+import { isSignedByEd25519Key, machineKeyStatement } from '../../../internal/crypto/index.ts';
+import { nodeIdOf } from '../../../internal/pki/index.ts';
+import type { JoinRecord, TraceFactRecord } from '../../../internal/records/index.ts';
+import type { Hello, KeyProof } from '../../joinproto/gen/join_pb.js';
+import { canonicalAddress } from '../../evidence/index.ts';
+import { JoinError } from '../errors.ts';
+
+const MAX_TEXT = 256;
+const MAX_ROLES = 8;
+const MAX_FACTS = 16;
+const MAX_ENROLMENT_BYTES = 16 * 1024;
+
+/** The key of a machine that proved, in this session, to hold it. */
+export interface ProvenKey {
+  readonly pubKeyDer: Uint8Array;
+  readonly nodeId: string;
+}
+
+/** What a machine says of itself, in bounds; all of it is its word. */
+export interface MachineIntroduction extends ProvenKey {
+  readonly claimed: JoinRecord['claimed'];
+  readonly facts: readonly TraceFactRecord[];
+  /** Empty without a TPM. */
+  readonly enrolment: Uint8Array;
+}
+
+/** Throws `join-key-unproved`. */
+export function verifyKey(proof: KeyProof | undefined, session: Uint8Array): ProvenKey {
+  const { publicKey = new Uint8Array(), signature = new Uint8Array() } = proof ?? {};
+  if (!isSignedByEd25519Key(publicKey, machineKeyStatement(session), signature))
+    throw new JoinError('join-key-unproved', 'verifying the key of a machine');
+  return { pubKeyDer: publicKey, nodeId: nodeIdOf(publicKey) };
+}
+
+/** Sizes first, then shape, then the key; throws `join-message-malformed` or `join-key-unproved`. */
+export function readHello(hello: Hello, session: Uint8Array, nowMs: number): MachineIntroduction {
+  const { wantedRoles, facts, enrolment } = hello;
+  if (wantedRoles.length > MAX_ROLES) throw malformed(`${wantedRoles.length} wanted roles`);
+  if (facts.length > MAX_FACTS) throw malformed(`${facts.length} facts`);
+  if (enrolment.length > MAX_ENROLMENT_BYTES) throw malformed(`an enrolment of ${enrolment.length} bytes`);
+  const offset = Number(hello.nowMs) - nowMs;
+  const claimed = {
+    hostname: text('hostname', hello.hostname),
+    address: parseAddress(hello.address),
+    name: text('wanted_name', hello.wantedName),
+    roles: [...new Set(wantedRoles.map((role) => text('wanted_roles', role)))],
+    agentVersion: text('agent_version', hello.agentVersion),
+    clockOffsetMs: Number.isSafeInteger(offset) ? offset : Number.MAX_SAFE_INTEGER,
+  };
+  const told = facts.map(({ name, outcome, expected, actual, fix, code, timeMs }): TraceFactRecord => {
+    const known = (['pass', 'warn', 'fail'] as const).find((each) => each === outcome);
+    if (known === undefined)
+      throw malformed(`a fact with the outcome ${JSON.stringify(outcome.slice(0, 32))}`);
+    return {
+      side: 'machine',
+      name: text('facts.name', name),
+      outcome: known,
+      expected: text('facts.expected', expected),
+      actual: text('facts.actual', actual),
+      fix: text('facts.fix', fix),
+      code: text('facts.code', code),
+      timeMs: Number(BigInt.asIntN(53, timeMs)),
+    };
+  });
+  return { ...verifyKey(hello.key, session), claimed, facts: told, enrolment };
+}
+
+/** An IP address without port and zone, in its one form; throws `join-address-invalid`. */
+export function parseAddress(given: string): string {
+  const canonical = canonicalAddress(given);
+  if (canonical === undefined)
+    throw new JoinError('join-address-invalid', `reading the address ${JSON.stringify(given.slice(0, 64))}`);
+  return canonical;
+}
+
+/** Printable, so that it cannot steer the terminal of whoever reads it later. */
+function text(field: string, given: string): string {
+  if (given.length > MAX_TEXT) throw malformed(`${field} of ${given.length} characters`);
+  return given.replace(/[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g, '?');
+}
+
+function malformed(what: string): JoinError {
+  return new JoinError('join-message-malformed', `reading hello: ${what}`);
+}

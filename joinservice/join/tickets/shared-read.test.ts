@@ -1,0 +1,38 @@
+import { expect, test } from '@jest/globals';
+import { FakeClock, settle } from '../../../internal/testing/index.ts';
+import { SharedRead } from './shared-read.ts';
+
+test('who asks while one is under way shares the next one, and never gets what was read before he asked', async () => {
+  const reads: ((value: number) => void)[] = [];
+  const shared = new SharedRead({
+    read: () => new Promise<number>((resolve) => reads.push(resolve)),
+    clock: new FakeClock(),
+  });
+  const first = shared.get();
+  await settle();
+  const [second, third] = [shared.get(), shared.get()];
+  await settle();
+  expect(reads.length).toBe(1);
+  reads[0]?.(1);
+  expect(await first).toBe(1);
+  await settle();
+  expect(reads.length).toBe(2);
+  reads[1]?.(2);
+  expect(await Promise.all([second, third])).toEqual([2, 2]);
+});
+
+test('a read that fails or hangs is told to those who share it, and the next one is made anew', async () => {
+  const clock = new FakeClock();
+  let count = 0;
+  const shared = new SharedRead({
+    read: () => (++count === 1 ? Promise.reject(new Error('away')) : new Promise<number>(() => undefined)),
+    clock,
+  });
+  await expect(shared.get()).rejects.toThrow('away');
+  const hanging = shared.get();
+  const told = expect(hanging).rejects.toThrow('no answer within 10000 ms');
+  await settle();
+  await clock.advance(10_000);
+  await told;
+  expect(count).toBe(2);
+});

@@ -1,0 +1,107 @@
+import { headFrom } from '../../internal/auditlog/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
+import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import { readCluster, type Caller } from '../curator/index.ts';
+import type { Admission, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApiError } from './errors.ts';
+
+/** Of an entry's number in its key. */
+const AUDIT_DIGITS = 16;
+const FOLLOW_MS = 1_000;
+
+export interface AuditHandlerParts {
+  readonly etcd: KeySpace;
+  readonly clock: Clock;
+}
+
+type AuditHandler = Handlers<typeof Admission, Caller>['listAudit'];
+type Answer = ReturnType<AuditHandler> extends AsyncIterable<infer T> ? T : never;
+
+/** The chain as it is kept: exact bytes, so that whoever reads it can verify it without believing this curator. */
+export function auditHandlers(parts: AuditHandlerParts): { readonly listAudit: AuditHandler } {
+  return { listAudit: (request, call) => listAudit(parts, request, call) };
+}
+
+async function* listAudit(
+  { etcd, clock }: AuditHandlerParts,
+  request: ListAuditRequest,
+  { signal }: Call<Caller>,
+): AsyncGenerator<Answer> {
+  const { clusterId, epoch } = await readCluster(etcd, signal);
+  let head = await readHead(etcd, signal);
+  let seq = Math.max(Number(request.afterSeq), head.firstSeq - 1);
+  const limit = request.limit === 0 ? Infinity : request.limit;
+  let told = 0;
+  for (;;) {
+    while (seq < head.seq && told < limit) {
+      const block = await readBlock(etcd, { after: seq, last: head.seq }, signal);
+      if (block.entries[0]?.seq !== seq + 1) {
+        const now = await readHead(etcd, signal);
+        if (now.firstSeq > seq + 1) {
+          if (told > 0) throw dropped(seq + 1, now);
+          [head, seq] = [now, now.firstSeq - 1];
+          continue;
+        }
+      }
+      for (const entry of block.entries.slice(0, limit - told)) {
+        told++;
+        yield { message: { case: 'entry', value: { seq: BigInt(entry.seq), record: entry.record } } };
+      }
+      seq = block.end;
+    }
+    yield headMessage(head, { clusterId, epoch });
+    if (!request.follow || told >= limit) return;
+    const before = head.seq;
+    while (head.seq === before) {
+      await clock.sleep(FOLLOW_MS, signal);
+      head = await readHead(etcd, signal);
+    }
+  }
+}
+
+function headMessage(
+  { seq, hash, firstSeq }: AuditHeadRecord,
+  { clusterId, epoch }: { readonly clusterId: string; readonly epoch: number },
+): Answer {
+  const value = { clusterId, epoch: BigInt(epoch), seq: BigInt(seq), hash, firstSeq: BigInt(firstSeq) };
+  return { message: { case: 'head', value } };
+}
+
+async function readHead(etcd: KeySpace, signal: AbortSignal): Promise<AuditHeadRecord> {
+  return headFrom(await etcd.get(AUDIT_HEAD_KEY, { signal }));
+}
+
+/** A chain with a hole would look as if somebody had taken an entry out. */
+function dropped(seq: number, { firstSeq }: AuditHeadRecord): OperatorApiError {
+  return new OperatorApiError(
+    'operatorapi-audit-truncated',
+    `reading the audit from entry ${seq} on: it begins with entry ${firstSeq} by now`,
+  );
+}
+
+interface Block {
+  readonly entries: readonly { readonly seq: number; readonly record: Uint8Array }[];
+  /** The last number that this block can have. */
+  readonly end: number;
+}
+
+/**
+ * The entries after one, up to the end of its hundred: numbers are padded, so a hundred of them is a prefix. Each has its
+ * own number: what is not there is not there.
+ */
+async function readBlock(
+  etcd: KeySpace,
+  { after, last }: { readonly after: number; readonly last: number },
+  signal: AbortSignal,
+): Promise<Block> {
+  const first = after + 1;
+  const prefix = auditKey(first).slice(0, -2);
+  const { entries } = await etcd.list(prefix, { signal });
+  const found = entries.map(({ key, value }) => ({ seq: Number(key.slice(-AUDIT_DIGITS)), record: value }));
+  return {
+    entries: found.filter(({ seq }) => seq > after && seq <= last),
+    end: Math.min(last, first - (first % 100) + 99),
+  };
+}

@@ -1,0 +1,66 @@
+import { toBinary } from '@bufbuild/protobuf';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import { DOCUMENTS_PREFIX, records, REMOVED_PREFIX } from '../../internal/records/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { documentBytes, type OwnerDocuments } from '../ownerdocs/index.ts';
+import {
+  readCluster,
+  refuseField,
+  submitterOf,
+  withDocuments,
+  type Caller,
+  type Mutations,
+} from '../curator/index.ts';
+import { PutDocumentsRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+
+export interface DocumentHandlerParts {
+  readonly etcd: KeySpace;
+  readonly mutations: Mutations;
+  readonly authority: OwnerDocuments;
+}
+
+/** What owners have signed: read by whoever may look, changed by owners alone. */
+export function documentHandlers({
+  etcd,
+  mutations,
+  authority,
+}: DocumentHandlerParts): Pick<Handlers<typeof Admission, Caller>, 'listDocuments' | 'putDocuments'> {
+  return {
+    listDocuments: async (_request, { signal }) => {
+      const [documents, removed, cluster] = await Promise.all([
+        etcd.list(DOCUMENTS_PREFIX, { signal }),
+        etcd.list(REMOVED_PREFIX, { signal }),
+        readCluster(etcd, signal),
+      ]);
+      const machines = removed.entries.map(({ key, value }) => records.removed.decode(key, value));
+      return {
+        documents: documents.entries.map(documentBytes),
+        removed: await Promise.all(
+          machines.map(async ({ version: _, removedMs, ...machine }) => ({
+            ...machine,
+            removedMs: BigInt(removedMs),
+            readmitted:
+              (await authority.whyNotReadmitted({ version: 1, removedMs, ...machine }, signal)) === undefined,
+          })),
+        ),
+        epoch: BigInt(cluster.epoch),
+      };
+    },
+    putDocuments: async (request, { peer, signal }) => {
+      if (request.documents.length === 0) refuseField('documents', 'at least one');
+      const mutation = {
+        caller: peer,
+        method: 'PutDocuments',
+        subject: 'documents',
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(PutDocumentsRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, async () => {
+        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+        return withDocuments({ when: [], then: [], detail: {} }, submission);
+      });
+      return {};
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import {
+  JOINS_PREFIX,
+  records,
+  SLOT_PACE_KEY,
+  SLOT_QUEUE_PREFIX,
+  slotPositions,
+  type JoinRecord,
+  type SlotPosition,
+} from '../../internal/records/index.ts';
+import { refuseField } from '../curator/index.ts';
+import { OperatorApiError } from './errors.ts';
+import { fingerprintOf } from './join-wire.ts';
+
+const MIN_BEGINNING = 8;
+
+/** A request with the entry it was read from. */
+interface Found {
+  readonly entry: Entry;
+  readonly record: JoinRecord;
+}
+
+export async function listJoins(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
+  const { entries } = await etcd.list(JOINS_PREFIX, { signal });
+  return entries.map((entry) => ({ entry, record: records.join.decode(entry.key, entry.value) }));
+}
+
+/** Of control planes that wait for each other. */
+export async function readSlotQueue(
+  etcd: KeySpace,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, SlotPosition>> {
+  const [queue, pace] = await Promise.all([
+    etcd.list(SLOT_QUEUE_PREFIX, { signal }),
+    etcd.get(SLOT_PACE_KEY, { signal }),
+  ]);
+  return slotPositions(queue.entries, pace?.value);
+}
+
+/** By join id, fingerprint or identity, whole or a beginning that means one machine only. */
+export async function findJoin(etcd: KeySpace, given: string, signal: AbortSignal): Promise<Found> {
+  if (given.length < MIN_BEGINNING) refuseField('join', `at least ${MIN_BEGINNING} characters of it`);
+  const all = await listJoins(etcd, signal);
+  const names = ({ record }: Found): readonly string[] =>
+    [record.nodeId, fingerprintOf(record), record.machine.identity].flatMap((name) => [
+      name,
+      name.replace(/^[a-z0-9-]+:|^node-/, ''),
+    ]);
+  const exact = all.filter((each) => names(each).includes(given));
+  const found =
+    exact.length > 0 ? exact : all.filter((each) => names(each).some((name) => name.startsWith(given)));
+  const [only, ...others] = found;
+  const shown = JSON.stringify(given.slice(0, 80));
+  if (only === undefined)
+    throw new OperatorApiError('operatorapi-join-unknown', `machine ${shown} not found`);
+  if (others.length > 0) {
+    const ids = found.map(({ record }) => record.nodeId).slice(0, 8);
+    throw new OperatorApiError(
+      'operatorapi-join-ambiguous',
+      `${shown} fits several machines: ${ids.join(', ')}`,
+    );
+  }
+  return only;
+}

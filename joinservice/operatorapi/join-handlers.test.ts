@@ -1,0 +1,146 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { put } from '../../internal/etcd/index.ts';
+import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { records, type JoinRecord } from '../../internal/records/index.ts';
+import type { Caller } from '../curator/index.ts';
+import { TestCurators } from '../curator/fake-curators.ts';
+import { Admission, JoinState } from '../curatorproto/gen/operatorapi_pb.js';
+import { NodeRole } from '../curatorproto/gen/curator_pb.js';
+import { joinDecisionHandlers } from './join-handlers.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const { decideJoin, listJoins } = Admission.method;
+
+function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
+  const pubKeyDer = pubKeyDerOf(generateKeyPem());
+  return {
+    version: 1,
+    nodeId: nodeIdOf(pubKeyDer),
+    pubKey: Buffer.from(pubKeyDer).toString('base64'),
+    state,
+    machine: {
+      ...{ identity, proof: 'unproved', variant: 'tpm', profile: 'identity' },
+      ...{ evidenceDigest: 'd'.repeat(64), policyVersion: 'p' },
+    },
+    claimed: { hostname: 'h', address: '192.0.2.1', name: '', roles: [], agentVersion: '', clockOffsetMs: 0 },
+    code: '',
+    message: '',
+    firstSeenMs: 0,
+    lastSeenMs: 0,
+    attempts: 1,
+  };
+}
+
+/** A cluster with a machine in each of these states. */
+async function createDesk() {
+  const curators = await TestCurators.create();
+  const { etcd, clock, signer } = curators;
+  const [curator] = curators.all;
+  if (curator === undefined) throw new Error('there is one');
+  const handlers = joinDecisionHandlers({
+    ...{ etcd, clock, mutations: curator.mutations },
+    authority: signer.authority(etcd),
+  });
+  const joins = {
+    pending: joinOf('pending', 'tpm-ek:aabbccdd01020304'),
+    other: joinOf('refused', 'tpm-ek:aabbccdd02030405'),
+    joined: joinOf('joined', 'tpm-ek:eeff001122'),
+  };
+  for (const join of Object.values(joins))
+    await etcd.commit(
+      { when: [], then: [put(records.join.key(join.nodeId), records.join.encode(join))] },
+      { signal },
+    );
+  const peer: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
+  const call = { peer, signal, address: '127.0.0.1' };
+  return {
+    joins,
+    signer,
+    etcd,
+    approve: (join: string, roles: NodeRole[] = [], documents: Uint8Array[] = []) =>
+      handlers.decideJoin(
+        create(decideJoin.input, {
+          join,
+          decision: { case: 'approve', value: { name: 'w1', roles } },
+          mutation: { idempotencyKey: crypto.randomUUID() },
+          documents,
+        }),
+        call,
+      ),
+    list: async (...states: JoinState[]) => {
+      const { joins: found = [] } = await handlers.listJoins(create(listJoins.input, { states }), call);
+      return found.map(({ joinId }) => joinId);
+    },
+    [Symbol.asyncDispose]: () => curators[Symbol.asyncDispose](),
+  };
+}
+
+test('approving a machine is repeatable, what is unknown is not found, and the list of those who wait has no other', async () => {
+  await using desk = await createDesk();
+  const { pending, joined } = desk.joins;
+  expect(await desk.list(JoinState.PENDING)).toEqual([pending.nodeId]);
+  for (let twice = 0; twice < 2; twice++)
+    expect((await desk.approve(pending.nodeId)).join).toMatchObject({
+      state: JoinState.APPROVED,
+      name: 'w1',
+    });
+  expect(await desk.list(JoinState.PENDING)).toEqual([]);
+  expect(await desk.list(JoinState.APPROVED)).toEqual([pending.nodeId]);
+  await expect(desk.approve(`node-${'0'.repeat(32)}`)).rejects.toEqual(coded('operatorapi-join-unknown'));
+  await expect(desk.approve('tpm-ek:aabbccdd')).rejects.toEqual(coded('operatorapi-join-ambiguous'));
+  await expect(desk.approve(joined.nodeId)).rejects.toEqual(coded('operatorapi-already-joined'));
+});
+
+describe('approving a control plane', () => {
+  const ROLES = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+  type Desk = Awaited<ReturnType<typeof createDesk>>;
+  const placeOf = ({ nodeId, pubKey, machine }: JoinRecord) => ({
+    nodeId,
+    pubKeyDer: Buffer.from(pubKey, 'base64'),
+    identity: machine.identity,
+  });
+
+  test('stores the owner’s grant with the decision', async () => {
+    await using desk = await createDesk();
+    const { pending } = desk.joins;
+    const grant = desk.signer.grant(placeOf(pending));
+    expect((await desk.approve(pending.nodeId, ROLES, [grant])).join).toMatchObject({ roles: ROLES });
+    const stored = await desk.signer.authority(desk.etcd).newest('grant', pending.nodeId, { signal });
+    expect(stored?.body).toMatchObject({ nodeId: pending.nodeId, identity: pending.machine.identity });
+    expect((await desk.approve(pending.nodeId, ROLES)).join).toMatchObject({ roles: ROLES }); // on record now
+  });
+
+  test.each([
+    { name: 'no grant', documents: () => [] },
+    {
+      name: 'a grant for another machine',
+      documents: ({ signer, joins }: Desk) => [
+        signer.grant({ ...placeOf(joins.pending), identity: `tpm-ek:${'f'.repeat(64)}` }),
+      ],
+    },
+    {
+      name: 'a grant for another node',
+      documents: ({ signer, joins }: Desk) => [signer.grant(placeOf(joins.other))],
+    },
+    {
+      name: 'a grant for another key of that node',
+      documents: ({ signer, joins }: Desk) => [
+        signer.grant({ ...placeOf(joins.pending), pubKeyDer: pubKeyDerOf(generateKeyPem()) }),
+      ],
+    },
+    {
+      name: 'a grant of fewer roles',
+      documents: ({ signer, joins }: Desk) => [signer.grant(placeOf(joins.pending), ['ConsensusMember'])],
+    },
+  ])('is refused with $name, and changes nothing', async ({ documents }) => {
+    await using desk = await createDesk();
+    const { nodeId } = desk.joins.pending;
+    await expect(desk.approve(nodeId, ROLES, documents(desk))).rejects.toEqual(
+      coded('owner-document-required'),
+    );
+    expect(await desk.list(JoinState.PENDING)).toEqual([nodeId]);
+    expect((await desk.etcd.list('documents/', { signal })).entries).toEqual([]);
+  });
+});

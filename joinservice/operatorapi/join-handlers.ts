@@ -1,0 +1,163 @@
+import { toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
+import { nodeNameKey, records, type JoinRecord } from '../../internal/records/index.ts';
+import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { isGranted, type OwnerDocuments, type Submission } from '../ownerdocs/index.ts';
+import {
+  nameOfCaller,
+  ownerSignatureMissing,
+  refuseField,
+  rolesFromWire,
+  submitterOf,
+  withDocuments,
+  type Caller,
+  type Mutations,
+} from '../curator/index.ts';
+import {
+  DecideJoinRequestSchema,
+  type Admission,
+  type Approval,
+  type DecideJoinRequest,
+} from '../curatorproto/gen/operatorapi_pb.js';
+import { isNodeName, JoinError, requestedName } from '../join/index.ts';
+import { OperatorApiError } from './errors.ts';
+import { isWantedState, joinToWire } from './join-wire.ts';
+import { findJoin, listJoins, readSlotQueue } from './find-join.ts';
+import { machineTrace } from './machine-trace.ts';
+
+const MINUTE_MS = 60_000;
+/** A machine that an operator admitted has a day to come: it may be switched off meanwhile. */
+const APPROVAL_MS = 24 * 60 * MINUTE_MS;
+const MAX_REASON = 512;
+const MAX_LABELS = 128;
+
+export interface JoinDecisionParts {
+  readonly etcd: KeySpace;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+  /** What owners have signed. */
+  readonly authority: OwnerDocuments;
+}
+
+type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
+
+/** What operators see of machines that want in, and what they decide about them. */
+export function joinDecisionHandlers(
+  parts: JoinDecisionParts,
+): Pick<Handlers<typeof Admission, Caller>, JoinMethods> {
+  const { etcd, mutations, authority } = parts;
+  return {
+    listJoins: async ({ states }, { signal }) => {
+      const [all, turns] = await Promise.all([listJoins(etcd, signal), readSlotQueue(etcd, signal)]);
+      const wanted = all.map(({ record }) => record).filter((record) => isWantedState(record, states));
+      const newestFirst = wanted.sort((a, b) => b.lastSeenMs - a.lastSeenMs);
+      return { joins: newestFirst.map((record) => joinToWire(record, turns.get(record.nodeId))) };
+    },
+    decideJoin: async (request, { peer, signal }) => {
+      const found = await findJoin(etcd, request.join, signal);
+      const mutation = {
+        caller: peer,
+        method: 'DecideJoin',
+        subject: found.record.nodeId,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(DecideJoinRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, async () => {
+        const now = await findJoin(etcd, found.record.nodeId, signal);
+        const record = await decided(parts, { request, now: now.record, by: nameOfCaller(peer), signal });
+        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+        if (record.state === 'approved') await verifyApproval(authority, { record, submission, signal });
+        const plan = {
+          when: [unchanged(now.entry)],
+          then: [put(now.entry.key, records.join.encode(record))],
+          detail: detailOf(request, record),
+        };
+        return withDocuments(plan, submission);
+      });
+      return { join: joinToWire((await findJoin(etcd, found.record.nodeId, signal)).record) };
+    },
+    getTrace: ({ subject }, { signal }) => machineTrace(parts, subject, signal),
+  };
+}
+
+/** An operator's yes gives a worker; a place in the control plane needs an owner's grant for this machine and key. */
+async function verifyApproval(
+  authority: OwnerDocuments,
+  of: { readonly record: JoinRecord; readonly submission: Submission; readonly signal: AbortSignal },
+): Promise<void> {
+  const { nodeId, pubKey, machine, decision } = of.record;
+  const roles = decision?.roles ?? [];
+  if (!isControlPlane(roles)) return;
+  const place = { nodeId, pubKeyDer: Buffer.from(pubKey, 'base64'), identity: machine.identity };
+  if (isGranted(of.submission.find('grant', nodeId), place, roles)) return;
+  const { document } = await authority.tryNewest('grant', nodeId, of.signal);
+  if (!isGranted(document, place, roles))
+    throw ownerSignatureMissing(`approving ${nodeId} as a control plane`);
+}
+
+/** The request as it is after the operator's word. */
+async function decided(
+  { etcd, clock }: JoinDecisionParts,
+  made: {
+    readonly request: DecideJoinRequest;
+    readonly now: JoinRecord;
+    readonly by: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<JoinRecord> {
+  const { request, now, by, signal } = made;
+  if (now.state === 'joined')
+    throw new OperatorApiError('operatorapi-already-joined', `${now.nodeId} has already joined`);
+  const timeMs = clock.nowMs();
+  const { decision } = request;
+  if (decision.case === 'refuse') {
+    if (decision.value.reason.length > MAX_REASON)
+      refuseField('reason', `${decision.value.reason.length} characters`);
+    return {
+      ...now,
+      state: 'refused',
+      decision: { name: '', roles: [], labels: {}, by, timeMs, expiresMs: timeMs },
+      code: 'join-refused',
+      message: decision.value.reason,
+    };
+  }
+  if (decision.case !== 'approve') return refuseField('decision', 'approve or refuse');
+  const { name, roles, labels } = grantOf(decision.value, now);
+  const holder = await etcd.get(nodeNameKey(name), { signal });
+  if (holder !== undefined && new TextDecoder().decode(holder.value) !== now.nodeId)
+    throw new JoinError('join-name-taken', `approving ${now.nodeId} as ${name}`);
+  return {
+    ...now,
+    state: 'approved',
+    decision: { name, roles: [...roles], labels, by, timeMs, expiresMs: timeMs + APPROVAL_MS },
+    code: '',
+    message: '',
+  };
+}
+
+/** What the operator wrote; only the name may come from the machine, and only where the operator left it open. */
+function grantOf(approval: Approval, { claimed, nodeId }: JoinRecord) {
+  const name = approval.name === '' ? (requestedName(claimed) ?? nodeId) : approval.name;
+  if (!isNodeName(name)) refuseField('name', 'lower-case letters, digits and dashes, at most 63');
+  const roles: readonly Role[] =
+    approval.roles.length === 0 ? parseRoles(['KubernetesWorker']) : rolesFromWire(approval.roles);
+  if (Object.keys(approval.labels).length > MAX_LABELS) refuseField('labels', `more than ${MAX_LABELS}`);
+  return { name, roles, labels: { ...approval.labels } };
+}
+
+function detailOf(request: DecideJoinRequest, { machine, decision }: JoinRecord): Record<string, unknown> {
+  const { identity, evidenceDigest, policyVersion } = machine;
+  const about = { identity, evidenceDigest, policyVersion };
+  return request.decision.case === 'refuse'
+    ? { verdict: 'refused', reason: request.decision.value.reason, ...about }
+    : {
+        verdict: 'approved',
+        name: decision?.name,
+        roles: decision?.roles,
+        labels: decision?.labels,
+        ...about,
+      };
+}

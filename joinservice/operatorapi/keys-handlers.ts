@@ -1,0 +1,125 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { absent, put, unchanged, type Entry, type KeySpace } from '../../internal/etcd/index.ts';
+import { planRotation, parseStage, type RotationMember } from '../../internal/keyset/index.ts';
+import { KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import { isControlPlane, isMemberState } from '../../internal/role/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import {
+  nameOfCaller,
+  refuseField,
+  type Caller,
+  type Mutations,
+  type NodeStore,
+  type NodeView,
+} from '../curator/index.ts';
+import { RotateKeysRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { OperatorApiError } from './errors.ts';
+
+const MAX_REASON = 200;
+/** The keys that the cluster was made with. */
+const FIRST_GENERATION = 1;
+
+export interface KeysHandlerParts {
+  readonly etcd: KeySpace;
+  readonly nodes: Pick<NodeStore, 'list'>;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+}
+
+/** Asks the control planes to replace the keys that they share, and tells how far they are. They do it themselves. */
+export function keysHandlers(
+  parts: KeysHandlerParts,
+): Pick<Handlers<typeof Admission, Caller>, 'rotateKeys' | 'getKeys'> {
+  const { etcd, nodes, mutations, clock } = parts;
+  return {
+    rotateKeys: async (request, { peer, signal }) => {
+      if (request.reason.length > MAX_REASON) refuseField('reason', `at most ${MAX_REASON} characters`);
+      const mutation = {
+        caller: peer,
+        method: 'RotateKeys',
+        subject: 'keys',
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(RotateKeysRequestSchema, request),
+        signal,
+      };
+      await mutations.run(mutation, async () => {
+        const entry = await etcd.get(KEYS_KEY, { signal });
+        const before = recordIn(entry);
+        const begins = isToBegin(before, request.replaces);
+        const generation = (before?.generation ?? FIRST_GENERATION) + (begins ? 1 : 0);
+        const nowMs = clock.nowMs();
+        const asked: KeysRecord = {
+          version: 1,
+          generation,
+          phase: 'asked',
+          startedMs: nowMs,
+          phaseSinceMs: nowMs,
+          startedBy: nameOfCaller(peer),
+          reason: request.reason,
+        };
+        return {
+          when: [entry === undefined ? absent(KEYS_KEY) : unchanged(entry)],
+          then: begins ? [put(KEYS_KEY, records.keys.encode(asked))] : [],
+          detail: { generation, reason: request.reason },
+        };
+      });
+      const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
+      return { generation: BigInt(now?.generation ?? FIRST_GENERATION), isDone: now?.phase === 'done' };
+    },
+    getKeys: async (_request, { signal }) => {
+      const now = recordIn(await etcd.get(KEYS_KEY, { signal }));
+      if (now === undefined) return { stage: { generation: 1n, phase: 'done' } };
+      const { generation, phase, startedMs, phaseSinceMs, startedBy, reason } = now;
+      const members = (await nodes.list(signal)).nodes.flatMap(keyMemberOf);
+      const next = planRotation({ generation, phase, madeBy: now.made?.by }, members);
+      return {
+        stage: { generation: BigInt(generation), phase },
+        startedMs: BigInt(startedMs),
+        phaseSinceMs: BigInt(phaseSinceMs),
+        startedBy,
+        reason,
+        awaited: next.kind === 'wait' ? [...next.awaited] : [],
+      };
+    },
+  };
+}
+
+/**
+ * Whether another generation is to be made: only if the one of now is the one that was meant. One that is under way
+ * goes on, whichever was meant.
+ */
+function isToBegin(now: KeysRecord | undefined, replaces: bigint): boolean {
+  const generation = now?.generation ?? FIRST_GENERATION;
+  if (replaces > BigInt(generation))
+    refuseField('replaces', `there is no generation ${replaces} yet; ${generation} is the last`);
+  if (now === undefined) return true;
+  if (now.phase !== 'done') return false;
+  if (replaces > 0n) return replaces === BigInt(generation);
+  const since = new Date(now.phaseSinceMs).toISOString();
+  throw new OperatorApiError(
+    'operatorapi-keys-already-rotated',
+    `replacing the keys of control planes: generation ${generation} took their place at ${since}, asked for by ${now.startedBy}`,
+  );
+}
+
+function recordIn(entry: Entry | undefined): KeysRecord | undefined {
+  return entry && records.keys.decode(entry.key, entry.value);
+}
+
+/** None where it is no member. */
+function keyMemberOf({ record, status, isAlive: isBeating }: NodeView): readonly RotationMember[] {
+  if (!isMemberState(record.state)) return [];
+  const said = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).keys;
+  const { nodeId, name, roles } = record;
+  return [
+    {
+      nodeId,
+      name,
+      isControlPlane: isControlPlane(roles),
+      isAlive: isBeating,
+      stage: said && parseStage(said),
+    },
+  ];
+}

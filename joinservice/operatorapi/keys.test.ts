@@ -1,0 +1,108 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { beforeEach, expect, test } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { AuditLog } from '../../internal/auditlog/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import { AUDIT_PREFIX, KEYS_KEY, records, type KeysRecord } from '../../internal/records/index.ts';
+import { FakeClock, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
+import { Mutations, NodeStore, type Caller } from '../curator/index.ts';
+import { GetKeysRequestSchema, RotateKeysRequestSchema } from '../curatorproto/gen/operatorapi_pb.js';
+import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
+import { keysHandlers } from './keys-handlers.ts';
+
+const { signal } = new AbortController();
+const owner = { kind: 'operator', name: 'owner', role: 'owner' } as unknown as Caller;
+const call = { peer: owner, signal, address: '192.0.2.1' };
+
+let etcd: MemoryEtcd;
+let clock: FakeClock;
+let handlers: ReturnType<typeof keysHandlers>;
+beforeEach(() => {
+  etcd = new MemoryEtcd();
+  clock = new FakeClock(1_000);
+  const mutations = new Mutations({ etcd, clock, audit: new AuditLog({ etcd }) });
+  handlers = keysHandlers({ etcd, nodes: new NodeStore(etcd), mutations, clock });
+});
+
+const rotate = (reason: string, replaces = 0, idempotencyKey: string = randomUUID()) =>
+  handlers.rotateKeys(
+    create(RotateKeysRequestSchema, { reason, replaces: BigInt(replaces), mutation: { idempotencyKey } }),
+    call,
+  );
+/** The cluster has done it. */
+const finish = async (): Promise<void> => {
+  const asked = await onRecord();
+  if (asked === undefined) throw new TypeError('nothing was asked for');
+  const done = records.keys.encode({ ...asked, phase: 'done', phaseSinceMs: 61_000 });
+  await etcd.commit({ when: [], then: [put(KEYS_KEY, done)] }, { signal });
+};
+const shown = () => handlers.getKeys(create(GetKeysRequestSchema), call);
+const onRecord = async (): Promise<KeysRecord | undefined> => {
+  const entry = await etcd.get(KEYS_KEY, { signal });
+  return entry && records.keys.decode(entry.key, entry.value);
+};
+const audits = async () => (await etcd.list(AUDIT_PREFIX, { signal })).entries.length;
+
+test('a rotation is asked for once: while it is under way the same one goes on', async () => {
+  expect(await shown()).toEqual({ stage: { generation: 1n, phase: 'done' } });
+  expect(await rotate('c3 was lost')).toEqual({ generation: 2n, isDone: false });
+  const asked = await onRecord();
+  expect(asked).toMatchObject({ generation: 2, phase: 'asked', startedBy: 'operator:owner' });
+  expect(await rotate('again')).toEqual({ generation: 2n, isDone: false });
+  expect(await onRecord()).toEqual(asked);
+  expect(await audits()).toBe(2);
+});
+
+test('a call that is repeated after the end begins no other one, and says that it was done, by whom and when', async () => {
+  const key = randomUUID();
+  await rotate('c3 was lost', 0, key);
+  await finish();
+  const done = await onRecord();
+  expect(await rotate('c3 was lost', 0, key)).toEqual({ generation: 2n, isDone: true }); // its answer was lost
+  await expect(rotate('c3 was lost')).rejects.toMatchObject({
+    code: 'operatorapi-keys-already-rotated',
+    message: expect.stringMatching(
+      /generation 2 .* at 1970-01-01T00:01:01\.000Z, asked for by operator:owner$/,
+    ),
+  });
+  expect(await onRecord()).toEqual(done);
+  expect(await audits()).toBe(1);
+});
+
+test('another one begins for who names the generation of now; one of before is replaced already', async () => {
+  expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: false });
+  await finish();
+  expect(await rotate('', 1)).toEqual({ generation: 2n, isDone: true });
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: false });
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: false });
+  expect(await onRecord()).toMatchObject({ generation: 3, phase: 'asked', reason: 'once more' });
+  await finish();
+  expect(await rotate('once more', 2)).toEqual({ generation: 3n, isDone: true });
+  await expect(rotate('', 4)).rejects.toMatchObject({ code: 'curator-request-invalid' });
+});
+
+test('whom it waits for is named, and since when', async () => {
+  const cluster = await TestCluster.create(etcd, () => clock.nowMs());
+  const say = async (name: string, generation: bigint, phase: string): Promise<void> => {
+    const { identity } = await cluster.addNode(name, { roles: ['ConsensusMember', 'KubernetesController'] });
+    if (identity.kind !== 'node') throw new TypeError('a node has no id');
+    const said = toBinary(NodeStatusSchema, create(NodeStatusSchema, { keys: { generation, phase } }));
+    const status = { version: 1 as const, status: Buffer.from(said).toString('base64'), updatedMs: 1 };
+    const [key, beat] = [records.status.key(identity.nodeId), records.heartbeat.key(identity.nodeId)];
+    const writes = [
+      put(key, records.status.encode(status)),
+      put(beat, records.heartbeat.encode({ version: 1, sinceMs: 1 })),
+    ];
+    await etcd.commit({ when: [], then: writes }, { signal });
+  };
+  await rotate('');
+  await say('a', 1n, 'done');
+  await say('b', 1n, 'done');
+  await say('c', 1n, 'a phase of tomorrow');
+  expect(await shown()).toMatchObject({
+    stage: { generation: 2n, phase: 'asked' },
+    phaseSinceMs: 1_000n,
+    startedBy: 'operator:owner',
+    awaited: [{ name: 'c', why: 'its agent is too old to replace keys' }],
+  });
+});

@@ -1,0 +1,52 @@
+import { toBinary } from '@bufbuild/protobuf';
+import { isAbort } from '../../internal/errors/index.ts';
+import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
+import type { Handlers } from '../../internal/rpc/index.ts';
+import { refuseField, type Caller, type Mutations } from '../curator/index.ts';
+import { IssueKubeconfigRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import type { KubeconfigCredentials, KubeconfigRequest } from '../signer/index.ts';
+import { OperatorApiError } from './errors.ts';
+
+const MAX_REQUEST_BYTES = 8192;
+
+/** Makes client certificates of the Kubernetes API for owners. */
+export interface KubeconfigSigner {
+  signKubeconfig(request: KubeconfigRequest, signal: AbortSignal): Promise<KubeconfigCredentials>;
+}
+
+/** An owner's own kubeconfig, once more: written down before it is signed, signed for what the owner's key asked for. */
+export function kubeconfigHandlers(parts: {
+  readonly mutations: Mutations;
+  readonly signer: KubeconfigSigner;
+}): Pick<Handlers<typeof Admission, Caller>, 'issueKubeconfig'> {
+  return {
+    issueKubeconfig: async (request, { peer, signal }) => {
+      const { certificateRequest, operatorPublicKey, signature } = request;
+      if (certificateRequest.length === 0 || certificateRequest.length > MAX_REQUEST_BYTES)
+        refuseField('certificate_request', `a PKCS#10 request of at most ${MAX_REQUEST_BYTES} bytes`);
+      const fingerprint = fingerprintOfKey(operatorPublicKey);
+      if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
+        refuseField('operator_public_key', 'the key of the caller');
+      const mutation = {
+        caller: peer,
+        method: 'IssueKubeconfig',
+        subject: fingerprint,
+        idempotencyKey: request.mutation?.idempotencyKey ?? '',
+        request: toBinary(IssueKubeconfigRequestSchema, request),
+        signal,
+      };
+      const detail = { key: fingerprintOfKey(await verifyCertificateRequest(certificateRequest)) };
+      await parts.mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail }));
+      const asked = { certificateRequest, operatorPubKeyDer: operatorPublicKey, signature };
+      try {
+        const { certPem, kubernetesCaPem } = await parts.signer.signKubeconfig(asked, signal);
+        return { certificatePem: certPem, kubernetesCaPem };
+      } catch (error) {
+        if (isAbort(error, signal)) throw error;
+        throw new OperatorApiError('operatorapi-signing-failed', 'making a certificate for a kubeconfig', {
+          cause: error,
+        });
+      }
+    },
+  };
+}

@@ -1,0 +1,205 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import { AuditLog } from '../../internal/auditlog/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import {
+  nodeNameKey,
+  records,
+  SLOT_QUEUE_PREFIX,
+  type JoinRecord,
+  type TraceFactRecord,
+} from '../../internal/records/index.ts';
+import { FakeClock, MemoryEtcd } from '../../internal/testing/index.ts';
+import { GetTraceResponseSchema, TraceFact_Outcome } from '../curatorproto/gen/operatorapi_pb.js';
+import { machineTrace } from './machine-trace.ts';
+
+const signal = new AbortController().signal;
+const text = (value: string): Uint8Array => new TextEncoder().encode(value);
+const KEY = 'ab'.repeat(16);
+const ID = `node-${KEY}`;
+const ADDRESS = '192.0.2.7';
+const IDENTITY = 'tpm-ek:cdcdcdcd';
+const LOOKED_BACK = 2_000;
+
+/** What etcd has of machines and of what was decided. */
+class Office {
+  readonly etcd = new MemoryEtcd();
+  readonly clock = new FakeClock();
+  readonly #audit = new AuditLog({ etcd: this.etcd });
+
+  async refuse(subject: string, detail: object, method = 'Attest', timeMs = 5): Promise<void> {
+    const facts = { timeMs, caller: 'joinservice:n', method, subject };
+    await this.#audit.commit(
+      { when: [], then: [], facts: { ...facts, detail: { verdict: 'refused', ...detail } } },
+      signal,
+    );
+  }
+
+  write(key: string, value: Uint8Array): void {
+    this.etcd.commitNow({ when: [], then: [put(key, value)] });
+  }
+
+  join(over: Partial<JoinRecord> = {}, facts: readonly TraceFactRecord[] = []): void {
+    const record: JoinRecord = {
+      version: 1,
+      nodeId: ID,
+      pubKey: 'AA==',
+      state: 'joined',
+      machine: {
+        identity: IDENTITY,
+        proof: 'pinned',
+        variant: 'tpm',
+        profile: 'identity',
+        evidenceDigest: 'aa'.repeat(32),
+        policyVersion: 'v1',
+      },
+      claimed: { hostname: 'h', address: ADDRESS, name: '', roles: [], agentVersion: '', clockOffsetMs: 0 },
+      code: '',
+      message: '',
+      firstSeenMs: 1,
+      lastSeenMs: 1,
+      attempts: 1,
+      ...over,
+    };
+    this.write(records.join.key(record.nodeId), records.join.encode(record));
+    const { nodeId } = record;
+    this.write(records.trace.key(nodeId), records.trace.encode({ version: 1, nodeId, facts: [...facts] }));
+  }
+
+  async trace(subject: string) {
+    return create(GetTraceResponseSchema, await machineTrace(this, subject, signal));
+  }
+}
+
+const passed: TraceFactRecord = {
+  side: 'cluster',
+  name: 'evidence',
+  outcome: 'pass',
+  expected: '',
+  actual: '',
+  fix: '',
+  code: '',
+  timeMs: 10,
+};
+const granted = (...roles: ('ConsensusMember' | 'KubernetesController' | 'KubernetesWorker')[]) => ({
+  decision: { name: 'n', roles, labels: {}, by: 'operator:ann', timeMs: 1, expiresMs: 2 },
+});
+
+describe('a machine whose evidence did not pass', () => {
+  const mismatch = { code: 'attestation-register-mismatch', expected: '00', actual: 'ab' };
+
+  test('is explained by the address it came from: what was expected, what it showed, how often', async () => {
+    const office = new Office();
+    await office.refuse(`address:${ADDRESS}`, mismatch);
+    await office.refuse('address:192.0.2.70', { ...mismatch, actual: 'somebody else’s' });
+    await office.refuse(`address:${ADDRESS}`, { ...mismatch, repeated: 3 }, 'Attest', 6);
+    await office.refuse(`address:${ADDRESS}`, { code: 'quote-stale' }, 'Attest', 7);
+    const { joinId, nodeName, join, facts } = await office.trace(ADDRESS);
+    expect({ joinId, nodeName, join }).toEqual({ joinId: '', nodeName: '', join: undefined });
+    expect(facts.map(({ name, code, expected, actual }) => [name, code, expected, actual])).toEqual([
+      ['evidence', 'attestation-register-mismatch', '00', 'ab (5 times)'],
+      ['evidence', 'quote-stale', '', ''],
+    ]);
+    expect(facts.every(({ outcome }) => outcome === TraceFact_Outcome.FAIL)).toBe(true);
+  });
+
+  const names = [
+    { name: 'its identity', subject: IDENTITY, given: IDENTITY },
+    { name: 'the beginning of its identity', subject: IDENTITY, given: 'cdcdcdcd' },
+    { name: 'its fingerprint, of which its id is the beginning', subject: ID, given: `sha256:${KEY}${KEY}` },
+    { name: 'an IPv6 address in another form', subject: 'address:2001:db8::1', given: '2001:DB8:0::1' },
+  ];
+  test.each(names)('is found by $name', async ({ subject, given }) => {
+    const office = new Office();
+    await office.refuse(subject, { code: 'join-evidence-mismatch', reason: 'why' }, 'RequestAdmission');
+    expect((await office.trace(given)).facts).toMatchObject([
+      { side: 'cluster', name: 'request', code: 'join-evidence-mismatch', actual: 'why' },
+    ]);
+  });
+
+  test.each(['192.0.2.8', '192.0.2.', 'sha256:ffffffff', `${IDENTITY}00`, 'x'.repeat(8)])(
+    'is not another one: %s',
+    async (given) => {
+      const office = new Office();
+      await office.refuse(`address:${ADDRESS}`, mismatch);
+      await office.refuse(IDENTITY, mismatch);
+      await expect(office.trace(given)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
+    },
+  );
+
+  test('is looked for in the newest entries only: strangers can make the audit long', async () => {
+    const office = new Office();
+    await office.refuse(`address:${ADDRESS}`, mismatch);
+    for (let i = 0; i < LOOKED_BACK + 100; i++) await office.refuse('address:192.0.2.70', mismatch);
+    await expect(office.trace(ADDRESS)).rejects.toMatchObject({ code: 'operatorapi-join-unknown' });
+  });
+
+  test('and was let in once: what came after its evidence had passed, and nothing from before', async () => {
+    const office = new Office();
+    office.join({}, [passed]);
+    await office.refuse(`address:${ADDRESS}`, { ...mismatch, code: 'of-before' }, 'Attest', 9);
+    await office.refuse(`address:${ADDRESS}`, mismatch, 'Attest', 11);
+    for (const subject of [ID, ADDRESS]) {
+      const { joinId, facts } = await office.trace(subject);
+      expect(joinId).toBe(ID);
+      expect(facts.map(({ name, code }) => `${name} ${code}`)).toEqual([
+        'evidence ',
+        'evidence attestation-register-mismatch',
+      ]);
+    }
+  });
+
+  test('its address alone counts where two machines say that they are there', async () => {
+    const office = new Office();
+    office.join();
+    office.join({ nodeId: 'node-other' });
+    await office.refuse(`address:${ADDRESS}`, mismatch);
+    expect(await office.trace(ADDRESS)).toMatchObject({ joinId: '', facts: [{ name: 'evidence' }] });
+  });
+});
+
+describe('the slot', () => {
+  interface Turn {
+    readonly name: string;
+    readonly over: Partial<JoinRecord>;
+    readonly queue: readonly string[];
+    readonly want: string | undefined;
+  }
+  const table: readonly Turn[] = [
+    { name: 'a worker', over: granted('KubernetesWorker'), queue: ['other'], want: 'PASS workers need none' },
+    {
+      name: 'a control plane whose turn it is',
+      over: granted('ConsensusMember', 'KubernetesController'),
+      queue: [ID, 'other'],
+      want: 'PASS it is its turn',
+    },
+    {
+      name: 'a control plane behind others',
+      over: granted('ConsensusMember', 'KubernetesController'),
+      queue: ['one', 'two', ID],
+      want: 'WAIT place 2, about 30 s',
+    },
+    {
+      name: 'a control plane that is in',
+      over: granted('ConsensusMember', 'KubernetesController'),
+      queue: [],
+      want: 'PASS it waits for none',
+    },
+    { name: 'a machine that nobody decided about', over: {}, queue: [], want: undefined },
+  ];
+  test.each(table)('of $name', async ({ over, queue, want }) => {
+    const office = new Office();
+    office.join(over);
+    for (const nodeId of queue) office.write(SLOT_QUEUE_PREFIX + nodeId, text('{}'));
+    const { facts, join } = await office.trace(ID);
+    const slot = facts.find(({ name }) => name === 'slot');
+    expect(slot && `${TraceFact_Outcome[slot.outcome]} ${slot.actual}`).toBe(want);
+    expect(join?.turn === undefined).toBe(!queue.includes(ID));
+  });
+});
+
+test('a node is found by its name, also the one that asked nobody', async () => {
+  const office = new Office();
+  office.write(nodeNameKey('n1'), text(ID));
+  expect(await office.trace('n1')).toMatchObject({ joinId: ID, nodeName: '', facts: [] });
+});

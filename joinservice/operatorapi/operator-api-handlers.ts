@@ -1,0 +1,30 @@
+import type { Handlers } from '../../internal/rpc/index.ts';
+import type { Caller } from '../curator/index.ts';
+import type { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { collateralHandlers, type CollateralHandlerParts } from './collateral-handlers.ts';
+import { auditHandlers } from './audit-handlers.ts';
+import { documentHandlers } from './document-handlers.ts';
+import { joinDecisionHandlers } from './join-handlers.ts';
+import { kubeconfigHandlers, type KubeconfigSigner } from './kubeconfig-handlers.ts';
+import { keysHandlers, type KeysHandlerParts } from './keys-handlers.ts';
+import { ownershipHandlers } from './ownership-handlers.ts';
+import { operatorHandlers, type OperatorHandlerParts } from './operator-handlers.ts';
+
+export type OperatorApiParts = Omit<OperatorHandlerParts, 'signer'> &
+  CollateralHandlerParts &
+  KeysHandlerParts & {
+    readonly signer: OperatorHandlerParts['signer'] & KubeconfigSigner;
+  };
+
+export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof Admission, Caller> {
+  return {
+    ...joinDecisionHandlers(parts),
+    ...auditHandlers(parts),
+    ...operatorHandlers(parts),
+    ...ownershipHandlers(parts),
+    ...documentHandlers(parts),
+    ...kubeconfigHandlers(parts),
+    ...collateralHandlers(parts),
+    ...keysHandlers(parts),
+  };
+}

@@ -1,0 +1,268 @@
+import { toBinary, type MessageInitShape } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { isAbort } from '../../internal/errors/index.ts';
+import {
+  absent,
+  put,
+  remove,
+  unchanged,
+  type Condition,
+  type Entry,
+  type KeySpace,
+} from '../../internal/etcd/index.ts';
+import { ownerPubKeyFromRaw } from '../../internal/attestation/ownerkey/index.ts';
+import { fingerprintOfKey, spkiDerOf, verifyCertificateRequest } from '../../internal/pki/index.ts';
+import {
+  OPERATOR_ROLES,
+  OPERATORS_PREFIX,
+  records,
+  type OperatorRecord,
+} from '../../internal/records/index.ts';
+import type { Call, Handlers } from '../../internal/rpc/index.ts';
+import type { OwnerDocuments, Submission } from '../ownerdocs/index.ts';
+import {
+  ownerSignatureMissing,
+  readCluster,
+  refuseField,
+  submitterOf,
+  withDocuments,
+  type Caller,
+  type Mutation,
+  type MutationPlan,
+  type Mutations,
+} from '../curator/index.ts';
+import {
+  DeleteOperatorRequestSchema,
+  PutOperatorRequestSchema,
+  type Admission,
+  type OperatorSchema,
+  type PutOperatorRequest,
+  type RenewOperatorRequest,
+} from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApiError } from './errors.ts';
+import { requireOtherOwnershipSigner } from './ownership-handlers.ts';
+
+const MINUTE_MS = 60_000;
+const NAME = /^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/;
+
+/** Makes certificates for operators on record. */
+export interface OperatorSigner {
+  signOperator(certificateRequest: Uint8Array, signal: AbortSignal): Promise<string>;
+}
+
+export interface OperatorHandlerParts {
+  readonly etcd: KeySpace;
+  readonly mutations: Mutations;
+  readonly clock: Clock;
+  readonly signer: OperatorSigner;
+  /** What owners have signed. */
+  readonly authority: OwnerDocuments;
+}
+
+type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator';
+
+/** Who administers. Like nodes, operators are their key on record; the certificate only says which key that is. */
+export function operatorHandlers(
+  parts: OperatorHandlerParts,
+): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
+  const { etcd, mutations, authority } = parts;
+  return {
+    listOperators: async (_request, { signal }) => ({
+      operators: (await listOperators(etcd, signal)).map(({ record }) => operatorToWire(record)),
+    }),
+    putOperator: (request, call) => putOperator(parts, request, call),
+    renewOperator: (request, call) => renewOperator(parts, request, call),
+    deleteOperator: async (request, { peer, signal }) => {
+      const { name } = request;
+      const what = {
+        method: 'DeleteOperator',
+        subject: name,
+        request: toBinary(DeleteOperatorRequestSchema, request),
+      };
+      const mutation = mutationOf(what, request.mutation, { peer, signal });
+      await mutations.run(mutation, async () => {
+        const all = await listOperators(etcd, signal);
+        const plan = planDelete(all, name);
+        const signed = await withSigner(etcd, plan, { all, name, stays: undefined, signal });
+        const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+        const after = all.filter((found) => found.record.name !== name).map((found) => found.record);
+        verifyOperators(submission, after, `removing operator ${name}`);
+        return withDocuments(signed, submission);
+      });
+      return {};
+    },
+  };
+}
+
+/** On record first, then a certificate: the same call again gives the certificate that could not be made. */
+async function putOperator(
+  { etcd, mutations, clock, signer, authority }: OperatorHandlerParts,
+  request: PutOperatorRequest,
+  { peer, signal }: Call<Caller>,
+) {
+  const { name, certificateRequest } = request;
+  const role = OPERATOR_ROLES.find((each) => each === request.role);
+  if (role === undefined) return refuseField('role', OPERATOR_ROLES.join(', '));
+  if (!NAME.test(name)) refuseField('name', 'lower-case letters, digits and .-_@, at most 64');
+  const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
+  const what = {
+    method: 'PutOperator',
+    subject: name,
+    request: toBinary(PutOperatorRequestSchema, request),
+  };
+  const mutation = mutationOf(what, request.mutation, { peer, signal });
+  const record: OperatorRecord = { version: 1, name, fingerprint, role, createdMs: clock.nowMs() };
+  await mutations.run(mutation, async () => {
+    const all = await listOperators(etcd, signal);
+    const plan = planPut(all, record);
+    const stays = role === 'owner' ? fingerprint : undefined;
+    const submission = await authority.submission(request.documents, submitterOf({ peer, signal }));
+    const after = [...all.filter((found) => found.record.name !== name).map((found) => found.record), record];
+    verifyOperators(submission, after, `putting operator ${name} on record`);
+    return withDocuments(await withSigner(etcd, plan, { all, name, stays, signal }), submission);
+  });
+  return {
+    operator: operatorToWire(record),
+    certificatePem: await certify(signer, certificateRequest, signal),
+    clusterCaPem: (await readCluster(etcd, signal)).caPem,
+  };
+}
+
+/** That an owner has signed exactly the operators that there are after a change. @throws AuthorityError */
+function verifyOperators(submission: Submission, after: readonly OperatorRecord[], doing: string): void {
+  const lines = (all: readonly Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>[]): string =>
+    all
+      .map(({ name, fingerprint, role }) => `${name} ${fingerprint} ${role}`)
+      .sort()
+      .join('\n');
+  const signed = submission.find('operators')?.body.operators;
+  if (signed === undefined || lines(signed) !== lines(after)) throw ownerSignatureMissing(doing);
+  // A key that may sign stays one until a signed set is without it: who goes must go from there as well.
+  const owners = after.filter(({ role }) => role === 'owner').map(({ fingerprint }) => fingerprint);
+  const stray = (submission.signedOwners ?? [])
+    .map((key) => fingerprintOfKey(spkiDerOf(ownerPubKeyFromRaw(key))))
+    .find((fingerprint) => !owners.includes(fingerprint));
+  if (stray !== undefined)
+    throw ownerSignatureMissing(`${doing}: the signed set of owners still has ${stray}`);
+}
+
+/** The membership is the key, which is on record: nothing changes but the audit. */
+async function renewOperator(
+  { mutations, signer, clock }: OperatorHandlerParts,
+  request: RenewOperatorRequest,
+  { peer, signal }: Call<Caller>,
+): Promise<{ readonly certificatePem: string }> {
+  const { certificateRequest } = request;
+  const fingerprint = fingerprintOfKey(await verifyCertificateRequest(certificateRequest));
+  if (peer.kind !== 'operator' || fingerprint !== peer.fingerprint)
+    refuseField('certificate_request', 'the key of the caller');
+  // One decision for each key and minute: whoever asks again and again writes nothing, and rolls no audit away.
+  const minute = Math.floor(clock.nowMs() / MINUTE_MS);
+  const idempotencyKey = `renewal-${fingerprint.slice(-16)}-${minute}`;
+  const what = { method: 'RenewOperator', subject: peer.name, request: Buffer.from(fingerprint) };
+  const mutation = mutationOf(what, { idempotencyKey }, { peer, signal });
+  await mutations.run(mutation, () => Promise.resolve({ when: [], then: [], detail: { fingerprint } }));
+  return { certificatePem: await certify(signer, certificateRequest, signal) };
+}
+
+interface Found {
+  readonly entry: Entry;
+  readonly record: OperatorRecord;
+}
+
+async function listOperators(etcd: KeySpace, signal: AbortSignal): Promise<readonly Found[]> {
+  const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
+  return entries.map((entry) => ({ entry, record: records.operator.decode(entry.key, entry.value) }));
+}
+
+/** One record for each name: a new key takes the place of the old one at once. */
+function planPut(all: readonly Found[], record: OperatorRecord) {
+  const key = records.operator.key(record.fingerprint);
+  const sameKey = all.find(({ entry }) => entry.key === key);
+  if (sameKey !== undefined && sameKey.record.name !== record.name)
+    refuseField('certificate_request', `its key is that of operator ${sameKey.record.name}`);
+  const before = all.filter((found) => found.record.name === record.name);
+  const replaced = before.filter(({ entry }) => entry.key !== key);
+  const when: Condition[] = before.map(({ entry }) => unchanged(entry));
+  if (sameKey === undefined) when.push(absent(key));
+  if (record.role !== 'owner') when.push(...keepOwner(all, record.name));
+  const { name, role, fingerprint } = record;
+  return {
+    when,
+    then: [put(key, records.operator.encode(record)), ...replaced.map(({ entry }) => remove(entry.key))],
+    detail: { name, role, fingerprint, replaced: replaced.map((found) => found.record.fingerprint) },
+  };
+}
+
+function planDelete(all: readonly Found[], name: string) {
+  const gone = all.filter(({ record }) => record.name === name);
+  if (gone.length === 0)
+    throw new OperatorApiError(
+      'operatorapi-operator-unknown',
+      `operator ${JSON.stringify(name.slice(0, 80))} not found`,
+    );
+  return {
+    when: [...gone.map(({ entry }) => unchanged(entry)), ...keepOwner(all, name)],
+    then: gone.map(({ entry }) => remove(entry.key)),
+    detail: { name, fingerprints: gone.map(({ record }) => record.fingerprint) },
+  };
+}
+
+function mutationOf(
+  what: Pick<Mutation, 'method' | 'subject' | 'request'>,
+  by: { readonly idempotencyKey: string } | undefined,
+  { peer, signal }: { readonly peer: Caller; readonly signal: AbortSignal },
+): Mutation {
+  return { ...what, caller: peer, idempotencyKey: by?.idempotencyKey ?? '', signal };
+}
+
+/** With that none of the keys that are no owner's any more has signed whose cluster this is. */
+async function withSigner(
+  etcd: KeySpace,
+  plan: MutationPlan,
+  who: {
+    readonly all: readonly Found[];
+    readonly name: string;
+    /** The key that stays an owner's. */
+    readonly stays: string | undefined;
+    readonly signal: AbortSignal;
+  },
+): Promise<MutationPlan> {
+  const { all, name, stays, signal } = who;
+  const own = all.filter(({ record }) => record.name === name);
+  const fingerprints = own.map(({ record }) => record.fingerprint).filter((each) => each !== stays);
+  return {
+    ...plan,
+    when: [...plan.when, ...(await requireOtherOwnershipSigner(etcd, { name, fingerprints }, signal))],
+  };
+}
+
+/** That another owner stays, whatever happens at the same time elsewhere: nothing to keep where this was none. */
+function keepOwner(all: readonly Found[], name: string): readonly Condition[] {
+  const owners = all.filter(({ record }) => record.role === 'owner');
+  if (!owners.some(({ record }) => record.name === name)) return [];
+  const other = owners.find(({ record }) => record.name !== name);
+  if (other === undefined)
+    throw new OperatorApiError(
+      'operatorapi-last-owner',
+      `cannot take the role owner from ${name}: it is the last owner`,
+    );
+  return [unchanged(other.entry)];
+}
+
+/** What is on record stays, whoever fails here: the same call again gives the certificate. */
+async function certify(signer: OperatorSigner, request: Uint8Array, signal: AbortSignal): Promise<string> {
+  try {
+    return await signer.signOperator(request, signal);
+  } catch (error) {
+    if (isAbort(error, signal)) throw error;
+    throw new OperatorApiError('operatorapi-signing-failed', 'making a certificate for an operator', {
+      cause: error,
+    });
+  }
+}
+
+function operatorToWire(record: OperatorRecord): MessageInitShape<typeof OperatorSchema> {
+  const { name, fingerprint, role, createdMs } = record;
+  return { name, fingerprint, role, createdMs: BigInt(createdMs) };
+}

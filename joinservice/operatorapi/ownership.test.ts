@@ -1,0 +1,138 @@
+import { create } from '@bufbuild/protobuf';
+import { describe, expect, test } from '@jest/globals';
+import {
+  ed25519PubKeyFrom,
+  generateEd25519Key,
+  ownershipStatement,
+  signEd25519,
+} from '../../internal/crypto/index.ts';
+import { createCertificateRequest, fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
+import { readCluster, type Caller } from '../curator/index.ts';
+import { TestCurators } from '../curator/fake-curators.ts';
+import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { operatorHandlers } from './operator-handlers.ts';
+import { ownershipHandlers } from './ownership-handlers.ts';
+
+const signal = new AbortController().signal;
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
+const { deleteOperator, getOwnership, putOperator, putOwnership } = Admission.method;
+
+/** A curator, and two more owners who may sign. */
+async function createDesk() {
+  const curators = await TestCurators.create();
+  const { etcd, clock, signer: desk } = curators;
+  const [curator] = curators.all;
+  if (curator === undefined) throw new TypeError('no curator');
+  const authority = desk.authority(etcd);
+  const parts = { etcd, clock, authority, mutations: curator.mutations };
+  const signer = { signOperator: () => Promise.resolve('certificate') };
+  const operators = operatorHandlers({ ...parts, signer });
+  const ownership = ownershipHandlers(parts);
+  const first: Caller = { kind: 'operator', name: 'owner', role: 'owner', fingerprint: 'sha256:00' };
+  const as = (peer: Caller) => ({ peer, signal, address: '127.0.0.1' });
+  const keys = { ann: generateEd25519Key(), bob: generateEd25519Key() };
+  type Name = keyof typeof keys;
+  const callerOf = (name: Name): Caller => {
+    const fingerprint = fingerprintOfKey(pubKeyDerOf(keys[name]));
+    return { kind: 'operator', name, role: 'owner', fingerprint };
+  };
+  const rawOf = (name: Name) => ed25519PubKeyFrom(keys[name]) ?? new Uint8Array();
+  const signed = async (name: string, next?: Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>) => {
+    const { entries } = await etcd.list(OPERATORS_PREFIX, { signal });
+    const before = entries.map((entry) => records.operator.decode(entry.key, entry.value));
+    const after = [...before.filter((each) => each.name !== name), ...(next === undefined ? [] : [next])];
+    const operators = after.map((each) => ({
+      name: each.name,
+      fingerprint: each.fingerprint,
+      role: each.role,
+    }));
+    return desk.sign('operators', { operators });
+  };
+  const add = async (name: Name, role: string, keyPem = keys[name]) => {
+    const certificateRequest = await createCertificateRequest(keyPem, name);
+    const next = {
+      name,
+      fingerprint: fingerprintOfKey(pubKeyDerOf(keyPem)),
+      role: role as OperatorRecord['role'],
+    };
+    const documents = [await signed(name, next)];
+    const request = create(putOperator.input, {
+      name,
+      role,
+      certificateRequest,
+      documents,
+      mutation: mutation(),
+    });
+    return operators.putOperator(request, as(first));
+  };
+  await add('ann', 'owner');
+  await add('bob', 'owner');
+  return {
+    curators,
+    rawOf,
+    add,
+    sign: async (name: Name, over: { by?: Name; key?: Uint8Array; epoch?: bigint } = {}) => {
+      const { clusterId, caPem: clusterCaPem } = await readCluster(etcd, signal);
+      const epoch = over.epoch ?? 1n;
+      const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
+      const signature = signEd25519(keys[over.by ?? name], statement);
+      const ownerPublicKey = over.key ?? rawOf(name);
+      const request = { ownerPublicKey, epoch, signature, mutation: mutation() };
+      return ownership.putOwnership(create(putOwnership.input, request), as(callerOf(name)));
+    },
+    signer: async () => (await ownership.getOwnership(create(getOwnership.input), as(first))).ownerPublicKey,
+    remove: async (name: Name) =>
+      operators.deleteOperator(
+        create(deleteOperator.input, { name, documents: [await signed(name)], mutation: mutation() }),
+        as(first),
+      ),
+  };
+}
+
+describe('who says whose cluster this is', () => {
+  test('is the owner who signed last, and nobody before the first has', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    expect(await desk.signer()).toBeUndefined();
+    for (const name of ['ann', 'bob'] as const) {
+      await desk.sign(name);
+      expect(await desk.signer()).toEqual(desk.rawOf(name));
+    }
+  });
+
+  test('stays an owner until another one has signed', async () => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    await desk.sign('ann');
+    await expect(desk.remove('ann')).rejects.toEqual(coded('operatorapi-ownership-signer'));
+    await expect(desk.add('ann', 'viewer')).rejects.toEqual(coded('operatorapi-ownership-signer'));
+    await expect(desk.add('ann', 'owner', generateEd25519Key())).rejects.toEqual(
+      coded('operatorapi-ownership-signer'),
+    );
+    await expect(desk.add('ann', 'owner')).resolves.toBeDefined();
+    await desk.sign('bob');
+    await expect(desk.remove('ann')).resolves.toEqual({});
+  });
+
+  const refused = [
+    { name: 'the key of somebody else', key: true },
+    { name: 'a signature by somebody else', by: 'bob' as const },
+    { name: 'an epoch that has not begun', epoch: 2n },
+    { name: 'no epoch', epoch: 0n },
+    { name: 'half a key', half: true },
+  ];
+  test.each(refused)('cannot be changed with $name', async ({ by, epoch, key, half }) => {
+    const desk = await createDesk();
+    await using _ = desk.curators;
+    const over = {
+      ...(by && { by }),
+      ...(epoch !== undefined && { epoch }),
+      ...(key === true && { key: desk.rawOf('bob') }),
+      ...(half === true && { key: desk.rawOf('ann').slice(16) }),
+    };
+    await expect(desk.sign('ann', over)).rejects.toEqual(coded('curator-request-invalid'));
+    expect(await desk.signer()).toBeUndefined();
+  });
+});

@@ -1,0 +1,61 @@
+import type { VerifiedDocument } from '../../internal/ownerdocument/index.ts';
+import type { InventoryMachine } from '../../internal/config/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
+import type { NodeRecord } from '../../internal/records/index.ts';
+import { isControlPlane, parseRoles, type Role } from '../../internal/role/index.ts';
+import { keyIdentityOf } from './removals.ts';
+
+/** A node key on a machine: what a grant is for. */
+export interface GrantSubject {
+  readonly nodeId: string;
+  /** SubjectPublicKeyInfo, DER. */
+  readonly pubKeyDer: Uint8Array;
+  readonly identity: string;
+}
+
+/** Of a member. One that was there before anybody could ask it is known by its node key alone. */
+export function grantSubjectOf({ nodeId, pubKey, admission }: NodeRecord): GrantSubject {
+  const pubKeyDer = Buffer.from(pubKey, 'base64');
+  return { nodeId, pubKeyDer, identity: admission?.identity ?? keyIdentityOf(pubKeyDer) };
+}
+
+/** Whether an owner granted these roles to this very node on this very machine. */
+export function isGranted(
+  grant: VerifiedDocument<'grant'> | undefined,
+  { nodeId, pubKeyDer, identity }: GrantSubject,
+  roles: readonly Role[],
+): boolean {
+  if (grant === undefined) return false;
+  const { body } = grant;
+  return (
+    body.nodeId === nodeId &&
+    body.fingerprint === fingerprintOfKey(pubKeyDer) &&
+    body.identity === identity &&
+    roles.every((role) => body.roles.includes(role))
+  );
+}
+
+/** Whether an inventory gives this machine at least these roles. It counts only where an owner signed it. */
+export function isListedAs(
+  inventory: readonly InventoryMachine[],
+  identity: string,
+  roles: readonly Role[],
+): boolean {
+  const entry = inventory.find((each) => each.identity === identity);
+  const given = entry === undefined ? [] : rolesOfEntry(entry.roles);
+  return roles.every((role) => given.includes(role));
+}
+
+const ROLE_SETS: Readonly<Record<InventoryMachine['roles'][number], readonly Role[]>> = {
+  'control-plane': ['ConsensusMember', 'KubernetesController'],
+  worker: ['KubernetesWorker'],
+};
+
+export function rolesOfEntry(names: InventoryMachine['roles']): readonly Role[] {
+  return parseRoles(names.flatMap((name) => ROLE_SETS[name]));
+}
+
+/** Whether `to` has a place in the control plane that `from` has not. */
+export function gainsControlPlane(from: readonly Role[], to: readonly Role[]): boolean {
+  return isControlPlane(to) && to.some((role) => role !== 'KubernetesWorker' && !from.includes(role));
+}

@@ -1,0 +1,138 @@
+import {
+  OwnerDocumentError,
+  floorOf,
+  resolveOwners,
+  verifyDocument,
+  type DocumentKind,
+  type Floor,
+  type VerifiedDocument,
+} from '../../internal/ownerdocument/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { KeySpace } from '../../internal/etcd/index.ts';
+import {
+  CLUSTER_KEY,
+  documentKey,
+  DOCUMENTS_PREFIX,
+  records,
+  type RemovedRecord,
+} from '../../internal/records/index.ts';
+import { documentBytes } from './stored-documents.ts';
+import { Submission } from './submission.ts';
+import type { CurrentTrust } from './current-trust.ts';
+
+export interface OwnerDocumentsPorts {
+  /** The cluster's part of etcd: where documents are, never who the owners are. */
+  readonly etcd: KeySpace;
+  readonly clock: Clock;
+  readonly clusterId: string;
+  /** Raw Ed25519, from this program's own configuration. Empty: no document counts. */
+  readonly ownerKeys: readonly Uint8Array[];
+}
+
+/** Reads documents from etcd and verifies each of them with owners that etcd has no say in. */
+export class OwnerDocuments {
+  readonly #ports: OwnerDocumentsPorts;
+  /** The highest document that this process has accepted, by key: etcd cannot show an older one again. */
+  readonly #floors = new Map<string, Floor>();
+
+  constructor(ports: OwnerDocumentsPorts) {
+    this.#ports = ports;
+  }
+
+  /** @throws AuthorityError where the chain of `owners` documents is broken: then nothing counts */
+  async trust(signal: AbortSignal): Promise<CurrentTrust> {
+    const { etcd, clock, clusterId, ownerKeys } = this.#ports;
+    const [cluster, chain] = await Promise.all([
+      etcd.get(CLUSTER_KEY, { signal }),
+      etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal }),
+    ]);
+    const epoch = cluster === undefined ? 1 : records.cluster.decode(cluster.key, cluster.value).epoch;
+    const base = { clusterId, epoch, nowMs: clock.nowMs() };
+    const [first, ...others] = ownerKeys;
+    if (first === undefined) return { ...base, owners: [], ownersFloor: undefined };
+    const start = { keys: [first, ...others] as const, floor: undefined };
+    const now = resolveOwners(start, chain.entries.map(documentBytes), base);
+    return { ...base, owners: now.keys, ownersFloor: now.floor };
+  }
+
+  /**
+   * The document of a kind that is on record, verified; undefined where there is none.
+   * @param subject empty for kinds that exist once
+   * @throws AuthorityError where what is there is refused
+   */
+  async newest<K extends DocumentKind>(
+    kind: K,
+    subject: string,
+    options: { readonly signal: AbortSignal; readonly mayHaveEnded?: boolean },
+  ): Promise<VerifiedDocument<K> | undefined> {
+    const key = documentKey(kind, subject);
+    const entry = await this.#ports.etcd.get(key, { signal: options.signal });
+    if (entry === undefined) return undefined;
+    const trust = await this.trust(options.signal);
+    const document = verifyDocument(documentBytes(entry), {
+      ...trust,
+      kind,
+      floor: this.#floors.get(key),
+      acceptExpired: options.mayHaveEnded ?? false,
+    });
+    this.#floors.set(key, floorOf(document));
+    return document;
+  }
+
+  /** As `newest`; a document that is refused is as good as none, and `why` says which it is. */
+  async tryNewest<K extends DocumentKind>(
+    kind: K,
+    subject: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly document: VerifiedDocument<K> | undefined; readonly why: string | undefined }> {
+    try {
+      return { document: await this.newest(kind, subject, { signal }), why: undefined };
+    } catch (error) {
+      if (error instanceof OwnerDocumentError) return { document: undefined, why: error.message };
+      throw error;
+    }
+  }
+
+  /** Why no owner's signature covers a configuration; undefined where one does. */
+  async whyConfigurationUnsigned(
+    configurationSha256: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const { document, why } = await this.tryNewest('policy', '', signal);
+    if (document === undefined) return why ?? 'no owner has signed a configuration';
+    if (document.body.configurationSha256 === configurationSha256) return undefined;
+    return 'an owner signed another configuration than the one in force';
+  }
+
+  /** Why a removal still counts; undefined where an owner lifted it. */
+  async whyNotReadmitted(removed: RemovedRecord, signal: AbortSignal): Promise<string | undefined> {
+    const { identity, removal, name } = removed;
+    const { document, why } = await this.tryNewest('readmission', identity, signal);
+    if ((document?.body.removal ?? 0) >= removal) return undefined;
+    const text = `it was removed as node ${name}, and no owner has readmitted it`;
+    return why === undefined ? text : `${text}: ${why}`;
+  }
+
+  /** Documents that a caller brings with a change, verified one after the other: nothing is stored yet. */
+  async submission(
+    documents: readonly Uint8Array[],
+    by: { readonly recordedBy: string; readonly signal: AbortSignal },
+  ): Promise<Submission> {
+    const { signal, recordedBy } = by;
+    const submission = new Submission({ trust: await this.trust(signal), recordedBy });
+    for (const bytes of documents) {
+      const key = Submission.keyFor(bytes);
+      submission.add(bytes, await this.#ports.etcd.get(key, { signal }));
+    }
+    return submission;
+  }
+
+  /** Of this submission, else of those on record. @throws AuthorityError where what is on record is refused */
+  async current<K extends DocumentKind>(
+    submission: Submission,
+    of: { readonly kind: K; readonly subject: string },
+    signal: AbortSignal,
+  ): Promise<VerifiedDocument<K> | undefined> {
+    return submission.find(of.kind, of.subject) ?? this.newest(of.kind, of.subject, { signal });
+  }
+}

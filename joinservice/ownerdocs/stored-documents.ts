@@ -1,0 +1,39 @@
+import { createHash } from 'node:crypto';
+import {
+  OwnerDocumentError,
+  floorOf,
+  parseDocument,
+  verifyDocument,
+  type DocumentTrust,
+  type Floor,
+} from '../../internal/ownerdocument/index.ts';
+import type { Entry } from '../../internal/etcd/index.ts';
+import { records } from '../../internal/records/index.ts';
+
+export function sha256Of(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** The exact bytes of a stored document. @throws AuthorityError `owner-document-malformed` */
+export function documentBytes({ key, value }: Entry): Uint8Array {
+  try {
+    return new Uint8Array(Buffer.from(records.document.decode(key, value).document, 'base64'));
+  } catch (cause) {
+    throw new OwnerDocumentError('owner-document-malformed', `reading ${key}`, { cause });
+  }
+}
+
+/** The serial and hash of what is stored, where an owner of now signed it: whatever else lies there holds nobody back. */
+export function storedFloor(entry: Entry | undefined, trust: DocumentTrust): Floor | undefined {
+  if (entry === undefined) return undefined;
+  try {
+    const bytes = documentBytes(entry);
+    const { kind } = parseDocument(bytes);
+    return floorOf(
+      verifyDocument(bytes, { ...trust, epoch: 1, kind, floor: undefined, acceptExpired: true }),
+    );
+  } catch (error) {
+    if (error instanceof OwnerDocumentError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { generateEd25519Key, selfSignedCertificate } from '../../internal/crypto/index.ts';
+import { put } from '../../internal/etcd/index.ts';
+import {
+  fingerprintOfKey,
+  pubKeyDerOf,
+  verifyNodeCertificate,
+  type MemberIdentity,
+} from '../../internal/pki/index.ts';
+import { INIT_RESULT_KEY, OWNERSHIP_KEY, records, type OperatorRole } from '../../internal/records/index.ts';
+import {
+  createClient,
+  RpcChannel,
+  RpcServer,
+  tlsClientUpgrade,
+  type TlsIdentity,
+} from '../../internal/rpc/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { FakeClock } from '../../internal/testing/fake-clock.ts';
+import { MemoryEtcd } from '../../internal/testing/etcd/memory-etcd.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { TestCluster } from '../../internal/testing/cluster/test-cluster.ts';
+import { FakeOwner } from '../ownerdocs/fake-owner.ts';
+import { Curator as CuratorContract } from '../curatorproto/gen/curator_pb.js';
+import { Curator } from '../curator/index.ts';
+import { curatorUpgrade } from './curator-upgrade.ts';
+
+const signal = AbortSignal.timeout(30_000);
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+let etcd: MemoryEtcd;
+let cluster: TestCluster;
+/** Of the places that owners have. */
+let clock: FakeClock;
+let port: number;
+const open: (() => void | Promise<void>)[] = [];
+
+beforeEach(async () => {
+  const now = new SystemClock();
+  etcd = new MemoryEtcd();
+  clock = new FakeClock();
+  cluster = await TestCluster.create(etcd, () => now.nowMs());
+  const first = await cluster.addNode('first', { roles: ['ConsensusMember'] });
+  const result = { version: 1 as const, initId: 'one', result: base64('the result') };
+  const ownership = {
+    version: 1 as const,
+    epoch: 1,
+    ownerPubKey: base64('key'),
+    signature: base64('mine'),
+    timeMs: 1,
+  };
+  await write(INIT_RESULT_KEY, records.initResult.encode(result));
+  await write(OWNERSHIP_KEY, records.ownership.encode(ownership));
+  const { log } = createMemoryLogger();
+  const facts = { certificates: [], etcdStatus: () => Promise.reject(new Error('not asked')) };
+  const authority = new FakeOwner({ clock: now }).authority(etcd);
+  const curator = new Curator({ etcd, authority, nodeId: 'first', facts, clock: now, log });
+  const server = new RpcServer<MemberIdentity>({
+    upgrade: curatorUpgrade(first.tls, cluster.trust, clock),
+    services: [curator.service],
+    disclose: 'chain',
+    log,
+  });
+  port = await server.listen('127.0.0.1', 0);
+  open.push(() => server[Symbol.asyncDispose]());
+});
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+async function write(key: string, value: Uint8Array): Promise<void> {
+  await etcd.commit({ when: [], then: [put(key, value)] }, { signal });
+}
+
+/** A key and a certificate that it has signed for itself; on record in a role if one is named. */
+async function createBare(role?: OperatorRole): Promise<TlsIdentity> {
+  const keyPem = generateEd25519Key();
+  const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
+  const record = { version: 1 as const, name: 'owner', fingerprint, role: role ?? 'owner', createdMs: 1 };
+  if (role !== undefined) await write(records.operator.key(fingerprint), records.operator.encode(record));
+  const nowMs = Date.now();
+  return {
+    keyPem,
+    certPem: await selfSignedCertificate({ keyPem: keyPem.reveal(), commonName: 'x', nowMs }),
+  };
+}
+
+function connect(identity: TlsIdentity) {
+  const channel = new RpcChannel({
+    endpoint: `127.0.0.1:${port}`,
+    upgrade: tlsClientUpgrade({ identity, accept: (shown) => verifyNodeCertificate(shown, cluster.trust) }),
+  });
+  open.push(() => channel[Symbol.dispose]());
+  return createClient(CuratorContract, channel);
+}
+
+const ask = (identity: TlsIdentity) =>
+  connect(identity).getInitResult({ initId: 'one' }, { signal, timeoutMs: 5_000 });
+
+describe('an owner with nothing but the key', () => {
+  test('is given the result of the init and the own signature', async () => {
+    const { result, ownershipSignature } = await ask(await createBare('owner'));
+    expect([result, ownershipSignature].map((bytes) => Buffer.from(bytes).toString())).toEqual([
+      'the result',
+      'mine',
+    ]);
+  });
+
+  test('is given nothing else', async () => {
+    const client = connect(await createBare('owner'));
+    await expect(client.listNodes({}, { signal, timeoutMs: 5_000 })).rejects.toMatchObject({
+      code: 'curator-denied',
+    });
+  });
+
+  test.each([
+    { name: 'a key that is on no record', role: undefined, code: 'curator-not-member' },
+    { name: 'the key of an operator that is no owner', role: 'operator' as const, code: 'curator-denied' },
+  ])('$name is refused', async ({ role, code }) => {
+    await expect(ask(await createBare(role))).rejects.toMatchObject({ code });
+  });
+
+  test('has one of sixteen places, for ten seconds; members are not counted', async () => {
+    const identity = await createBare();
+    const clients = Array.from({ length: 16 }, () => connect(identity));
+    const refused = { code: 'curator-not-member' };
+    const asking = (client: ReturnType<typeof connect>) =>
+      client.getInitResult({ initId: 'one' }, { signal, timeoutMs: 5_000 });
+    for (const client of clients) await expect(asking(client)).rejects.toMatchObject(refused);
+    const owner = await createBare('owner');
+    await expect(ask(owner)).rejects.toMatchObject({ code: 'rpc-unreachable' });
+    const member = await cluster.addOperator('certified', 'owner');
+    expect((await ask(member.tls)).initId).toBe('one');
+    expect(clock.sleeping).toBe(16);
+    await clock.advance(10_000);
+    // One that was closed to is still knocking, and may have a place again by now.
+    while (clock.sleeping >= 16) await new Promise((resolve) => setImmediate(resolve));
+    expect((await ask(owner)).initId).toBe('one');
+  });
+});

@@ -1,0 +1,169 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import { EtcdClient, Namespace, type KeySpace } from '../../internal/etcd/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { CLUSTER_PREFIX, COLLATERAL_KEY } from '../../internal/records/index.ts';
+import {
+  implement,
+  localUpgrade,
+  RpcServer,
+  type Handlers,
+  type LocalPeer,
+} from '../../internal/rpc/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { Signer } from '../signerproto/gen/signer_pb.js';
+import { collateralFromRecord } from '../evidence/index.ts';
+import type { ReservedNetworks } from './check-address.ts';
+import type { SignerConfig } from './signer-config.ts';
+import { SignerError } from './errors.ts';
+import { EvidenceVerifier } from './evidence-verifier.ts';
+import { signKubeconfig } from './kubeconfig-signer.ts';
+import { KeyRing } from './key-ring.ts';
+import { Lifetimes } from './lifetimes.ts';
+import { SignerMemory } from './signer-memory.ts';
+import { MemberSigner, type SignerReads } from './member-signer.ts';
+import { SignerOwnerDocuments } from './signer-owner-documents.ts';
+import { StoredConfiguration } from './stored-configuration.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+const GRACE_MS = 2_000;
+
+export interface SignerPorts {
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Signs until the signal fires. */
+export async function serveSigner(
+  config: SignerConfig,
+  ports: SignerPorts,
+  options: { readonly signal: AbortSignal; readonly onListening?: () => void },
+): Promise<void> {
+  const { files, clock, log } = ports;
+  const { endpoint, caFile, certFile, keyFile } = config.etcd;
+  using etcd = new EtcdClient({
+    endpoints: [endpoint],
+    identity: {
+      certPem: await readText(files, certFile),
+      keyPem: new Secret(await readText(files, keyFile)),
+    },
+    serverCaPem: await readText(files, caFile),
+    clock,
+  });
+  const space = new Namespace(etcd, CLUSTER_PREFIX);
+  const reads = createReads(config, { ...ports, etcd: space });
+  const signer = new MemberSigner(reads);
+  await using server = new RpcServer<LocalPeer>({
+    upgrade: localUpgrade,
+    services: [implement(Signer, { ...signerHandlers(signer, log), ...kubeconfigHandler(reads, log) })],
+    disclose: 'chain',
+    log: log.child('rpc'),
+  });
+  await files.remove(config.listen); // of one that was killed
+  await server.listenAt(config.listen);
+  log.info('the signer listens', { path: config.listen });
+  options.onListening?.();
+  await new Promise<void>((resolve) => {
+    if (options.signal.aborted) resolve();
+    options.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  await server.close(GRACE_MS);
+}
+
+/** What a signature is made from, with everything that etcd has no say in from the configuration. */
+function createReads(
+  { cluster, keys, memory: folder }: SignerConfig,
+  ports: SignerPorts & { readonly etcd: KeySpace },
+): SignerReads {
+  const { files, clock, etcd } = ports;
+  const { clusterId, epoch, own, networks } = cluster;
+  const [first, ...others] = cluster.ownerKeys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
+  if (first === undefined) throw new TypeError('a configuration without an owner');
+  const nowMs = (): number => clock.nowMs();
+  const memory = new SignerMemory({ files, folder });
+  const configuration = new StoredConfiguration(etcd);
+  return {
+    ...{ etcd, memory, configuration, clock },
+    lifetimes: new Lifetimes(configuration),
+    keys: new KeyRing({ files, directory: keys, nowMs }),
+    documents: new SignerOwnerDocuments({
+      ...{ etcd, memory, nowMs, clusterId, epoch },
+      ownerKeys: [first, ...others],
+    }),
+    evidence: new EvidenceVerifier({
+      attestation: async (signal) => (await configuration.now(signal)).attestation(),
+      // Nothing is followed: a way to etcd that is gone for a while must not keep the next request waiting.
+      collateral: async (signal) => {
+        const entry = await etcd.get(COLLATERAL_KEY, { signal });
+        return entry === undefined ? {} : collateralFromRecord(entry);
+      },
+      ...{ clusterId, nowMs },
+    }),
+    cluster: { clusterId, own, networks: withoutUndefined(networks) },
+  };
+}
+
+function withoutUndefined({
+  apiEndpoint,
+  ...networks
+}: SignerConfig['cluster']['networks']): ReservedNetworks {
+  return apiEndpoint === undefined ? networks : { ...networks, apiEndpoint };
+}
+
+/** The contract on one side, the one who decides on the other. Each signature is a line in the log. */
+export function signerHandlers(
+  signer: MemberSigner,
+  log: Logger,
+): Omit<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
+  return {
+    signMember: async (request, { signal }) => {
+      const { nodeCertificatePem: nodeCertPem } = request;
+      const asked = { ...request, nodeCertPem, timeMs: Number(BigInt.asIntN(53, request.timeMs)) };
+      const signed = await signer.signMember(asked, signal).catch((error: unknown) => {
+        log.warn('a request for a node was refused', { node: request.nodeId, error });
+        throw error;
+      });
+      const sealed = signed.controlPlaneKeys;
+      log.info('signed for a node', {
+        node: request.nodeId,
+        address: request.address,
+        keys: sealed !== undefined,
+      });
+      return {
+        nodeCertificatePem: signed.nodeCertPem,
+        kubernetesCaPem: signed.kubernetesCaPem,
+        kubernetesClientsCaPem: signed.kubernetesClientsCaPem,
+        kubeletClientCertificatePem: signed.kubeletClientCertPem,
+        kubeletServingCertificatePem: signed.kubeletServingCertPem,
+        ...(sealed === undefined ? {} : { controlPlaneKeys: sealed }),
+      };
+    },
+    signOperator: async ({ certificateRequest }, { signal }) => {
+      const certificatePem = await signer.signOperator(certificateRequest, signal);
+      log.info('signed for an operator');
+      return { certificatePem };
+    },
+  };
+}
+
+function kubeconfigHandler(
+  reads: Parameters<typeof signKubeconfig>[0],
+  log: Logger,
+): Pick<Handlers<typeof Signer, LocalPeer>, 'signKubeconfig'> {
+  return {
+    signKubeconfig: async (request, { signal }) => {
+      const { certificateRequest, operatorPublicKey: operatorPubKeyDer, signature } = request;
+      const asked = { certificateRequest, operatorPubKeyDer, signature };
+      const { certPem, kubernetesCaPem } = await signKubeconfig(reads, asked, signal);
+      log.info('signed for a kubeconfig');
+      return { certificatePem: certPem, kubernetesCaPem };
+    },
+  };
+}
+
+async function readText(files: FilePort, path: string): Promise<string> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  if (bytes === undefined) throw new SignerError('signer-key-missing', `reading ${path}: it is not there`);
+  return Buffer.from(bytes).toString('utf8');
+}

@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import type { Floor } from '../../internal/ownerdocument/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { SignerError } from './errors.ts';
+
+const MAX_BYTES = 64 * 1024;
+/** Statements of workers are remembered while they could be shown again; so many at most. */
+const MAX_WORKERS = 8_192;
+const NAME = /^[0-9a-z-]{1,64}$/;
+
+const floorShape = z.strictObject({ serial: z.int().min(0), sha256: z.string().optional() });
+
+const controlPlaneShape = z.strictObject({
+  version: z.literal(1),
+  nodeId: z.string(),
+  /** Of its node, as it was on record when the signer last signed for it. */
+  name: z.string(),
+  address: z.string(),
+  /** The machine, and the attestation key that its evidence was by. */
+  identity: z.string(),
+  akName: z.string().optional(),
+  /** The newest statement of its agent. */
+  statement: z.strictObject({ id: z.string(), timeMs: z.int() }),
+  /** The owner's grant that it was signed for; absent where the inventory names the machine. */
+  grant: floorShape.optional(),
+});
+
+/** A control plane that this signer has handed keys or certificates to. */
+export type KnownControlPlane = Readonly<z.infer<typeof controlPlaneShape>>;
+
+/** The kinds of documents that exist once. */
+export const FLOOR_KINDS = ['policy', 'operators', 'owners'] as const;
+export type FloorKind = (typeof FLOOR_KINDS)[number];
+const floorsShape = z.strictObject({
+  version: z.literal(1),
+  policy: floorShape.optional(),
+  operators: floorShape.optional(),
+  owners: floorShape.optional(),
+});
+type Floors = Readonly<Record<FloorKind, Floor | undefined>>;
+
+export interface SeenStatement {
+  readonly id: string;
+  readonly timeMs: number;
+}
+
+/**
+ * What the signer has seen, in a directory of its own: etcd, which others write, is never asked whether something is new. A
+ * file for each control plane, and one for the serials of the owners' documents; statements of workers in memory.
+ */
+export class SignerMemory {
+  readonly #files: FilePort;
+  readonly #folder: string;
+  readonly #workers = new Map<string, SeenStatement>();
+  #controlPlanes: Map<string, KnownControlPlane> | undefined;
+  #floors: Floors | undefined;
+
+  constructor(options: { readonly files: FilePort; readonly folder: string }) {
+    this.#files = options.files;
+    this.#folder = options.folder;
+  }
+
+  /** @throws SignerError `signer-memory-damaged` */
+  async controlPlanes(): Promise<ReadonlyMap<string, KnownControlPlane>> {
+    return (this.#controlPlanes ??= await this.#load());
+  }
+
+  /** Durable when it resolves. */
+  async keepControlPlane(known: KnownControlPlane): Promise<void> {
+    if (!NAME.test(known.nodeId)) throw new RangeError(`a node with the id ${known.nodeId.slice(0, 80)}`);
+    const all = await this.controlPlanes();
+    await this.#write(`control-planes/${known.nodeId}.json`, known);
+    (all as Map<string, KnownControlPlane>).set(known.nodeId, known);
+  }
+
+  worker(nodeId: string): SeenStatement | undefined {
+    return this.#workers.get(nodeId);
+  }
+
+  keepWorker(nodeId: string, mark: SeenStatement): void {
+    this.#workers.delete(nodeId);
+    this.#workers.set(nodeId, mark);
+    const [oldest] = this.#workers.keys();
+    if (this.#workers.size > MAX_WORKERS && oldest !== undefined) this.#workers.delete(oldest);
+  }
+
+  async floor(kind: FloorKind): Promise<Floor | undefined> {
+    return (await this.#allFloors())[kind];
+  }
+
+  /** Never lowers one. Durable when it resolves. */
+  async raiseFloor(kind: FloorKind, floor: Floor): Promise<void> {
+    const all = await this.#allFloors();
+    const before = all[kind];
+    if (before !== undefined && before.serial > floor.serial) return;
+    if (before?.serial === floor.serial && (before.sha256 ?? floor.sha256) === before.sha256) return;
+    const now = { ...all, [kind]: floor };
+    await this.#write('floors.json', { version: 1, ...now });
+    this.#floors = now;
+  }
+
+  async #allFloors(): Promise<Floors> {
+    if (this.#floors !== undefined) return this.#floors;
+    const { policy, operators, owners } = (await this.#read('floors.json', floorsShape)) ?? {};
+    return (this.#floors = { policy, operators, owners });
+  }
+
+  async #load(): Promise<Map<string, KnownControlPlane>> {
+    const all = new Map<string, KnownControlPlane>();
+    for (const name of await this.#files.list(`${this.#folder}/control-planes`)) {
+      if (!name.endsWith('.json')) continue; // a write that was cut off
+      const known = await this.#read(`control-planes/${name}`, controlPlaneShape);
+      if (known !== undefined) all.set(known.nodeId, known);
+    }
+    return all;
+  }
+
+  async #read<T>(name: string, shape: z.ZodType<T>): Promise<T | undefined> {
+    const path = `${this.#folder}/${name}`;
+    const bytes = await this.#files.read(path, MAX_BYTES);
+    if (bytes === undefined) return undefined;
+    try {
+      return shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+    } catch (cause) {
+      throw new SignerError('signer-memory-damaged', `reading ${path}`, { cause });
+    }
+  }
+
+  async #write(name: string, content: object): Promise<void> {
+    const path = `${this.#folder}/${name}`;
+    await this.#files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    await this.#files.writeAtomic(path, `${JSON.stringify(content)}\n`);
+  }
+}

@@ -1,0 +1,170 @@
+import {
+  floorOf,
+  OwnerDocumentError,
+  resolveOwners,
+  parseDocument,
+  verifyDocument,
+  type DocumentTrust,
+  type VerifiedDocument,
+} from '../../internal/ownerdocument/index.ts';
+import type { Entry, KeySpace } from '../../internal/etcd/index.ts';
+import { fingerprintOfKey } from '../../internal/pki/index.ts';
+import {
+  CLUSTER_KEY,
+  documentKey,
+  DOCUMENTS_PREFIX,
+  records,
+  type NodeRecord,
+  type OperatorRole,
+} from '../../internal/records/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
+import { SignerError } from './errors.ts';
+import { FLOOR_KINDS, type FloorKind, type SignerMemory } from './signer-memory.ts';
+
+/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
+const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+
+export interface SignerOwnerDocumentsPorts {
+  /** Where documents are; it has no say in who the owners are. */
+  readonly etcd: KeySpace;
+  readonly memory: SignerMemory;
+  readonly nowMs: () => number;
+  readonly clusterId: string;
+  /** The lowest that documents for something new may have. */
+  readonly epoch: number;
+  /** Raw Ed25519: the first owners, from this program's configuration, which root writes. */
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+}
+
+/** What owners have signed, as the signer needs it: each document is verified whenever it is used. */
+export class SignerOwnerDocuments {
+  readonly #ports: SignerOwnerDocumentsPorts;
+
+  constructor(ports: SignerOwnerDocumentsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Raw Ed25519 keys of the owners of now. @throws AuthorityError where the chain of sets is broken */
+  async owners(signal: AbortSignal): Promise<readonly Uint8Array[]> {
+    return (await this.#trust(true, signal)).owners;
+  }
+
+  /**
+   * The owner's grant for a place in the control plane: for this node key on this machine, with these roles. Neither its end
+   * date nor a recovery of the quorum ends the renewals of what runs already.
+   * @throws SignerError `signer-grant-missing`, `signer-grant-other`; AuthorityError
+   */
+  async grant(
+    node: NodeRecord,
+    {
+      isRunning: wasRunning,
+      signal,
+    }: {
+      /** It was a control plane before, by its certificate. */
+      readonly isRunning: boolean;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<VerifiedDocument<'grant'>> {
+    const { etcd, memory } = this.#ports;
+    const { nodeId } = node;
+    const entry = await etcd.get(documentKey('grant', nodeId), { signal });
+    if (entry === undefined)
+      throw new SignerError('signer-grant-missing', `signing for ${nodeId} as a control plane`);
+    const bytes = documentIn(entry);
+    const floor = (await memory.controlPlanes()).get(nodeId)?.grant;
+    const isRunning = wasRunning || floor?.sha256 === parseDocument(bytes).sha256;
+    const trust = await this.#trust(isRunning, signal);
+    const grant = verifyDocument(bytes, { ...trust, kind: 'grant', floor, acceptExpired: isRunning });
+    checkGrant(grant, node);
+    for (const kind of FLOOR_KINDS)
+      if (grant.body.floors[kind] > 0) await memory.raiseFloor(kind, { serial: grant.body.floors[kind] });
+    return grant;
+  }
+
+  /** Who administers, and as what; undefined for a key that no owner has signed for. */
+  async operator(
+    pubKeyDer: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<{ readonly name: string; readonly role: OperatorRole } | undefined> {
+    const fingerprint = fingerprintOfKey(pubKeyDer);
+    const isOwner = (await this.owners(signal)).some(
+      (raw) => fingerprintOfKey(spkiFrom(raw)) === fingerprint,
+    );
+    const document = await this.#once('operators', signal);
+    const listed = document?.body.operators.find((each) => each.fingerprint === fingerprint);
+    return listed ?? (isOwner ? { name: 'owner', role: 'owner' } : undefined);
+  }
+
+  /** SHA-256 of the configuration that an owner signed for; undefined where none did. */
+  async configurationSha256(signal: AbortSignal): Promise<string | undefined> {
+    return (await this.#once('policy', signal))?.body.configurationSha256;
+  }
+
+  /** A document of a kind that exists once. What it says runs on after its end; what is new has documents of its own. */
+  async #once<K extends FloorKind>(kind: K, signal: AbortSignal): Promise<VerifiedDocument<K> | undefined> {
+    const { etcd, memory } = this.#ports;
+    const entry = await etcd.get(documentKey(kind, ''), { signal });
+    if (entry === undefined) return undefined;
+    const trust = await this.#trust(true, signal);
+    const floor = await memory.floor(kind);
+    const document = verifyDocument(documentIn(entry), { ...trust, kind, floor, acceptExpired: true });
+    await memory.raiseFloor(kind, floorOf(document));
+    return document;
+  }
+
+  /** `isRunning`: for what was let in before, documents from before a recovery of the quorum count on. */
+  async #trust(isRunning: boolean, signal: AbortSignal): Promise<DocumentTrust> {
+    const { etcd, memory, nowMs, clusterId, ownerKeys } = this.#ports;
+    const base = { clusterId, epoch: isRunning ? 1 : await this.#epoch(signal), nowMs: nowMs() };
+    const { entries } = await etcd.list(`${DOCUMENTS_PREFIX}owners/`, { signal });
+    const now = resolveOwners({ keys: ownerKeys, floor: undefined }, entries.map(documentIn), base);
+    const seen = await memory.floor('owners');
+    const serial = now.floor?.serial ?? 0;
+    // The set of owners that was seen last must not be taken away: a removed owner would count again.
+    if (seen !== undefined && seen.serial > serial)
+      throw new OwnerDocumentError(
+        'owner-document-serial-old',
+        `following the owners: ${serial}, seen was ${seen.serial}`,
+      );
+    if (now.floor !== undefined) await memory.raiseFloor('owners', now.floor);
+    return { ...base, owners: now.keys };
+  }
+
+  /** Whoever writes etcd can raise it, which lets nobody in, and cannot lower it below what the agent says. */
+  async #epoch(signal: AbortSignal): Promise<number> {
+    const { etcd, epoch } = this.#ports;
+    const entry = await etcd.get(CLUSTER_KEY, { signal });
+    return Math.max(epoch, entry === undefined ? 1 : records.cluster.decode(entry.key, entry.value).epoch);
+  }
+}
+
+function checkGrant(
+  { body }: VerifiedDocument<'grant'>,
+  { nodeId, pubKey, roles, admission }: NodeRecord,
+): void {
+  const needed = roles.filter((role) => isControlPlane([role]));
+  const differs =
+    body.nodeId !== nodeId
+      ? `it is for ${body.nodeId}`
+      : body.fingerprint !== fingerprintOfKey(Buffer.from(pubKey, 'base64'))
+        ? 'it is for another key'
+        : admission !== undefined && body.identity !== admission.identity
+          ? `it is for the machine ${body.identity}`
+          : needed.every((role) => body.roles.includes(role))
+            ? undefined
+            : `it is for ${body.roles.join(', ')}`;
+  if (differs !== undefined)
+    throw new SignerError('signer-grant-other', `signing for ${nodeId} by the owner's grant: ${differs}`);
+}
+
+function documentIn({ key, value }: Entry): Uint8Array {
+  try {
+    return new Uint8Array(Buffer.from(records.document.decode(key, value).document, 'base64'));
+  } catch (cause) {
+    throw new OwnerDocumentError('owner-document-malformed', `reading ${key}`, { cause });
+  }
+}
+
+function spkiFrom(raw: Uint8Array): Uint8Array {
+  return Buffer.concat([ED25519_SPKI_PREFIX, raw]);
+}

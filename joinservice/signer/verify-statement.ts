@@ -1,0 +1,70 @@
+import {
+  encodeTicketStatement,
+  isSignedByEd25519Key,
+  ticketStatementId,
+  type TicketStatement,
+} from '../../internal/crypto/index.ts';
+import { SignerError } from './errors.ts';
+
+/** A machine that waits for its slot and its TPM has this long from the question to the signature. */
+export const STATEMENT_VALID_MS = 10 * 60_000;
+/** Clocks of two machines may differ by this much. */
+const CLOCK_TOLERANCE_MS = 5 * 60_000;
+const MAX_ROLES = 8;
+const MAX_ROLE = 64;
+const MAX_ADDRESS = 64;
+const MAX_CSR_BYTES = 8192;
+const MAX_SPKI_BYTES = 256;
+
+/** A statement that the machine's own key has signed, not long ago. */
+export interface SignedStatement {
+  readonly bytes: Uint8Array;
+  /** Two with one id are the same. */
+  readonly id: string;
+  readonly timeMs: number;
+}
+
+/**
+ * That the machine itself asked, and when. All of `asked` is the join service's word until then.
+ * @throws SignerError `signer-request-invalid`, `signer-statement-outdated`
+ */
+export function verifyStatement(
+  asked: TicketStatement,
+  by: { readonly nodeId: string; readonly signature: Uint8Array; readonly nowMs: number },
+): SignedStatement {
+  checkSizes(asked);
+  const bytes = encode(asked);
+  if (!isSignedByEd25519Key(asked.nodePubKeyDer, bytes, by.signature))
+    throw invalid(`the statement was not signed by ${by.nodeId}`);
+  const ageMs = by.nowMs - asked.timeMs;
+  if (ageMs > STATEMENT_VALID_MS || ageMs < -CLOCK_TOLERANCE_MS)
+    throw new SignerError(
+      'signer-statement-outdated',
+      `reading the statement of ${by.nodeId}: it is ${Math.round(ageMs / 1000)} s old`,
+    );
+  return { bytes, id: ticketStatementId(bytes), timeMs: asked.timeMs };
+}
+
+function checkSizes(asked: TicketStatement): void {
+  const { address, roles, kubeletClientCsr, kubeletServingCsr, sealingPublicKey } = asked;
+  const isSized =
+    address.length <= MAX_ADDRESS &&
+    roles.length <= MAX_ROLES &&
+    roles.every((role) => role.length <= MAX_ROLE) &&
+    kubeletClientCsr.length <= MAX_CSR_BYTES &&
+    kubeletServingCsr.length <= MAX_CSR_BYTES &&
+    sealingPublicKey.length <= MAX_SPKI_BYTES;
+  if (!isSized) throw invalid('a part of the statement is too long');
+}
+
+function encode(asked: TicketStatement): Uint8Array {
+  try {
+    return encodeTicketStatement(asked);
+  } catch (cause) {
+    throw invalid('the statement', cause);
+  }
+}
+
+function invalid(what: string, cause?: unknown): SignerError {
+  return new SignerError('signer-request-invalid', `reading a request to sign: ${what}`, { cause });
+}
