@@ -10,7 +10,7 @@
  * How to plug in: `shows: evidence.issuers` in the trust of an aTLS end (both kinds that a machine has are in it, best
  * first; the verifier's order decides). Inside a session, `proveKey(label, peer.session)` proves the machine's own key, and
  * `readEnrolment`, `answerChallenge` are the machine's side of credential activation (internal/attestation/enrol). The join
- * service gets its evidence over the socket of `evidenceSocketRunnable`: see internal/atls/remote.
+ * service gets its evidence over the socket of `evidenceSocketRunnable`: see internal/atls/evidencesocket.
  *
  * Nobody here quotes bytes that a caller names: the bindings are those of this process's own aTLS sessions, of the
  * statements that it asks for tickets with (`forTicket`), of the join

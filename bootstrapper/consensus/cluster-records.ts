@@ -39,7 +39,7 @@ export interface NewCluster {
   readonly owners: readonly [NamedKey, ...NamedKey[]];
   /** The operator's configuration document. */
   readonly configuration: Uint8Array;
-  /** What the owner signed (internal/authority), each with its key; verified by whoever acts on it. */
+  /** What the owner signed (internal/ownerdocument), each with its key; verified by whoever acts on it. */
   readonly documents?: readonly { readonly key: string; readonly bytes: Uint8Array }[];
   readonly nowMs: number;
 }

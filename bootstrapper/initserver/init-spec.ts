@@ -20,7 +20,7 @@ export interface InitSpec {
   /** Secret: combined with the node's own key it unlocks the state disk. */
   readonly clusterUnlockKeyHex: string;
   readonly configuration: string;
-  /** What the owner signed (internal/authority), base64; absent from requests of older versions. */
+  /** What the owner signed (internal/ownerdocument), base64; absent from requests of older versions. */
   readonly ownerDocumentsBase64?: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * What an owner signs while commands run: the documents that give control-plane authority (internal/authority). The key
+ * What an owner signs while commands run: the documents that give control-plane authority (internal/ownerdocument). The key
  * is the one that the command asks with; whoever is no owner signs nothing, and the curator says what is missing.
  *
  * ```

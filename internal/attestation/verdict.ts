@@ -84,7 +84,7 @@ export interface Issuer {
 
 /**
  * Makes evidence by the TPM of another process on this machine. That process does not sign 64 bytes that somebody names:
- * it wants the statement of an aTLS session, checks whose it is, and makes the binding itself (internal/atls/remote).
+ * it wants the statement of an aTLS session, checks whose it is, and makes the binding itself (internal/atls/evidencesocket).
  */
 export interface SessionIssuer {
   readonly variant: Variant;

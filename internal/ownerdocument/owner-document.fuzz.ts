@@ -7,8 +7,8 @@ const keyPem = generateEd25519Key();
 
 export const targets: readonly NamedFuzzTarget[] = [
   {
-    name: 'authority/document',
-    codes: ['authority-'],
+    name: 'owner-document/document',
+    codes: ['owner-document-'],
     seeds: [
       signDocument({ ...content, kind: 'policy', body: { configurationSha256: '0'.repeat(64) } }, keyPem),
       signDocument(

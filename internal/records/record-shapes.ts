@@ -196,7 +196,7 @@ export const removedShape = z.strictObject({
   removedBy: z.string(),
 });
 
-/** A document that an owner signed (internal/authority), as it was submitted: its exact bytes. */
+/** A document that an owner signed (internal/ownerdocument), as it was submitted: its exact bytes. */
 export const documentShape = z.strictObject({
   version,
   document: bytes,

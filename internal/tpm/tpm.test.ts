@@ -7,11 +7,11 @@ import { Tpm } from './tpm.ts';
 
 const never = new AbortController().signal;
 
-function setUp(options: { readonly mayHold?: boolean; readonly maxWaiting?: number } = {}) {
+function setUp(options: { readonly canStayOpen?: boolean; readonly maxWaiting?: number } = {}) {
   const clock = new FakeClock();
   const fake = new FakeTpm({ clock });
-  const { mayHold = true, ...rest } = options;
-  const source = { address: 'fake', mayHold, open: () => fake.open() };
+  const { canStayOpen = true, ...rest } = options;
+  const source = { address: 'fake', canStayOpen, open: () => fake.open() };
   return { clock, fake, tpm: new Tpm({ source, clock, ...rest }) };
 }
 
@@ -56,11 +56,11 @@ describe('Tpm.use()', () => {
   });
 
   test('holds a device open, and lets a software TPM go when nobody waits', async () => {
-    const held = setUp({ mayHold: true });
+    const held = setUp({ canStayOpen: true });
     await held.tpm.use(never, async () => undefined);
     await held.tpm.use(never, async () => undefined);
     expect(held.fake.opened).toBe(1);
-    const shared = setUp({ mayHold: false });
+    const shared = setUp({ canStayOpen: false });
     const load = (tpm: Tpm) =>
       tpm.use(never, (connection, signal) =>
         createPrimary(
@@ -106,7 +106,7 @@ describe('Tpm.use()', () => {
     let mute = true;
     const source = {
       address: 'fake',
-      mayHold: true,
+      canStayOpen: true,
       open: async () => {
         const transport = await fake.open();
         const transmit: typeof transport.transmit = (command, signal) =>

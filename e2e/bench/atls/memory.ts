@@ -37,7 +37,7 @@ export async function idleMemory(): Promise<readonly BenchResult[]> {
 
 async function memoryPerConnection(kind: Kind): Promise<number> {
   const unit = agentUnit();
-  const child = fork(join(import.meta.dirname, 'atls-memory-server.ts'), [kind], {
+  const child = fork(join(import.meta.dirname, 'memory-server.ts'), [kind], {
     execArgv: ['--expose-gc', ...unit.flags],
     env: { ...env, ...unit.env },
   });

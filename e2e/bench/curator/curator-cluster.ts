@@ -20,7 +20,7 @@ import {
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { SimulatedNode } from './simulated-node.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 const never = new AbortController().signal;
 const clock = new SystemClock();
 const START_MS = 30_000;

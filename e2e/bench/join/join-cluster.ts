@@ -24,7 +24,7 @@ import {
   tpmHardware,
 } from '../../../internal/testing/index.ts';
 
-const ROOT = join(import.meta.dirname, '../..');
+const ROOT = join(import.meta.dirname, '../../..');
 const never = new AbortController().signal;
 const clock = new SystemClock();
 const START_MS = 30_000;

@@ -14,7 +14,7 @@ import { createHarness, type Harness } from '../../machines/harness.ts';
 import type { ManualMachine } from '../kubeadm/manual-kubeadm.ts';
 
 /** The program as it is shipped: `npm run build` first. */
-const PROGRAM = join(import.meta.dirname, '../../dist/cluster/main.mjs');
+const PROGRAM = join(import.meta.dirname, '../../../dist/cluster/main.mjs');
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
 
 /** The kernel's default does for one machine; the host gets its own number back. */

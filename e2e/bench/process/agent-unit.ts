@@ -9,7 +9,7 @@ export interface UnitSettings {
 
 /** How the resident programs run: the settings of the unit that is shipped. */
 export function agentUnit(): UnitSettings {
-  const unit = readFileSync(join(import.meta.dirname, '../../.ci/package/bootstrapper.service'), 'utf8');
+  const unit = readFileSync(join(import.meta.dirname, '../../../.ci/package/bootstrapper.service'), 'utf8');
   const settings = [...unit.matchAll(/^Environment=(\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [
     name,
     value,

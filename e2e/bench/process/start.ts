@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { execPath } from 'node:process';
 import { median, ratioOf, type BenchResult } from '../result.ts';
 
-const DIST = join(import.meta.dirname, '../../dist');
+const DIST = join(import.meta.dirname, '../../../dist');
 const ROUNDS = 9;
 const STARTS = 10;
 const LIMIT = 2;

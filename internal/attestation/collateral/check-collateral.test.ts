@@ -53,7 +53,7 @@ describe('checkCollateral()', () => {
   test('takes a chip’s certificate whose authorities the program knows', () => {
     const [vcek] = readCollateralFile(readFixture('snp', 'milan.vcek'));
     const trust = { amd: amdTrust(), intel: intel.trust };
-    const options = { trust, nowMs: Date.UTC(2025, 0, 1), seenEvaluationNumber: 4, before: [] };
+    const options = { trust, nowMs: Date.UTC(2025, 0, 1), seenEvaluationNumber: 4, previous: [] };
     expect(checkCollateral(vcek === undefined ? [] : [vcek], options)).toBe(4);
   });
 
