@@ -52,7 +52,7 @@ await test('code that runs as the join service of a live control plane', async (
   const first = await local.node('n1');
 
   const { outputFiles } = await build({
-    entryPoints: [join(import.meta.dirname, 'deputy.ts')],
+    entryPoints: [join(import.meta.dirname, 'compromised-joinservice.ts')],
     ...{ bundle: true, platform: 'node', target: 'node24', format: 'esm', write: false },
     banner: { js: REQUIRE },
   });

@@ -10,8 +10,8 @@ import { createInterface } from 'node:readline';
 import { ExecaRunner } from '../../../internal/exec/index.ts';
 
 const CACHE = join(env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'cluster');
-const CHART = join(import.meta.dirname, '../../cli/charts/hello');
-const REGISTRY = join(import.meta.dirname, '../registry-peer');
+const CHART = join(import.meta.dirname, '../../../cli/charts/hello');
+const REGISTRY = join(import.meta.dirname, '../../registry-peer');
 const SEARCH_PATH = `${env['PATH'] ?? ''}:/usr/local/go/bin`;
 const BUILD_MS = 300_000;
 

@@ -67,7 +67,7 @@ function clockFault(name: string, seconds: (random: Random) => number): FaultKin
     inject: async ({ bench, random }) => {
       const shift = Math.round(seconds(random));
       const library = join(bench.folder, 'shifted-clock.so');
-      const source = join(import.meta.dirname, 'shifted-clock.c');
+      const source = join(import.meta.dirname, '../harness/shifted-clock.c');
       await new ExecaRunner({ path: process.env['PATH'] ?? '' }).run({
         argv: ['gcc', '-shared', '-fPIC', '-O2', '-o', library, source, '-ldl'],
         signal: bench.signal,

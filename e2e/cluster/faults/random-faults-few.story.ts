@@ -9,7 +9,7 @@ const COUNT = 5;
 /** BLIND_SEED=N repeats a run. */
 const seed = Number(env['BLIND_SEED'] ?? Date.now() % 1_000_000);
 
-/** What of blind-faults.story.ts continuous integration has time for; another seed each time. */
+/** What of random-faults.story.ts continuous integration has time for; another seed each time. */
 await test(`${COUNT} faults injected blind: the first cause named is the right one`, async (story) => {
   await using bench = await createHarness();
   const table: string[] = [`seed ${seed}`];

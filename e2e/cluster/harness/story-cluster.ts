@@ -231,7 +231,7 @@ export interface JoinLine {
 
 /** The operator's program on a machine, from its Debian package: what automation uses there. */
 export async function installCli(bench: Harness, cluster: string, machine: string): Promise<void> {
-  const folder = join(import.meta.dirname, '../../dist');
+  const folder = join(import.meta.dirname, '../../../dist');
   const name = (await readdir(folder)).find((each) => /^cluster_.*\.deb$/.test(each)) ?? '';
   const node = await (await bench.cluster(cluster)).node(machine);
   const script = 'cat > /root/cluster.deb && dpkg --install /root/cluster.deb && rm /root/cluster.deb';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PHASES } from '../../../initproto/phases.ts';
 import { KILL_MATRIX, KILL_KINDS } from './kill-matrix.ts';
 
-const PROJECT = join(import.meta.dirname, '../..');
+const PROJECT = join(import.meta.dirname, '../../..');
 const LISTED = readFileSync(join(PROJECT, '.ci/stories'), 'utf8');
 
 describe('the kill matrix', () => {
@@ -17,11 +17,11 @@ describe('the kill matrix', () => {
   });
 
   test.each(KILL_KINDS)('%s has a story that CI runs and that asks for every phase', (strike) => {
-    const file = `e2e/cluster/${strike}.story.ts`;
+    const file = `e2e/cluster/init/${strike}.story.ts`;
     expect(existsSync(join(PROJECT, file))).toBe(true);
     expect(LISTED).toMatch(new RegExp(`^ci \\d+ ${file}$`, 'm'));
     const story = readFileSync(join(PROJECT, file), 'utf8');
-    expect(story).toContain(`new Struck('${strike}')`);
+    expect(story).toContain(`new KilledPhases('${strike}')`);
     expect(story).toContain('assert.deepEqual(struck.missing(), []');
   });
 

@@ -10,8 +10,8 @@ import { createHarness, type Harness } from '../../machines/harness.ts';
 import { installCli, StoryCluster, reprovision, withoutEndpoints } from '../harness/story-cluster.ts';
 import { eventually } from '../harness/node-shell.ts';
 
-const EXAMPLES = join(import.meta.dirname, '../../docs/examples');
-const DIST = join(import.meta.dirname, '../../dist');
+const EXAMPLES = join(import.meta.dirname, '../../../docs/examples');
+const DIST = join(import.meta.dirname, '../../../dist');
 const PROVISIONING = '/etc/cluster/provisioning.json';
 /** Only what the example needs: no data source of a cloud, no network of its own, nothing of the machine changed. */
 const CLOUD_CONFIG = {

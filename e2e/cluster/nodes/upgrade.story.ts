@@ -9,7 +9,7 @@ import { eventually, NodeShell } from '../harness/node-shell.ts';
 
 const NAME = 'upgrade';
 const NEWER = '99.0.0';
-const DIST = join(import.meta.dirname, '../../dist');
+const DIST = join(import.meta.dirname, '../../../dist');
 /** All that an upgrade of the agent must leave alone, by the name of its process. */
 const WORKLOADS =
   'etcd kube-apiserver kube-controller-manager kube-scheduler kubelet containerd kube-proxy coredns flanneld web';

@@ -7,7 +7,7 @@ import { createHarness } from '../../machines/harness.ts';
 
 const NAME = 'verify';
 const EXIT_REFUSED = 4;
-const FIXTURES = join(import.meta.dirname, '../../internal/attestation');
+const FIXTURES = join(import.meta.dirname, '../../../internal/attestation');
 /** A real certificate of a chip, and real documents of Intel that ran out long ago. */
 const VCEK = join(FIXTURES, 'snp/fixtures/milan.vcek');
 const OUT_OF_DATE = join(FIXTURES, 'tdx/fixtures/v4.collateral');

@@ -21,7 +21,7 @@ import type { TestCluster } from './test-cluster.ts';
 import { TestOwner } from './test-owner.ts';
 import type { TestEtcd, TestMember } from '../etcd/test-etcd.ts';
 
-const ROOT = join(import.meta.dirname, '../../joinservice');
+const ROOT = join(import.meta.dirname, '../../../joinservice');
 const LONGEST_START_MS = 120_000;
 const clock = new SystemClock();
 
