@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const agentErrors = defineErrors({
   'preflight-tpm-unusable': {
@@ -11,8 +11,4 @@ export const agentErrors = defineErrors({
   },
 });
 
-export class AgentError extends CodedError<keyof typeof agentErrors> {
-  constructor(code: keyof typeof agentErrors, message: string, options?: CodedErrorOptions) {
-    super(agentErrors, code, message, options);
-  }
-}
+export class AgentError extends errorClass(agentErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const consensusErrors = defineErrors({
   'consensus-pki-missing': {
@@ -132,8 +132,4 @@ export const consensusErrors = defineErrors({
 
 export type ConsensusErrorCode = keyof typeof consensusErrors;
 
-export class ConsensusError extends CodedError<ConsensusErrorCode> {
-  constructor(code: ConsensusErrorCode, message: string, options?: CodedErrorOptions) {
-    super(consensusErrors, code, message, options);
-  }
-}
+export class ConsensusError extends errorClass(consensusErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const curatorClientErrors = defineErrors({
   'curatorclient-no-curator': {
@@ -34,8 +34,4 @@ export const curatorClientErrors = defineErrors({
 
 export type CuratorClientErrorCode = keyof typeof curatorClientErrors;
 
-export class CuratorClientError extends CodedError<CuratorClientErrorCode> {
-  constructor(code: CuratorClientErrorCode, message: string, options?: CodedErrorOptions) {
-    super(curatorClientErrors, code, message, options);
-  }
-}
+export class CuratorClientError extends errorClass(curatorClientErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const enrolmentErrors = defineErrors({
   'enrolment-illegal-transition': {
@@ -57,8 +57,4 @@ export const enrolmentErrors = defineErrors({
 
 export type EnrolmentErrorCode = keyof typeof enrolmentErrors;
 
-export class EnrolmentError extends CodedError<EnrolmentErrorCode> {
-  constructor(code: EnrolmentErrorCode, message: string, options?: CodedErrorOptions) {
-    super(enrolmentErrors, code, message, options);
-  }
-}
+export class EnrolmentError extends errorClass(enrolmentErrors) {}

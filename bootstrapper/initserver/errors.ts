@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const initServerErrors = defineErrors({
   'initserver-spec-invalid': {
@@ -70,8 +70,4 @@ export const initServerErrors = defineErrors({
 
 export type InitServerErrorCode = keyof typeof initServerErrors;
 
-export class InitServerError extends CodedError<InitServerErrorCode> {
-  constructor(code: InitServerErrorCode, message: string, options?: CodedErrorOptions) {
-    super(initServerErrors, code, message, options);
-  }
-}
+export class InitServerError extends errorClass(initServerErrors) {}

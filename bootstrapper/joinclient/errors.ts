@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const joinClientErrors = defineErrors({
   'joinclient-no-endpoint': {
@@ -86,8 +86,4 @@ export const joinClientErrors = defineErrors({
 
 export type JoinClientErrorCode = keyof typeof joinClientErrors;
 
-export class JoinClientError extends CodedError<JoinClientErrorCode> {
-  constructor(code: JoinClientErrorCode, message: string, options?: CodedErrorOptions) {
-    super(joinClientErrors, code, message, options);
-  }
-}
+export class JoinClientError extends errorClass(joinClientErrors) {}

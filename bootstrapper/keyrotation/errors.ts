@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const keyRotationErrors = defineErrors({
   'keyrotation-keys-unavailable': {
@@ -13,8 +13,4 @@ export const keyRotationErrors = defineErrors({
 
 export type KeyRotationErrorCode = keyof typeof keyRotationErrors;
 
-export class KeyRotationError extends CodedError<KeyRotationErrorCode> {
-  constructor(code: KeyRotationErrorCode, message: string, options?: CodedErrorOptions) {
-    super(keyRotationErrors, code, message, options);
-  }
-}
+export class KeyRotationError extends errorClass(keyRotationErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const kubernetesErrors = defineErrors({
   'kubernetes-component-missing': {
@@ -79,8 +79,4 @@ export const kubernetesErrors = defineErrors({
 
 export type KubernetesErrorCode = keyof typeof kubernetesErrors;
 
-export class KubernetesError extends CodedError<KubernetesErrorCode> {
-  constructor(code: KubernetesErrorCode, message: string, options?: CodedErrorOptions) {
-    super(kubernetesErrors, code, message, options);
-  }
-}
+export class KubernetesError extends errorClass(kubernetesErrors) {}

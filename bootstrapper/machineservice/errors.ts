@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const machineServiceErrors = defineErrors({
   'machineservice-endpoint-invalid': {
@@ -20,8 +20,4 @@ export const machineServiceErrors = defineErrors({
 
 export type MachineServiceErrorCode = keyof typeof machineServiceErrors;
 
-export class MachineServiceError extends CodedError<MachineServiceErrorCode> {
-  constructor(code: MachineServiceErrorCode, message: string, options?: CodedErrorOptions) {
-    super(machineServiceErrors, code, message, options);
-  }
-}
+export class MachineServiceError extends errorClass(machineServiceErrors) {}

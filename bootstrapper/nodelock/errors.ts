@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const nodeLockErrors = defineErrors({
   'nodelock-damaged': {
@@ -28,8 +28,4 @@ export const nodeLockErrors = defineErrors({
 
 export type NodeLockErrorCode = keyof typeof nodeLockErrors;
 
-export class NodeLockError extends CodedError<NodeLockErrorCode> {
-  constructor(code: NodeLockErrorCode, message: string, options?: CodedErrorOptions) {
-    super(nodeLockErrors, code, message, options);
-  }
-}
+export class NodeLockError extends errorClass(nodeLockErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const nodeStreamErrors = defineErrors({
   'nodestream-unit-unknown': {
@@ -19,8 +19,4 @@ export const nodeStreamErrors = defineErrors({
 
 export type NodeStreamErrorCode = keyof typeof nodeStreamErrors;
 
-export class NodeStreamError extends CodedError<NodeStreamErrorCode> {
-  constructor(code: NodeStreamErrorCode, message: string, options?: CodedErrorOptions) {
-    super(nodeStreamErrors, code, message, options);
-  }
-}
+export class NodeStreamError extends errorClass(nodeStreamErrors) {}

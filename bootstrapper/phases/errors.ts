@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 const common = { fault: 'system', retryable: true } as const;
 const again = 'the machine tries again by itself, and at once with the same `cluster init`.';
@@ -27,8 +27,4 @@ export const phasesErrors = defineErrors({
 
 export type PhasesErrorCode = keyof typeof phasesErrors;
 
-export class PhasesError extends CodedError<PhasesErrorCode> {
-  constructor(code: PhasesErrorCode, message: string, options?: CodedErrorOptions) {
-    super(phasesErrors, code, message, options);
-  }
-}
+export class PhasesError extends errorClass(phasesErrors) {}

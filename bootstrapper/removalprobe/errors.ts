@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const removalProbeErrors = defineErrors({
   'removalprobe-is-member': {
@@ -36,8 +36,4 @@ export const removalProbeErrors = defineErrors({
 
 export type RemovalProbeErrorCode = keyof typeof removalProbeErrors;
 
-export class RemovalProbeError extends CodedError<RemovalProbeErrorCode> {
-  constructor(code: RemovalProbeErrorCode, message: string, options?: CodedErrorOptions) {
-    super(removalProbeErrors, code, message, options);
-  }
-}
+export class RemovalProbeError extends errorClass(removalProbeErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const resetErrors = defineErrors({
   'reset-not-authorized': {
@@ -37,8 +37,4 @@ export const resetErrors = defineErrors({
 
 export type ResetErrorCode = keyof typeof resetErrors;
 
-export class ResetError extends CodedError<ResetErrorCode> {
-  constructor(code: ResetErrorCode, message: string, options?: CodedErrorOptions) {
-    super(resetErrors, code, message, options);
-  }
-}
+export class ResetError extends errorClass(resetErrors) {}

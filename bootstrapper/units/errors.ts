@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const unitErrors = defineErrors({
   'units-curator-not-ready': {
@@ -19,8 +19,4 @@ export const unitErrors = defineErrors({
 
 export type UnitErrorCode = keyof typeof unitErrors;
 
-export class UnitError extends CodedError<UnitErrorCode> {
-  constructor(code: UnitErrorCode, message: string, options?: CodedErrorOptions) {
-    super(unitErrors, code, message, options);
-  }
-}
+export class UnitError extends errorClass(unitErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const appErrors = defineErrors({
   'app-usage': {
@@ -40,8 +40,4 @@ export const appErrors = defineErrors({
 
 export type AppErrorCode = keyof typeof appErrors;
 
-export class AppError extends CodedError<AppErrorCode> {
-  constructor(code: AppErrorCode, message: string, options?: CodedErrorOptions) {
-    super(appErrors, code, message, options);
-  }
-}
+export class AppError extends errorClass(appErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const attestErrors = defineErrors({
   'attest-option': {
@@ -65,8 +65,4 @@ export const attestErrors = defineErrors({
 
 export type AttestErrorCode = keyof typeof attestErrors;
 
-export class AttestError extends CodedError<AttestErrorCode> {
-  constructor(code: AttestErrorCode, message: string, options?: CodedErrorOptions) {
-    super(attestErrors, code, message, options);
-  }
-}
+export class AttestError extends errorClass(attestErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const bundleMakingErrors = defineErrors({
   'bundlebuild-requirements': {
@@ -75,8 +75,4 @@ export const bundleMakingErrors = defineErrors({
 
 export type BundleMakingErrorCode = keyof typeof bundleMakingErrors;
 
-export class BundleMakingError extends CodedError<BundleMakingErrorCode> {
-  constructor(code: BundleMakingErrorCode, message: string, options?: CodedErrorOptions) {
-    super(bundleMakingErrors, code, message, options);
-  }
-}
+export class BundleMakingError extends errorClass(bundleMakingErrors) {}

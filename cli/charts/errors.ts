@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const chartErrors = defineErrors({
   'charts-cycle': {
@@ -68,8 +68,4 @@ export const chartErrors = defineErrors({
 
 export type ChartErrorCode = keyof typeof chartErrors;
 
-export class ChartError extends CodedError<ChartErrorCode> {
-  constructor(code: ChartErrorCode, message: string, options?: CodedErrorOptions) {
-    super(chartErrors, code, message, options);
-  }
-}
+export class ChartError extends errorClass(chartErrors) {}

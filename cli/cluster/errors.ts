@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const clusterErrors = defineErrors({
   'cluster-no-node': {
@@ -160,8 +160,4 @@ export const clusterErrors = defineErrors({
 
 export type ClusterErrorCode = keyof typeof clusterErrors;
 
-export class ClusterError extends CodedError<ClusterErrorCode> {
-  constructor(code: ClusterErrorCode, message: string, options?: CodedErrorOptions) {
-    super(clusterErrors, code, message, options);
-  }
-}
+export class ClusterError extends errorClass(clusterErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { CodedError, defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const joinErrors = defineErrors({
   'cluster-join-no-agent': {
@@ -42,11 +42,7 @@ export const joinErrors = defineErrors({
 
 export type JoinErrorCode = keyof typeof joinErrors;
 
-export class JoinError extends CodedError<JoinErrorCode> {
-  constructor(code: JoinErrorCode, message: string, options?: CodedErrorOptions) {
-    super(joinErrors, code, message, options);
-  }
-}
+export class JoinError extends errorClass(joinErrors) {}
 
 /** What the machine says that its enrolment ended with, under its own code. */
 export class EnrolmentEnded extends CodedError {

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const lossErrors = defineErrors({
   'loss-not-confirmed': {
@@ -20,8 +20,4 @@ export const lossErrors = defineErrors({
 
 export type LossErrorCode = keyof typeof lossErrors;
 
-export class LossError extends CodedError<LossErrorCode> {
-  constructor(code: LossErrorCode, message: string, options?: CodedErrorOptions) {
-    super(lossErrors, code, message, options);
-  }
-}
+export class LossError extends errorClass(lossErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const miniErrors = defineErrors({
   'mini-tpm-manufacturer': {
@@ -56,8 +56,4 @@ export const miniErrors = defineErrors({
 
 export type MiniErrorCode = keyof typeof miniErrors;
 
-export class MiniError extends CodedError<MiniErrorCode> {
-  constructor(code: MiniErrorCode, message: string, options?: CodedErrorOptions) {
-    super(miniErrors, code, message, options);
-  }
-}
+export class MiniError extends errorClass(miniErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const nodesErrors = defineErrors({
   'manage-node-unknown': {
@@ -158,8 +158,4 @@ export const nodesErrors = defineErrors({
 
 export type NodesErrorCode = keyof typeof nodesErrors;
 
-export class NodesError extends CodedError<NodesErrorCode> {
-  constructor(code: NodesErrorCode, message: string, options?: CodedErrorOptions) {
-    super(nodesErrors, code, message, options);
-  }
-}
+export class NodesError extends errorClass(nodesErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const packageErrors = defineErrors({
   'package-not-found': {
@@ -24,8 +24,4 @@ export const packageErrors = defineErrors({
   },
 });
 
-export class PackageError extends CodedError<keyof typeof packageErrors> {
-  constructor(code: keyof typeof packageErrors, message: string, options?: CodedErrorOptions) {
-    super(packageErrors, code, message, options);
-  }
-}
+export class PackageError extends errorClass(packageErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const preflightCommandErrors = defineErrors({
   'preflight-fix-elsewhere': {
@@ -17,8 +17,4 @@ export const preflightCommandErrors = defineErrors({
   },
 });
 
-export class PreflightCommandError extends CodedError<keyof typeof preflightCommandErrors> {
-  constructor(code: keyof typeof preflightCommandErrors, message: string, options?: CodedErrorOptions) {
-    super(preflightCommandErrors, code, message, options);
-  }
-}
+export class PreflightCommandError extends errorClass(preflightCommandErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const provisioningErrors = defineErrors({
   'provisioning-tpm-unusable': {
@@ -24,8 +24,4 @@ export const provisioningErrors = defineErrors({
   },
 });
 
-export class ProvisioningError extends CodedError<keyof typeof provisioningErrors> {
-  constructor(code: keyof typeof provisioningErrors, message: string, options?: CodedErrorOptions) {
-    super(provisioningErrors, code, message, options);
-  }
-}
+export class ProvisioningError extends errorClass(provisioningErrors) {}

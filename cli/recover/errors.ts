@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const recoverErrors = defineErrors({
   'recover-refused': {
@@ -34,8 +34,4 @@ export const recoverErrors = defineErrors({
 
 export type RecoverErrorCode = keyof typeof recoverErrors;
 
-export class RecoverError extends CodedError<RecoverErrorCode> {
-  constructor(code: RecoverErrorCode, message: string, options?: CodedErrorOptions) {
-    super(recoverErrors, code, message, options);
-  }
-}
+export class RecoverError extends errorClass(recoverErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const workspaceErrors = defineErrors({
   'workspace-missing': {
@@ -64,8 +64,4 @@ export const workspaceErrors = defineErrors({
 
 export type WorkspaceErrorCode = keyof typeof workspaceErrors;
 
-export class WorkspaceError extends CodedError<WorkspaceErrorCode> {
-  constructor(code: WorkspaceErrorCode, message: string, options?: CodedErrorOptions) {
-    super(workspaceErrors, code, message, options);
-  }
-}
+export class WorkspaceError extends errorClass(workspaceErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions, type ErrorSpec } from '../errors/index.ts';
+import { defineErrors, errorClass, type ErrorSpec } from '../errors/index.ts';
 
 /** What the other end did wrong on the wire. Nothing the operator of this end can correct here. */
 function peerFault(meaning: string, fix = LOOK_AT_PEER): ErrorSpec {
@@ -105,8 +105,4 @@ export const atlsErrors = defineErrors({
 
 export type AtlsErrorCode = keyof typeof atlsErrors;
 
-export class AtlsError extends CodedError<AtlsErrorCode> {
-  constructor(code: AtlsErrorCode, message: string, options?: CodedErrorOptions) {
-    super(atlsErrors, code, message, options);
-  }
-}
+export class AtlsError extends errorClass(atlsErrors) {}

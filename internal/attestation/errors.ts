@@ -89,9 +89,16 @@ export class AttestationError<Code extends string = string> extends CodedError<C
   }
 }
 
-/** A refusal that does not depend on the kind of evidence. */
-export class AppraisalError extends AttestationError<AttestationErrorCode> {
-  constructor(code: AttestationErrorCode, message: string, options?: RefusalOptions) {
-    super(attestationErrors, code, message, options);
-  }
+/** The base of the error class of an evidence variant, as `errorClass` is of other directories. */
+export function refusalClass<Code extends string>(
+  catalogue: ErrorCatalogue<Code>,
+): new (code: Code, message: string, options?: RefusalOptions) => AttestationError<Code> {
+  return class extends AttestationError<Code> {
+    constructor(code: Code, message: string, options?: RefusalOptions) {
+      super(catalogue, code, message, options);
+    }
+  };
 }
+
+/** A refusal that does not depend on the kind of evidence. */
+export class AppraisalError extends refusalClass(attestationErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const auditErrors = defineErrors({
   'audit-chain-broken': {
@@ -21,8 +21,4 @@ export const auditErrors = defineErrors({
 
 export type AuditErrorCode = keyof typeof auditErrors;
 
-export class AuditError extends CodedError<AuditErrorCode> {
-  constructor(code: AuditErrorCode, message: string, options?: CodedErrorOptions) {
-    super(auditErrors, code, message, options);
-  }
-}
+export class AuditError extends errorClass(auditErrors) {}

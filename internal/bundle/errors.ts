@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const bundleErrors = defineErrors({
   'bundle-manifest-invalid': {
@@ -48,8 +48,4 @@ export const bundleErrors = defineErrors({
 
 export type BundleErrorCode = keyof typeof bundleErrors;
 
-export class BundleError extends CodedError<BundleErrorCode> {
-  constructor(code: BundleErrorCode, message: string, options?: CodedErrorOptions) {
-    super(bundleErrors, code, message, options);
-  }
-}
+export class BundleError extends errorClass(bundleErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const configErrors = defineErrors({
   'config-immutable': {
@@ -28,8 +28,4 @@ export const configErrors = defineErrors({
 
 export type ConfigErrorCode = keyof typeof configErrors;
 
-export class ConfigError extends CodedError<ConfigErrorCode> {
-  constructor(code: ConfigErrorCode, message: string, options?: CodedErrorOptions) {
-    super(configErrors, code, message, options);
-  }
-}
+export class ConfigError extends errorClass(configErrors) {}

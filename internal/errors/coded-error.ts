@@ -58,6 +58,25 @@ export class CodedError<Code extends string = string> extends Error {
   }
 }
 
+/** What `errorClass` gives: a class whose errors carry the codes of one catalogue. */
+export type CodedErrorClass<Code extends string> = new (
+  code: Code,
+  message: string,
+  options?: CodedErrorOptions,
+) => CodedError<Code>;
+
+/**
+ * The base of a directory's error class: `export class FileError extends errorClass(fileErrors) {}`. The errors are named
+ * after the class that extends it.
+ */
+export function errorClass<Code extends string>(catalogue: ErrorCatalogue<Code>): CodedErrorClass<Code> {
+  return class extends CodedError<Code> {
+    constructor(code: Code, message: string, options?: CodedErrorOptions) {
+      super(catalogue, code, message, options);
+    }
+  };
+}
+
 /** Causes deeper than this are a cycle or noise. */
 const MAX_DEPTH = 16;
 

@@ -4,11 +4,11 @@ import {
   CodedError,
   defineErrors,
   describeError,
+  errorClass,
   errorChain,
   EXIT_CODES,
   findCoded,
   isAbort,
-  type CodedErrorOptions,
 } from './index.ts';
 
 const teaErrors = defineErrors({
@@ -22,11 +22,7 @@ const teaErrors = defineErrors({
   'tea-none': { fault: 'system', exit: 'preflight', retryable: false, meaning: 'No tea.', fix: 'Buy some.' },
 });
 
-class TeaError extends CodedError<keyof typeof teaErrors> {
-  constructor(code: keyof typeof teaErrors, message: string, options?: CodedErrorOptions) {
-    super(teaErrors, code, message, options);
-  }
-}
+class TeaError extends errorClass(teaErrors) {}
 
 const nested = (depth: number): Error =>
   depth === 0 ? new Error('level 0') : new Error(`level ${depth}`, { cause: nested(depth - 1) });

@@ -4,6 +4,7 @@ export {
   CodedError,
   defineErrors,
   describeError,
+  errorClass,
   errorChain,
   findCoded,
   isAbort,

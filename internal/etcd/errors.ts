@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, findCoded, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass, findCoded } from '../errors/index.ts';
 import { RpcError } from '../rpc/index.ts';
 
 export const etcdErrors = defineErrors({
@@ -83,11 +83,7 @@ export const etcdErrors = defineErrors({
 
 export type EtcdErrorCode = keyof typeof etcdErrors;
 
-export class EtcdError extends CodedError<EtcdErrorCode> {
-  constructor(code: EtcdErrorCode, message: string, options?: CodedErrorOptions) {
-    super(etcdErrors, code, message, options);
-  }
-}
+export class EtcdError extends errorClass(etcdErrors) {}
 
 /** What etcd says (api/v3rpc/rpctypes), without the prefix "etcdserver: ", and what it means to a caller. */
 const MESSAGES: readonly (readonly [string, EtcdErrorCode])[] = [

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const fileErrors = defineErrors({
   'file-no-space': {
@@ -40,11 +40,7 @@ export const fileErrors = defineErrors({
 
 export type FileErrorCode = keyof typeof fileErrors;
 
-export class FileError extends CodedError<FileErrorCode> {
-  constructor(code: FileErrorCode, message: string, options?: CodedErrorOptions) {
-    super(fileErrors, code, message, options);
-  }
-}
+export class FileError extends errorClass(fileErrors) {}
 
 /** Translates an errno once, at the port. */
 export function fileError(doing: string, error: unknown): FileError {

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const keySetErrors = defineErrors({
   'keyset-invalid': {
@@ -13,8 +13,4 @@ export const keySetErrors = defineErrors({
 
 export type KeySetErrorCode = keyof typeof keySetErrors;
 
-export class KeySetError extends CodedError<KeySetErrorCode> {
-  constructor(code: KeySetErrorCode, message: string, options?: CodedErrorOptions) {
-    super(keySetErrors, code, message, options);
-  }
-}
+export class KeySetError extends errorClass(keySetErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const kubeErrors = defineErrors({
   'kube-unreachable': {
@@ -63,8 +63,4 @@ export const kubeErrors = defineErrors({
 
 export type KubeErrorCode = keyof typeof kubeErrors;
 
-export class KubeError extends CodedError<KubeErrorCode> {
-  constructor(code: KubeErrorCode, message: string, options?: CodedErrorOptions) {
-    super(kubeErrors, code, message, options);
-  }
-}
+export class KubeError extends errorClass(kubeErrors) {}

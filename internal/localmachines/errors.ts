@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const localMachineErrors = defineErrors({
   'localmachines-preflight': {
@@ -75,8 +75,4 @@ export const localMachineErrors = defineErrors({
 
 export type LocalMachineErrorCode = keyof typeof localMachineErrors;
 
-export class LocalMachineError extends CodedError<LocalMachineErrorCode> {
-  constructor(code: LocalMachineErrorCode, message: string, options?: CodedErrorOptions) {
-    super(localMachineErrors, code, message, options);
-  }
-}
+export class LocalMachineError extends errorClass(localMachineErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions, type ErrorSpec } from '../errors/index.ts';
+import { defineErrors, errorClass, type ErrorSpec } from '../errors/index.ts';
 
 const SIGN_AGAIN = 'Have an owner run the command again that makes this document.';
 
@@ -56,11 +56,7 @@ export const ownerDocumentErrors = defineErrors({
 export type OwnerDocumentErrorCode = keyof typeof ownerDocumentErrors;
 
 /** An owner-signed document was refused. Nothing of it may be used. */
-export class OwnerDocumentError extends CodedError<OwnerDocumentErrorCode> {
-  constructor(code: OwnerDocumentErrorCode, message: string, options?: CodedErrorOptions) {
-    super(ownerDocumentErrors, code, message, options);
-  }
-}
+export class OwnerDocumentError extends errorClass(ownerDocumentErrors) {}
 
 function refusal(meaning: string, fix: string): ErrorSpec {
   return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const pkiErrors = defineErrors({
   'pki-request-invalid': {
@@ -26,8 +26,4 @@ export const pkiErrors = defineErrors({
 
 export type PkiErrorCode = keyof typeof pkiErrors;
 
-export class PkiError extends CodedError<PkiErrorCode> {
-  constructor(code: PkiErrorCode, message: string, options?: CodedErrorOptions) {
-    super(pkiErrors, code, message, options);
-  }
-}
+export class PkiError extends errorClass(pkiErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const platformErrors = defineErrors({
   'platform-already-running': {
@@ -26,8 +26,4 @@ export const platformErrors = defineErrors({
 
 export type PlatformErrorCode = keyof typeof platformErrors;
 
-export class PlatformError extends CodedError<PlatformErrorCode> {
-  constructor(code: PlatformErrorCode, message: string, options?: CodedErrorOptions) {
-    super(platformErrors, code, message, options);
-  }
-}
+export class PlatformError extends errorClass(platformErrors) {}

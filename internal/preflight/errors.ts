@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 const common = { fault: 'operator', retryable: true } as const;
 const again = 'then run the same command again.';
@@ -114,8 +114,4 @@ export const preflightErrors = defineErrors({
 
 export type PreflightErrorCode = keyof typeof preflightErrors;
 
-export class PreflightError extends CodedError<PreflightErrorCode> {
-  constructor(code: PreflightErrorCode, message: string, options?: CodedErrorOptions) {
-    super(preflightErrors, code, message, options);
-  }
-}
+export class PreflightError extends errorClass(preflightErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const recordErrors = defineErrors({
   'records-invalid': {
@@ -13,8 +13,4 @@ export const recordErrors = defineErrors({
 
 export type RecordErrorCode = keyof typeof recordErrors;
 
-export class RecordError extends CodedError<RecordErrorCode> {
-  constructor(code: RecordErrorCode, message: string, options?: CodedErrorOptions) {
-    super(recordErrors, code, message, options);
-  }
-}
+export class RecordError extends errorClass(recordErrors) {}

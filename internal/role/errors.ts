@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const roleErrors = defineErrors({
   'role-unknown': {
@@ -26,8 +26,4 @@ export const roleErrors = defineErrors({
 
 export type RoleErrorCode = keyof typeof roleErrors;
 
-export class RoleError extends CodedError<RoleErrorCode> {
-  constructor(code: RoleErrorCode, message: string, options?: CodedErrorOptions) {
-    super(roleErrors, code, message, options);
-  }
-}
+export class RoleError extends errorClass(roleErrors) {}

@@ -3,11 +3,11 @@ import {
   CodedError,
   defineErrors,
   describeError,
+  errorClass,
   EXIT_CODES,
-  findCoded,
-  type CodedErrorOptions,
   type ExitName,
   type Fault,
+  findCoded,
 } from '../errors/index.ts';
 import { printableLines } from '../printable/index.ts';
 
@@ -59,11 +59,7 @@ export const rpcErrors = defineErrors({
 
 export type RpcErrorCode = keyof typeof rpcErrors;
 
-export class RpcError extends CodedError<RpcErrorCode> {
-  constructor(code: RpcErrorCode, message: string, options?: CodedErrorOptions) {
-    super(rpcErrors, code, message, options);
-  }
-}
+export class RpcError extends errorClass(rpcErrors) {}
 
 /** An error that the peer coded. Its text is the peer's word and was cut to a safe shape. */
 export class RemoteError extends CodedError {

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const supervisorErrors = defineErrors({
   'supervisor-straggler': {
@@ -12,8 +12,4 @@ export const supervisorErrors = defineErrors({
 
 export type SupervisorErrorCode = keyof typeof supervisorErrors;
 
-export class SupervisorError extends CodedError<SupervisorErrorCode> {
-  constructor(code: SupervisorErrorCode, message: string, options?: CodedErrorOptions) {
-    super(supervisorErrors, code, message, options);
-  }
-}
+export class SupervisorError extends errorClass(supervisorErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../errors/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
 export const tpmErrors = defineErrors({
   'tpm-unavailable': {
@@ -97,11 +97,7 @@ export const tpmErrors = defineErrors({
 
 export type TpmErrorCode = keyof typeof tpmErrors;
 
-export class TpmError extends CodedError<TpmErrorCode> {
-  constructor(code: TpmErrorCode, message: string, options?: CodedErrorOptions) {
-    super(tpmErrors, code, message, options);
-  }
-}
+export class TpmError extends errorClass(tpmErrors) {}
 
 /** All that a reader of TPM bytes ever throws. */
 export function malformed(what: string, details?: Readonly<Record<string, unknown>>): TpmError {

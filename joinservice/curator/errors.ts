@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const curatorErrors = defineErrors({
   'curator-not-member': {
@@ -92,8 +92,4 @@ export const curatorErrors = defineErrors({
 
 export type CuratorErrorCode = keyof typeof curatorErrors;
 
-export class CuratorError extends CodedError<CuratorErrorCode> {
-  constructor(code: CuratorErrorCode, message: string, options?: CodedErrorOptions) {
-    super(curatorErrors, code, message, options);
-  }
-}
+export class CuratorError extends errorClass(curatorErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const distributionErrors = defineErrors({
   'distribution-blob-missing': {
@@ -26,8 +26,4 @@ export const distributionErrors = defineErrors({
 
 export type DistributionErrorCode = keyof typeof distributionErrors;
 
-export class DistributionError extends CodedError<DistributionErrorCode> {
-  constructor(code: DistributionErrorCode, message: string, options?: CodedErrorOptions) {
-    super(distributionErrors, code, message, options);
-  }
-}
+export class DistributionError extends errorClass(distributionErrors) {}

@@ -1,9 +1,4 @@
-import {
-  CodedError,
-  defineErrors,
-  type CodedErrorOptions,
-  type ErrorSpec,
-} from '../../internal/errors/index.ts';
+import { defineErrors, errorClass, type ErrorSpec } from '../../internal/errors/index.ts';
 
 /** The machine, as it is, will be refused again. */
 function final(meaning: string, fix: string): ErrorSpec {
@@ -164,8 +159,4 @@ export const joinErrors = defineErrors({
 
 export type JoinErrorCode = keyof typeof joinErrors;
 
-export class JoinError extends CodedError<JoinErrorCode> {
-  constructor(code: JoinErrorCode, message: string, options?: CodedErrorOptions) {
-    super(joinErrors, code, message, options);
-  }
-}
+export class JoinError extends errorClass(joinErrors) {}

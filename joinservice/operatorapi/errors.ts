@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const operatorApiErrors = defineErrors({
   'operatorapi-join-unknown': {
@@ -80,8 +80,4 @@ export const operatorApiErrors = defineErrors({
 
 export type OperatorApiErrorCode = keyof typeof operatorApiErrors;
 
-export class OperatorApiError extends CodedError<OperatorApiErrorCode> {
-  constructor(code: OperatorApiErrorCode, message: string, options?: CodedErrorOptions) {
-    super(operatorApiErrors, code, message, options);
-  }
-}
+export class OperatorApiError extends errorClass(operatorApiErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const joinserviceErrors = defineErrors({
   'joinservice-config-invalid': {
@@ -19,8 +19,4 @@ export const joinserviceErrors = defineErrors({
 
 export type JoinserviceErrorCode = keyof typeof joinserviceErrors;
 
-export class JoinserviceError extends CodedError<JoinserviceErrorCode> {
-  constructor(code: JoinserviceErrorCode, message: string, options?: CodedErrorOptions) {
-    super(joinserviceErrors, code, message, options);
-  }
-}
+export class JoinserviceError extends errorClass(joinserviceErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const signerErrors = defineErrors({
   'signer-config-invalid': {
@@ -111,8 +111,4 @@ export const signerErrors = defineErrors({
 
 export type SignerErrorCode = keyof typeof signerErrors;
 
-export class SignerError extends CodedError<SignerErrorCode> {
-  constructor(code: SignerErrorCode, message: string, options?: CodedErrorOptions) {
-    super(signerErrors, code, message, options);
-  }
-}
+export class SignerError extends errorClass(signerErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
 export const streamErrors = defineErrors({
   'streams-node-away': {
@@ -55,8 +55,4 @@ export const streamErrors = defineErrors({
 
 export type StreamErrorCode = keyof typeof streamErrors;
 
-export class StreamError extends CodedError<StreamErrorCode> {
-  constructor(code: StreamErrorCode, message: string, options?: CodedErrorOptions) {
-    super(streamErrors, code, message, options);
-  }
-}
+export class StreamError extends errorClass(streamErrors) {}

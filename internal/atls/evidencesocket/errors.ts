@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
+import { defineErrors, errorClass } from '../../errors/index.ts';
 
 export const evidenceSocketErrors = defineErrors({
   'evidence-socket-unavailable': {
@@ -33,8 +33,4 @@ export const evidenceSocketErrors = defineErrors({
 
 export type EvidenceSocketErrorCode = keyof typeof evidenceSocketErrors;
 
-export class EvidenceSocketError extends CodedError<EvidenceSocketErrorCode> {
-  constructor(code: EvidenceSocketErrorCode, message: string, options?: CodedErrorOptions) {
-    super(evidenceSocketErrors, code, message, options);
-  }
-}
+export class EvidenceSocketError extends errorClass(evidenceSocketErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
+import { defineErrors, errorClass } from '../../errors/index.ts';
 
 export const collateralErrors = defineErrors({
   'collateral-malformed': {
@@ -20,8 +20,4 @@ export const collateralErrors = defineErrors({
 
 export type CollateralErrorCode = keyof typeof collateralErrors;
 
-export class CollateralError extends CodedError<CollateralErrorCode> {
-  constructor(code: CollateralErrorCode, message: string, options?: CodedErrorOptions) {
-    super(collateralErrors, code, message, options);
-  }
-}
+export class CollateralError extends errorClass(collateralErrors) {}

@@ -1,5 +1,5 @@
 import { defineErrors } from '../../errors/index.ts';
-import { AttestationError, refusedCheck, type RefusalOptions } from '../errors.ts';
+import { refusalClass, refusedCheck } from '../errors.ts';
 
 const ALTERED =
   'The log was altered or cut off on its way, or is in the old SHA-1 format; update the firmware if it is.';
@@ -44,8 +44,4 @@ export const eventlogErrors = defineErrors({
 
 export type EventlogErrorCode = keyof typeof eventlogErrors;
 
-export class EventlogError extends AttestationError<EventlogErrorCode> {
-  constructor(code: EventlogErrorCode, message: string, options?: RefusalOptions) {
-    super(eventlogErrors, code, message, options);
-  }
-}
+export class EventlogError extends refusalClass(eventlogErrors) {}

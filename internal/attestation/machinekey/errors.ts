@@ -1,5 +1,5 @@
 import { defineErrors } from '../../errors/index.ts';
-import { AttestationError, refusedCheck, type RefusalOptions } from '../errors.ts';
+import { refusalClass, refusedCheck } from '../errors.ts';
 
 export const machineKeyErrors = defineErrors({
   'machine-key-malformed': refusedCheck(
@@ -18,8 +18,4 @@ export const machineKeyErrors = defineErrors({
 
 export type MachineKeyErrorCode = keyof typeof machineKeyErrors;
 
-export class MachineKeyError extends AttestationError<MachineKeyErrorCode> {
-  constructor(code: MachineKeyErrorCode, message: string, options?: RefusalOptions) {
-    super(machineKeyErrors, code, message, options);
-  }
-}
+export class MachineKeyError extends refusalClass(machineKeyErrors) {}

@@ -1,5 +1,5 @@
 import { defineErrors } from '../../errors/index.ts';
-import { AttestationError, refusedCheck, type RefusalOptions } from '../errors.ts';
+import { refusalClass, refusedCheck } from '../errors.ts';
 
 export const ownerKeyErrors = defineErrors({
   'owner-key-invalid': {
@@ -25,8 +25,4 @@ export const ownerKeyErrors = defineErrors({
 
 export type OwnerKeyErrorCode = keyof typeof ownerKeyErrors;
 
-export class OwnerKeyError extends AttestationError<OwnerKeyErrorCode> {
-  constructor(code: OwnerKeyErrorCode, message: string, options?: RefusalOptions) {
-    super(ownerKeyErrors, code, message, options);
-  }
-}
+export class OwnerKeyError extends refusalClass(ownerKeyErrors) {}

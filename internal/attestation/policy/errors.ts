@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
+import { defineErrors, errorClass } from '../../errors/index.ts';
 
 export const policyErrors = defineErrors({
   'policy-malformed': {
@@ -26,8 +26,4 @@ export const policyErrors = defineErrors({
 
 export type PolicyErrorCode = keyof typeof policyErrors;
 
-export class PolicyError extends CodedError<PolicyErrorCode> {
-  constructor(code: PolicyErrorCode, message: string, options?: CodedErrorOptions) {
-    super(policyErrors, code, message, options);
-  }
-}
+export class PolicyError extends errorClass(policyErrors) {}

@@ -1,4 +1,4 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../errors/index.ts';
+import { defineErrors, errorClass } from '../../errors/index.ts';
 
 export const tsmErrors = defineErrors({
   'tsm-unavailable': {
@@ -33,8 +33,4 @@ export const tsmErrors = defineErrors({
 
 export type TsmErrorCode = keyof typeof tsmErrors;
 
-export class TsmError extends CodedError<TsmErrorCode> {
-  constructor(code: TsmErrorCode, message: string, options?: CodedErrorOptions) {
-    super(tsmErrors, code, message, options);
-  }
-}
+export class TsmError extends errorClass(tsmErrors) {}

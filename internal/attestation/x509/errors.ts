@@ -1,5 +1,5 @@
 import { Asn1Error } from '../asn1/index.ts';
-import { CodedError, defineErrors, type CodedErrorOptions, type ErrorSpec } from '../../errors/index.ts';
+import { defineErrors, errorClass, type ErrorSpec } from '../../errors/index.ts';
 
 const altered =
   'The document was altered on its way or made by a faulty tool; fetch it again from its manufacturer.';
@@ -70,11 +70,7 @@ export const x509Errors = defineErrors({
 
 export type X509ErrorCode = keyof typeof x509Errors;
 
-export class X509Error extends CodedError<X509ErrorCode> {
-  constructor(code: X509ErrorCode, message: string, options?: CodedErrorOptions) {
-    super(x509Errors, code, message, options);
-  }
-}
+export class X509Error extends errorClass(x509Errors) {}
 
 /** Gives structural errors of the DER reader the code of this directory. */
 export function withX509Errors<T>(doing: string, parse: () => T): T {
