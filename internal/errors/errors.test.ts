@@ -1,7 +1,6 @@
 import { connect } from 'node:net';
 import { describe, expect, test } from '@jest/globals';
 import {
-  CodedError,
   defineErrors,
   describeError,
   errorClass,
