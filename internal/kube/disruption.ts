@@ -58,7 +58,7 @@ export async function listPodsOn(
     name: pod.metadata.name,
     uid: pod.metadata.uid,
     kind: kindOf(pod),
-    isEnding: pod.metadata.deletionTimestamp !== undefined,
+    isTerminating: pod.metadata.deletionTimestamp !== undefined,
   }));
 }
 

@@ -23,8 +23,8 @@ export interface PendingLimits {
 /** Who comes in, in which order, and who goes when there are too many. */
 export class ConnectionLimiter {
   readonly maxSockets: number;
-  readonly #room: PendingLimits | undefined;
-  readonly #shares: FairQueue | undefined;
+  readonly #pending: PendingLimits | undefined;
+  readonly #queue: FairQueue | undefined;
   readonly #inside = new SourceTree<Socket>();
   readonly #maxInside: number;
   readonly #clock: Clock;
@@ -32,26 +32,29 @@ export class ConnectionLimiter {
 
   constructor(
     options: {
-      readonly room?: PendingLimits;
+      readonly pending?: PendingLimits;
       readonly maxConnections?: number;
       readonly log: Logger;
     },
     clock: Clock,
   ) {
-    const { room, log } = options;
-    this.#room = room;
-    this.#shares = room === undefined ? undefined : new FairQueue({ ...room, clock });
+    const { pending, log } = options;
+    this.#pending = pending;
+    this.#queue =
+      pending === undefined
+        ? undefined
+        : new FairQueue({ maxActive: pending.maxHandshakes, maxWaiting: pending.maxWaiting, clock });
     this.#maxInside = options.maxConnections ?? MAX_CONNECTIONS;
     this.#clock = clock;
     this.#log = log;
     // One more than may wait, so that it is this door who says which one goes, and not the kernel.
     this.maxSockets =
-      this.#maxInside + (room === undefined ? 0 : room.maxHandshakes + room.maxWaiting + BACKLOG);
+      this.#maxInside + (pending === undefined ? 0 : pending.maxHandshakes + pending.maxWaiting + BACKLOG);
   }
 
   /** Connections that the kernel holds while this process does something else: a whole crowd fits. */
   get backlog(): number {
-    return Math.max(BACKLOG, this.#room?.maxWaiting ?? 0);
+    return Math.max(BACKLOG, this.#pending?.maxWaiting ?? 0);
   }
 
   /**
@@ -59,19 +62,20 @@ export class ConnectionLimiter {
    * peer hangs up meanwhile, or with the signal's reason.
    */
   async acquire(socket: Socket, signal: AbortSignal): Promise<Disposable> {
-    const [shares, room] = [this.#shares, this.#room];
-    if (shares === undefined || room === undefined) return { [Symbol.dispose]: () => undefined };
+    const [queue, pending] = [this.#queue, this.#pending];
+    if (queue === undefined || pending === undefined) return { [Symbol.dispose]: () => undefined };
     using gone = childSignal(signal);
     using timer = childSignal(gone.signal);
     const onClose = (): void =>
       gone.abort(new RpcError('rpc-unreachable', 'waiting for a place: the peer closed the connection'));
     socket.once('close', onClose);
-    void this.#clock.sleep(room.maxWaitMs, timer.signal).then(
-      () => gone.abort(new RpcError('rpc-crowded', `waiting for a place: none within ${room.maxWaitMs} ms`)),
+    void this.#clock.sleep(pending.maxWaitMs, timer.signal).then(
+      () =>
+        gone.abort(new RpcError('rpc-crowded', `waiting for a place: none within ${pending.maxWaitMs} ms`)),
       () => undefined,
     );
     try {
-      return await shares.acquire(socket.remoteAddress ?? '', gone.signal);
+      return await queue.acquire(socket.remoteAddress ?? '', gone.signal);
     } finally {
       timer.abort();
       socket.off('close', onClose);
@@ -80,7 +84,7 @@ export class ConnectionLimiter {
 
   /** It has proved itself and stays. When that is one too many, whoever has most connections loses the newest. */
   addEstablished(socket: Socket, address: string): void {
-    if (this.#room === undefined) return;
+    if (this.#pending === undefined) return;
     const path = sourcePathOf(address);
     this.#inside.add(path, socket);
     socket.once('close', () => this.#inside.remove(path, socket));

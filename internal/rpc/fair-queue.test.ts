@@ -14,7 +14,7 @@ class Crowd {
   readonly shares: FairQueue;
   readonly clock = new FakeClock();
 
-  constructor(limits: { readonly places: number; readonly waiting: number }) {
+  constructor(limits: { readonly maxActive: number; readonly maxWaiting: number }) {
     this.shares = new FairQueue({ ...limits, clock: this.clock });
   }
 
@@ -36,7 +36,7 @@ class Crowd {
 
 describe('FairShares', () => {
   test('serves so many at once, the others in the order in which they came', async () => {
-    const crowd = new Crowd({ places: 2, waiting: 10 });
+    const crowd = new Crowd({ maxActive: 2, maxWaiting: 10 });
     for (let i = 0; i < 4; i++) void crowd.asks(`m${i}`, `10.${i}.0.1`);
     await settle();
     expect(crowd.served).toEqual(['m0', 'm1']);
@@ -52,7 +52,7 @@ describe('FairShares', () => {
   });
 
   test('one address that stalls in all its places leaves the rest to others, at once', async () => {
-    const crowd = new Crowd({ places: 8, waiting: 1000 });
+    const crowd = new Crowd({ maxActive: 8, maxWaiting: 1000 });
     for (let i = 0; i < 100; i++) void crowd.asks('stranger', '198.51.100.7');
     await settle();
     expect(crowd.served.length).toBe(3); // 3/8 of the places
@@ -62,7 +62,7 @@ describe('FairShares', () => {
   });
 
   test('who holds least is next, before a network whose addresses wait by the hundred', async () => {
-    const crowd = new Crowd({ places: 4, waiting: 1000 });
+    const crowd = new Crowd({ maxActive: 4, maxWaiting: 1000 });
     for (let i = 0; i < 250; i++) void crowd.asks(`stranger-${i}`, `198.51.100.${i}`);
     await settle();
     expect(crowd.served.length).toBe(3);
@@ -75,7 +75,7 @@ describe('FairShares', () => {
   });
 
   test('a full room takes the newcomer and sends away the newest of who has most in it', async () => {
-    const crowd = new Crowd({ places: 1, waiting: 4 });
+    const crowd = new Crowd({ maxActive: 1, maxWaiting: 4 });
     void crowd.asks('inside', '10.9.0.1');
     for (let i = 0; i < 4; i++) void crowd.asks(`stranger-${i}`, `198.51.100.${i}`);
     await settle();
@@ -94,7 +94,7 @@ describe('FairShares', () => {
   });
 
   test('who gives up leaves the room and takes no place', async () => {
-    const crowd = new Crowd({ places: 1, waiting: 4 });
+    const crowd = new Crowd({ maxActive: 1, maxWaiting: 4 });
     void crowd.asks('inside', '10.0.0.1');
     const stop = new AbortController();
     void crowd.asks('impatient', '10.1.0.1', stop.signal);
@@ -109,7 +109,7 @@ describe('FairShares', () => {
   });
 
   test('estimates from how long places were held', async () => {
-    const crowd = new Crowd({ places: 2, waiting: 100 });
+    const crowd = new Crowd({ maxActive: 2, maxWaiting: 100 });
     expect(crowd.shares.estimatedWaitMs).toBe(0);
     for (let i = 0; i < 13; i++) void crowd.asks(`m${i}`, `10.${i}.0.1`);
     await settle();
@@ -120,7 +120,7 @@ describe('FairShares', () => {
   });
 
   test('10,000 strangers of one network do not keep 200 machines of another one waiting behind them', async () => {
-    const crowd = new Crowd({ places: 8, waiting: 512 });
+    const crowd = new Crowd({ maxActive: 8, maxWaiting: 512 });
     for (let i = 0; i < 10_000; i++) void crowd.asks('stranger', `203.0.${i % 7}.${i % 251}`);
     await settle();
     for (let i = 0; i < 200; i++) void crowd.asks(`m${i}`, `10.0.0.${i}`);

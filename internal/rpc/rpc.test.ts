@@ -210,8 +210,8 @@ describe('a port for strangers', () => {
   const alive = { describe: async () => ({ hostname: 'alive' }) };
 
   test('mute ones in all the places they can have and in the whole room keep nobody else out', async () => {
-    const room = { places: 8, waiting: 16, waitMs: 60_000 };
-    const { port, dial, client, server } = await start(alive, { pending: room });
+    const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
+    const { port, dial, client, server } = await start(alive, { pending });
     for (let i = 0; i < 60; i++) await mute(port, `127.9.${i % 5}.${(i % 7) + 1}`);
     const answer = await dial(client, server.fingerprint).describe({}, { signal: never, timeoutMs: 4_000 });
     expect(answer.hostname).toBe('alive');
@@ -225,8 +225,8 @@ describe('a port for strangers', () => {
   });
 
   test('one connection too many costs whoever has most of them the newest one', async () => {
-    const room = { places: 8, waiting: 16, waitMs: 60_000 };
-    const { dial, client, server } = await start(alive, { pending: room, maxConnections: 2 });
+    const pending = { maxHandshakes: 8, maxWaiting: 16, maxWaitMs: 60_000 };
+    const { dial, client, server } = await start(alive, { pending, maxConnections: 2 });
     const [first, second, third] = [1, 2, 3].map(() => dial(client, server.fingerprint));
     const call = { signal: never, timeoutMs: 4_000 };
     expect((await first?.describe({}, call))?.hostname).toBe('alive');

@@ -47,7 +47,7 @@ async function runInto(bench: Harness, machine: WatchedMachine, injected: Inject
 
 function judged(
   kind: FaultKind,
-  { what, expectedMessage: says }: InjectedFault,
+  { what, expectedMessage }: InjectedFault,
   { exit, outcome }: { readonly exit: number; readonly outcome: OutputLine | undefined },
 ): Diagnosis {
   const { code: named = outcome?.type ?? 'nothing', message = '', fix = '' } = outcome ?? {};
@@ -55,7 +55,7 @@ function judged(
   const right =
     named === kind.code &&
     exit === kind.exit &&
-    says.test(message) &&
+    expectedMessage.test(message) &&
     fix !== '' &&
     !/\(and \d+ more/.test(message);
   return { kind, what, named, exit, message, fix, right };

@@ -90,7 +90,7 @@ function shellFault(
     machine: WatchedMachine,
   ) => {
     readonly what: string;
-    readonly says: RegExp;
+    readonly expectedMessage: RegExp;
     readonly make: string;
     readonly undo: string;
     readonly args?: readonly string[];
@@ -161,7 +161,7 @@ export const FAULTS: readonly FaultKind[] = [
       return {
         what: `DHCP gave the machine ${other}`,
         args: ['--node', other],
-        says: new RegExp(other.replaceAll('.', '\\.')),
+        expectedMessage: new RegExp(other.replaceAll('.', '\\.')),
         ...readdress(machine, [`${other}/24`]),
       };
     },
@@ -172,7 +172,7 @@ export const FAULTS: readonly FaultKind[] = [
       const other = `192.0.2.${1 + Math.floor(random() * 200)}`;
       return {
         what: `n1 is known as ${other}`,
-        says: new RegExp(other.replaceAll('.', '\\.')),
+        expectedMessage: new RegExp(other.replaceAll('.', '\\.')),
         make: `cp /etc/hosts /run/hosts.kept; { echo "${other} n1"; grep -v " n1$" /run/hosts.kept; } > /etc/hosts`,
         undo: 'cat /run/hosts.kept > /etc/hosts',
       };
@@ -183,7 +183,7 @@ export const FAULTS: readonly FaultKind[] = [
     const listen = `require('net').createServer().listen(${port}, '0.0.0.0')`;
     return {
       what: `a program listens on ${port}`,
-      says: new RegExp(`port ${port}\\b`),
+      expectedMessage: new RegExp(`port ${port}\\b`),
       make: `systemd-run --quiet --unit=squatter /usr/lib/cluster/node -e "${listen}"; for i in $(seq 100); do ss -Hltn 2>/dev/null | grep -q ":${port} " && break; sleep 0.1; done`,
       undo: 'systemctl stop squatter',
     };
@@ -192,7 +192,7 @@ export const FAULTS: readonly FaultKind[] = [
     const device = pick(['/dev/sda2', '/swap.img', '/dev/zram0'], random);
     return {
       what: `${device} is used for swap`,
-      says: new RegExp(device),
+      expectedMessage: new RegExp(device),
       // A container shares its host's swap; it is the kernel's answer that is another one.
       make: `printf 'Filename\\tType\\tSize\\tUsed\\tPriority\\n${device}\\tpartition\\t1048572\\t0\\t-2\\n' > /run/swaps; mount --bind /run/swaps /proc/swaps`,
       undo: 'umount /proc/swaps',
@@ -202,7 +202,7 @@ export const FAULTS: readonly FaultKind[] = [
     const size = 64 + Math.floor(random() * 200);
     return {
       what: `/var/lib/containerd is a disk of ${size} MiB`,
-      says: /\/var\/lib\/containerd has \d+ MiB free/,
+      expectedMessage: /\/var\/lib\/containerd has \d+ MiB free/,
       make: `mount -t tmpfs -o size=${size}m tmpfs /var/lib/containerd`,
       undo: 'umount /var/lib/containerd',
     };
@@ -213,7 +213,7 @@ export const FAULTS: readonly FaultKind[] = [
       const folder = pick(WRITTEN, random);
       return {
         what: `${folder} is read-only`,
-        says: new RegExp(folder),
+        expectedMessage: new RegExp(folder),
         make: `mkdir -p ${folder}; mount --bind ${folder} ${folder}; mount -o remount,bind,ro ${folder}`,
         undo: `umount ${folder}`,
       };
@@ -221,7 +221,7 @@ export const FAULTS: readonly FaultKind[] = [
   ),
   shellFault({ name: 'no forwarding', code: 'preflight-sysctl', exit: 3, stage: 'fresh' }, () => ({
     what: 'net.ipv4.ip_forward is 0',
-    says: /ip_forward/,
+    expectedMessage: /ip_forward/,
     make: 'echo 0 > /proc/sys/net/ipv4/ip_forward',
     undo: 'echo 1 > /proc/sys/net/ipv4/ip_forward',
   })),
@@ -229,7 +229,7 @@ export const FAULTS: readonly FaultKind[] = [
     const program = pick(PROGRAMS, random);
     return {
       what: `${program} is not installed`,
-      says: new RegExp(program),
+      expectedMessage: new RegExp(program),
       make: `p=$(command -v ${program}); echo "$p" > /run/hidden; mv "$p" "$p.hidden"`,
       undo: 'p=$(cat /run/hidden); mv "$p.hidden" "$p"',
     };
@@ -260,7 +260,7 @@ export const FAULTS: readonly FaultKind[] = [
       Promise.resolve({
         what: 'another machine answers than the one that is meant',
         args: ['--fingerprint', `sha256:${'0'.repeat(64)}`],
-        says: new RegExp(machine.fingerprint),
+        expectedMessage: new RegExp(machine.fingerprint),
         undo: () => Promise.resolve(),
       }),
   },
@@ -320,7 +320,7 @@ export const FAULTS: readonly FaultKind[] = [
     { name: 'a kubelet that does not start', code: 'kubernetes-kubelet-failed', exit: 28, stage: 'begun' },
     () => ({
       what: 'the kubelet ends as soon as it is started',
-      says: /kubelet/,
+      expectedMessage: /kubelet/,
       make: 'mkdir -p /etc/systemd/system/kubelet.service.d; printf "[Service]\\nExecStartPre=/bin/sh -c \'echo no such cgroup driver: elephant; exit 1\'\\n" > /etc/systemd/system/kubelet.service.d/90-fault.conf; systemctl daemon-reload',
       undo: 'rm -r /etc/systemd/system/kubelet.service.d; systemctl daemon-reload',
     }),
@@ -328,12 +328,12 @@ export const FAULTS: readonly FaultKind[] = [
   chartFault('a broken chart', 'charts-invalid', 29, (random) => ({
     what: 'a template does not parse',
     template: pick(['{{ if }', 'a: {{ .Values.missing.deeper }}', '{{ nosuchfunction 1 }}'], random),
-    says: /broken/,
+    expectedMessage: /broken/,
   })),
   chartFault('a chart that times out', 'charts-timeout', 30, (random) => ({
     what: 'a pod never gets ready',
     template: neverReady(pick(['registry.invalid/nothing:1', 'registry.k8s.io/does-not-exist:v0'], random)),
-    says: /installing chart broken/,
+    expectedMessage: /installing chart broken/,
   })),
   {
     name: 'a chart that is not there',
@@ -344,7 +344,7 @@ export const FAULTS: readonly FaultKind[] = [
       withCharts(machine, {
         chart: './nowhere',
         what: 'the chart’s directory does not exist',
-        says: /nowhere/,
+        expectedMessage: /nowhere/,
       }),
   },
 ];
@@ -353,7 +353,11 @@ function chartFault(
   name: string,
   code: string,
   exit: number,
-  choose: (random: Random) => { readonly what: string; readonly template: string; readonly says: RegExp },
+  choose: (random: Random) => {
+    readonly what: string;
+    readonly template: string;
+    readonly expectedMessage: RegExp;
+  },
 ): FaultKind {
   return {
     name,
@@ -361,12 +365,12 @@ function chartFault(
     exit,
     stage: 'made',
     inject: async ({ machine, random }) => {
-      const { what, template, says } = choose(random);
+      const { what, template, expectedMessage } = choose(random);
       const folder = join(machine.workspace, 'broken');
       await mkdir(join(folder, 'templates'), { recursive: true });
       await writeFile(join(folder, 'Chart.yaml'), 'apiVersion: v2\nname: broken\nversion: 0.1.0\n');
       await writeFile(join(folder, 'templates/all.yaml'), `${template}\n`);
-      const injected = await withCharts(machine, { chart: './broken', what, says });
+      const injected = await withCharts(machine, { chart: './broken', what, expectedMessage });
       return {
         ...injected,
         undo: async () => {
@@ -394,7 +398,11 @@ function neverReady(image: string): string {
 /** cluster.yaml asks for one more chart. */
 async function withCharts(
   machine: WatchedMachine,
-  { chart, what, says }: { readonly chart: string; readonly what: string; readonly says: RegExp },
+  {
+    chart,
+    what,
+    expectedMessage,
+  }: { readonly chart: string; readonly what: string; readonly expectedMessage: RegExp },
 ): Promise<InjectedFault> {
   const config = join(machine.workspace, 'cluster.yaml');
   await copyFile(config, `${config}.kept`);
@@ -403,7 +411,7 @@ async function withCharts(
     config,
     `${text}\ncharts:\n  - name: broken\n    namespace: default\n    chart: ${chart}\n    timeoutSeconds: 20\n`,
   );
-  return { what, expectedMessage: says, undo: () => copyFile(`${config}.kept`, config) };
+  return { what, expectedMessage, undo: () => copyFile(`${config}.kept`, config) };
 }
 
 /** Does something at the start of a phase, while the agent stands still. */
@@ -436,7 +444,7 @@ function flipWhen(machine: WatchedMachine, phase: string, over: () => boolean): 
   );
   return Promise.resolve({
     what: 'four bytes of an image change on the machine’s disk',
-    says: /has SHA-256/,
+    expectedMessage: /has SHA-256/,
     undo: () => done,
   });
 }

@@ -10,8 +10,8 @@ const socketFrom = (remoteAddress: string): Socket =>
 
 function createDoor() {
   const clock = new FakeClock();
-  const room = { places: 1, waiting: 4, waitMs: 40_000 };
-  return { clock, door: new ConnectionLimiter({ room, log: createMemoryLogger().log }, clock) };
+  const pending = { maxHandshakes: 1, maxWaiting: 4, maxWaitMs: 40_000 };
+  return { clock, door: new ConnectionLimiter({ pending, log: createMemoryLogger().log }, clock) };
 }
 
 test('who hangs up while it waits leaves the room, and the next one is served', async () => {
