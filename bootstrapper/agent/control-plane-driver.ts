@@ -33,7 +33,7 @@ import type {
   RoleSet,
 } from '../roleserve/index.ts';
 import { ensureClusterCa } from './cluster-ca.ts';
-import { createClusterRecords } from './create-cluster-records.ts';
+import { createFirstRecords } from './create-first-records.ts';
 import { ensureCuratorCredentials, removeCuratorCredentials } from './curator-credentials.ts';
 import { DisposableHolder } from './disposable-holder.ts';
 import type { MachineIdentity } from './machine-identity.ts';
@@ -113,7 +113,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     this.#running.clear();
     const config = {
       ...this.#configOf(own, peerHosts),
-      creates: start.kind === 'bootstrap',
+      createsCluster: start.kind === 'bootstrap',
       keepsRunning: await this.#options.isKeyChangePending(),
     };
     this.#running.set(await this.#etcdPair(say).start(config, signal));
@@ -131,7 +131,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       { files, nowMs },
       { folder: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
     );
-    const born = await createClusterRecords(
+    const born = await createFirstRecords(
       { admin, authority, nowMs },
       { data, machine, evidence, address: ownAddress(), owners, signal },
     );
@@ -292,7 +292,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
   #configOf(
     own: { readonly clusterId: string; readonly address: string },
     peerHosts: readonly string[],
-  ): Omit<EtcdPairConfig, 'creates'> {
+  ): Omit<EtcdPairConfig, 'createsCluster'> {
     return {
       ...own,
       nodeId: this.#options.machine.nodeId,

@@ -44,7 +44,12 @@ test.each([
     using curators = createCuratorClient(
       { clock, log, random: () => 0 },
       {
-        ...{ reads, port, directed: { list: said }, provisioning: { joinEndpoints: [...provisioned] } },
+        ...{
+          reads,
+          port,
+          operatorEndpoints: { list: said },
+          provisioning: { joinEndpoints: [...provisioned] },
+        },
         identity: { keyPem: own.tls.keyPem },
       },
     );

@@ -17,12 +17,12 @@ export function createCuratorClient(
     readonly reads: Pick<RoleValues, 'clusterMembership' | 'clusterDirectory' | 'clusterRelays'>;
     readonly identity: Pick<MachineIdentity, 'keyPem'>;
     readonly provisioning: Pick<Provisioning, 'joinEndpoints'>;
-    readonly directed: Pick<OperatorEndpoints, 'list'>;
+    readonly operatorEndpoints: Pick<OperatorEndpoints, 'list'>;
     /** That of all curators unless said. */
     readonly port?: number;
   },
 ): CuratorClient {
-  const { reads, identity, provisioning, directed: operatorEndpoints, port = CURATOR_PORT } = options;
+  const { reads, identity, provisioning, operatorEndpoints, port = CURATOR_PORT } = options;
   return new CuratorClient({
     ...{ reads, clock, random, port },
     keyPem: identity.keyPem,

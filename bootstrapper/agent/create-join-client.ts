@@ -84,12 +84,15 @@ export function createJoinClient(
 
 /** Newest knowledge first: somebody at a terminal, then what the machine was given. */
 function sourcesOf(
-  { provisioning, directed }: { readonly provisioning: Provisioning; readonly directed: OperatorEndpoints },
+  {
+    provisioning,
+    operatorEndpoints,
+  }: { readonly provisioning: Provisioning; readonly operatorEndpoints: OperatorEndpoints },
   files: AgentPorts['files'],
 ): readonly EndpointSource[] {
   const { joinEndpoints, metadata } = provisioning;
   return [
-    new KnownEndpoints('directed', () => directed.list),
+    new KnownEndpoints('directed', () => operatorEndpoints.list),
     new KnownEndpoints('provisioned', () => joinEndpoints),
     new FileEndpoints(files, AGENT_PATHS.cloudInit),
     ...(metadata === undefined ? [] : [new MetadataEndpoints(httpMetadata(metadata.url), httpGet)]),

@@ -109,7 +109,7 @@ test('curatorTimes() says that a damaged certificate is due, and nothing where t
   await ensure();
   expect((await curatorCertificateTimes(files))[0]?.notAfterMs).toBeGreaterThan(clock.nowMs());
   await files.writeAtomic(AGENT_PATHS.curatorCert, 'x');
-  expect(await curatorCertificateTimes(files)).toEqual([{ madeMs: 0, notAfterMs: 0 }]);
+  expect(await curatorCertificateTimes(files)).toEqual([{ issuedMs: 0, notAfterMs: 0 }]);
 });
 
 test('removeCuratorCredentials() leaves neither key nor certificate', async () => {

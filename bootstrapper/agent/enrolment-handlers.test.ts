@@ -37,8 +37,8 @@ const request = { initId: 'one', spec: { clusterId, configuration: '' } } as Ini
 /** A machine that nobody told where a cluster is. */
 const nobodyAsked = {
   admit: untilAborted,
-  ticket: () => Promise.reject(new Error('nobody admitted this machine')),
-  joined: () => undefined,
+  requestTicket: () => Promise.reject(new Error('nobody admitted this machine')),
+  reportJoined: () => undefined,
 };
 
 /** A disk, and what the enrolment of a machine that starts with it ends in. */
@@ -48,8 +48,8 @@ async function createMachine() {
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
-    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
-      work({ say: () => undefined, already: () => undefined }),
+    run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
+      work({ report: () => undefined, reportUnchanged: () => undefined }),
   };
   const state = new NodeState(files);
   const createJob = (): InitJob =>

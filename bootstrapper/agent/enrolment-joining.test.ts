@@ -93,8 +93,8 @@ async function live(
   const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
   const phases = {
     after: () => [],
-    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
-      work({ say: () => undefined, already: () => undefined }),
+    run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
+      work({ report: () => undefined, reportUnchanged: () => undefined }),
   };
   const values = new RoleValues();
   const ownAddress = () => '198.18.0.12';
@@ -234,8 +234,8 @@ describe('joining', () => {
     const before = await first.enrolment.finished(never);
     const nobody = {
       admit: untilAborted,
-      ticket: () => Promise.reject(new Error('asked')),
-      joined: () => undefined,
+      requestTicket: () => Promise.reject(new Error('asked')),
+      reportJoined: () => undefined,
     };
     for (let life = 0; life < 3; life++) {
       const { enrolment, values } = await live(disk, () => nobody);

@@ -110,7 +110,12 @@ export async function openNode(
   const state = new NodeState(files);
   const directed = new OperatorEndpoints(state.operatorEndpoints);
   await directed.restore();
-  const curators = createCuratorClient(ports, { reads: values, identity, provisioning, directed });
+  const curators = createCuratorClient(ports, {
+    reads: values,
+    identity,
+    provisioning,
+    operatorEndpoints: directed,
+  });
   const keys = new KeyStore(files, KEY_PATHS);
   // An earlier life may have ended in the middle of a phase.
   await installSharedKeys(files, keys, AGENT_PATHS.state);

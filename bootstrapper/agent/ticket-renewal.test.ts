@@ -91,7 +91,7 @@ async function createMember(options: {
     machine: { pubKeyDer },
     lifetimes: () => DEFAULT_CERTIFICATES,
     ownAddress: () => '198.18.0.12',
-    makesTheCluster: () => false,
+    isCreatingCluster: () => false,
     onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
   };
   return { ports, time, membership, asked, renewed, files, state };

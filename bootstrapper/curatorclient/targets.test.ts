@@ -60,14 +60,14 @@ describe('rankTargets()', () => {
   });
   const [a, b, c] = [target('a'), target('b'), target('c')];
   const x = target(undefined, 'written');
-  const calm = { nowMs: 100_000, ownNodeId: 'z', failedAtMs: new Map(), users: new Map(), offset: 0 };
+  const calm = { nowMs: 100_000, ownNodeId: 'z', failedAtMs: new Map(), callsInFlight: new Map(), offset: 0 };
   const cases = [
     { name: 'the own one first', given: { ...calm, ownNodeId: 'c' }, want: [c, a, b, x] },
     {
       name: 'the least busy one of the others',
       given: {
         ...calm,
-        users: new Map([
+        callsInFlight: new Map([
           [targetKey(a), 2],
           [targetKey(b), 1],
         ]),

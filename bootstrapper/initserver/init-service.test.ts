@@ -32,8 +32,8 @@ beforeEach(async () => {
   const lock = new NodeLock({ files, path: '/enrolment/lock.json', nowMs: () => 0 });
   const phases = {
     after: () => [],
-    run: <T>(_: string, work: (progress: { say(): void; already(): void }) => Promise<T>) =>
-      work({ say: () => undefined, already: () => undefined }),
+    run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
+      work({ report: () => undefined, reportUnchanged: () => undefined }),
   };
   const ownAddress = () => '198.18.0.11';
   job = new InitJob({ files, lock, phases, preflight: () => Promise.resolve(), ownAddress }, '/init');

@@ -261,8 +261,8 @@ export class JoinClient {
     const { keys, roles, signal } = asked;
     return {
       ...{ cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, session },
-      asksForKeys: isControlPlane(roles as readonly Role[]),
-      answer: (challenge: Challenge, of: Uint8Array) => evidence.answerChallenge(challenge, of, signal),
+      wantsControlPlaneKeys: isControlPlane(roles as readonly Role[]),
+      answerChallenge: (challenge: Challenge, of: Uint8Array) => evidence.answerChallenge(challenge, of, signal),
       nowMs: (): number => clock.nowMs(),
     };
   }

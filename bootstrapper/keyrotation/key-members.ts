@@ -16,7 +16,7 @@ export function keyMembersFrom(entries: readonly Pick<Entry, 'key' | 'value'>[])
     return {
       ...{ nodeId, name },
       isControlPlane: isControlPlane(roles),
-      isBeating: at.has(records.heartbeat.key(nodeId)),
+      isAlive: at.has(records.heartbeat.key(nodeId)),
       stage: saidStage(statusKey, at.get(statusKey)),
     };
   });

@@ -95,8 +95,8 @@ test('root directs the machine over a Unix socket and follows it', async () => {
       fingerprint: 'sha256:1',
       nodeId: 'n',
     },
-    joinClient: { status, hurry: () => void hurries++ },
-    directed: {
+    joinClient: { status, retryNow: () => void hurries++ },
+    operatorEndpoints: {
       get list() {
         return told.at(-1) ?? [];
       },

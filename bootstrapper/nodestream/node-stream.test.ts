@@ -157,7 +157,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
   };
   const stop = new AbortController();
   const states: string[] = [];
-  const options = { agentVersion: '1.2.3', ports, onTaken: () => states.push('taken') };
+  const options = { agentVersion: '1.2.3', ports, onAccepted: () => states.push('taken') };
   const ended = runNodeSession(client, options, stop.signal);
   const order = (message: unknown) => orders.push(create(AttendResponseSchema, { message } as never));
   const counts = heard.read(never);

@@ -28,7 +28,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
   const localRoles = new EventValue<RoleSet | undefined>();
   localRoles.set(undefined);
   const state = {
-    times: { madeMs: startMs, notAfterMs: startMs + first.notAfterMs },
+    times: { issuedMs: startMs, notAfterMs: startMs + first.notAfterMs },
     renewedAtMs: [] as number[],
     fail: 0,
   };
@@ -45,7 +45,7 @@ function createWorker(first: CertificateTimes, others: Readonly<Record<string, R
           if (state.fail-- > 0) return Promise.reject(new Error('nobody answers'));
           return Promise.resolve(() => {
             state.renewedAtMs.push(clock.nowMs() - startMs);
-            state.times = { madeMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
+            state.times = { issuedMs: clock.nowMs(), notAfterMs: clock.nowMs() + first.notAfterMs };
             return Promise.resolve({ ...membership, nodeCertPem: `at ${state.renewedAtMs.length}` });
           });
         },
@@ -75,7 +75,7 @@ describe('renewalWorker()', () => {
 
   test('what ran out while the machine was off is due at once', async () => {
     const { clock, root, state } = createWorker({ issuedMs: 0, notAfterMs: 3600_000 });
-    state.times = { madeMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
+    state.times = { issuedMs: clock.nowMs() - 10 * DAY_MS, notAfterMs: clock.nowMs() - DAY_MS };
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
     expect(state.renewedAtMs).toHaveLength(1);
@@ -85,7 +85,7 @@ describe('renewalWorker()', () => {
     const { clock, root, state, localRoles } = createWorker({ issuedMs: 0, notAfterMs: 30 * DAY_MS });
     await using _tree = superviseForTest(root, { clock });
     await pass(clock, 2_000, 1_000);
-    state.times = { madeMs: 0, notAfterMs: 0 };
+    state.times = { issuedMs: 0, notAfterMs: 0 };
     localRoles.set(new Set(['ConsensusMember']));
     await pass(clock, 2_000, 1_000);
     expect(state.renewedAtMs).toHaveLength(1);
@@ -114,7 +114,7 @@ describe('renewalWorker()', () => {
     expect(looks).toEqual([0, 4 * 60_000]);
   });
 
-  const due = () => Promise.resolve([{ madeMs: 0, notAfterMs: 0 }]);
+  const due = () => Promise.resolve([{ issuedMs: 0, notAfterMs: 0 }]);
   const broken: readonly (Omit<Renewal, 'name'> & { readonly how: string })[] = [
     { how: 'that is refused', certificateTimes: due, prepare: () => Promise.reject(new Error('refused')) },
     {

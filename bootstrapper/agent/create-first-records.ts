@@ -16,7 +16,7 @@ import type { MachineIdentity } from './machine-identity.ts';
 const MINUTES_PER_DAY = 24 * 60;
 
 /** What the first node writes into the cluster it creates, and what that makes of it. */
-export async function createClusterRecords(
+export async function createFirstRecords(
   ports: { readonly admin: EtcdClient; readonly authority: CertificateSigner; readonly nowMs: () => number },
   options: {
     readonly data: BootstrapData;
