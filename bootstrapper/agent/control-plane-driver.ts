@@ -17,8 +17,14 @@ import {
   type NamedKey,
   type RunningEtcdPair,
 } from '../consensus/index.ts';
-import { AUTHORIZE_PORT, CURATOR_PORT, CuratorUnit, JOIN_PORT } from '../units/index.ts';
-import { ETCD_PROXY_SOCKET, SIGNER_SOCKET } from '../signerunit/index.ts';
+import {
+  AUTHORIZE_PORT,
+  CURATOR_PORT,
+  CuratorUnit,
+  ETCD_PROXY_SOCKET,
+  JOIN_PORT,
+  SIGNER_SOCKET,
+} from '../units/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';

@@ -1,7 +1,6 @@
 import { hostFrom, type Provisioning } from '../../internal/config/index.ts';
 import { CuratorClient } from '../curatorclient/index.ts';
-import { CURATOR_PORT } from '../units/index.ts';
-import { RELAY_PORTS } from '../relayunit/index.ts';
+import { CURATOR_PORT, RELAY_PORTS } from '../units/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { OperatorEndpoints } from './operator-endpoints.ts';

@@ -2,11 +2,9 @@ import { when } from '../../internal/event/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
-import { JOINSERVICE_UNIT } from '../units/index.ts';
+import { JOINSERVICE_UNIT, RELAY_UNIT, SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../units/index.ts';
 import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT } from '../kubernetes/index.ts';
-import { RELAY_UNIT } from '../relayunit/index.ts';
 import { runReset, ResetError, type ResetOrders } from '../reset/index.ts';
-import { SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../signerunit/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { AGENT_PATHS } from './paths.ts';
 

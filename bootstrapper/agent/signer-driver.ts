@@ -1,14 +1,14 @@
 import { currentValue } from '../../internal/event/index.ts';
-import { JOINSERVICE_USER } from '../units/index.ts';
+import {
+  JOINSERVICE_USER,
+  SIGNER_STATE_DIRECTORY,
+  type SignerCluster,
+  SignerUnit,
+  type SignerUnitPorts,
+} from '../units/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
 import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
-import {
-  SIGNER_STATE_DIRECTORY,
-  SignerUnit,
-  type SignerCluster,
-  type SignerUnitPorts,
-} from '../signerunit/index.ts';
 import { AGENT_PATHS } from './paths.ts';
 
 const SIGNER_COMMAND = [

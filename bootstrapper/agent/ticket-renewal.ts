@@ -9,12 +9,11 @@ import {
   type CertificateTimes,
 } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
-import { JOIN_PORT } from '../units/index.ts';
+import { JOIN_PORT, RELAY_PORTS } from '../units/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
 import { JoinClientError, type JoinClient, type OpenedTicket } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
-import { RELAY_PORTS } from '../relayunit/index.ts';
 import type { Renewal, RoleValues } from '../roleserve/index.ts';
 import { hasExpired, renewFromLocalCa } from './renew-expired.ts';
 import type { MachineIdentity } from './machine-identity.ts';

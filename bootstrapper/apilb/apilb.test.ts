@@ -224,11 +224,11 @@ describe('Balancer', () => {
     open.push(balancer);
     let forget = (): void => undefined;
     const probe = {
-      ask: ({ port }: Endpoint) =>
+      check: ({ port }: Endpoint) =>
         hung.has(port)
           ? new Promise<undefined>((_, reject) => (forget = () => reject(new Error('forgotten'))))
           : Promise.resolve(undefined),
-      forget: () => forget(),
+      disconnect: () => forget(),
     };
     balancer.checkHealth({ probe, random: () => 0.5 });
     const port = await balancer.listen({ host: '127.0.0.1', port: 0 });

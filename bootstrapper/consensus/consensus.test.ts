@@ -50,14 +50,14 @@ describe('mayCreateAuthorities()', () => {
     },
   ];
   test.each(cases)('$name: $want', ({ given, want }) => {
-    const at = { layout, creates: true, alone: true };
+    const at = { layout, createsCluster: true, alone: true };
     if (typeof want === 'boolean') expect(mayCreateCas(given, at)).toBe(want);
     else expect(() => mayCreateCas(given, at)).toThrow(expect.objectContaining({ code: want }));
   });
 
   test('who joins makes none: it waits for those of the cluster', () => {
-    const at = { layout, creates: false, alone: false };
-    const fresh = { hasData: false, wasFormed: false, missing: [ca] };
+    const at = { layout, createsCluster: false, alone: false };
+    const fresh = { hasData: false, wasMember: false, missing: [ca] };
     expect(() => mayCreateCas(fresh, at)).toThrow(
       expect.objectContaining({ code: 'consensus-keys-awaited' }),
     );
@@ -65,9 +65,9 @@ describe('mayCreateAuthorities()', () => {
   });
 
   test('who lost its data is given it by the others, but begins nothing anew when it is alone', () => {
-    const lost = { hasData: false, wasFormed: true, missing: [] };
-    expect(mayCreateCas(lost, { layout, creates: false, alone: false })).toBe(false);
-    expect(() => mayCreateCas(lost, { layout, creates: false, alone: true })).toThrow(
+    const lost = { hasData: false, wasMember: true, missing: [] };
+    expect(mayCreateCas(lost, { layout, createsCluster: false, alone: false })).toBe(false);
+    expect(() => mayCreateCas(lost, { layout, createsCluster: false, alone: true })).toThrow(
       expect.objectContaining({ code: 'consensus-data-missing' }),
     );
   });

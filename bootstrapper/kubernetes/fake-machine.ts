@@ -87,7 +87,7 @@ export function createControlPlane(
     units,
     clock,
     kubeadm: new Kubeadm({ commands, log: createMemoryLogger().log }),
-    marks: new StepCheckpoints(files),
+    checkpoints: new StepCheckpoints(files),
     probeNode: (question: Parameters<NodeProbe>[0]) => {
       asked.push(question);
       const refusal = refusals.shift();

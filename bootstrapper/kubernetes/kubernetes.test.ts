@@ -118,7 +118,7 @@ describe('components', () => {
     const installed: string[] = [];
     const ports = {
       commands: new FakeCommands(),
-      blob: () => Promise.reject(new Error('no image')),
+      blobPath: () => Promise.reject(new Error('no image')),
       install: (_: Component, path: string) => (installed.push(path), Promise.resolve('installed' as const)),
     };
     const all = [
@@ -153,7 +153,7 @@ describe('components', () => {
     );
     const ports = {
       commands,
-      blob: ({ sha256 }: Component) => Promise.resolve(`/store/${sha256}`),
+      blobPath: ({ sha256 }: Component) => Promise.resolve(`/store/${sha256}`),
       install: () => Promise.reject(new Error('no program')),
     };
     const image = (name: string): Component =>
@@ -187,7 +187,7 @@ describe('components', () => {
     });
     const ports = {
       commands,
-      blob: ({ name }: Component) => Promise.resolve(name),
+      blobPath: ({ name }: Component) => Promise.resolve(name),
       install: () => Promise.reject(new Error('no program')),
     };
     const image = (name: string, scope: Component['scope'] = 'node'): Component =>

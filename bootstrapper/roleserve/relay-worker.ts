@@ -6,7 +6,7 @@ import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../enrolment/index.ts';
-import { RELAY_UNIT, ensureRelay } from '../relayunit/index.ts';
+import { RELAY_UNIT, ensureRelay } from '../units/index.ts';
 import { followDirectory } from './follow-directory.ts';
 import type { RoleSet } from './role-values.ts';
 

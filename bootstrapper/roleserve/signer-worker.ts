@@ -8,7 +8,7 @@ const SOON_MS = 1_000;
 /** Afterwards: keys that were replaced. */
 const LATER_MS = 60_000;
 
-/** The unit that signs; see bootstrapper/signerunit. */
+/** The unit that signs; see bootstrapper/units. */
 export interface SignerDriver {
   /** Hands over what keys there are, and answers the names of those that are not. May be repeated. */
   start(signal: AbortSignal): Promise<readonly string[]>;

@@ -1,6 +1,20 @@
 /**
- * The join service on a control-plane node, seen from the agent: its configuration, its unit, and whether it serves.
- * Keys reach it as systemd credentials: the agent's files stay root's, and the service sees copies in memory.
+ * The agent's own services as systemd units. The agent writes configuration and unit, starts them and watches whether they
+ * serve; they outlive the agent.
+ *
+ * | unit | where | user | what it gets |
+ * |---|---|---|---|
+ * | cluster-joinservice | control plane | cluster-joinservice | keys as systemd credentials: the agent's files stay root's |
+ * | cluster-signer | control plane | cluster-signer, no network | the CA keys as credentials; `SignerUnit.start` is repeated until all exist |
+ * | cluster-relay | worker | none (DynamicUser) | nothing: TLS is between both ends |
+ *
+ * ```
+ * node that was off for long ── 9093 ─▶ cluster-relay.service ── 9091 ─▶ curator
+ *                            ── 9094 ─▶   (this worker)       ── 9090 ─▶ join service, for new certificates
+ * ```
+ * The relay serves nodes that know none of the current control planes. It is a unit of its own beside the balancer of the
+ * API servers, so that untrusted peers affect nothing that this node depends on. A peer reached through a relay must show a
+ * certificate that says that its owner runs a control plane.
  */
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { UnitError, unitErrors, type UnitErrorCode } from './errors.ts';
@@ -13,3 +27,13 @@ export {
   type JoinserviceFiles,
   type JoinserviceSettings,
 } from './joinservice-unit.ts';
+export { RELAY_PORTS, RELAY_UNIT, ensureRelay } from './relay-unit.ts';
+export {
+  ETCD_PROXY_SOCKET,
+  SIGNER_SOCKET,
+  SIGNER_STATE_DIRECTORY,
+  SIGNER_UNIT,
+  SIGNER_USER,
+  type SignerCluster,
+} from './signer-files.ts';
+export { SignerUnit, type SignerUnitConfig, type SignerUnitPorts } from './signer-unit.ts';

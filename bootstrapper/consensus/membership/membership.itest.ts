@@ -286,7 +286,7 @@ describe('leaving', () => {
     const [first, second, third] = await createNodes(3);
     if (second === undefined || third === undefined) throw new Error('three nodes');
     const one = await first.start();
-    const alone = { ...first.config, creates: false, peers: [] };
+    const alone = { ...first.config, createsCluster: false, peers: [] };
     await expect(first.consensus().checkLeave(alone, signal)).rejects.toEqual(
       expect.objectContaining({ code: 'consensus-last-member' }),
     );
@@ -295,7 +295,7 @@ describe('leaving', () => {
     await shareKeys(first, third);
     await third.start();
     await third.units.kill(STATE_ETCD.unit);
-    const leaving = { ...second.config, creates: false };
+    const leaving = { ...second.config, createsCluster: false };
     for (const ask of ['checkLeave', 'leave'] as const)
       await expect(second.consensus()[ask](leaving, signal)).rejects.toEqual(
         expect.objectContaining({ code: 'consensus-quorum', details: { answering: 1, needed: 2 } }),
@@ -306,5 +306,5 @@ describe('leaving', () => {
 });
 
 function slotFor(nodeId: string) {
-  return { nodeId, onPlace: () => undefined, signal };
+  return { nodeId, onPosition: () => undefined, signal };
 }

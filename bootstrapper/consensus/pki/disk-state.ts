@@ -32,11 +32,11 @@ export async function inspectDisk(files: FilePort, layout: ConsensusLayout): Pro
  */
 export function mayCreateCas(
   facts: EtcdDiskState,
-  at: { readonly layout: ConsensusLayout; readonly creates: boolean; readonly alone: boolean },
+  at: { readonly layout: ConsensusLayout; readonly createsCluster: boolean; readonly alone: boolean },
 ): boolean {
-  const { layout, creates, alone } = at;
+  const { layout, createsCluster, alone } = at;
   const [missing] = facts.missing;
-  if (!creates && missing !== undefined && !facts.hasData && !facts.wasMember) {
+  if (!createsCluster && missing !== undefined && !facts.hasData && !facts.wasMember) {
     throw new ConsensusError('consensus-keys-awaited', `starting etcd: ${missing} is not there`, {
       details: { path: missing },
     });
@@ -47,7 +47,7 @@ export function mayCreateCas(
     });
   }
   // Who joins gets its data from the others; who was the first and is alone would begin a second cluster.
-  if ((creates || alone) && facts.wasMember && !facts.hasData) {
+  if ((createsCluster || alone) && facts.wasMember && !facts.hasData) {
     throw new ConsensusError('consensus-data-missing', `starting etcd: ${layout.memberData} is gone`, {
       details: { path: layout.memberData },
     });

@@ -23,7 +23,7 @@ export async function ensurePki(ports: PkiPorts, config: PkiConfig, layout: Cons
   const { validDays = YEAR_DAYS, etcd } = config;
   const mayCreate = mayCreateCas(await inspectDisk(files, layout), {
     layout,
-    creates: config.createsCluster,
+    createsCluster: config.createsCluster,
     alone: config.peers.length === 0,
   });
   for (const folder of ['clients', 'peers']) await files.makeDirectory(`${layout.root}/${folder}`);

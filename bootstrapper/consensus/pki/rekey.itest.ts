@@ -220,7 +220,7 @@ test('who waits for a member that is lost holds nobody up who takes it out', asy
   using admin = await client(two);
   const lost = (await admin.members.list({ signal })).find(({ name }) => name === three.config.nodeId);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
-  const turn = { nodeId: two.config.nodeId, onPlace: () => undefined, signal };
+  const turn = { nodeId: two.config.nodeId, onPosition: () => undefined, signal };
   await withSlot({ etcd, clock, log: createMemoryLogger().log }, turn, async () => {
     expect(isDone).toBe(false);
     await admin.members.remove(lost?.id ?? 0n, { signal });

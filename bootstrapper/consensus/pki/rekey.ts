@@ -30,14 +30,14 @@ export async function rekey(
   await ensurePki(pki, config, layout);
   using admin = await connectAsRoot(ports, layout, [ownEndpointOf(config)]);
   const etcd = new Namespace(admin, CLUSTER_PREFIX);
-  const onPlace = (place: number): void =>
+  const onPosition = (place: number): void =>
     onWait?.(`the turn of this node to take new keys: ${place} before it`, undefined);
   const at = { config, layout, admin };
   for (;;) {
     try {
       // Asked before the turn, too: who waits in it would hold up who takes a lost member out.
       if (await isSpared(ports, at, signal)) {
-        const turn = { nodeId: config.nodeId, onPlace, signal };
+        const turn = { nodeId: config.nodeId, onPosition, signal };
         const isDone = await withSlot({ etcd, clock, log }, turn, async (slot) => {
           if (!(await isSpared(ports, at, slot.signal))) return false;
           const settings = { ...config, origin: await originOf(files, layout) };

@@ -47,7 +47,7 @@ export async function runEtcd(
   const written = buildEtcdConfig(run.settings, layout);
   const found = await files.read(layout.configFile, MAX_CONFIG_BYTES);
   if (found === undefined || Buffer.from(found).toString('utf8') !== written) {
-    await units.outdate(unit); // also for the next start of the agent, should it end before the restart
+    await units.requireRestart(unit); // also for the next start of the agent, should it end before the restart
     await files.writeAtomic(layout.configFile, written);
   }
   await commands.run({
@@ -98,7 +98,7 @@ export async function connectAsRoot(
 /** What consensus needs of systemd; `internal/platform` has it. */
 export interface ConsensusUnits {
   install(unit: string, content: string, signal: AbortSignal): Promise<boolean>;
-  outdate(unit: string): Promise<void>;
+  requireRestart(unit: string): Promise<void>;
   start(unit: string, signal: AbortSignal): Promise<void>;
   restart(unit: string, signal: AbortSignal): Promise<void>;
   stop(unit: string, signal: AbortSignal): Promise<void>;

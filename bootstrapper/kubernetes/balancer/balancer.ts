@@ -24,7 +24,7 @@ const APILB_LIMITS = {
 export interface ApiServerHost {
   readonly nodeId: string;
   readonly host: string;
-  readonly runsApiServer: boolean;
+  readonly apiServer: boolean;
 }
 
 /** The API servers to use, the own one first; all control planes where none is known to run one. */
@@ -32,7 +32,7 @@ export function orderUpstreams(
   directory: readonly ApiServerHost[],
   ownNodeId: string,
 ): readonly { readonly host: string; readonly port: number }[] {
-  const running = directory.filter(({ runsApiServer: apiServer }) => apiServer);
+  const running = directory.filter(({ apiServer: apiServer }) => apiServer);
   const used = running.length > 0 ? running : directory;
   const own = used.filter(({ nodeId }) => nodeId === ownNodeId);
   // Each node in another order, or all of them would use the same one.

@@ -4,7 +4,7 @@ import type { HealthRequest } from './api-probe.ts';
 import { ControlPlaneHealth } from './control-plane-health.ts';
 
 const signal = new AbortController().signal;
-const WANTED = { nodeAddress: '192.0.2.1', isWanted: true };
+const WANTED = { nodeAddress: '192.0.2.1', hasRole: true };
 const ADMIN = '/etc/kubernetes/admin.conf';
 const MANIFEST = '/etc/kubernetes/manifests/kube-apiserver.yaml';
 
@@ -23,9 +23,9 @@ async function createHealth() {
     return down.has(port) ? Promise.reject(new Error('connection refused')) : Promise.resolve();
   };
   const health = new ControlPlaneHealth({ files, clock, probe });
-  const look = async (isWanted = true) =>
+  const look = async (hasRole = true) =>
     Object.fromEntries(
-      (await health.check({ ...WANTED, hasRole: isWanted }, signal)).map(({ name, isReady, why }) => [
+      (await health.check({ ...WANTED, hasRole: hasRole }, signal)).map(({ name, isReady, why }) => [
         name.slice(5),
         isReady ? 'ready' : why,
       ]),

@@ -265,14 +265,12 @@ test('static pods that a demotion took away are written again, whatever the mark
 test('two who take the marks off at once leave none behind', async () => {
   const files = new MemoryFiles();
   await files.makeDirectory('/var/lib/cluster/kubernetes');
-  const marks = new StepCheckpoints(files);
-  for (const name of ['kubelet', 'pki', 'settings']) await marks.record(name, 1);
-  await Promise.all([marks, new StepCheckpoints(files)].map((each) => each.clear(['pki', 'settings'])));
-  expect(await Promise.all(['kubelet', 'pki', 'settings'].map((name) => marks.isDone(name, 1)))).toEqual([
-    true,
-    false,
-    false,
-  ]);
+  const checkpoints = new StepCheckpoints(files);
+  for (const name of ['kubelet', 'pki', 'settings']) await checkpoints.record(name, 1);
+  await Promise.all([checkpoints, new StepCheckpoints(files)].map((each) => each.clear(['pki', 'settings'])));
+  expect(
+    await Promise.all(['kubelet', 'pki', 'settings'].map((name) => checkpoints.isDone(name, 1))),
+  ).toEqual([true, false, false]);
 });
 
 describe('retireControlPlane()', () => {
@@ -285,10 +283,10 @@ describe('retireControlPlane()', () => {
     await bed.files.writeAtomic(PATHS.adminConf, 'x');
     const listening = [true, true, false];
     const seen: unknown[] = [];
-    const marks = new StepCheckpoints(bed.files);
+    const checkpoints = new StepCheckpoints(bed.files);
     const ports = {
       ...bed,
-      marks,
+      checkpoints,
       log: createMemoryLogger().log,
       isListening: async (_: string, port: number) => {
         if (port !== 6443) return false;
@@ -314,7 +312,7 @@ describe('retireControlPlane()', () => {
     const bed = createControlPlane();
     const ports = {
       ...bed,
-      marks: new StepCheckpoints(bed.files),
+      checkpoints: new StepCheckpoints(bed.files),
       log: createMemoryLogger().log,
       isListening: () => Promise.resolve(false),
     };
@@ -347,7 +345,7 @@ describe('retireControlPlane()', () => {
     await bed.files.writeAtomic(PATHS.adminConf, 'x');
     const ports = {
       ...bed,
-      marks: new StepCheckpoints(bed.files),
+      checkpoints: new StepCheckpoints(bed.files),
       log: createMemoryLogger().log,
       isListening: (_: string, port: number) => Promise.resolve(port === 10257),
     };

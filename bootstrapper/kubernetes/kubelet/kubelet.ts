@@ -49,7 +49,7 @@ export class Kubelet {
     const { files } = this.#ports;
     await files.makeDirectory(PATHS.kubeadmConfig.slice(0, PATHS.kubeadmConfig.lastIndexOf('/')));
     const keys = await readSharedKeyState(files, this.#etcd);
-    const life = { keys, tenure: await readControlPlaneGeneration(files) };
+    const life = { keys, controlPlaneGeneration: await readControlPlaneGeneration(files) };
     await files.writeAtomic(PATHS.kubeadmConfig, buildKubeadmConfig(this.#settings, this.#etcd, life));
   }
 

@@ -18,7 +18,7 @@ export class ProcessUnits implements AsyncDisposable {
     return changed || this.#outdated.has(unit);
   }
 
-  async outdate(unit: string): Promise<void> {
+  async requireRestart(unit: string): Promise<void> {
     this.#outdated.add(unit);
   }
 

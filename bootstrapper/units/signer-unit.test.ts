@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
-import { buildSignerConfig } from './signer-files.ts';
-import { SIGNER_UNIT, SignerUnit, type SignerUnitConfig } from './index.ts';
+import { buildSignerConfig, SIGNER_UNIT } from './signer-files.ts';
+import { SignerUnit, type SignerUnitConfig } from './signer-unit.ts';
 
 const signal = new AbortController().signal;
 const config: SignerUnitConfig = {
