@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { checkNodeMove, NODE_STATES, type NodeState } from './node-state.ts';
-import { firstNodeRoles, isControlPlane, parseRoles } from './role.ts';
+import { firstNodeRoles, isControlPlane, parseRoles, roleNames } from './role.ts';
 
 describe('parseRoles()', () => {
   test.each([
@@ -32,6 +32,15 @@ test('firstNodeRoles() makes a control plane that works alone only when asked to
   expect(firstNodeRoles({ singleNode: false })).toEqual(['ConsensusMember', 'KubernetesController']);
   expect(firstNodeRoles({ singleNode: true })).toContain('KubernetesWorker');
   expect(isControlPlane(firstNodeRoles({ singleNode: false }))).toBe(true);
+});
+
+test('roleNames() calls both halves of a control plane by one name', () => {
+  expect(roleNames(['ConsensusMember', 'KubernetesController', 'KubernetesWorker'])).toEqual([
+    'control-plane',
+    'worker',
+  ]);
+  expect(roleNames(['consensus', 'controller'])).toEqual(['control-plane']);
+  expect(roleNames(['worker', 'unknown'])).toEqual(['worker', 'unknown']);
 });
 
 describe('checkNodeMove()', () => {

@@ -36,3 +36,17 @@ export function isControlPlane(roles: readonly Role[]): boolean {
 export function firstNodeRoles(options: { readonly singleNode: boolean }): readonly Role[] {
   return options.singleNode ? ROLES : ['ConsensusMember', 'KubernetesController'];
 }
+
+/** One name a role for people, whatever a record (`ConsensusMember`) or a command's JSON (`consensus`) calls it. */
+const NAMES: Readonly<Record<string, string>> = {
+  ConsensusMember: 'control-plane',
+  KubernetesController: 'control-plane',
+  KubernetesWorker: 'worker',
+  consensus: 'control-plane',
+  controller: 'control-plane',
+};
+
+/** Roles as people are shown them, each name once: `control-plane`, `worker`. Unknown names stay as they are. */
+export function roleNames(roles: readonly string[]): readonly string[] {
+  return [...new Set(roles.map((role) => (Object.hasOwn(NAMES, role) ? NAMES[role] : undefined) ?? role))];
+}

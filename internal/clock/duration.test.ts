@@ -1,0 +1,32 @@
+import { describe, expect, test } from '@jest/globals';
+import { formatDuration, parseDuration } from './index.ts';
+
+const DAY_MS = 86_400_000;
+
+describe('formatDuration()', () => {
+  test.each([
+    { ms: -5, want: '0ms' },
+    { ms: 0, want: '0ms' },
+    { ms: 999, want: '999ms' },
+    { ms: 3210, want: '3.2s' },
+    { ms: 9_960, want: '10s' },
+    { ms: 59_600, want: '1m' },
+    { ms: 330_000, want: '5m30s' },
+    { ms: 120_000, want: '2m' },
+    { ms: 11_220_000, want: '3h7m' },
+    { ms: 7 * DAY_MS - 3_600_000, want: '6d23h' },
+    { ms: 8 * DAY_MS + 3_600_000, want: '8d' },
+  ])('writes $ms ms as $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
+});
+
+describe('parseDuration()', () => {
+  test.each([
+    { text: '90s', want: 90_000 },
+    { text: '10m', want: 600_000 },
+    { text: '2h', want: 7_200_000 },
+  ])('reads $text', ({ text, want }) => expect(parseDuration(text)).toBe(want));
+
+  test.each(['', '10', '0m', '10d', '1.5h', '-1m', '9999999s'])('refuses %j', (text) => {
+    expect(parseDuration(text)).toBeUndefined();
+  });
+});

@@ -1,0 +1,31 @@
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000 } as const;
+
+/** Below this, tenths of a second are shown. */
+const TENTHS_BELOW_MS = 9_950;
+/** From here on hours are not shown, as in kubectl. */
+const DAYS_ONLY_FROM = 8;
+
+/** A time span as kubectl writes it, two units at most: 412ms, 3.2s, 45s, 5m30s, 3h7m, 6d23h, 89d. Negative is 0ms. */
+export function formatDuration(ms: number): string {
+  if (ms < 1_000) return `${Math.max(0, Math.round(ms))}ms`;
+  if (ms < TENTHS_BELOW_MS) return `${(ms / 1_000).toFixed(1)}s`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3_600) return twoUnits(seconds, 60, 'm', 's');
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 24 * 60) return twoUnits(minutes, 60, 'h', 'm');
+  const hours = Math.floor(minutes / 60);
+  const days = Math.floor(hours / 24);
+  return days < DAYS_ONLY_FROM ? twoUnits(hours, 24, 'd', 'h') : `${days}d`;
+}
+
+/** "90s", "10m", "2h" in ms; undefined for anything else. Zero is refused. */
+export function parseDuration(text: string): number | undefined {
+  const [, count, unit] = /^([1-9][0-9]{0,5})([smh])$/.exec(text) ?? [];
+  return unit === undefined ? undefined : Number(count) * UNITS_MS[unit as keyof typeof UNITS_MS];
+}
+
+function twoUnits(total: number, per: number, large: string, small: string): string {
+  const rest = total % per;
+  return `${Math.floor(total / per)}${large}${rest === 0 ? '' : `${rest}${small}`}`;
+}
