@@ -19,15 +19,15 @@ export interface ProgramOptions {
 /** The parser. It never prints an error and never ends the process: both are the app's. */
 export async function createProgram(options: ProgramOptions): Promise<Command> {
   const program = new Command('cluster')
-    .description('Turns Linux machines into an attested Kubernetes cluster.')
+    .description('Create and operate attested Kubernetes clusters on Linux machines.')
     .version(options.version, '--version', 'print the version')
-    .addOption(new Option('-w, --workspace <dir>', 'directory of the cluster’s files').default('.'))
-    .option('--identity <file>', 'ask the cluster as the operator of this file (`cluster operator key`)')
+    .addOption(new Option('-w, --workspace <dir>', 'directory with the files of the cluster').default('.'))
+    .option('--identity <file>', 'operator identity to use (default: that of the workspace)')
     .addOption(
-      new Option('-o, --output <format>', 'how to answer').choices(['human', 'json']).default('human'),
+      new Option('-o, --output <format>', 'output format').choices(['human', 'json']).default('human'),
     )
-    .option('--no-input', 'ask nothing; take the default answers')
-    .option('-v, --verbose', 'say more: codes, facts and stacks')
+    .option('--no-input', 'never prompt; use the default answers')
+    .option('-v, --verbose', 'show error codes, details and stack traces')
     .helpCommand(false)
     .exitOverride()
     .configureOutput({
@@ -39,7 +39,7 @@ export async function createProgram(options: ProgramOptions): Promise<Command> {
     })
     .addHelpText(
       'after',
-      '\nStart with `cluster config generate`, then `cluster init`. Read `cluster help exit-codes`.',
+      '\nFirst steps: `cluster config generate`, then `cluster init`.\nExit codes: `cluster help exit-codes`.',
     );
   for (const entry of options.entries) {
     if (options.loads(entry.name)) (await entry.load()).register(program, options.action);

@@ -10,31 +10,35 @@ interface ExplainFlags {
   readonly at?: string;
 }
 
-/** `cluster attest …`: evidence, reference values and collateral; only handing collateral on needs a cluster. */
+const useCases = () => import('../attest/index.ts');
+const clusterUseCases = () => import('../nodes/index.ts');
+
+/** `cluster attest …`: evidence, reference values and collateral; only `hand-on` and `show` need a cluster. */
 export function register(program: Command, action: ActionBinder): void {
-  const attest = program.command('attest').description('look at evidence, reference values and collateral');
+  const attest = program.command('attest').description('inspect evidence, reference values and collateral');
   registerExplain(attest, action);
   attest
     .command('measure')
-    .description('print the registers of this machine as reference values; run it on a machine you trust')
-    .option('--tpm <path>', 'device or socket of the TPM', '/dev/tpmrm0')
+    .description('print the PCRs of this machine as reference values')
+    .option('--tpm <path>', 'TPM device or socket', '/dev/tpmrm0')
+    .addHelpText('after', '\nRun it on a machine that you trust: its values become the reference.')
     .action(
       action<{ readonly tpm: string }>(async (context, { tpm }) =>
-        (await import('../attest/index.ts')).runAttestMeasure(context, { tpm }),
+        (await useCases()).runAttestMeasure(context, { tpm }),
       ),
     );
   const collateral = attest
     .command('collateral')
-    .description('show how old collateral of AMD and Intel is, and put it into one bundle')
+    .description('show the age of AMD and Intel collateral, or combine it into a bundle')
     .argument('<file...>', 'certificates, CRLs, TCB info, QE identity, quote collateral or a bundle')
-    .option('--out <file>', 'write the bundle here')
+    .option('--out <file>', 'write the bundle to this file')
     .action(
       action<{ readonly out?: string }>(async (context, { out }, ...files) =>
-        (await import('../attest/index.ts')).runAttestCollateral(context, { files: files.flat(), out }),
+        (await useCases()).runAttestCollateral(context, { files: files.flat(), out }),
       ),
     );
   registerRefresh(collateral, action);
-  registerHandOn(collateral, action);
+  registerClusterCollateral(collateral, action);
 }
 
 interface RefreshFlags {
@@ -48,72 +52,61 @@ interface RefreshFlags {
 function registerRefresh(collateral: Command, action: ActionBinder): void {
   collateral
     .command('refresh')
-    .description('fetch what AMD and Intel say now, verify it, and keep it in the workspace')
-    .option('--fmspc <hex...>', 'Intel platforms, 6 bytes each, as a PCK certificate names them')
+    .description('download current collateral from AMD and Intel into the workspace')
+    .option('--fmspc <hex...>', 'Intel platforms: FMSPC of the PCK certificate, 6 bytes each')
     .option('--product <name...>', 'AMD products: Milan, Genoa, Turin')
-    .option('--amd-kds <url>', 'AMD’s key distribution service', 'https://kdsintf.amd.com')
+    .option('--amd-kds <url>', 'AMD key distribution service', 'https://kdsintf.amd.com')
     .option(
       '--intel-pcs <url>',
-      'Intel’s provisioning certification service',
+      'Intel provisioning certification service',
       'https://api.trustedservices.intel.com',
     )
     .option(
       '--intel-certificates <url>',
-      'where Intel’s root has its CRL',
+      'server with the CRL of the Intel root CA',
       'https://certificates.trustedservices.intel.com',
     )
     .action(
       action<RefreshFlags>(async (context, { fmspc = [], product = [], ...services }) =>
-        (await import('../attest/index.ts')).runCollateralRefresh(context, { fmspc, product, services }),
+        (await useCases()).runCollateralRefresh(context, { fmspc, product, services }),
       ),
     );
 }
 
-function registerHandOn(collateral: Command, action: ActionBinder): void {
+function registerClusterCollateral(collateral: Command, action: ActionBinder): void {
   collateral
     .command('hand-on')
-    .description('give the workspace’s collateral to the cluster, which judges with it from then on')
-    .action(
-      action<object>(async (context) => (await import('../nodes/index.ts')).runCollateralUpload(context)),
-    );
+    .description('upload the workspace’s collateral to the cluster, which then uses it')
+    .action(action<object>(async (context) => (await clusterUseCases()).runCollateralUpload(context)));
   collateral
     .command('show')
-    .description('what the cluster judges with, how old it is, and who handed it on')
-    .action(
-      action<object>(async (context) => (await import('../nodes/index.ts')).runCollateralShow(context)),
-    );
+    .description('show the collateral the cluster uses, its age and who uploaded it')
+    .action(action<object>(async (context) => (await clusterUseCases()).runCollateralShow(context)));
 }
 
 function registerExplain(attest: Command, action: ActionBinder): void {
   attest
     .command('explain')
-    .description('decode and judge evidence, field by field; exit 0 accepted, 4 refused')
-    .argument('<evidence>', 'SNP report, TDX quote, TPM quote, or a document of our own')
+    .description('decode and verify evidence, field by field')
+    .argument('<evidence>', 'SNP report, TDX quote, TPM quote or evidence document')
     .requiredOption('--variant <name>', 'tpm, sev-snp or tdx')
     .option(
       '--endorsements <file...>',
-      'chip certificates; for a raw TPM quote: signature, key, PCR values, event log',
+      'chip certificates; for a raw TPM quote: signature, key, PCR values and event log',
     )
     .option(
       '--collateral <file...>',
       'for sev-snp and tdx: CRLs, TCB info, QE identity, quote collateral or a bundle',
     )
-    .option('--policy <file>', 'attestation policy; without it only authenticity is judged')
-    .option('--binding <hex>', 'what the evidence must be bound to; without it a replay is not noticed')
-    .option('--at <time>', 'judge for this time instead of now, such as 2026-01-31T12:00:00Z')
+    .option('--policy <file>', 'attestation policy (default: check authenticity only)')
+    .option('--binding <hex>', 'expected report data (default: replays are not detected)')
+    .option('--at <time>', 'verify as of this time, such as 2026-01-31T12:00:00Z')
+    .addHelpText('after', '\nExit code: 0 if the evidence is accepted, 4 if it is refused.')
     .action(
       action<ExplainFlags>(async (context, flags, evidence = '') => {
-        const { runAttestExplain } = await import('../attest/index.ts');
         const { variant, endorsements = [], collateral = [], policy, binding, at } = flags;
-        return runAttestExplain(context, {
-          evidence,
-          variant,
-          endorsements,
-          collateral,
-          policy,
-          binding,
-          at,
-        });
+        const options = { evidence, variant, endorsements, collateral, policy, binding, at };
+        return (await useCases()).runAttestExplain(context, options);
       }),
     );
 }

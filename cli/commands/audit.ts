@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { wholeNumber } from './numbers.ts';
+import { wholeNumber } from './flags.ts';
 
 interface ListFlags {
   readonly caller?: string;
@@ -9,38 +9,36 @@ interface ListFlags {
   readonly last?: number;
 }
 
+const useCases = () => import('../nodes/index.ts');
+
 /** `cluster audit …`. */
 export function register(program: Command, action: ActionBinder): void {
-  const audit = program.command('audit').description('every decision of the cluster: who, what, about whom');
+  const audit = program.command('audit').description('show, export and verify the audit log');
   audit
     .command('ls')
-    .description('decisions, verified against what was seen before')
-    .option('--caller <text>', 'only by callers that contain this, like operator:owner')
-    .option('--method <name>', 'only of this kind, like DecideJoin')
-    .option('--subject <text>', 'only about subjects that contain this')
-    .option('--last <n>', 'the newest only', wholeNumber(1, 1_000_000))
-    .addHelpText('after', '\nExample: cluster audit ls --method DecideJoin --last 20')
+    .description('list entries of the audit log; the log is verified first')
+    .option('--caller <text>', 'only callers that contain this text, such as operator:ann')
+    .option('--method <name>', 'only this method, such as DecideJoin')
+    .option('--subject <text>', 'only subjects that contain this text')
+    .option('--last <n>', 'only the newest n entries', wholeNumber(1, 1_000_000))
+    .addHelpText('after', '\nExample:\n  cluster audit ls --method DecideJoin --last 20')
     .action(
       action<ListFlags>(async (context, { last, ...filter }) =>
-        (await import('../nodes/index.ts')).runAuditList(context, { ...filter, last }),
+        (await useCases()).runAuditList(context, { ...filter, last }),
       ),
     );
   audit
     .command('export')
-    .description('write the whole chain to a file that can be verified without the cluster')
-    .argument('<file>')
+    .description('write the audit log to a file that can be verified offline')
+    .argument('<file>', 'file to write')
     .action(
-      action<object>(async (context, _flags, file = '') =>
-        (await import('../nodes/index.ts')).runAuditExport(context, file),
-      ),
+      action<object>(async (context, _flags, file = '') => (await useCases()).runAuditExport(context, file)),
     );
   audit
     .command('verify')
-    .description('prove that the chain, or an export of it, is whole and goes on from every checkpoint here')
-    .argument('[file]', 'an export; the cluster itself unless said')
+    .description('verify that the audit log is complete and extends all known checkpoints')
+    .argument('[file]', 'exported audit log (default: the log of the cluster)')
     .action(
-      action<object>(async (context, _flags, file) =>
-        (await import('../nodes/index.ts')).runAuditVerify(context, file),
-      ),
+      action<object>(async (context, _flags, file) => (await useCases()).runAuditVerify(context, file)),
     );
 }

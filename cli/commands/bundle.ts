@@ -16,50 +16,47 @@ interface FetchFlags extends VersionFlag {
 }
 
 const VERSION_FLAG = '--kubernetes-version <version>';
+const useCases = () => import('../bundle/index.ts');
 
-/** `cluster bundle …`: everything that nodes are made of, on this machine. */
+/** `cluster bundle …`: the files that nodes run, on this machine. */
 export function register(program: Command, action: ActionBinder): void {
   const bundle = program
     .command('bundle')
-    .description('everything that nodes are made of, as verified files');
+    .description('build, download and verify the components that nodes run');
   const verb = (name: string, description: string): Command =>
     bundle
       .command(name)
       .description(description)
-      .option(VERSION_FLAG, 'its version', DEFAULT_KUBERNETES_VERSION);
-  verb('build', 'make it from the Go modules of the pinned versions; goes on where it was interrupted')
-    .option('--rebuild', 'make everything anew, also what is there')
+      .option(VERSION_FLAG, 'Kubernetes version', DEFAULT_KUBERNETES_VERSION);
+  verb('build', 'build the bundle from pinned Go modules; resumes an interrupted build')
+    .option('--rebuild', 'rebuild all components, including existing ones')
     .action(
-      action<BuildFlags>(async (context, { kubernetesVersion, rebuild }) => {
-        const { runBundleBuild } = await import('../bundle/index.ts');
-        return runBundleBuild(context, { kubernetesVersion, rebuild: rebuild === true });
-      }),
+      action<BuildFlags>(async (context, { kubernetesVersion, rebuild }) =>
+        (await useCases()).runBundleBuild(context, { kubernetesVersion, rebuild: rebuild === true }),
+      ),
     );
-  verb('fetch', 'make it from the files that upstream projects publish')
-    .option('--lock <file>', 'file that holds hashes seen before; default: bundle.lock.json in the cache')
-    .option('--mirror <url>', "server with upstream's files below the names of upstream's hosts")
+  verb('fetch', 'assemble the bundle from files published by upstream projects')
+    .option('--lock <file>', 'file with known hashes (default: bundle.lock.json in the cache)')
+    .option('--mirror <url>', 'mirror with one directory per upstream host')
     .action(
-      action<FetchFlags>(async (context, { kubernetesVersion, lock, mirror }) => {
-        const { runBundleFetch } = await import('../bundle/index.ts');
-        return runBundleFetch(context, {
+      action<FetchFlags>(async (context, { kubernetesVersion, lock, mirror }) =>
+        (await useCases()).runBundleFetch(context, {
           kubernetesVersion,
           ...(lock === undefined ? {} : { lockFile: lock }),
           ...(mirror === undefined ? {} : { mirror }),
-        });
-      }),
+        }),
+      ),
     );
-  verb('verify', 'hash every component again and name what is missing or damaged').action(
-    action<VersionFlag>(async (context, options) =>
-      (await import('../bundle/index.ts')).runBundleVerify(context, options),
-    ),
+  verb('verify', 'verify the hash of every component').action(
+    action<VersionFlag>(async (context, options) => (await useCases()).runBundleVerify(context, options)),
   );
   bundle
     .command('ls')
-    .description('bundles on this machine, or the components of one')
-    .option(VERSION_FLAG, 'show the components of this one')
+    .description('list bundles, or the components of one bundle')
+    .option(VERSION_FLAG, 'list the components of this version')
     .action(
       action<Partial<VersionFlag>>(async (context, { kubernetesVersion }) =>
-        (await import('../bundle/index.ts')).runBundleList(context, { kubernetesVersion }),
+        (await useCases()).runBundleList(context, { kubernetesVersion }),
       ),
     );
 }

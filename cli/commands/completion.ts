@@ -1,13 +1,13 @@
 import { Argument, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
 
-/** `cluster completion bash|zsh|fish`. The app loads every command for it, so the script needs none later. */
+/** `cluster completion bash|zsh|fish`. The app loads all commands first: the script lists their flags. */
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('completion')
-    .description('print the completion script of a shell')
+    .description('print a shell completion script')
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
-    .addHelpText('after', '\nExample: source <(cluster completion bash)')
+    .addHelpText('after', '\nExample:\n  source <(cluster completion bash)')
     .action(
       action<object>(async ({ host }, _options, shell) => {
         const { completionScript } = await import('../app/completion.ts');

@@ -1,6 +1,6 @@
 import { InvalidArgumentError, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { YES } from './texts.ts';
+import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
 
 interface GenerateFlags {
   readonly name: string;
@@ -11,102 +11,97 @@ interface GenerateFlags {
   readonly attestation?: string;
 }
 
-interface ApplyFlags {
+interface ApplyFlags extends ConfirmFlags {
   readonly file?: string;
-  readonly dryRun?: true;
-  readonly yes?: true;
   readonly onto?: bigint;
 }
 
+const useCases = () => import('../cluster/index.ts');
+const clusterUseCases = () => import('../nodes/index.ts');
+
 /** `cluster config …`. */
 export function register(program: Command, action: ActionBinder): void {
-  const config = program
-    .command('config')
-    .description('make, check and change the configuration of a cluster');
+  const config = program.command('config').description('generate, validate and change the configuration');
   config
     .command('generate')
-    .description('make cluster.yaml, the owner key and the master secret; what exists is kept')
-    .option('--name <name>', 'name of the cluster', 'cluster')
-    .option('--kubernetes-version <version>', 'version of Kubernetes, like v1.35.4')
+    .description('create cluster.yaml, the owner key and the master secret')
+    .option('--name <name>', 'cluster name', 'cluster')
+    .option('--kubernetes-version <version>', 'Kubernetes version, such as v1.35.4')
     .option('--node <address>', 'address of the first machine')
-    .option('--fingerprint <sha256>', 'fingerprint on the console of the first machine')
-    .option('--local', 'use networks for a cluster on this machine')
-    .option('--attestation <kinds>', 'how machines prove themselves: tpm, machine-key, or both with a comma')
+    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the first machine')
+    .option('--local', 'use network ranges for a cluster on this machine')
+    .option('--attestation <kinds>', 'accepted evidence: tpm, machine-key, or both (comma-separated)')
     .addHelpText(
       'after',
       `
-Without --attestation a person is asked, and a program gets tpm. A machine key is nothing but a file on the machine: beside
-TPMs it is admitted only when it is asked for.
+Existing files are not changed. Without --attestation the command prompts;
+without a terminal it uses tpm. A machine key is only a file on the machine
+and proves no hardware: allow it only for machines without a TPM.
 
-Example: cluster config generate --name prod --attestation tpm`,
+Example:
+  cluster config generate --name prod --attestation tpm`,
     )
     .action(
-      action<GenerateFlags>(async (context, { node, local, attestation, ...flags }) => {
-        const { runConfigGenerate } = await import('../cluster/index.ts');
-        const isLocal = local === true;
-        return runConfigGenerate(context, {
+      action<GenerateFlags>(async (context, { node, local, attestation, ...flags }) =>
+        (await useCases()).runConfigGenerate(context, {
           ...flags,
           endpoint: node,
-          local: isLocal,
+          local: local === true,
           variants: attestation,
-        });
-      }),
-    );
-  config
-    .command('validate')
-    .description('check cluster.yaml and say what is wrong where')
-    .action(
-      action<object>(async (context) => (await import('../cluster/index.ts')).runConfigValidate(context)),
-    );
-  config
-    .command('schema')
-    .description('print the JSON Schema of cluster.yaml')
-    .action(
-      action<object>(async (context) => (await import('../cluster/index.ts')).runConfigSchema(context)),
-    );
-  registerInForce(config, action);
-}
-
-/** About the configuration that the cluster itself keeps. */
-function registerInForce(config: Command, action: ActionBinder): void {
-  config
-    .command('show')
-    .description('what is in force in the cluster, who changed it last and when')
-    .action(action<object>(async (context) => (await import('../nodes/index.ts')).runConfigShow(context)));
-  config
-    .command('apply')
-    .description('take over what cluster.yaml changed since it was applied last; what others changed stays')
-    .option('--file <file>', 'this file instead of cluster.yaml')
-    .option('--dry-run', 'say what would change')
-    .option('-y, --yes', YES)
-    .option('--onto <revision>', 'the file was made from this revision of `cluster config show`', revision)
-    .addHelpText(
-      'after',
-      '\nPlaces that somebody else changed too are named with their lines, and nothing is changed.\nExample: cluster config apply --dry-run',
-    )
-    .action(
-      action<ApplyFlags>(async (context, { file, dryRun, yes, onto }) =>
-        (await import('../nodes/index.ts')).runConfigApply(context, {
-          file,
-          dryRun: dryRun === true,
-          yes: yes === true,
-          onto,
         }),
       ),
     );
   config
+    .command('validate')
+    .description('validate cluster.yaml')
+    .action(action<object>(async (context) => (await useCases()).runConfigValidate(context)));
+  config
+    .command('schema')
+    .description('print the JSON Schema of cluster.yaml')
+    .action(action<object>(async (context) => (await useCases()).runConfigSchema(context)));
+  registerActive(config, action);
+}
+
+/** About the configuration that the cluster itself keeps. */
+function registerActive(config: Command, action: ActionBinder): void {
+  config
+    .command('show')
+    .description('show the active configuration of the cluster, and its last change')
+    .action(action<object>(async (context) => (await clusterUseCases()).runConfigShow(context)));
+  withConfirmFlags(
+    config
+      .command('apply')
+      .description('apply the changes made to cluster.yaml since the last apply')
+      .option('--file <file>', 'use this file instead of cluster.yaml')
+      .option('--onto <revision>', 'revision that the file is based on (`config show`)', revision),
+  )
+    .addHelpText(
+      'after',
+      `
+Changes that other operators made are kept. If they changed the same settings,
+the command lists the conflicting lines and changes nothing.
+
+Example:
+  cluster config apply --dry-run`,
+    )
+    .action(
+      action<ApplyFlags>(async (context, { file, onto, ...flags }) =>
+        (await clusterUseCases()).runConfigApply(context, { file, onto, ...confirmFrom(flags) }),
+      ),
+    );
+  config
     .command('edit')
-    .description('change what is in force in your editor ($VISUAL, $EDITOR)')
+    .description('edit the active configuration in $VISUAL or $EDITOR')
     .action(
       action<object>(async (context) => {
         const { HostProcesses } = await import('../../internal/exec/index.ts');
         const processes = new HostProcesses({ path: context.env['PATH'] ?? '' });
-        return (await import('../nodes/index.ts')).runConfigEdit(context, processes);
+        return (await clusterUseCases()).runConfigEdit(context, processes);
       }),
     );
 }
 
 function revision(text: string): bigint {
-  if (!/^[0-9]{1,18}$/.test(text)) throw new InvalidArgumentError('A revision is a whole number.');
+  if (!/^[0-9]{1,18}$/.test(text)) throw new InvalidArgumentError('Must be a whole number.');
   return BigInt(text);
 }

@@ -5,14 +5,16 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('explain')
-    .description('how a machine came in, or why it did not')
-    .argument(
-      '<node>',
-      'name or id of a node, a join id, a fingerprint, or the address that a machine asks from',
-    )
+    .description('explain how a machine joined, or why it could not join')
+    .argument('<node>', 'node name or ID, join ID, fingerprint or IP address of the machine')
     .addHelpText(
       'after',
-      '\nA machine whose evidence is refused has no join id yet: ask by its address.\n\nExamples:\n  cluster explain n3\n  cluster explain 198.51.100.7',
+      `
+A machine whose evidence is refused has no join ID: use its IP address.
+
+Examples:
+  cluster explain n3
+  cluster explain 198.51.100.7`,
     )
     .action(
       action<object>(async (context, _flags, subject = '') =>

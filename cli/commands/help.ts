@@ -5,8 +5,8 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('help')
-    .description('explain a command, the exit codes or an error code')
-    .argument('[words...]', 'a command with its subcommands, `exit-codes`, or `errors` and a code')
+    .description('show help for a command, exit codes or error codes')
+    .argument('[words...]', 'a command, `exit-codes`, `errors`, or `errors` and a code')
     .addHelpText('after', '\nExamples:\n  cluster help node label\n  cluster help errors workspace-locked')
     .action(
       action<object>(async ({ host }, _options, ...words) => {
@@ -18,13 +18,13 @@ export function register(program: Command, action: ActionBinder): void {
         const { found, unknown } = commandAt(program, words);
         if (unknown === undefined) return found.outputHelp();
         found.outputHelp({ error: true });
-        host.warn('help-unknown-topic', `no command and no topic ${JSON.stringify(unknown)} found`);
+        host.warn('help-unknown-topic', `unknown command or help topic ${JSON.stringify(unknown)}`);
         return 'usage';
       }),
     );
 }
 
-/** The command that the words lead to; the first word that leads nowhere, if there is one. */
+/** The command that the words name, and the first word that names no command. */
 function commandAt(
   program: Command,
   words: readonly string[],

@@ -13,13 +13,13 @@ interface InitFlags {
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('init')
-    .description('make the first machine a cluster, or go on where it stopped')
-    .option('--node <address>', 'address of the machine, HOST or HOST:PORT')
-    .option('--fingerprint <sha256>', 'fingerprint of the machine, as its console shows it')
-    .option('--kubernetes-version <version>', 'instead of the one in cluster.yaml')
-    .option('--skip-charts', 'install no charts, not even the network')
+    .description('create the cluster on the first machine, or resume an interrupted init')
+    .option('--node <address>', 'address of the machine: HOST or HOST:PORT')
+    .option('--fingerprint <sha256>', 'fingerprint shown on the console of the machine')
+    .option('--kubernetes-version <version>', 'override the Kubernetes version of cluster.yaml')
+    .option('--skip-charts', 'do not install any charts, including the pod network')
     .addOption(
-      new Option('--only <chart>', 'install this chart and what it needs only').conflicts('skipCharts'),
+      new Option('--only <chart>', 'install only this chart and its dependencies').conflicts('skipCharts'),
     )
     .action(
       action<InitFlags>(async (context, { skipCharts, only, ...rest }) => {

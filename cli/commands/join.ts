@@ -1,41 +1,42 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { collect, timeoutOption } from './flags.ts';
 
 interface JoinFlags {
-  readonly endpoint: readonly string[];
+  readonly endpoint?: readonly string[];
   readonly node?: string;
   readonly fingerprint?: string;
   readonly wait?: true;
-  readonly timeout: string;
+  readonly timeout: number;
 }
+
+const DEFAULT_WAIT_MS = 10 * 60 * 1000;
 
 /** `cluster join`. */
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('join')
-    .description('tell a machine where its cluster is, and follow how it is let in')
-    .option('--endpoint <address>', 'a control-plane node, HOST or HOST:PORT; may be repeated', collect, [])
-    .option('--node <address>', 'another machine, from a workstation; default: this machine, as root')
-    .option('--fingerprint <sha256>', 'with --node: the machine that is meant, as its console shows it')
-    .option('--wait', 'stay until the machine is a running member')
-    .option('--timeout <duration>', 'how long to wait', '10m')
+    .description('tell a machine which cluster to join, and show its progress')
+    .option('--endpoint <address>', 'control-plane node: HOST or HOST:PORT; may be repeated', collect)
+    .option('--node <address>', 'machine to join (default: this machine; needs root)')
+    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')
+    .option('--wait', 'wait until the node is running')
+    .addOption(timeoutOption('time limit for --wait', DEFAULT_WAIT_MS))
     .addHelpText(
       'after',
       `
 Examples:
-  cluster join --endpoint 10.0.0.10 --endpoint 10.0.0.11 --wait --output json    on a machine, by automation
-  cluster join --node 10.0.0.21                                                  at a workstation
+  On the machine, for example from cloud-init:
+    cluster join --endpoint 10.0.0.10 --endpoint 10.0.0.11 --wait -o json
+  From a workstation:
+    cluster join --node 10.0.0.21
 `,
     )
     .action(
-      action<JoinFlags>(async (context, { endpoint, node, fingerprint, wait, timeout }) => {
-        const { parseDuration, runJoin } = await import('../join/index.ts');
-        const timeoutMs = parseDuration(timeout);
-        return runJoin(context, { endpoints: endpoint, node, fingerprint, wait: wait === true, timeoutMs });
+      action<JoinFlags>(async (context, { endpoint = [], node, fingerprint, wait, timeout }) => {
+        const { runJoin } = await import('../join/index.ts');
+        const target = { endpoints: endpoint, node, fingerprint };
+        return runJoin(context, { ...target, wait: wait === true, timeoutMs: timeout });
       }),
     );
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }

@@ -5,9 +5,9 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('kubeconfig')
-    .description('print the kubeconfig, renew it, or merge it into your own')
-    .option('--renew', 'with a new key and certificate; the key never leaves this workstation')
-    .option('--merge', 'into the first file of KUBECONFIG, or ~/.kube/config')
+    .description('print, renew or merge the kubeconfig')
+    .option('--renew', 'create a new key and certificate; the key stays on this workstation')
+    .option('--merge', 'merge into the first file of $KUBECONFIG, or ~/.kube/config')
     .action(
       action<{ readonly merge?: true; readonly renew?: true }>(async (context, { merge, renew }) => {
         const { renewKubeconfig, runKubeconfig } = await import('../cluster/index.ts');

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { wholeNumber } from './numbers.ts';
+import { confirmFrom, SKIP_PROMPT, withConfirmFlags, wholeNumber, type ConfirmFlags } from './flags.ts';
 
 interface NameFlag {
   readonly name: string;
@@ -17,45 +17,39 @@ interface UpFlags extends NameFlag {
   readonly agent?: string;
 }
 
-interface DownFlags extends NameFlag {
-  readonly dryRun?: true;
-  readonly yes?: true;
-}
+type DownFlags = NameFlag & ConfirmFlags;
 
 interface StopFlags extends NameFlag {
   readonly powerCut?: true;
 }
 
-/** `cluster mini …`: a whole cluster on this machine. */
+const useCases = () => import('../mini/index.ts');
+
+/** `cluster mini …`: a local cluster on this machine. */
 export function register(program: Command, action: ActionBinder): void {
-  const mini = program.command('mini').description('a whole cluster on this machine, each node a container');
+  const mini = program.command('mini').description('run a local cluster, each node in a container');
   const verb = (name: string, description: string): Command =>
-    mini.command(name).description(description).option('--name <name>', 'name of the local cluster', 'mini');
-  verb('up', 'make the cluster, or go on where it was interrupted')
-    .option('--kubernetes-version <version>', 'default: the newest one that is supported')
-    .option(
-      '--control-planes <n>',
-      '1 to 7, default 1; their etcd members keep the cluster’s state',
-      wholeNumber(1, 7),
-    )
+    mini.command(name).description(description).option('--name <name>', 'local cluster name', 'mini');
+  verb('up', 'create a local cluster, add nodes, or resume an interrupted run')
+    .option('--kubernetes-version <version>', 'Kubernetes version (default: newest supported version)')
+    .option('--control-planes <n>', 'number of control-plane nodes, 1 to 7 (default: 1)', wholeNumber(1, 7))
     .option(
       '--workers <n>',
-      '0 to 20, default 0; without any, the first machine runs workloads too',
+      'number of workers, 0 to 20 (default: 0, control planes run workloads)',
       wholeNumber(0, 20),
     )
-    .option('--nodes-only', 'make and start the machines, put no cluster on them')
-    .option('--build', 'make the bundle of components first when it is not there')
-    .option('--demo', 'with a sample chart that answers')
-    .option('--empty-store', 'let machines start without components; they are sent what they need')
-    .option('--agent <file>', 'Debian package of the agent; default: the newest one that was built')
+    .option('--nodes-only', 'create and start the machines without a cluster')
+    .option('--build', 'build the component bundle first if it is missing')
+    .option('--demo', 'install a sample chart and query it')
+    .option('--empty-store', 'start machines without components; they receive them over the network')
+    .option('--agent <file>', 'Debian package of the agent (default: newest build)')
     .addHelpText(
       'after',
-      '\nExamples:\n  cluster mini up                                    one machine that is a whole cluster\n  cluster mini up --control-planes 3 --workers 2     five machines, highly available',
+      '\nExamples:\n  One node:\n    cluster mini up\n  Three control planes and two workers:\n    cluster mini up --control-planes 3 --workers 2',
     )
     .action(
-      action<UpFlags>(async (context, flags) => {
-        const { runMiniUp } = await import('../mini/index.ts');
-        return runMiniUp(context, {
+      action<UpFlags>(async (context, flags) =>
+        (await useCases()).runMiniUp(context, {
           name: flags.name,
           controlPlanes: flags.controlPlanes,
           workers: flags.workers,
@@ -65,62 +59,52 @@ export function register(program: Command, action: ActionBinder): void {
           build: flags.build === true,
           demo: flags.demo === true,
           agent: flags.agent,
-        });
-      }),
+        }),
+      ),
     );
   registerDown(verb, action);
   registerNodeVerbs(verb, action);
   mini
     .command('ls')
-    .description('local clusters and their machines')
-    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniLs(context)));
+    .description('list local clusters and their machines')
+    .action(action<object>(async (context) => (await useCases()).runMiniLs(context)));
   mini
     .command('preflight')
-    .description('what this machine lacks for local clusters, and the commands that bring it')
-    .action(action<object>(async (context) => (await import('../mini/index.ts')).runMiniPreflight(context)));
+    .description('check whether this machine can run local clusters')
+    .action(action<object>(async (context) => (await useCases()).runMiniPreflight(context)));
 }
 
 function registerDown(verb: (name: string, description: string) => Command, action: ActionBinder): void {
-  verb('down', 'remove the cluster and everything of it on this machine; asks at a terminal')
-    .option('--dry-run', 'say what would be lost and do nothing')
-    .option('-y, --yes', 'agree to what is lost without being asked')
-    .action(
-      action<DownFlags>(async (context, { name, dryRun, yes }) =>
-        (await import('../mini/index.ts')).runMiniDown(context, {
-          name,
-          dryRun: dryRun === true,
-          yes: yes === true,
-        }),
-      ),
-    );
+  withConfirmFlags(verb('down', 'delete a local cluster and all its data'), SKIP_PROMPT).action(
+    action<DownFlags>(async (context, { name, ...flags }) =>
+      (await useCases()).runMiniDown(context, { name, ...confirmFrom(flags) }),
+    ),
+  );
 }
 
 function registerNodeVerbs(verb: (name: string, description: string) => Command, action: ActionBinder): void {
   verb('exec', 'run a program on a machine')
-    .argument('<node>')
-    .argument('<program...>', 'after --')
+    .argument('<node>', 'machine name')
+    .argument('<program...>', 'program and its arguments, after --')
+    .addHelpText('after', '\nExample:\n  cluster mini exec n1 -- kubectl get pods -A')
     .action(
-      action<NameFlag>(async (context, { name }, node = '', ...program) => {
-        const { runMiniExec } = await import('../mini/index.ts');
-        const [file = '', ...args] = program;
-        return runMiniExec(context, { name, node, program: [file, ...args] });
-      }),
+      action<NameFlag>(async (context, { name }, node = '', file = '', ...args) =>
+        (await useCases()).runMiniExec(context, { name, node, program: [file, ...args] }),
+      ),
     );
-  verb('start', 'switch a machine on')
-    .argument('<node>')
+  verb('start', 'start a machine')
+    .argument('<node>', 'machine name')
     .action(
-      action<NameFlag>(async (context, { name }, node = '') => {
-        const { runMiniStart } = await import('../mini/index.ts');
-        return runMiniStart(context, { name, node });
-      }),
+      action<NameFlag>(async (context, { name }, node = '') =>
+        (await useCases()).runMiniStart(context, { name, node }),
+      ),
     );
-  verb('stop', 'switch a machine off in order')
-    .argument('<node>')
-    .option('--power-cut', 'as if the plug were pulled')
+  verb('stop', 'shut a machine down gracefully')
+    .argument('<node>', 'machine name')
+    .option('--power-cut', 'cut its power instead of shutting it down')
     .action(
-      action<StopFlags>(async (context, { name, powerCut }, node = '') => {
-        const { runMiniStop } = await import('../mini/index.ts');
-        return runMiniStop(context, { name, node, powerCut: powerCut === true });
-      }),
+      action<StopFlags>(async (context, { name, powerCut }, node = '') =>
+        (await useCases()).runMiniStop(context, { name, node, powerCut: powerCut === true }),
+      ),
     );
 }

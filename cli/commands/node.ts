@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { collect, wholeNumber } from './flags.ts';
 import { registerNodeJoins } from './node-joins.ts';
-import { registerNodeLife } from './node-life.ts';
-import { wholeNumber } from './numbers.ts';
+import { registerNodeLifecycle } from './node-lifecycle.ts';
 
 interface ListFlags {
   readonly wide?: true;
@@ -13,84 +13,76 @@ interface ListFlags {
 interface LogFlags {
   readonly path?: string;
   readonly exact?: true;
-  readonly unit: readonly string[];
+  readonly unit?: readonly string[];
   readonly backlog: number;
   readonly follow?: true;
 }
 
+const useCases = () => import('../nodes/index.ts');
+
 /** `cluster node …`. */
 export function register(program: Command, action: ActionBinder): void {
-  const node = program
-    .command('node')
-    .description('look at the machines of a cluster, let them in, and steer them');
+  const node = program.command('node').description('manage nodes and join requests');
   node
     .command('ls')
-    .description('all nodes as the cluster records them')
-    .option('--wide', 'more columns')
-    .option('--joins', 'machines that have asked to join instead')
-    .option('--removed', 'machines that were removed instead')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  cluster node ls --wide\n  cluster node ls --joins     who waits to be let in',
-    )
+    .description('list nodes, join requests or removed machines')
+    .option('--wide', 'show more columns')
+    .option('--joins', 'list machines that asked to join')
+    .option('--removed', 'list removed machines')
+    .addHelpText('after', '\nExamples:\n  cluster node ls --wide\n  cluster node ls --joins')
     .action(
       action<ListFlags>(async (context, flags) => {
         const options = { wide: flags.wide === true };
-        if (flags.removed === true) return (await import('../nodes/index.ts')).runRemovedList(context);
-        if (flags.joins === true) return (await import('../nodes/index.ts')).runJoinList(context, options);
+        if (flags.removed === true) return (await useCases()).runRemovedList(context);
+        if (flags.joins === true) return (await useCases()).runJoinList(context, options);
         return (await import('../cluster/index.ts')).runNodeList(context, options);
       }),
     );
   node
     .command('show')
-    .description('one node: its record, certificates, and the tree of what its agent runs')
-    .argument('<node>', 'name or id')
+    .description('show a node: record, certificates and running components')
+    .argument('<node>', 'node name or ID')
     .action(
-      action<object>(async (context, _flags, name = '') =>
-        (await import('../nodes/index.ts')).runNodeShow(context, name),
-      ),
+      action<object>(async (context, _flags, name = '') => (await useCases()).runNodeShow(context, name)),
     );
   registerLogs(node, action);
   node
     .command('metrics')
-    .description("what the node's agent, join service and etcd count, in Prometheus' format")
-    .argument('<node>', 'name or id')
+    .description('print metrics of a node in the Prometheus text format')
+    .argument('<node>', 'node name or ID')
     .action(
-      action<object>(async (context, _flags, name = '') =>
-        (await import('../nodes/index.ts')).runNodeMetrics(context, name),
-      ),
+      action<object>(async (context, _flags, name = '') => (await useCases()).runNodeMetrics(context, name)),
     );
   registerNodeJoins(node, action);
-  registerNodeLife(node, action);
+  registerNodeLifecycle(node, action);
 }
 
 function registerLogs(node: Command, action: ActionBinder): void {
   node
     .command('logs')
-    .description('what the agent of a node, one of its runnables, or units of the node say')
-    .argument('<node>', 'name or id')
-    .option('--path <path>', 'a runnable as `cluster node show` names it, with all below it')
-    .option('--exact', 'the runnable alone, nothing below it')
-    .option('--unit <name>', 'a unit of the node instead, like kubelet; may be repeated', collect, [])
-    .option('--backlog <lines>', 'so many of the newest lines first', wholeNumber(0, 10_000), 100)
-    .option('-f, --follow', 'go on until interrupted')
+    .description('print logs of the agent or of systemd units of a node')
+    .argument('<node>', 'node name or ID')
+    .option('--path <path>', 'component of the agent, as listed by `node show`, and its children')
+    .option('--exact', 'with --path: without the children')
+    .option('--unit <name>', 'systemd unit, such as kubelet; may be repeated', collect)
+    .option('--backlog <lines>', 'number of recent lines to show', wholeNumber(0, 10_000), 100)
+    .option('-f, --follow', 'print new lines until interrupted')
     .addHelpText(
       'after',
-      '\nExamples:\n  cluster node logs n2 --path root.controlplane --follow\n  cluster node logs n2 --unit kubelet --backlog 500',
+      `
+Examples:
+  cluster node logs n2 --path root.controlplane --follow
+  cluster node logs n2 --unit kubelet --backlog 500`,
     )
     .action(
       action<LogFlags>(async (context, flags, name = '') =>
-        (await import('../nodes/index.ts')).runNodeLogs(context, name, {
+        (await useCases()).runNodeLogs(context, name, {
           path: flags.path ?? '',
           exact: flags.exact === true,
-          units: flags.unit,
+          units: flags.unit ?? [],
           backlog: flags.backlog,
           follow: flags.follow === true,
         }),
       ),
     );
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }

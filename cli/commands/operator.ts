@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
-import { YES } from './texts.ts';
+import { confirmFrom, withConfirmFlags, type ConfirmFlags } from './flags.ts';
 
 interface AddFlags {
   readonly role: string;
@@ -8,83 +8,82 @@ interface AddFlags {
   readonly out?: string;
 }
 
-interface RemoveFlags {
-  readonly dryRun?: true;
-  readonly yes?: true;
-}
+const useCases = () => import('../nodes/index.ts');
 
 /** `cluster operator …`. */
 export function register(program: Command, action: ActionBinder): void {
-  const operator = program
-    .command('operator')
-    .description('who may look at the cluster, steer it, and own it');
+  const operator = program.command('operator').description('manage the people who may use the cluster');
   operator
     .command('ls')
-    .description('all of them with their keys')
-    .action(action<object>(async (context) => (await import('../nodes/index.ts')).runOperatorList(context)));
-  registerOwn(operator, action);
+    .description('list operators')
+    .action(action<object>(async (context) => (await useCases()).runOperatorList(context)));
+  registerIdentity(operator, action);
   operator
     .command('add')
-    .description('let somebody in, or change the role or key of one; prints the grant')
-    .argument('<name>')
+    .description('add an operator, or change the role or key of one')
+    .argument('<name>', 'operator name')
     .addOption(
-      new Option('--role <role>', 'viewer looks, operator steers, owner also decides who does')
+      new Option('--role <role>', 'viewer: read; operator: also change; owner: also manage operators')
         .choices(['viewer', 'operator', 'owner'])
         .makeOptionMandatory(),
     )
-    .requiredOption(
-      '--request <file>',
-      'what `cluster operator key` wrote; the key stays with whoever made it',
-    )
-    .option('--out <file>', 'write the grant there: what `cluster operator accept` takes; no secret is in it')
+    .requiredOption('--request <file>', 'request file written by `cluster operator key`')
+    .option('--out <file>', 'write the grant to this file (default: print it)')
     .addHelpText(
       'after',
-      '\nExample:\n  cluster operator add ann --role operator --request ann.csr --out ann.grant',
+      `
+Send the grant to the operator, for \`cluster operator accept\`. It contains
+no secret.
+
+Example:
+  cluster operator add ann --role operator --request ann.csr --out ann.grant`,
     )
     .action(
       action<AddFlags>(async (context, { role, request, out }, name = '') =>
-        (await import('../nodes/index.ts')).runOperatorAdd(context, name, { role, request, out }),
+        (await useCases()).runOperatorAdd(context, name, { role, request, out }),
       ),
     );
-  operator
-    .command('remove')
-    .description('refuse the key of somebody from now on; the last owner stays')
-    .argument('<name>')
-    .option('--dry-run', 'say what would be lost and do nothing')
-    .option('-y, --yes', YES)
-    .action(
-      action<RemoveFlags>(async (context, { dryRun, yes }, name = '') =>
-        (await import('../nodes/index.ts')).runOperatorRemove(context, name, {
-          dryRun: dryRun === true,
-          yes: yes === true,
-        }),
-      ),
-    );
+  withConfirmFlags(
+    operator
+      .command('remove')
+      .description('remove an operator; the last owner cannot be removed')
+      .argument('<name>', 'operator name'),
+  ).action(
+    action<ConfirmFlags>(async (context, flags, name = '') =>
+      (await useCases()).runOperatorRemove(context, name, confirmFrom(flags)),
+    ),
+  );
 }
 
-/** What operators do at their own workstation. */
-function registerOwn(operator: Command, action: ActionBinder): void {
+/** What operators run on their own workstation. */
+function registerIdentity(operator: Command, action: ActionBinder): void {
   operator
     .command('key')
-    .description('make yourself a key, and the request that an owner answers')
-    .argument('<name>')
-    .option('--request <file>', 'write the request there; NAME.csr in the workspace unless said')
+    .description('create your own key and a request for an owner')
+    .argument('<name>', 'operator name')
+    .option('--request <file>', 'write the request to this file (default: NAME.csr)')
     .addHelpText(
       'after',
-      '\nExample, on your own workstation:\n  cluster operator key ann\n  cluster operator accept ann.grant     with what the owner sent back',
+      `
+Run on your own workstation; the key never leaves it.
+
+Example:
+  cluster operator key ann
+  # send ann.csr to an owner, who sends back ann.grant
+  cluster operator accept ann.grant`,
     )
     .action(
       action<{ readonly request?: string }>(async (context, { request }, name = '') =>
-        (await import('../nodes/index.ts')).runOperatorKey(context, name, { request }),
+        (await useCases()).runOperatorKey(context, name, { request }),
       ),
     );
   operator
     .command('accept')
-    .description('take what an owner answered into your identity')
-    .argument('<grant>', 'the file that `cluster operator add` wrote')
+    .description('add the grant of an owner to your identity')
+    .argument('<grant>', 'grant file written by `cluster operator add`')
     .action(
       action<object>(async (context, _flags, grant = '') =>
-        (await import('../nodes/index.ts')).runOperatorAccept(context, grant),
+        (await useCases()).runOperatorAccept(context, grant),
       ),
     );
 }

@@ -1,8 +1,9 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { collect } from './flags.ts';
 
 interface RepoFlags {
-  readonly deb: readonly string[];
+  readonly deb?: readonly string[];
   readonly sign?: string;
 }
 
@@ -10,30 +11,25 @@ interface RepoFlags {
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('package')
-    .description('the packages of this program, for machines that install them')
+    .description('publish the Debian packages of this program')
     .command('repo')
-    .description('make a directory an apt repository of our packages, or add newer ones')
-    .argument('<directory>', 'to be served by a web server')
-    .option('--deb <file>', 'a Debian package to put in; may be repeated', collect, [])
-    .option('--sign <key>', 'sign with this key of gpg (id, fingerprint or address)')
+    .description('create or update an apt repository')
+    .argument('<directory>', 'directory served by a web server')
+    .option('--deb <file>', 'Debian package to add; may be repeated', collect)
+    .option('--sign <key>', 'GPG key to sign with: ID, fingerprint or email address')
     .addHelpText(
       'after',
       `
-Packages that the directory has already stay in it.
+Packages that are already in the repository are kept.
 
 Example:
   cluster package repo /srv/www/cluster --sign ops@example.org \\
-    --deb dist/cluster-agent_0.1.0_amd64.deb --deb dist/cluster_0.1.0_amd64.deb
-`,
+    --deb dist/cluster-agent_0.1.0_amd64.deb --deb dist/cluster_0.1.0_amd64.deb`,
     )
     .action(
-      action<RepoFlags>(async (context, { deb, sign }, directory = '') => {
+      action<RepoFlags>(async (context, { deb = [], sign }, directory = '') => {
         const { runPackageRepo } = await import('../package/index.ts');
         return runPackageRepo(context, { directory, debs: deb, key: sign });
       }),
     );
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
 }

@@ -11,19 +11,19 @@ interface PreflightFlags {
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('preflight')
-    .description('check whether a machine can become a node; nothing is changed')
-    .option('--node <address>', 'another machine, from a workstation; default: this machine')
-    .option('--fingerprint <sha256>', 'with --node: the machine that is meant, as its console shows it')
-    .option('--fix', 'load missing kernel modules and set kernel parameters on this machine (root)')
+    .description('check whether a machine meets the requirements of a node')
+    .option('--node <address>', 'machine to check (default: this machine)')
+    .option('--fingerprint <sha256>', 'with --node: expected fingerprint of the machine')
+    .option('--fix', 'load kernel modules and set kernel parameters; needs root')
     .addHelpText(
       'after',
       `
-The exit code is that of the first check that failed. --fix changes neither swap nor firewall.
+Without --fix nothing is changed. --fix changes neither swap nor the firewall.
+The exit code is that of the first failed check.
 
 Examples:
-  cluster preflight                       on a machine
-  cluster preflight --node 10.0.0.21      at a workstation, before \`cluster init\`
-`,
+  cluster preflight --fix
+  cluster preflight --node 10.0.0.21`,
     )
     .action(
       action<PreflightFlags>(async (context, { node, fingerprint, fix }) => {

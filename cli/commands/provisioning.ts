@@ -1,76 +1,81 @@
 import { Option, type Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { collect } from './flags.ts';
 
 interface GenerateFlags {
-  readonly ownerKey: readonly string[];
+  readonly ownerKey?: readonly string[];
   /** false with --no-tpm. */
   readonly tpm: string | false;
   readonly processor?: string;
   readonly nodeName?: string;
   readonly address?: string;
-  readonly joinEndpoint: readonly string[];
+  readonly joinEndpoint?: readonly string[];
   readonly out?: string;
 }
+
+const useCases = () => import('../provisioning/index.ts');
 
 /** `cluster provisioning …`. */
 export function register(program: Command, action: ActionBinder): void {
   const provisioning = program
     .command('provisioning')
-    .description('the file that a machine is given before its agent starts');
+    .description('generate and validate the provisioning file of a machine');
   provisioning
     .command('generate')
-    .description('print or write a provisioning file; no secret is in it')
+    .description('generate the provisioning file of a machine')
     .option(
       '--owner-key <base64>',
-      'an owner’s public key; may be repeated; default: the workspace’s',
+      'public key of an owner; may be repeated (default: the workspace’s)',
       collect,
-      [],
     )
-    .option('--tpm <device>', 'device of the machine’s TPM 2.0', '/dev/tpmrm0')
-    .option('--no-tpm', 'the machine has no TPM and shows a key on its disk')
-    .addOption(new Option('--processor <kind>', 'a confidential processor').choices(['sev-snp', 'tdx']))
-    .option('--node-name <name>', 'name of the node; default: the machine’s hostname')
-    .option('--address <ip>', 'address that others reach the machine at; default: its first')
-    .option('--join-endpoint <host>', 'a control-plane node to join; may be repeated', collect, [])
-    .option('--out <file>', 'write this file (0600) and leave one that exists alone; default: print')
+    .option('--tpm <device>', 'TPM 2.0 device of the machine', '/dev/tpmrm0')
+    .option('--no-tpm', 'the machine has no TPM; it identifies itself by a key on its disk')
+    .addOption(
+      new Option('--processor <kind>', 'confidential computing technology of the machine').choices([
+        'sev-snp',
+        'tdx',
+      ]),
+    )
+    .option('--node-name <name>', 'node name (default: hostname of the machine)')
+    .option('--address <ip>', 'address that other nodes use (default: its first address)')
+    .option('--join-endpoint <host>', 'control-plane node to join; may be repeated', collect)
+    .option('--out <file>', 'write to this new file, mode 0600 (default: print)')
     .addHelpText(
       'after',
       `
-Examples:
-  cluster provisioning generate > provisioning.json                           at a workstation
-  cluster provisioning generate --owner-key KEY --out /etc/cluster/provisioning.json    on a machine
+The file contains no secret. For machines that join an existing cluster, use
+\`cluster node cloud-init --format provisioning\`: it fills in more values.
 
-For machines that join a cluster that exists, \`cluster node cloud-init --format provisioning\` knows more.`,
+Examples:
+  cluster provisioning generate > provisioning.json
+  cluster provisioning generate --owner-key KEY \\
+    --out /etc/cluster/provisioning.json`,
     )
     .action(
-      action<GenerateFlags>(async (context, flags) => {
-        const { runProvisioningGenerate } = await import('../provisioning/index.ts');
-        const { ownerKey, tpm, processor, nodeName, address, joinEndpoint, out } = flags;
-        return runProvisioningGenerate(context, {
-          ...{ ownerKeys: ownerKey, processor, nodeName, address, joinEndpoints: joinEndpoint, out },
+      action<GenerateFlags>(async (context, { ownerKey = [], tpm, joinEndpoint = [], ...flags }) =>
+        (await useCases()).runProvisioningGenerate(context, {
+          ownerKeys: ownerKey,
           tpmDevice: tpm === false ? undefined : tpm,
-        });
-      }),
+          processor: flags.processor,
+          nodeName: flags.nodeName,
+          address: flags.address,
+          joinEndpoints: joinEndpoint,
+          out: flags.out,
+        }),
+      ),
     );
   provisioning
     .command('validate')
-    .description('say what the agent would say of a file; of this machine’s own also whether its TPM answers')
-    .argument('[file]', 'default: /etc/cluster/provisioning.json')
+    .description('validate a provisioning file')
+    .argument('[file]', 'file to validate (default: /etc/cluster/provisioning.json)')
+    .addHelpText('after', '\nFor the file of this machine, the command also checks that the TPM responds.')
     .action(
       action<object>(async (context, _flags, file) =>
-        (await import('../provisioning/index.ts')).runProvisioningValidate(context, file),
+        (await useCases()).runProvisioningValidate(context, file),
       ),
     );
   provisioning
     .command('schema')
-    .description('print the JSON Schema of the file')
-    .action(
-      action<object>(async (context) =>
-        (await import('../provisioning/index.ts')).runProvisioningSchema(context),
-      ),
-    );
-}
-
-function collect(value: string, before: readonly string[]): readonly string[] {
-  return [...before, value];
+    .description('print the JSON Schema of the provisioning file')
+    .action(action<object>(async (context) => (await useCases()).runProvisioningSchema(context)));
 }

@@ -5,23 +5,22 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('recover')
-    .description('the way back when most control planes are gone')
+    .description('recover a cluster that lost its quorum')
     .command('quorum')
-    .description(
-      'on a control plane that survived, as root: what there is, what would be lost, and go on from it alone',
-    )
-    .option('--confirm <cluster>', 'the name of the cluster: what only the others have is lost')
-    .option('--dry-run', 'say what there is and what would be lost, and do nothing')
+    .description('restore the etcd quorum from this control plane (as root)')
+    .option('--confirm <cluster>', 'cluster name: confirms the loss of data on the other nodes')
+    .option('--dry-run', 'show the state and what would be lost without changing anything')
     .addHelpText(
       'after',
       `
-Without --confirm nothing is changed. Where several survived, run it on each and recover from the one with the highest
-raft index. Switch the others off first: two halves that cannot see each other would both serve until they meet.
+Without --confirm nothing is changed. If several control planes survived, run
+the command on each and recover from the one with the highest raft index. Shut
+the others down first: if they only lost their connection, both halves would
+serve the cluster.
 
 Examples:
-  cluster recover quorum                       see what there is
-  cluster recover quorum --confirm my-cluster  go on from this machine alone
-`,
+  cluster recover quorum
+  cluster recover quorum --confirm my-cluster`,
     )
     .action(
       action<{ readonly confirm?: string; readonly dryRun?: true }>(async (context, { confirm, dryRun }) =>

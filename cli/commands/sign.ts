@@ -1,18 +1,23 @@
 import type { Command } from 'commander';
 import type { ActionBinder } from '../app/command.ts';
+import { SKIP_PROMPT } from './flags.ts';
 
 /** `cluster sign`. */
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('sign')
-    .description('sign what is on record: the configuration, the operators, the control planes; owners only')
-    .option('--yes', 'do not ask: what is on record was looked at')
+    .description('sign the current configuration, operators and control planes (owners only)')
+    .option('--yes', SKIP_PROMPT)
     .addHelpText(
       'after',
-      '\nCommands of an owner sign what they change. This one is for what nobody signed: a cluster from before such signatures,' +
-        '\nafter a recovery of the quorum, or when a signature has ended. Look at `cluster config show`, `cluster operator ls` and' +
-        '\n`cluster node ls` first: whatever is on record counts from then on.' +
-        '\n\nExample:\n  cluster sign',
+      `
+Commands run by an owner sign their own changes. Use this command for records
+without a valid signature: after an upgrade from a version without signatures,
+after a quorum recovery, or when a signature has expired. Check the records
+first:
+  cluster config show
+  cluster operator ls
+  cluster node ls`,
     )
     .action(
       action<{ readonly yes?: true }>(async (context, { yes }) =>

@@ -5,8 +5,8 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('status')
-    .description('what of the cluster is where, and in which state')
-    .option('--wide', 'more columns, and every certificate of every node with the time it has left')
+    .description('show cluster status')
+    .option('--wide', 'show more columns and all node certificates')
     .action(
       action<{ readonly wide?: true }>(async (context, { wide }) =>
         (await import('../cluster/index.ts')).runStatus(context, { wide: wide === true }),

@@ -5,11 +5,11 @@ import type { ActionBinder } from '../app/command.ts';
 export function register(program: Command, action: ActionBinder): void {
   program
     .command('verify')
-    .description('ask a node for fresh evidence and judge it here')
-    .argument('<node>', 'name or id')
+    .description('verify fresh attestation evidence of a node')
+    .argument('<node>', 'node name or ID')
     .addHelpText(
       'after',
-      '\nExit code 4 when it does not show what it should.\nExample: cluster verify n2 --output json',
+      '\nThe evidence is verified on this workstation. Exit code 4 if it is refused.\n\nExample:\n  cluster verify n2 --output json',
     )
     .action(
       action<object>(async (context, _flags, name = '') =>

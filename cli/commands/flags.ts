@@ -1,0 +1,52 @@
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { formatDuration, parseDuration } from '../../internal/clock/index.ts';
+
+/** For a flag that may be repeated: gathers its values. */
+export function collect(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
+}
+
+/** Parser of a flag whose value is a whole number in a range. */
+export function wholeNumber(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const count = /^[0-9]{1,9}$/.test(text) ? Number(text) : -1;
+    if (count < least || count > most) throw new InvalidArgumentError(`Must be ${least} to ${most}.`);
+    return count;
+  };
+}
+
+/** `--timeout <duration>`: 90s, 10m, 1h; its value is in ms. */
+export function timeoutOption(description: string, defaultMs: number): Option {
+  return new Option('--timeout <duration>', description)
+    .argParser((text) => {
+      const ms = parseDuration(text);
+      if (ms === undefined) throw new InvalidArgumentError('Must be a duration such as 90s, 10m or 1h.');
+      return ms;
+    })
+    .default(defaultMs, formatDuration(defaultMs));
+}
+
+export interface ConfirmFlags {
+  readonly dryRun?: true;
+  readonly yes?: true;
+}
+
+export const SKIP_PROMPT = 'skip the confirmation prompt';
+
+/** Flags of commands that take something away. @param yes help text of `--yes` */
+export function withConfirmFlags(
+  command: Command,
+  yes = `${SKIP_PROMPT}; required without a terminal`,
+): Command {
+  return command
+    .option('--dry-run', 'show what would change without changing anything')
+    .option('-y, --yes', yes);
+}
+
+/** The same flags, as use cases take them. */
+export function confirmFrom({ dryRun, yes }: ConfirmFlags): {
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+} {
+  return { dryRun: dryRun === true, yes: yes === true };
+}

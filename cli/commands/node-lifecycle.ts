@@ -1,0 +1,174 @@
+import type { Command } from 'commander';
+import type { ActionBinder } from '../app/command.ts';
+import { confirmFrom, timeoutOption, withConfirmFlags, type ConfirmFlags } from './flags.ts';
+
+interface DrainFlags {
+  readonly force?: true;
+  readonly deleteEmptydirData?: true;
+  readonly timeout: number;
+}
+
+interface RoleFlags extends DrainFlags, ConfirmFlags {
+  readonly controlPlane?: true;
+  readonly worker?: true;
+}
+
+type ResetFlags = DrainFlags & ConfirmFlags;
+
+interface RemoveFlags extends DrainFlags, ConfirmFlags {
+  readonly lost?: true;
+  readonly keepKeys?: true;
+  readonly wait: boolean;
+}
+
+const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
+const useCases = () => import('../nodes/index.ts');
+
+/** Verbs about members: labels, scheduling, roles and removal. */
+export function registerNodeLifecycle(node: Command, action: ActionBinder): void {
+  const verb = (name: string, description: string): Command =>
+    node.command(name).description(description).argument('<node>', 'node name or ID');
+  registerScheduling(verb, action);
+  registerSetRole(verb('set-role', 'set the roles of a node'), action);
+  registerReadmit(node, action);
+  registerRemove(verb('remove', 'remove a node and verify that it lost access'), action);
+  registerReset(verb('reset', 'remove a node and reset its machine, which may then join again'), action);
+}
+
+function registerScheduling(
+  verb: (name: string, description: string) => Command,
+  action: ActionBinder,
+): void {
+  verb('label', 'set or remove labels of a node')
+    .argument('<change...>', 'KEY=VALUE sets a label, KEY- removes it')
+    .action(
+      action<object>(async (context, _flags, name = '', ...changes) =>
+        (await useCases()).runLabel(context, name, changes),
+      ),
+    );
+  verb('cordon', 'mark a node as unschedulable').action(
+    action<object>(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, false)),
+  );
+  verb('uncordon', 'mark a node as schedulable').action(
+    action<object>(async (context, _flags, name = '') => (await useCases()).runCordon(context, name, true)),
+  );
+  withDrainFlags(verb('drain', 'evict all pods from a node, respecting disruption budgets')).action(
+    action<DrainFlags>(async (context, flags, name = '') =>
+      (await useCases()).runDrain(context, name, drainFrom(flags)),
+    ),
+  );
+}
+
+function registerSetRole(setRole: Command, action: ActionBinder): void {
+  withDrainFlags(
+    withConfirmFlags(
+      setRole
+        .option('--control-plane', 'run etcd, the API server and the curator')
+        .option('--worker', 'run ordinary pods'),
+    ),
+  )
+    .addHelpText(
+      'after',
+      `
+The flags are the complete set of roles; a role that is not given is removed.
+A node that loses the worker role is drained first. --dry-run shows the etcd
+quorum before and after.
+
+Examples:
+  cluster node set-role n4 --control-plane --dry-run
+  cluster node set-role n3 --worker`,
+    )
+    .action(
+      action<RoleFlags>(async (context, flags, name = '') =>
+        (await useCases()).runSetRole(context, name, {
+          roles: [
+            ...(flags.controlPlane === true ? (['control-plane'] as const) : []),
+            ...(flags.worker === true ? (['worker'] as const) : []),
+          ],
+          ...confirmFrom(flags),
+          drain: drainFrom(flags),
+        }),
+      ),
+    );
+}
+
+function registerReadmit(node: Command, action: ActionBinder): void {
+  node
+    .command('readmit')
+    .description('allow a removed machine to join again (owners only)')
+    .argument('<machine>', 'former node name or ID, or machine identity')
+    .addHelpText(
+      'after',
+      `
+A removed machine is refused under every join policy, whatever key it uses.
+Machines that were removed by \`cluster node reset\` need no readmission.
+
+Examples:
+  cluster node ls --removed
+  cluster node readmit w2`,
+    )
+    .action(
+      action<object>(async (context, _flags, which = '') => (await useCases()).runReadmit(context, which)),
+    );
+}
+
+function registerRemove(remove: Command, action: ActionBinder): void {
+  withDrainFlags(
+    withConfirmFlags(
+      remove
+        .option('--lost', 'the machine will not return: do not wait for it; rotate shared keys')
+        .option('--keep-keys', 'with --lost: do not rotate shared keys; its disk is unreadable')
+        .option('--no-wait', 'do not wait for the key rotation to finish'),
+    ),
+  )
+    .addHelpText(
+      'after',
+      `
+From then on the machine is refused under every join policy until an owner
+readmits it (\`cluster node readmit\`). Its entries in the join inventory are
+deleted, which requires the owner role: the owner key signs the configuration.`,
+    )
+    .action(
+      action<RemoveFlags>(async (context, flags, name = '') =>
+        (await useCases()).runRemove(context, name, {
+          ...confirmFrom(flags),
+          isLost: flags.lost === true,
+          drain: drainFrom(flags),
+          keys: { keep: flags.keepKeys === true, wait: flags.wait },
+        }),
+      ),
+    );
+}
+
+function registerReset(reset: Command, action: ActionBinder): void {
+  withDrainFlags(withConfirmFlags(reset))
+    .addHelpText(
+      'after',
+      `
+If the agent does not run or the cluster no longer exists, reset the machine
+as root on the machine itself. This deletes all its cluster data:
+  install -D /dev/null /var/lib/cluster/reset/order.json
+  systemctl restart bootstrapper
+If a cluster still lists it: cluster node remove NODE --lost`,
+    )
+    .action(
+      action<ResetFlags>(async (context, flags, name = '') =>
+        (await useCases()).runReset(context, name, { ...confirmFrom(flags), drain: drainFrom(flags) }),
+      ),
+    );
+}
+
+function withDrainFlags(command: Command): Command {
+  return command
+    .option('--force', 'evict pods not managed by a controller')
+    .option('--delete-emptydir-data', 'evict pods that use emptyDir volumes; their data is lost')
+    .addOption(timeoutOption('time limit for draining', DEFAULT_DRAIN_MS));
+}
+
+function drainFrom({ force, deleteEmptydirData, timeout }: DrainFlags) {
+  return {
+    force: force === true,
+    deleteEmptyDirData: deleteEmptydirData === true,
+    timeoutMs: timeout,
+  };
+}
