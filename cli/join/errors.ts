@@ -5,38 +5,37 @@ export const joinErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'No agent answers on this machine, or it does not answer this user.',
-    fix: 'Run the command as root on a machine whose bootstrapper.service is active; at a workstation name the machine with --node ADDRESS.',
+    meaning: 'The agent of this machine does not respond, or this user may not use it.',
+    fix: 'Run the command as root on a machine whose bootstrapper.service is active. From a workstation, pass the machine with --node ADDRESS.',
   },
   'cluster-join-node-unreachable': {
     fault: 'peer',
     exit: 'unreachable',
     retryable: true,
-    meaning:
-      'The machine does not answer at its init port. A machine that has joined a cluster has closed it.',
-    fix: 'Check its address and that its bootstrapper.service is active; `cluster node ls` shows the machines that have joined.',
+    meaning: 'The machine does not respond on its init port, which it closes when it has joined a cluster.',
+    fix: 'Check the address of the machine and that its bootstrapper.service is active. `cluster node ls` lists the machines that have joined.',
   },
   'cluster-join-no-endpoint': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'It was not said where the cluster is, and this workspace has no cluster yet.',
-    fix: 'Name a control-plane node: --endpoint ADDRESS.',
+    meaning: 'No control-plane node was given, and this workspace has no cluster yet.',
+    fix: 'Pass a control-plane node with --endpoint ADDRESS.',
   },
   'cluster-join-wait-timeout': {
     fault: 'operator',
     exit: 'unreachable',
     retryable: true,
     meaning:
-      'The machine is not a running member yet; the message says where it stands. It goes on by itself.',
-    fix: 'Do what it waits for, such as `cluster node approve`; the same command waits again.',
+      'The machine did not become a running node in time; the error contains its current stage. The join continues without this command.',
+    fix: 'If the machine waits for approval, run `cluster node approve`. Run the same command again to continue waiting.',
   },
   'cluster-join-duration-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'A duration is none.',
-    fix: 'Write a number and s, m or h, such as 90s, 10m or 2h.',
+    meaning: 'The duration is invalid.',
+    fix: 'Use a number and a unit, s, m or h: 90s, 10m or 2h.',
   },
 });
 

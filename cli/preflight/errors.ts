@@ -5,7 +5,7 @@ export const preflightCommandErrors = defineErrors({
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'Another machine cannot be fixed from here: over the init port nothing of it is changed.',
+    meaning: '--fix only works on the machine where the command runs.',
     fix: 'Run `cluster preflight --fix` as root on that machine, or install the package cluster-agent there.',
   },
   'preflight-fix-failed': {
@@ -13,7 +13,7 @@ export const preflightCommandErrors = defineErrors({
     exit: 'preflight',
     retryable: true,
     meaning: 'A kernel module could not be loaded, or a kernel parameter could not be set.',
-    fix: 'Run the command in the message as root; where it says that the module is not found, install the modules of the running kernel or boot the kernel that is installed.',
+    fix: 'Run the failed command as root. If the kernel module is not found, install the modules of the running kernel or reboot into the installed kernel.',
   },
 });
 

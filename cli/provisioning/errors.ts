@@ -5,22 +5,22 @@ export const provisioningErrors = defineErrors({
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning: 'The provisioning names a TPM that this machine does not have, or that does not answer.',
-    fix: 'Enable the TPM in the firmware setup (or give the virtual machine one) and see that the path in the message exists; for a machine without a TPM write `"tpm": {"kind": "none"}`.',
+    meaning: 'The TPM named in the provisioning file does not exist or does not respond.',
+    fix: 'Enable the TPM in the firmware setup (or add one to the virtual machine) and check the device path. For a machine without a TPM use `"tpm": {"kind": "none"}`.',
   },
   'provisioning-exists': {
     fault: 'operator',
     exit: 'precondition',
     retryable: false,
-    meaning: 'There is a file of this name already. It was not changed.',
-    fix: 'Remove the file named in the message, or name another one with --out.',
+    meaning: 'The file exists already. It was not changed.',
+    fix: 'Delete the file, or choose another one with --out.',
   },
   'provisioning-no-owner': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'It was not said which owner the machine is to obey. Nothing was written.',
-    fix: 'Run the command in the workspace of the cluster, or name the key that `cluster config generate` printed with `--owner-key`.',
+    meaning: 'No owner key was given for the machine. Nothing was written.',
+    fix: 'Run the command in the workspace of the cluster, or pass the key that `cluster config generate` printed with `--owner-key`.',
   },
 });
 
