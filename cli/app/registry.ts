@@ -18,12 +18,12 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'provisioning',
     summary: 'generate and validate the provisioning file of a machine',
-    load: () => import('../commands/provisioning.ts'),
+    load: () => import('../commands/node/provisioning.ts'),
   },
   {
     name: 'preflight',
     summary: 'check whether a machine meets the requirements of a node',
-    load: () => import('../commands/preflight.ts'),
+    load: () => import('../commands/node/preflight.ts'),
   },
   {
     name: 'init',
@@ -33,7 +33,7 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'join',
     summary: 'tell a machine which cluster to join, and show its progress',
-    load: () => import('../commands/join.ts'),
+    load: () => import('../commands/node/join.ts'),
   },
   {
     name: 'status',
@@ -43,17 +43,17 @@ export const COMMANDS: readonly CommandEntry[] = [
   {
     name: 'node',
     summary: 'manage nodes and join requests',
-    load: () => import('../commands/node.ts'),
+    load: () => import('../commands/node/node.ts'),
   },
   {
     name: 'verify',
     summary: 'verify fresh attestation evidence of a node',
-    load: () => import('../commands/verify.ts'),
+    load: () => import('../commands/node/verify.ts'),
   },
   {
     name: 'explain',
     summary: 'explain how a machine joined, or why it could not join',
-    load: () => import('../commands/explain.ts'),
+    load: () => import('../commands/node/explain.ts'),
   },
   {
     name: 'audit',

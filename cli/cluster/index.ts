@@ -20,3 +20,5 @@ export { fetchKeysView, describeRotationPhase, type KeysView } from './status/ke
 export { readWorkspace, openWorkspace, type OpenWorkspace } from './open-workspace.ts';
 export { kubernetesEtcdOf } from './status/status-view.ts';
 export { runNodeList, runStatus, type StatusOptions } from './status/status.ts';
+export { runJoin, type JoinOptions } from './join/join.ts';
+export { localChannel, remoteChannel } from './join/machine-channel.ts';

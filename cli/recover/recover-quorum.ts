@@ -9,7 +9,7 @@ import { createClient, type Client } from '../../internal/rpc/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
-import { localChannel } from '../join/index.ts';
+import { localChannel } from '../cluster/index.ts';
 import { RecoverError } from './errors.ts';
 
 const CALL_MS = 30_000;

@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { collect } from './flags.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { collect } from '../flags.ts';
 
 interface ApproveFlags {
   readonly name?: string;
@@ -17,7 +17,7 @@ interface CloudInitFlags {
 }
 
 const MACHINE = 'join ID, fingerprint or identity, or a unique prefix of one';
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../../nodes/index.ts');
 
 /** Verbs about machines that are not members yet. */
 export function registerNodeJoins(node: Command, action: ActionBinder): void {

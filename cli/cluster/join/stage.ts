@@ -1,6 +1,6 @@
-import { EXIT_CODES, type ExitName } from '../../internal/errors/index.ts';
-import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../initproto/gen/machine_pb.js';
-import { printable } from '../../internal/printable/index.ts';
+import { EXIT_CODES, type ExitName } from '../../../internal/errors/index.ts';
+import { EnrolmentEvent_Stage as Stage, type EnrolmentEvent } from '../../../initproto/gen/machine_pb.js';
+import { printable } from '../../../internal/printable/index.ts';
 
 /** One event for people and programs; `code` is the message's name, stable for scripts. */
 export interface StageView {

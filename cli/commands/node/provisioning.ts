@@ -1,6 +1,6 @@
 import { Option, type Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { collect } from './flags.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { collect } from '../flags.ts';
 
 interface GenerateFlags {
   readonly ownerKey?: readonly string[];
@@ -13,7 +13,7 @@ interface GenerateFlags {
   readonly out?: string;
 }
 
-const useCases = () => import('../provisioning/index.ts');
+const useCases = () => import('../../provisioning/index.ts');
 
 /** `cluster provisioning …`. */
 export function register(program: Command, action: ActionBinder): void {

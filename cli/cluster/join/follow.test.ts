@@ -4,10 +4,10 @@ import {
   EnrolmentEvent_Stage as Stage,
   EnrolmentEventSchema,
   type EnrolmentEvent,
-} from '../../initproto/gen/machine_pb.js';
-import { RpcError } from '../../internal/rpc/index.ts';
-import { FakeClock, FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.ts';
-import { RecordingHost } from '../host/index.ts';
+} from '../../../initproto/gen/machine_pb.js';
+import { RpcError } from '../../../internal/rpc/index.ts';
+import { FakeClock, FakeCommands, MemoryFiles, settle } from '../../../internal/testing/index.ts';
+import { RecordingHost } from '../../host/index.ts';
 import { follow } from './join.ts';
 
 const broken = new RpcError('rpc-unreachable', 'following the machine');

@@ -1,9 +1,10 @@
-import { Machine } from '../../initproto/gen/machine_pb.js';
-import { TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
-import { createClient, RpcError, type Client, type RpcChannel } from '../../internal/rpc/index.ts';
-import type { CommandContext } from '../app/command.ts';
-import { readWorkspace } from '../cluster/index.ts';
-import { EnrolmentEnded, JoinError } from './errors.ts';
+import { Machine } from '../../../initproto/gen/machine_pb.js';
+import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
+import { CodedError } from '../../../internal/errors/index.ts';
+import { createClient, RpcError, type Client, type RpcChannel } from '../../../internal/rpc/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { ClusterError } from '../errors.ts';
+import { readWorkspace } from '../open-workspace.ts';
 import { localChannel, remoteChannel } from './machine-channel.ts';
 import { exitOf, stageView, type StageView } from './stage.ts';
 
@@ -45,7 +46,7 @@ export async function runJoin(context: CommandContext, options: JoinOptions): Pr
     context.host.result(view.data, () => view.text);
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
-    throw new JoinError(
+    throw new ClusterError(
       'cluster-join-wait-timeout',
       `${limit.what}: ${seen.last?.text ?? 'it says nothing'}`,
       {
@@ -67,7 +68,7 @@ async function open(
     each.replace(/:\d+$/, `:${JOIN_PORT}`),
   );
   const where = endpoints.length > 0 ? endpoints : known;
-  if (where.length === 0) throw new JoinError('cluster-join-no-endpoint', `directing ${node}`);
+  if (where.length === 0) throw new ClusterError('cluster-join-no-endpoint', `directing ${node}`);
   return { channel: await remoteChannel(context, layout, { node, fingerprint }), endpoints: where };
 }
 
@@ -85,7 +86,7 @@ async function direct(
       if (!(error instanceof RpcError) || error.code !== 'rpc-unreachable') throw error;
       if (clock.monotonicMs() > deadlineMs) {
         const code = node === undefined ? 'cluster-join-no-agent' : 'cluster-join-node-unreachable';
-        throw new JoinError(code, `directing ${node ?? 'this machine'}`, { cause: error });
+        throw new ClusterError(code, `directing ${node ?? 'this machine'}`, { cause: error });
       }
       await clock.sleep(POLL_MS, signal);
     }
@@ -140,4 +141,15 @@ function ended(
 ): EnrolmentEnded {
   const { code = view.code, message = view.text, fix = '', exit = 'refused' } = problem ?? {};
   return new EnrolmentEnded({ code, message, fix }, exitOf(exit));
+}
+
+/** The problem that ended the enrolment of the machine, under the machine's own code. */
+class EnrolmentEnded extends CodedError {
+  constructor(
+    problem: { readonly code: string; readonly message: string; readonly fix: string },
+    exit: CodedError['exit'],
+  ) {
+    const { code, message, fix } = problem;
+    super({ [code]: { fault: 'peer', exit, retryable: false, meaning: message, fix } }, code, message);
+  }
 }

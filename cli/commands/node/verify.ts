@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder } from '../../app/command.ts';
 
 /** `cluster verify`. */
 export function register(program: Command, action: ActionBinder): void {
@@ -13,7 +13,7 @@ export function register(program: Command, action: ActionBinder): void {
     )
     .action(
       action<object>(async (context, _flags, name = '') =>
-        (await import('../nodes/index.ts')).runVerifyNode(context, name),
+        (await import('../../nodes/index.ts')).runVerifyNode(context, name),
       ),
     );
 }

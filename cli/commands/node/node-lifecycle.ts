@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { confirmFrom, timeoutOption, withConfirmFlags, type ConfirmFlags } from './flags.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { confirmFrom, timeoutOption, withConfirmFlags, type ConfirmFlags } from '../flags.ts';
 
 interface DrainFlags {
   readonly force?: true;
@@ -22,7 +22,7 @@ interface RemoveFlags extends DrainFlags, ConfirmFlags {
 }
 
 const DEFAULT_DRAIN_MS = 10 * 60 * 1000;
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../../nodes/index.ts');
 
 /** Verbs about members: labels, scheduling, roles and removal. */
 export function registerNodeLifecycle(node: Command, action: ActionBinder): void {

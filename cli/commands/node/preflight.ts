@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder } from '../../app/command.ts';
 
 interface PreflightFlags {
   readonly node?: string;
@@ -27,9 +27,9 @@ Examples:
     )
     .action(
       action<PreflightFlags>(async (context, { node, fingerprint, fix }) => {
-        const { runPreflightCommand } = await import('../preflight/index.ts');
-        const { DiskStreams } = await import('../../internal/file/index.ts');
-        const { LinuxMachine } = await import('../../internal/platform/index.ts');
+        const { runPreflightCommand } = await import('../../preflight/index.ts');
+        const { DiskStreams } = await import('../../../internal/file/index.ts');
+        const { LinuxMachine } = await import('../../../internal/platform/index.ts');
         const local = { machine: new LinuxMachine(context.ports.files), streams: new DiskStreams() };
         return runPreflightCommand(context, local, { node, fingerprint, fix: fix === true });
       }),

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { collect, wholeNumber } from './flags.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { collect, wholeNumber } from '../flags.ts';
 import { registerNodeJoins } from './node-joins.ts';
 import { registerNodeLifecycle } from './node-lifecycle.ts';
 
@@ -18,7 +18,7 @@ interface LogFlags {
   readonly follow?: true;
 }
 
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../../nodes/index.ts');
 
 /** `cluster node …`. */
 export function register(program: Command, action: ActionBinder): void {
@@ -35,7 +35,7 @@ export function register(program: Command, action: ActionBinder): void {
         const options = { wide: flags.wide === true };
         if (flags.removed === true) return (await useCases()).runRemovedList(context);
         if (flags.joins === true) return (await useCases()).runJoinList(context, options);
-        return (await import('../cluster/index.ts')).runNodeList(context, options);
+        return (await import('../../cluster/index.ts')).runNodeList(context, options);
       }),
     );
   node

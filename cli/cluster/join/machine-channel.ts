@@ -4,24 +4,24 @@ import {
   INIT_CONTEXT,
   REJECT_ALL_RULES,
   RotatingKeys,
-} from '../../internal/atls/index.ts';
-import { MachineKeyValidator } from '../../internal/attestation/machinekey/index.ts';
-import { OwnerKeyIssuer } from '../../internal/attestation/ownerkey/index.ts';
-import { DEFAULTS, endpointFrom } from '../../internal/config/index.ts';
-import { localUpgrade, RpcChannel } from '../../internal/rpc/index.ts';
-import { Secret } from '../../internal/secret/index.ts';
-import type { CommandContext } from '../app/command.ts';
-import { readOwnerKey, type WorkspaceLayout } from '../workspace/index.ts';
-import { JoinError } from './errors.ts';
+} from '../../../internal/atls/index.ts';
+import { MachineKeyValidator } from '../../../internal/attestation/machinekey/index.ts';
+import { OwnerKeyIssuer } from '../../../internal/attestation/ownerkey/index.ts';
+import { DEFAULTS, endpointFrom } from '../../../internal/config/index.ts';
+import { localUpgrade, RpcChannel } from '../../../internal/rpc/index.ts';
+import { Secret } from '../../../internal/secret/index.ts';
+import type { CommandContext } from '../../app/command.ts';
+import { readOwnerKey, type WorkspaceLayout } from '../../workspace/index.ts';
+import { ClusterError } from '../errors.ts';
 
 /** Where the agent of this machine answers root (bootstrapper/machineservice). */
-export const AGENT_SOCKET = '/run/cluster/agent.sock';
+const AGENT_SOCKET = '/run/cluster/agent.sock';
 
 /** The agent of this very machine. */
 export async function localChannel(context: CommandContext): Promise<RpcChannel> {
   const stat = await context.ports.files.stat(AGENT_SOCKET).catch(() => undefined);
   if (stat === undefined)
-    throw new JoinError(
+    throw new ClusterError(
       'cluster-join-no-agent',
       `agent socket ${AGENT_SOCKET} not found, or not accessible for this user`,
     );
@@ -39,7 +39,7 @@ export async function remoteChannel(
 ): Promise<RpcChannel> {
   const endpoint = endpointFrom(machine.node, DEFAULTS.initPort);
   if (endpoint === undefined)
-    throw new JoinError(
+    throw new ClusterError(
       'cluster-join-node-unreachable',
       `reading the address ${JSON.stringify(machine.node)}`,
     );

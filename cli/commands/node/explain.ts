@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
+import type { ActionBinder } from '../../app/command.ts';
 
 /** `cluster explain`. */
 export function register(program: Command, action: ActionBinder): void {
@@ -18,7 +18,7 @@ Examples:
     )
     .action(
       action<object>(async (context, _flags, subject = '') =>
-        (await import('../nodes/index.ts')).runExplainJoin(context, subject),
+        (await import('../../nodes/index.ts')).runExplainJoin(context, subject),
       ),
     );
 }

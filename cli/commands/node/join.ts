@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { ActionBinder } from '../app/command.ts';
-import { collect, timeoutOption } from './flags.ts';
+import type { ActionBinder } from '../../app/command.ts';
+import { collect, timeoutOption } from '../flags.ts';
 
 interface JoinFlags {
   readonly endpoint?: readonly string[];
@@ -34,7 +34,7 @@ Examples:
     )
     .action(
       action<JoinFlags>(async (context, { endpoint = [], node, fingerprint, wait, timeout }) => {
-        const { runJoin } = await import('../join/index.ts');
+        const { runJoin } = await import('../../cluster/index.ts');
         const target = { endpoints: endpoint, node, fingerprint };
         return runJoin(context, { ...target, wait: wait === true, timeoutMs: timeout });
       }),
