@@ -1,6 +1,8 @@
 /** Use cases on a cluster, each a visible list of steps. Commands call them; they talk through the host. */
 export { generateWorkspace, runConfigGenerate, runConfigSchema, runConfigValidate } from './config/config.ts';
 export type { GenerateOptions } from './config/config.ts';
+export { apiServerUrlOf } from './curator/api-servers.ts';
+export { findNode, newMutation, withKubernetes } from './curator/cluster-access.ts';
 export {
   callCurator,
   type CuratorCallOptions,

@@ -116,7 +116,7 @@ async function look(context: CommandContext, kube: KubeClient): Promise<ClusterS
   };
   const [{ nodes, joins }, kubeNodes] = await Promise.all([
     orElse({ nodes: [], joins: [] }, () =>
-      callCurator(context, {}, async (curator, call, of) => {
+      callCurator(context, async (curator, call, of) => {
         const [listed, asking] = await Promise.all([
           curator.listNodes({}, call),
           of(Admission).listJoins({}, call),
@@ -134,7 +134,7 @@ async function approve(context: CommandContext, machine: JoiningMachine, joinId:
   const value = { name: machine.name, roles: machine.roles.flatMap((role) => ROLES_OF[role]), labels: {} };
   const mutation = { idempotencyKey: randomUUID() };
   const documents = await grantForJoin(context, joinId, value.roles);
-  await callCurator(context, {}, (_, call, of) =>
+  await callCurator(context, (_, call, of) =>
     of(Admission).decideJoin(
       { join: joinId, decision: { case: 'approve', value }, documents, mutation },
       call,

@@ -8,7 +8,7 @@ import {
   type PodOnNode,
 } from '../../internal/kube/index.ts';
 import type { CommandContext, StepProgress } from '../app/command.ts';
-import { withKubernetes } from './curator/cluster-access.ts';
+import { withKubernetes } from '../cluster/index.ts';
 import { NodesError } from './errors.ts';
 
 const POLL_MS = 1_000;

@@ -1,6 +1,6 @@
 import type { CommandContext } from '../app/command.ts';
-import { ask, newMutation, findNode } from './curator/cluster-access.ts';
 import { parseLabelChanges } from './roles/role-names.ts';
+import { callCurator, newMutation, findNode } from '../cluster/index.ts';
 
 /** `cluster node label`. */
 export async function runLabel(
@@ -11,7 +11,7 @@ export async function runLabel(
   const { set, remove } = parseLabelChanges(words);
   const { nodeId } = await findNode(context, name);
   const mutation = newMutation();
-  const { node } = await ask(context, (curator, call) =>
+  const { node } = await callCurator(context, (curator, call) =>
     curator.updateNodeLabels({ nodeId, set: { ...set }, remove: [...remove], mutation }, call),
   );
   const labels = node?.labels ?? {};

@@ -1,5 +1,5 @@
 import { expect, test } from '@jest/globals';
-import { createCuratorHarness } from './curator/fake-curator.ts';
+import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
 import { runNodeLogs } from './index.ts';
 
 const options = { exact: false, units: [], backlog: 1, follow: false };
@@ -19,7 +19,7 @@ test('runNodeLogs() refuses a path that no runnable of the node has, and takes o
     },
   );
   await expect(runNodeLogs(desk.owner, 'n1', { ...options, path: 'root.kube' })).rejects.toMatchObject({
-    code: 'nodes-flag-invalid',
+    code: 'app-usage',
     message: 'no runnable "root.kube" found on node "n1"',
   });
   for (const path of ['', 'root', 'root.kubernetes', 'root.kubernetes.api'])

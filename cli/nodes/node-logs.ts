@@ -1,8 +1,8 @@
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { ask, findNode } from './curator/cluster-access.ts';
-import { NodesError } from './errors.ts';
+import { callCurator, findNode } from '../cluster/index.ts';
+import { AppError } from '../app/errors.ts';
 
 export interface LogOptions {
   /** Of a runnable; empty: the whole agent. Not with `units`. */
@@ -21,7 +21,7 @@ export async function runNodeLogs(context: CommandContext, name: string, options
       ? { case: 'units' as const, value: { names: units.map(unitName) } }
       : { case: 'path' as const, value: path };
   if (path !== '' && units.length === 0) await requireRunnable(context, name, path);
-  await ask(context, async (_, { signal }, of) => {
+  await callCurator(context, async (_, { signal }, of) => {
     const stream = of(NodeStreams).streamLogs(
       { node: name, logs: { source, backlog, follow, exact } },
       { signal },
@@ -43,8 +43,8 @@ async function requireRunnable(context: CommandContext, name: string, path: stri
   const { status } = await findNode(context, name);
   const paths = (status?.runnables ?? []).map((runnable) => runnable.path);
   if (paths.length === 0 || paths.some((each) => each === path || each.startsWith(`${path}.`))) return;
-  throw new NodesError(
-    'nodes-flag-invalid',
+  throw new AppError(
+    'app-usage',
     `no runnable ${JSON.stringify(path)} found on node ${JSON.stringify(name)}`,
     { fix: `See the paths with \`cluster node show ${name}\`.` },
   );

@@ -1,10 +1,10 @@
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { ask } from './curator/cluster-access.ts';
+import { callCurator } from '../cluster/index.ts';
 
 /** `cluster node metrics`: what the programs on a node count, as Prometheus reads it. */
 export async function runNodeMetrics(context: CommandContext, name: string): Promise<void> {
-  const { text } = await ask(context, (_, { signal }, of) =>
+  const { text } = await callCurator(context, (_, { signal }, of) =>
     of(NodeStreams).getMetrics({ node: name }, { signal, timeoutMs: 30_000 }),
   );
   context.host.result({ node: name, text }, () => text.trimEnd().replace(/[^\x20-\x7e\n\t]/g, '?'));

@@ -1,11 +1,10 @@
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { nodeViewFrom } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatAge, formatDuration } from '../host/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
-import { findNode } from './curator/cluster-access.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
+import { nodeViewFrom, findNode } from '../cluster/index.ts';
 
 /** `cluster node show`: everything the cluster knows of one node, with the tree of what its agent runs. */
 export async function runNodeShow(context: CommandContext, name: string): Promise<void> {

@@ -26,11 +26,10 @@ import { describeError, type ExitName } from '../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { CollateralStore } from '../attest/index.ts';
-import { readCaller } from '../cluster/index.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
-import { fileOrClusterConfiguration } from './configuration/current-configuration.ts';
-import { ask, findNode } from './curator/cluster-access.ts';
+import { readCaller, callCurator, findNode } from '../cluster/index.ts';
+import { fileOrClusterConfiguration } from '../configuration/index.ts';
 import { NodesError } from './errors.ts';
 
 const ANSWER_MS = 60_000;
@@ -69,7 +68,7 @@ export async function runVerifyNode(context: CommandContext, name: string): Prom
   const node = await findNode(context, name);
   const nonce = new Uint8Array(randomBytes(VERIFY_NONCE_BYTES));
   const shown = await context.host.step('verify-evidence', `Asking ${node.name} for fresh evidence`, () =>
-    ask(context, (_, { signal }, of) =>
+    callCurator(context, (_, { signal }, of) =>
       of(NodeStreams).getEvidence({ node: node.nodeId, nonce }, { signal, timeoutMs: ANSWER_MS }),
     ),
   );

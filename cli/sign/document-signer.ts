@@ -50,7 +50,7 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
 
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
   try {
-    return await callCurator(context, {}, (_, call, of) => of(Admission).listDocuments({}, call));
+    return await callCurator(context, (_, call, of) => of(Admission).listDocuments({}, call));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;

@@ -63,7 +63,7 @@ export async function grantForJoin(
   if (!isControlPlane(wanted)) return [];
   const signer = await openSigner(context);
   if (signer === undefined) return [];
-  const { joins } = await callCurator(context, {}, (_, call, of) => of(Admission).listJoins({}, call));
+  const { joins } = await callCurator(context, (_, call, of) => of(Admission).listJoins({}, call));
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // the curator says what is wrong with the name
   const { joinId: nodeId, fingerprint, identity } = join;

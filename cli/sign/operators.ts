@@ -51,9 +51,7 @@ export async function signedOperators(
 }
 
 export async function operatorsOnRecord(context: CommandContext): Promise<readonly SignedOperator[]> {
-  const { operators } = await callCurator(context, {}, (_, call, of) =>
-    of(Admission).listOperators({}, call),
-  );
+  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
   return operators.flatMap((each) => signedFrom(each) ?? []);
 }
 

@@ -51,7 +51,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
     ),
   ];
   const mutation = { idempotencyKey: randomUUID() };
-  await callCurator(context, {}, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
+  await callCurator(context, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
   context.host.result({ revision: now.revision, documents: documents.length }, () =>
     [`Signed ${documents.length} documents.`, ...lines].join('\n'),
   );
@@ -59,7 +59,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
 
 async function onRecord(context: CommandContext): Promise<OnRecord> {
   const operators = await operatorsOnRecord(context);
-  return callCurator(context, {}, async (curator, call) => {
+  return callCurator(context, async (curator, call) => {
     const [configuration, { nodes }] = await Promise.all([
       curator.getConfiguration({}, call),
       curator.listNodes({}, call),

@@ -37,9 +37,9 @@ export interface CuratorCallOptions {
  */
 export async function callCurator<T>(
   context: CommandContext,
-  /** These and no others, to know what each of them says. */
-  from: { readonly only?: readonly string[] },
   ask: Ask<T>,
+  /** These curators and no others, to know what each of them answers. */
+  from: { readonly only?: readonly string[] } = {},
 ): Promise<T> {
   const member = await readCaller(context);
   const known = await readKnownCurators(context.ports.files, member.curatorsPath);

@@ -115,7 +115,7 @@ async function isOnRecord(
   try {
     const { clusterId } = await readCaller(context);
     if (clusterId !== init.result?.clusterId) return 'the identity in use is another cluster’s';
-    return await callCurator(context, {}, async (_, call, of) => {
+    return await callCurator(context, async (_, call, of) => {
       const admission = of(Admission);
       const known = await admission.getOwnership({}, call);
       if (known.ownerPublicKey.length > 0) return true;

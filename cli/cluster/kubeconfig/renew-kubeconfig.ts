@@ -42,7 +42,7 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     signature: signEd25519(member.keyPem, kubeconfigStatement({ clusterId, certificateRequest })),
     mutation: { idempotencyKey: randomUUID() },
   };
-  const { certificatePem } = await callCurator(context, {}, (_, call, of) =>
+  const { certificatePem } = await callCurator(context, (_, call, of) =>
     of(Admission).issueKubeconfig(asked, call),
   );
   // Servers are known by the CA that came with the init or the grant: an answer cannot bring another one.

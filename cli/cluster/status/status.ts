@@ -64,7 +64,7 @@ export async function runStatus(context: CommandContext, options: StatusOptions)
 /** `cluster node ls`. */
 export async function runNodeList(context: CommandContext, options: StatusOptions): Promise<void> {
   const { curatorsPath } = await readCaller(context);
-  const nodes = await callCurator(context, {}, async (curator, call) => {
+  const nodes = await callCurator(context, async (curator, call) => {
     const [list, info] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
     await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
     return list.nodes;
@@ -92,7 +92,7 @@ function codesOf(error: unknown): readonly string[] {
 }
 
 async function readCurator(context: CommandContext, { curatorsPath }: Caller): Promise<CuratorPart> {
-  return callCurator(context, {}, async (curator, call, of) => {
+  return callCurator(context, async (curator, call, of) => {
     const [info, { nodes }, { joins }, keys] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),

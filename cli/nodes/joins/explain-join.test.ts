@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { JoinState, TraceFact_Outcome } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { fixOfCode } from '../../app/explain.ts';
-import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { runExplainJoin } from '../index.ts';
 
 const { PASS, WARN, FAIL, WAIT } = TraceFact_Outcome;

@@ -8,8 +8,8 @@ import type { CommandContext } from '../../app/command.ts';
 import { fixOfCode } from '../../app/explain.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatAge } from '../../host/index.ts';
-import { ask } from '../curator/cluster-access.ts';
 import { joinViewFrom, type JoinView } from './joins.ts';
+import { callCurator } from '../../cluster/index.ts';
 
 /** One thing that was looked at, as plain values. */
 export interface FactView {
@@ -43,7 +43,7 @@ const MARKS: Readonly<Record<FactView['outcome'], string>> = {
  * is on record but its address. Exit `unhealthy` while something keeps it out.
  */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
-  const trace = await ask(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
+  const trace = await callCurator(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
   const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
   const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
   const nodeName = printable(trace.nodeName);

@@ -3,8 +3,8 @@ import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatAge, formatTable } from '../../host/index.ts';
 import { grantForJoin } from '../../sign/index.ts';
-import { ask, newMutation } from '../curator/cluster-access.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
+import { callCurator, newMutation } from '../../cluster/index.ts';
 
 const STATES: Readonly<Record<JoinState, string>> = {
   [JoinState.UNSPECIFIED]: 'unknown',
@@ -67,7 +67,7 @@ export async function runJoinList(
   context: CommandContext,
   options: { readonly wide: boolean },
 ): Promise<void> {
-  const { joins, dropped } = await ask(context, (_, call, of) => of(Admission).listJoins({}, call));
+  const { joins, dropped } = await callCurator(context, (_, call, of) => of(Admission).listJoins({}, call));
   const views = joins.map(joinViewFrom);
   if (dropped > 0n)
     context.host.warn('node-joins-dropped', `${dropped} more machines asked than are remembered`);
@@ -157,7 +157,7 @@ async function decide(
   documents: Uint8Array[] = [],
 ): Promise<void> {
   const mutation = newMutation();
-  const { join } = await ask(context, (_, call, of) =>
+  const { join } = await callCurator(context, (_, call, of) =>
     of(Admission).decideJoin({ join: which, decision, documents, mutation }, call),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);

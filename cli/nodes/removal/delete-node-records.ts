@@ -9,15 +9,15 @@ import { CodedError } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey } from '../../../internal/pki/index.ts';
 import type { Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
-import { readCaller } from '../../cluster/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { openSigner, policyFor, type DocumentSigner } from '../../sign/index.ts';
-import { readLastApplied, saveLastApplied } from '../configuration/last-applied.ts';
+import { readCaller, callCurator, newMutation } from '../../cluster/index.ts';
 import {
+  readLastApplied,
+  saveLastApplied,
   readCurrentConfiguration,
   type CurrentConfiguration,
-} from '../configuration/current-configuration.ts';
-import { ask, newMutation } from '../curator/cluster-access.ts';
+} from '../../configuration/index.ts';
 
 /** Others may change the configuration meanwhile; each time the change is made again. */
 const TRIES = 5;
@@ -53,7 +53,7 @@ export async function deleteNodeRecords(
       ...(isTaken ? withoutEntries(signer, inForce, entries) : {}),
     };
     try {
-      await ask(context, (curator, call) => curator.deleteNode(request, call));
+      await callCurator(context, (curator, call) => curator.deleteNode(request, call));
     } catch (error) {
       if (error instanceof CodedError && OVERTAKEN.includes(String(error.code)) && tries < TRIES) continue;
       throw error;

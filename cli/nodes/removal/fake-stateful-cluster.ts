@@ -5,13 +5,17 @@ import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { Trial_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
-import { readCaller } from '../../cluster/index.ts';
 import { Interruption, RecordingHost } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
-import { createCuratorHarness } from '../curator/fake-curator.ts';
-import { CONTROL_PLANE_TAINT, createKubernetes, type FakeRequest } from '../curator/fake-kubernetes.ts';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import {
+  CONTROL_PLANE_TAINT,
+  createKubernetes,
+  type FakeRequest,
+} from '../../cluster/curator/fake-kubernetes.ts';
 import { reportedComponents } from '../roles/fake-components.ts';
-import { SHARED_KEYS } from '../keys/shared-keys.ts';
+import { readCaller } from '../../cluster/index.ts';
+import { SHARED_KEYS } from '../../keys/index.ts';
 
 const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
 const LONGEST_POLL_MS = 2_000;

@@ -5,14 +5,14 @@ import {
   runApprove,
   runCordon,
   runDrain,
-  runKeysRotate,
   runLabel,
-  runOperatorRemove,
   runRefuse,
   runRemove,
   runReset,
   runSetRole,
 } from '../index.ts';
+import { runKeysRotate } from '../../keys/index.ts';
+import { runOperatorRemove } from '../../operators/index.ts';
 
 type Living = Awaited<ReturnType<typeof createStatefulCluster>>;
 type Program = ReturnType<Living['program']>;
@@ -90,17 +90,17 @@ const cases: readonly Case[] = [
 /** Where the interruptions of the other changing commands are tested. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'config generate': 'cli/workspace/workspace.test.ts: what exists is kept',
-  'config apply': 'cli/nodes/configuration/apply-configuration.test.ts: one request, then one file',
-  'config edit': 'cli/nodes/configuration/apply-configuration.test.ts: a slip costs no work',
+  'config apply': 'cli/configuration/apply-configuration.test.ts: one request, then one file',
+  'config edit': 'cli/configuration/apply-configuration.test.ts: a slip costs no work',
   init: 'e2e/cluster/init/killed-cli.story.ts, e2e/cluster/init/interrupted.story.ts',
   join: 'e2e/cluster/join/join-command.story.ts',
   preflight: 'cli/preflight: --fix repairs what a second run finds repaired',
   'package repo': 'a directory that is written again as a whole',
-  'node readmit': 'cli/nodes/operators/signed-changes.test.ts: one request',
+  'node readmit': 'cli/nodes/signed-changes.test.ts: one request',
   sign: 'cli/sign: one request for each document, and those on record stay',
-  'operator add': 'cli/nodes/curator/repeated-calls.test.ts: one request',
-  'operator key': 'cli/nodes/operators/operators.test.ts: one file',
-  'operator accept': 'cli/nodes/operators/operators.test.ts: one file',
+  'operator add': 'cli/nodes/repeated-calls.test.ts: one request',
+  'operator key': 'cli/operators/operators.test.ts: one file',
+  'operator accept': 'cli/operators/operators.test.ts: one file',
   'audit export': 'one file, written whole or not at all',
   kubeconfig: 'cli/cluster/kubeconfig/renew-kubeconfig.test.ts',
   'recover quorum': 'cli/recover/recover.test.ts: run again while an order waits, only follows it',
@@ -112,7 +112,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'bundle build': 'cli/bundle/build.test.ts',
   'bundle fetch': 'cli/bundle/fetch.test.ts',
   'attest collateral refresh': 'cli/attest/collateral-refresh.test.ts',
-  'attest collateral hand-on': 'cli/nodes/collateral/collateral.test.ts: one request',
+  'attest collateral hand-on': 'cli/collateral/collateral.test.ts: one request',
 };
 
 let living: Living;

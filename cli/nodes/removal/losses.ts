@@ -47,10 +47,3 @@ export function lossesOfRemoval(
       : []),
   ];
 }
-
-/** What the keys of before open no more. */
-export const LOSSES_OF_ROTATION: readonly string[] = [
-  'all kubeconfigs made before: they are refused, and owners get others by `cluster kubeconfig --renew`',
-  'tokens of service accounts made before: pods get new ones by themselves, copies outside the cluster stop working',
-  'for some seconds each, etcd and the API server of one control plane after the other',
-];

@@ -7,13 +7,9 @@ import {
 import type { ExitName } from '../../../internal/errors/index.ts';
 import { deleteNodeObject } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { currentKubeAccess } from '../../cluster/index.ts';
 import { formatTable } from '../../host/index.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
-import { ask, newMutation, withKubernetes } from '../curator/cluster-access.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
-import { readCurrentConfiguration } from '../configuration/current-configuration.ts';
-import { NodesError } from '../errors.ts';
 import {
   inventoryEntriesOf,
   deleteNodeRecords,
@@ -34,18 +30,23 @@ import {
   type KeyReplacementOptions,
   type KeyReplacement,
 } from './replace-keys.ts';
-import { checkRemoved, type RemovalCheck } from './removal-checks.ts';
+import { checkRemoved } from './removal-checks.ts';
+import { awaitRoleChange } from '../roles/await-role-change.ts';
+import { describeQuorum } from '../roles/role-plan.ts';
+import { readRolePlan } from '../roles/set-role.ts';
+import { currentKubeAccess, callCurator, newMutation, withKubernetes } from '../../cluster/index.ts';
+import { readCurrentConfiguration } from '../../configuration/index.ts';
 import {
+  type RemovalCheck,
   REFUSAL_TIMEOUT_MS,
   awaitCredentialsRefused,
   probeCredentials,
   type HeldKeys,
   type ProbeResults,
-} from '../keys/removal-probe.ts';
-import { awaitRoleChange } from '../roles/await-role-change.ts';
-import { describeQuorum } from '../roles/role-plan.ts';
-import { readRolePlan } from '../roles/set-role.ts';
-import { describeSharedKeys } from '../keys/shared-keys.ts';
+  describeSharedKeys,
+  KeysError,
+} from '../../keys/index.ts';
+import { NodesError } from '../errors.ts';
 
 const POLL_MS = 1_000;
 
@@ -153,7 +154,7 @@ export async function drainAndTakeRoles(
   const { name, nodeId, roles } = node;
   if (!options.isLost) await drainNode(context, name, options.drain);
   const mutation = newMutation();
-  await ask(context, (curator, call) => curator.setNodeRoles({ nodeId, roles: [], mutation }, call));
+  await callCurator(context, (curator, call) => curator.setNodeRoles({ nodeId, roles: [], mutation }, call));
   // Without any roles it may have been one when an earlier run was interrupted.
   if ((roles.length === 0 || roles.includes(NodeRole.CONSENSUS_MEMBER)) && !options.isLost)
     await awaitRoleChange(context, { name, voters: votersAfter });
@@ -164,7 +165,7 @@ export async function deleteNode(context: CommandContext, node: Node, options: D
   await context.host.step('node-strike', `Striking ${name} off the records`, async () => {
     const gone = { nodeId, state: NodeState.DECOMMISSIONED, mutation: newMutation() };
     if (state === NodeState.NEW || state === NodeState.STANDBY || state === NodeState.UP)
-      await ask(context, (curator, call) => curator.setNodeState(gone, call));
+      await callCurator(context, (curator, call) => curator.setNodeState(gone, call));
     if (!isRecordDeleted({ state })) await deleteNodeRecords(context, node, options);
     await withKubernetes(context, (client) => deleteNodeObject(client, name, context.signal));
   });
@@ -196,7 +197,7 @@ export async function awaitRemoved(
       const text = open.map(({ what, actual }) => `${what}: ${actual}`).join('; ');
       progress.update(text);
       if (clock.monotonicMs() > deadlineMs)
-        throw new NodesError('keys-still-accepted', `removing node ${node.name} (${node.nodeId}): ${text}`, {
+        throw new KeysError('keys-still-accepted', `removing node ${node.name} (${node.nodeId}): ${text}`, {
           details: { proofs },
         });
       await clock.sleep(POLL_MS, context.signal);

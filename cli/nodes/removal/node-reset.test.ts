@@ -1,7 +1,8 @@
 import { expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { contextOf, createCuratorHarness } from '../curator/fake-curator.ts';
-import { runOperatorAccept, runOperatorAdd, runOperatorKey, runRemove, runReset } from '../index.ts';
+import { contextOf, createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
+import { runRemove, runReset } from '../index.ts';
+import { runOperatorAccept, runOperatorAdd, runOperatorKey } from '../../operators/index.ts';
 
 test('a node is not emptied for an order that nobody here can sign, nor taken out where Kubernetes cannot be told', async () => {
   const asked: string[] = [];

@@ -2,12 +2,9 @@ import { NodeHealth, NodeState, type Node } from '../../../joinservice/curatorpr
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { resetStatement, signEd25519, type OwnerVoucher } from '../../../internal/crypto/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { currentKubeAccess, readCaller } from '../../cluster/index.ts';
 import { formatTable } from '../../host/index.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
-import { ask } from '../curator/cluster-access.ts';
 import type { DrainOptions } from '../drain.ts';
-import { NodesError } from '../errors.ts';
 import {
   completePendingRemoval,
   isRecordDeleted,
@@ -17,11 +14,13 @@ import {
 } from './pending-removals.ts';
 import { lossesOfRemoval } from './losses.ts';
 import { awaitRemoved, deleteNode, drainAndTakeRoles } from './node-remove.ts';
-import { readCallingOwner } from '../operators/ownership.ts';
 import { startKeyReplacement } from './replace-keys.ts';
-import { describeSharedKeys } from '../keys/shared-keys.ts';
 import { describeQuorum, type RolePlan } from '../roles/role-plan.ts';
 import { readRolePlan } from '../roles/set-role.ts';
+import { currentKubeAccess, readCaller, callCurator } from '../../cluster/index.ts';
+import { readCallingOwner } from '../../operators/index.ts';
+import { describeSharedKeys } from '../../keys/index.ts';
+import { NodesError } from '../errors.ts';
 
 const ORDER_MS = 30_000;
 
@@ -151,7 +150,7 @@ async function ownersHand(context: CommandContext): Promise<(node: Node) => Rese
 async function order(context: CommandContext, { name, nodeId }: Node, signed: ResetOrder): Promise<void> {
   await context.host.step('node-order', `Ordering ${name} to be fresh`, async () => {
     await savePendingRemoval(context, { nodeId, name, order: 'sent' });
-    await ask(context, (_, { signal }, of) =>
+    await callCurator(context, (_, { signal }, of) =>
       of(NodeStreams).resetNode(
         { node: nodeId, order: { ...signed, vouchers: [...signed.vouchers] } },
         { signal, timeoutMs: ORDER_MS },

@@ -4,8 +4,7 @@ import { z } from 'zod';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { NodeSchema, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
-import { readCaller } from '../../cluster/index.ts';
-import { findNode } from '../curator/cluster-access.ts';
+import { readCaller, findNode } from '../../cluster/index.ts';
 
 const MAX_BYTES = 1024 * 1024;
 const MAX_KEPT = 100;

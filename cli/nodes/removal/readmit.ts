@@ -5,14 +5,14 @@ import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatAge, formatTable } from '../../host/index.ts';
 import { openSigner } from '../../sign/index.ts';
-import { ask } from '../curator/cluster-access.ts';
+import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
 const MIN_BEGINNING = 8;
 
 /** `cluster node ls --removed`: machines that are refused under every policy, and those that an owner readmitted. */
 export async function runRemovedList(context: CommandContext): Promise<void> {
-  const { removed } = await ask(context, (_, call, of) => of(Admission).listDocuments({}, call));
+  const { removed } = await callCurator(context, (_, call, of) => of(Admission).listDocuments({}, call));
   const views = removed.map((each) => ({
     identity: printable(each.identity),
     name: printable(each.name),
@@ -52,7 +52,7 @@ export async function runReadmit(context: CommandContext, which: string): Promis
   const documents = open.map(({ identity, removal }) => signer.sign('readmission', { identity, removal }));
   const mutation = { idempotencyKey: randomUUID() };
   if (documents.length > 0)
-    await ask(context, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
+    await callCurator(context, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
   const identities = found.map(({ identity }) => printable(identity));
   context.host.result({ identities, readmitted: open.length }, () =>
     [

@@ -9,17 +9,9 @@ import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js
 import { CodedError, describeError } from '../../../internal/errors/index.ts';
 import { listNodes, reviewKubelet } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { kubernetesEtcdOf } from '../../cluster/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { apiServerUrlOf } from '../curator/api-servers.ts';
-import { ask, withKubernetes } from '../curator/cluster-access.ts';
-
-/** One thing that must be so when a node has been removed. */
-export interface RemovalCheck {
-  readonly what: string;
-  readonly ok: boolean;
-  readonly actual: string;
-}
+import type { RemovalCheck } from '../../keys/index.ts';
+import { kubernetesEtcdOf, apiServerUrlOf, callCurator, withKubernetes } from '../../cluster/index.ts';
 
 /** Each asked anew; an answer that could not be had proves nothing. */
 export async function checkRemoved(context: CommandContext, node: Node): Promise<readonly RemovalCheck[]> {
@@ -33,16 +25,16 @@ export async function checkRemoved(context: CommandContext, node: Node): Promise
   const proofs = await Promise.all([
     ...live.flatMap((curator) => proofsAt(context, node, curator)),
     proof(context, 'the directory of control planes', async () => {
-      const { directory } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
+      const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
       const isThere = directory.some((entry) => entry.nodeId === nodeId);
       return isThere ? [false, 'names it'] : [true, 'does not name it'];
     }),
     proof(context, 'the state etcd', async () => {
-      const { etcd } = await ask(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
+      const { etcd } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
       return isNoMember(nodeId, etcd);
     }),
     proof(context, 'the Kubernetes etcd', async () => {
-      const { nodes } = await ask(context, (curator, call) => curator.listNodes({}, call));
+      const { nodes } = await callCurator(context, (curator, call) => curator.listNodes({}, call));
       return isNoMember(nodeId, kubernetesEtcdOf(nodes));
     }),
     proof(context, 'Kubernetes', () =>
@@ -76,7 +68,8 @@ function proofsAt(context: CommandContext, node: Node, curator: string): readonl
   return [
     proof(context, `its record at ${curator}`, () =>
       refused(
-        () => ask(context, (client, call) => client.getNode({ node: nodeId }, call), curator),
+        () =>
+          callCurator(context, (client, call) => client.getNode({ node: nodeId }, call), { only: [curator] }),
         'is there',
         'unknown: its key is refused from now on',
       ),
@@ -84,7 +77,10 @@ function proofsAt(context: CommandContext, node: Node, curator: string): readonl
     proof(context, `its stream to ${curator}`, () => {
       const call = { signal: context.signal, timeoutMs: 10_000 };
       return refused(
-        () => ask(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), curator),
+        () =>
+          callCurator(context, (_, _call, of) => of(NodeStreams).getMetrics({ node: nodeId }, call), {
+            only: [curator],
+          }),
         'still answers',
         'cut',
       );
@@ -112,7 +108,7 @@ function isNoMember(nodeId: string, etcd: EtcdStatus | undefined): readonly [boo
 
 /** Each of them must refuse by itself. */
 async function controlPlanesNow(context: CommandContext): Promise<ControlPlanes> {
-  return ask(context, async (curator, call) => {
+  return callCurator(context, async (curator, call) => {
     const [{ directory }, { nodes }] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),

@@ -1,12 +1,8 @@
 import { NodeRole, NodeState, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { fetchKeysView, type KeysView } from '../../cluster/index.ts';
-import { ask } from '../curator/cluster-access.ts';
-import { followRotation } from '../keys/follow-rotation.ts';
-import { requestRotation } from '../keys/rotate-keys.ts';
-import type { HeldKeys } from '../keys/removal-probe.ts';
-import type { KeysOutcome } from '../keys/shared-keys.ts';
+import { fetchKeysView, type KeysView, callCurator } from '../../cluster/index.ts';
+import { followRotation, requestRotation, type HeldKeys, type KeysOutcome } from '../../keys/index.ts';
 
 const FIRST_GENERATION = 1;
 
@@ -34,7 +30,7 @@ export async function startKeyReplacement(
   node: Node,
   choice: KeyReplacementOptions,
 ): Promise<KeyReplacement> {
-  const now = await ask(context, (_, call, of) => fetchKeysView(of, call));
+  const now = await callCurator(context, (_, call, of) => fetchKeysView(of, call));
   const held = heldGeneration(node, now);
   if (held === undefined) return { outcome: 'none', held: undefined };
   // Older ones than those before the newest are not kept, and believed by nobody who does not believe these.

@@ -7,9 +7,9 @@ import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatDuration } from '../../host/index.ts';
 import { controlPlaneComponents } from './control-plane-components.ts';
-import { ask } from '../curator/cluster-access.ts';
-import { NodesError } from '../errors.ts';
 import type { ConsensusView } from './role-plan.ts';
+import { callCurator } from '../../cluster/index.ts';
+import { NodesError } from '../errors.ts';
 
 const POLL_MS = 1_000;
 const SETTLE_MS = 10 * 60 * 1000;
@@ -68,7 +68,7 @@ export async function awaitRoleChange(context: CommandContext, wanted: ExpectedR
 /** A control plane that comes or goes makes an answer fail now and then. */
 async function look(context: CommandContext, wanted: ExpectedRoleState): Promise<Missing | undefined> {
   try {
-    return await ask(context, async (curator, call) => {
+    return await callCurator(context, async (curator, call) => {
       const info = await curator.getClusterInfo({}, call);
       const { nodes } = await curator.listNodes({}, call);
       const node = nodes.find(({ name }) => name === wanted.name);

@@ -2,9 +2,13 @@ import { describe, expect, test } from '@jest/globals';
 import { SystemClock } from '../../../internal/clock/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { layoutOf } from '../../workspace/index.ts';
-import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { reportedComponents } from './fake-components.ts';
-import { CONTROL_PLANE_TAINT, createKubernetes, type FakeNodeObject } from '../curator/fake-kubernetes.ts';
+import {
+  CONTROL_PLANE_TAINT,
+  createKubernetes,
+  type FakeNodeObject,
+} from '../../cluster/curator/fake-kubernetes.ts';
 import { runCordon, runSetRole, type DrainOptions } from '../index.ts';
 import type { RoleName } from './role-names.ts';
 

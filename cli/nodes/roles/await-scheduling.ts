@@ -1,10 +1,9 @@
 import { KubeError, readScheduling, setSchedulable } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { ClusterError } from '../../cluster/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { withKubernetes } from '../curator/cluster-access.ts';
-import { NodesError } from '../errors.ts';
 import type { RoleName } from './role-names.ts';
+import { ClusterError, withKubernetes } from '../../cluster/index.ts';
+import { NodesError } from '../errors.ts';
 
 /** What a node is cordoned by while pods leave it for a change of its roles. */
 export const CORDONED_BY_SET_ROLE = 'set-role';

@@ -1,5 +1,5 @@
 import { NodeRole } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { NodesError } from '../errors.ts';
+import { AppError } from '../../app/errors.ts';
 
 /** What an operator says a node is to be. */
 export type RoleName = 'control-plane' | 'worker';
@@ -24,8 +24,8 @@ export function parseRoleNames(text: string): readonly RoleName[] {
   return text.split(',').map((part) => {
     const word = part.trim();
     if (word === 'control-plane' || word === 'worker') return word;
-    throw new NodesError(
-      'nodes-flag-invalid',
+    throw new AppError(
+      'app-usage',
       `reading the roles ${JSON.stringify(text)}: control-plane, worker, or both with a comma`,
     );
   });
@@ -47,19 +47,19 @@ export function parseLabelChanges(words: readonly string[]): {
     const value = at < 0 ? undefined : word.slice(at + 1);
     const isRemoval = value === undefined && word.endsWith('-');
     if (!KEY.test(key) || (!isRemoval && value === undefined) || (value !== undefined && !VALUE.test(value)))
-      throw new NodesError(
-        'nodes-flag-invalid',
+      throw new AppError(
+        'app-usage',
         `reading the label ${JSON.stringify(word)}: KEY=VALUE to set it, KEY- to remove it`,
       );
     if (!isRemoval && isReserved(key))
-      throw new NodesError(
-        'nodes-flag-invalid',
+      throw new AppError(
+        'app-usage',
         `reading the label ${JSON.stringify(word)}: labels of kubernetes.io and k8s.io are set by Kubernetes itself`,
         { fix: 'Use a prefix of your own, such as example.org/zone, or none.' },
       );
     if (!isRemoval && Object.hasOwn(set, key) && set[key] !== value)
-      throw new NodesError(
-        'nodes-flag-invalid',
+      throw new AppError(
+        'app-usage',
         `reading labels: ${key} is to be both ${JSON.stringify(set[key])} and ${JSON.stringify(value)}`,
         { fix: 'Name each label once.' },
       );
@@ -68,7 +68,7 @@ export function parseLabelChanges(words: readonly string[]): {
   }
   const both = remove.find((key) => key in set);
   if (both !== undefined)
-    throw new NodesError('nodes-flag-invalid', `reading labels: ${both} is to be set and removed`, {
+    throw new AppError('app-usage', `reading labels: ${both} is to be set and removed`, {
       fix: 'Name each label once.',
     });
   return { set, remove };

@@ -179,7 +179,7 @@ describe('words of operators', () => {
   });
 
   test.each(['', 'master', 'worker;control-plane'])('%j is no list of roles', (text) => {
-    expect(() => parseRoleNames(text)).toThrow(expect.objectContaining({ code: 'nodes-flag-invalid' }));
+    expect(() => parseRoleNames(text)).toThrow(expect.objectContaining({ code: 'app-usage' }));
   });
 
   test('labels are set and removed as kubectl does', () => {
@@ -208,6 +208,6 @@ describe('words of operators', () => {
     ['topology.kubernetes.io/zone=a'],
     ['k8s.io/a=b'],
   ])('%j changes nothing', (...words) => {
-    expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'nodes-flag-invalid' }));
+    expect(() => parseLabelChanges(words)).toThrow(expect.objectContaining({ code: 'app-usage' }));
   });
 });

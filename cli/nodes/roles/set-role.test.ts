@@ -1,8 +1,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { createCuratorHarness } from '../curator/fake-curator.ts';
+import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { reportedComponents } from './fake-components.ts';
-import { FastForwardClock } from '../curator/fake-fast-forward-clock.ts';
+import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
 import { runSetRole } from '../index.ts';
 
 const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
@@ -128,7 +128,7 @@ describe('cluster node set-role that takes something away', () => {
   test('is refused without any role: nothing is asked of the node', async () => {
     await using desk = await createLosing();
     await expect(runSetRole(desk.owner, 'n2', { ...toWorker, yes: true, roles: [] })).rejects.toMatchObject({
-      code: 'nodes-flag-invalid',
+      code: 'app-usage',
       fix: expect.stringContaining('--worker'),
     });
     expect([desk.asked(), desk.changes()]).toEqual([0, 0]);

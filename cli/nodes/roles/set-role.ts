@@ -1,16 +1,16 @@
 import { Curator, NodeRole, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
-import { saveKnownCurators, readCaller } from '../../cluster/index.ts';
 import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { grantForNode } from '../../sign/index.ts';
-import { ask, newMutation, findNode } from '../curator/cluster-access.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
-import { NodesError } from '../errors.ts';
 import { lossesOfRoleChange } from '../removal/losses.ts';
 import { awaitRoleChange, consensusFrom } from './await-role-change.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
 import { describeQuorum, planRoleChange, type RolePlan } from './role-plan.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from './role-names.ts';
+import { saveKnownCurators, readCaller, callCurator, newMutation, findNode } from '../../cluster/index.ts';
+import { NodesError } from '../errors.ts';
+import { AppError } from '../../app/errors.ts';
 
 export interface SetRoleOptions {
   readonly roles: readonly RoleName[];
@@ -27,7 +27,7 @@ export async function runSetRole(
   options: SetRoleOptions,
 ): Promise<void> {
   if (options.roles.length === 0)
-    throw new NodesError('nodes-flag-invalid', `changing the roles of ${name}: no role is named`, {
+    throw new AppError('app-usage', `changing the roles of ${name}: no role is named`, {
       fix: 'Name all roles that the node is to have: --control-plane, --worker, or both. `cluster node remove` takes a node out.',
     });
   const node = await findNode(context, name);
@@ -70,7 +70,7 @@ export async function runSetRole(
     await drainNode(context, node.name, { ...options.drain, cordonedBy: CORDONED_BY_SET_ROLE });
   const mutation = newMutation();
   const documents = await grantForNode(context, node, wanted);
-  await ask(context, (curator, call) =>
+  await callCurator(context, (curator, call) =>
     curator.setNodeRoles({ nodeId: node.nodeId, roles: [...wanted], documents, mutation }, call),
   );
   await awaitRoleChange(context, follow);
@@ -86,7 +86,7 @@ export async function readRolePlan(
   node: Node,
   wanted: ReturnType<typeof rolesFromNames>,
 ): Promise<RolePlan> {
-  const { nodes, info } = await ask(context, async (_, call, of) => {
+  const { nodes, info } = await callCurator(context, async (_, call, of) => {
     const curator = of(Curator);
     const [list, now] = await Promise.all([curator.listNodes({}, call), curator.getClusterInfo({}, call)]);
     return { nodes: list.nodes, info: now };

@@ -1,0 +1,114 @@
+import { describe, expect, test } from '@jest/globals';
+import { EMPTY_CHAIN, extendChain, type ChainHead } from '../../internal/audit/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
+import { MemoryFiles } from '../../internal/testing/index.ts';
+import { contextOf } from '../cluster/curator/fake-curator.ts';
+import { runAuditVerify } from './audit.ts';
+import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
+
+function chain(count: number, what = 'DecideJoin') {
+  let head: ChainHead = EMPTY_CHAIN;
+  const shown: ChainEntry[] = [];
+  for (let seq = 1; seq <= count; seq++) {
+    const facts = { timeMs: seq, caller: 'operator:owner', method: what, subject: `n${seq}`, detail: {} };
+    const next = extendChain(head, facts);
+    head = next.head;
+    shown.push({ seq, record: next.record });
+  }
+  return { shown, head };
+}
+
+async function desk() {
+  const keyPem = generateEd25519Key();
+  const files = new MemoryFiles();
+  await files.makeDirectory('/desk');
+  const place = { workspace: '/desk', clusterId: 'c1' };
+  const owner = { keyPem, pubKey: ed25519PubKeyFrom(keyPem) ?? new Uint8Array() };
+  return { files, checkpoints: new Checkpoints(files, place, owner) };
+}
+
+const broken = (code: string): unknown => expect.objectContaining({ code });
+
+describe('verifyChain()', () => {
+  test('follows a whole chain past its checkpoints', async () => {
+    const { checkpoints } = await desk();
+    const { shown, head } = chain(5);
+    await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
+    const verified = verifyChain(shown, await checkpoints.list(), head);
+    expect(verified).toMatchObject({ head, confirmed: 1 });
+    expect(verified.entries.map(({ subject }) => subject)).toEqual(['n1', 'n2', 'n3', 'n4', 'n5']);
+  });
+
+  test('goes on from a checkpoint where older entries are gone, and not without one', async () => {
+    const { checkpoints } = await desk();
+    const { shown, head } = chain(5);
+    const kept = shown.slice(3);
+    expect(() => verifyChain(kept, [], head)).toThrow(broken('audit-log-altered'));
+    await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
+    expect(verifyChain(kept, await checkpoints.list(), head).entries).toHaveLength(2);
+  });
+
+  test.each([
+    { name: 'an entry left out', change: (all: ChainEntry[]) => all.splice(2, 1) },
+    {
+      name: 'two entries that changed places',
+      change: (all: ChainEntry[]) => all.splice(1, 2, ...all.slice(1, 3).reverse()),
+    },
+    {
+      name: 'an altered entry',
+      change: (all: ChainEntry[]) =>
+        all.splice(1, 1, { seq: 2, record: chain(2, 'Other').shown[1]?.record ?? new Uint8Array() }),
+    },
+    { name: 'a chain that was cut off', change: (all: ChainEntry[]) => all.pop() },
+  ])('tells $name', ({ change }) => {
+    const { shown, head } = chain(5);
+    change(shown);
+    expect(() => verifyChain(shown, [], head)).toThrow(broken('audit-chain-broken'));
+  });
+
+  test('tells a chain that was written anew, and one that ends before what was seen', async () => {
+    const { checkpoints } = await desk();
+    await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
+    const known = await checkpoints.list();
+    const other = chain(5, 'Other');
+    expect(() => verifyChain(other.shown, known, other.head)).toThrow(broken('audit-log-altered'));
+    const short = chain(2);
+    expect(() => verifyChain(short.shown, known, short.head)).toThrow(broken('audit-log-altered'));
+  });
+});
+
+describe('checkpoints', () => {
+  test('that somebody else signed, or altered, are refused', async () => {
+    const { files, checkpoints } = await desk();
+    await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
+    const other = await desk();
+    const text = Buffer.from((await files.read('/desk/audit/0000000000000003.json', 9999)) ?? []).toString();
+    await other.files.makeDirectory('/desk/audit');
+    await other.files.writeAtomic('/desk/audit/0000000000000003.json', text);
+    await expect(other.checkpoints.list()).rejects.toEqual(broken('audit-checkpoint-invalid'));
+    await files.writeAtomic('/desk/audit/0000000000000003.json', text.replace('"seq":3', '"seq":4'));
+    await expect(checkpoints.list()).rejects.toEqual(broken('audit-checkpoint-invalid'));
+  });
+});
+
+describe('an export', () => {
+  test('is verified where there is no workspace, and that is said', async () => {
+    const files = new MemoryFiles();
+    await files.makeDirectory('/nowhere');
+    await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown));
+    const context = contextOf(files, '/nowhere');
+    await runAuditVerify(context, '/nowhere/export');
+    expect(context.host.answered).toMatchObject({ entries: 3, isCompared: false });
+    await files.writeAtomic('/nowhere/export', renderExport(chain(3).shown.toSpliced(1, 1)));
+    await expect(runAuditVerify(context, '/nowhere/export')).rejects.toEqual(broken('audit-chain-broken'));
+  });
+
+  test('goes there and back to the byte', () => {
+    const { shown, head } = chain(3);
+    expect(verifyChain(parseExport(renderExport(shown)), [], head).head).toEqual(head);
+  });
+
+  test.each(['hello', 'e30=', '%%%'])('is refused when a line is none: %s', (text) => {
+    expect(() => parseExport(text)).toThrow(broken('audit-chain-broken'));
+  });
+});

@@ -1,0 +1,142 @@
+import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
+import type { Checkpoint } from '../../internal/audit/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import type { AuditRecord } from '../../internal/records/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { formatTable } from '../host/index.ts';
+import { Checkpoints, parseExport, renderExport, verifyChain, type ChainEntry } from './audit-log.ts';
+import { readCaller, callCurator } from '../cluster/index.ts';
+import { AppError } from '../app/errors.ts';
+import { AuditLogError } from './errors.ts';
+
+const MAX_EXPORT_BYTES = 256 * 1024 * 1024;
+const NO_WORKSPACE: readonly string[] = ['workspace-missing', 'cluster-not-initialized'];
+
+export interface AuditFilter {
+  /** Part of "operator:NAME", "node:ID", "joinservice:ID". */
+  readonly caller?: string | undefined;
+  readonly method?: string | undefined;
+  /** Part of what it was about. */
+  readonly subject?: string | undefined;
+}
+
+/** `cluster audit ls`: reads, verifies against what was seen before, signs what is seen now, shows. */
+export async function runAuditList(
+  context: CommandContext,
+  options: AuditFilter & { readonly last: number | undefined },
+): Promise<void> {
+  const { entries, head } = await readVerified(context);
+  const wanted = entries.filter((entry) => isWanted(entry, options));
+  const shown = options.last === undefined ? wanted : wanted.slice(-options.last);
+  context.host.result({ head, entries: shown }, () =>
+    shown.length === 0
+      ? 'No decision fits.'
+      : formatTable(
+          ['SEQ', 'TIME', 'WHO', 'WHAT', 'ABOUT', 'DETAIL'],
+          shown.map((entry) => [
+            String(entry.seq),
+            new Date(entry.timeMs).toISOString().replace(/\.\d+Z$/, 'Z'),
+            printable(entry.caller),
+            printable(entry.method),
+            printable(entry.subject) || '-',
+            printable(JSON.stringify(entry.detail)),
+          ]),
+        ),
+  );
+}
+
+/** `cluster audit export FILE`: the chain as it is, verifiable without the cluster. */
+export async function runAuditExport(context: CommandContext, path: string): Promise<void> {
+  const { shown, head } = await readVerified(context);
+  await context.ports.files.writeAtomic(path, renderExport(shown));
+  context.host.result({ path, entries: shown.length, head }, () =>
+    [`Wrote ${shown.length} entries to ${path}.`, `Next: cluster audit verify ${path}`].join('\n'),
+  );
+}
+
+/** `cluster audit verify [FILE]`: the chain of the cluster, or an export, against the checkpoints of the workspace. */
+export async function runAuditVerify(context: CommandContext, path: string | undefined): Promise<void> {
+  const checked = path === undefined ? await readVerified(context) : await verifyFile(context, path);
+  const { head, entries, matchedCheckpoints: confirmed } = checked;
+  const isCompared = !('isCompared' in checked) || checked.isCompared;
+  const data = { entries: entries.length, head, checkpoints: confirmed, isCompared, file: path ?? null };
+  context.host.result(data, () =>
+    [
+      `The audit is whole: ${entries.length} entries up to ${head.seq}, ${confirmed} checkpoint${confirmed === 1 ? '' : 's'} on the way.`,
+      `  last entry  ${head.hash}`,
+      ...(isCompared ? [] : ['There is no workspace here: it was not compared with what was seen before.']),
+    ].join('\n'),
+  );
+}
+
+async function verifyFile(context: CommandContext, path: string) {
+  const { files } = context.ports;
+  const bytes = await files.read(path, MAX_EXPORT_BYTES);
+  if (bytes === undefined)
+    throw new AppError('app-usage', `reading the export ${path}: there is no such file`);
+  const shown = parseExport(Buffer.from(bytes).toString('utf8'));
+  const last = shown.at(-1)?.seq ?? 0;
+  const known = await checkpointsIfAny(context);
+  // An export is of its day: what came after it is none of its business.
+  const until = (known ?? []).filter(({ seq }) => seq <= last);
+  return { shown, isCompared: known !== undefined, ...verifyChain(shown, until, undefined) };
+}
+
+/** An export can be verified where there is no workspace; then nothing says what was seen before. */
+async function checkpointsIfAny(context: CommandContext): Promise<readonly Checkpoint[] | undefined> {
+  try {
+    const { checkpoints } = await openCheckpoints(context);
+    return await checkpoints.list();
+  } catch (error) {
+    if (!(error instanceof CodedError) || !NO_WORKSPACE.includes(String(error.code))) throw error;
+    return undefined;
+  }
+}
+
+/** All there is, proved to go on from everything that was seen before; then a new checkpoint. */
+async function readVerified(context: CommandContext) {
+  const { checkpoints } = await openCheckpoints(context);
+  return context.host.step('audit-read', 'Reading and verifying the audit', async () => {
+    const known = await checkpoints.list();
+    const shown: ChainEntry[] = [];
+    let head: AuditHead | undefined;
+    await callCurator(context, async (_, { signal }, of) => {
+      shown.length = 0;
+      for await (const { message } of of(Admission).listAudit({}, { signal })) {
+        if (message.case === 'entry')
+          shown.push({ seq: Number(message.value.seq), record: message.value.record });
+        else if (message.case === 'head') head = message.value;
+      }
+    });
+    if (head === undefined)
+      throw new AuditLogError('audit-log-altered', 'reading the audit: the cluster names no last entry');
+    const claimed = { seq: Number(head.seq), hash: head.hash };
+    const verified = verifyChain(shown, known, claimed);
+    const isNew = !known.some(({ seq }) => seq === verified.head.seq);
+    if (isNew && verified.head.seq > 0)
+      await checkpoints.add(verified.head, {
+        epoch: Number(head.epoch),
+        nowMs: context.ports.clock.nowMs(),
+      });
+    return { shown, ...verified };
+  });
+}
+
+async function openCheckpoints(context: CommandContext): Promise<{ readonly checkpoints: Checkpoints }> {
+  const { keyPem, clusterId, directory: folder } = await readCaller(context);
+  const place = { workspace: folder, clusterId };
+  const pubKey = ed25519PubKeyFrom(keyPem);
+  if (pubKey === undefined) throw new Error('reading the key of an operator: it is no Ed25519 key'); // its reader checked
+  const owner = { keyPem, pubKey };
+  return { checkpoints: new Checkpoints(context.ports.files, place, owner) };
+}
+
+function isWanted(entry: AuditRecord, { caller, method, subject }: AuditFilter): boolean {
+  return (
+    (caller === undefined || entry.caller.includes(caller)) &&
+    (method === undefined || entry.method.toLowerCase() === method.toLowerCase()) &&
+    (subject === undefined || entry.subject.includes(subject))
+  );
+}

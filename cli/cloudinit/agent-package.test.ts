@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto';
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { ExecaRunner } from '../../internal/exec/index.ts';
+import { installCommand, parseAgentPackage } from './agent-package.ts';
+
+const HASH = 'AB'.repeat(32);
+
+describe('parseAgentPackage()', () => {
+  test.each([
+    { given: ['https://x.example/a.deb', undefined], want: { url: 'https://x.example/a.deb' } },
+    {
+      given: ['http://x.example/a.deb', HASH],
+      want: { url: 'http://x.example/a.deb', sha256: HASH.toLowerCase() },
+    },
+    { given: ['file:///opt/a.deb', undefined], want: { url: 'file:///opt/a.deb' } },
+  ] as const)('takes $given', ({ given: [url, sha256], want }) => {
+    expect(parseAgentPackage(url, sha256)).toMatchObject(want);
+  });
+
+  test.each([
+    { name: 'a path of the workstation', given: ['./dist/a.deb', undefined], want: 'cloudinit-package-path' },
+    { name: 'an absolute one', given: ['/home/me/a.deb', HASH], want: 'cloudinit-package-path' },
+    { name: 'another protocol', given: ['ftp://x.example/a.deb', HASH], want: 'cloudinit-package-path' },
+    {
+      name: 'plain HTTP without a hash',
+      given: ['http://x/a.deb', undefined],
+      want: 'cloudinit-package-unverified',
+    },
+    { name: 'a hash that is none', given: ['https://x/a.deb', 'abc'], want: 'cloudinit-package-invalid' },
+    { name: 'a hash without a package', given: [undefined, HASH], want: 'cloudinit-package-invalid' },
+    {
+      name: 'a file of another host',
+      given: ['file://host/a.deb', undefined],
+      want: 'cloudinit-package-invalid',
+    },
+    {
+      name: 'a file with a strange name',
+      given: ['file:///a%20b.deb', undefined],
+      want: 'cloudinit-package-invalid',
+    },
+  ] as const)('refuses $name', ({ given: [url, sha256], want }) => {
+    expect(() => parseAgentPackage(url, sha256)).toThrow(
+      expect.objectContaining({ code: want, exit: 'usage' }),
+    );
+  });
+});
+
+/** The script itself, run by a shell in which apt is a list of what it was asked for. */
+describe('installCommand()', () => {
+  let folder: string;
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'cluster-cloud-init-'));
+    await mkdir(join(folder, 'bin'));
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  async function program(name: string, body: string): Promise<void> {
+    const path = join(folder, 'bin', name);
+    await writeFile(path, `#!/bin/sh\necho "${name} $*" >> "${folder}/log"\n${body}\n`);
+    await chmod(path, 0o755);
+  }
+
+  /** What was run, and how it ended. */
+  async function run(url: string, sha256: string | undefined) {
+    const [shell, flags, script = '', ...args] = installCommand(parseAgentPackage(url, sha256));
+    const here = script
+      .replaceAll('/usr/lib/apt/apt-helper', 'apt-helper')
+      .replaceAll('/var/tmp/cluster-agent.deb', join(folder, 'got.deb'))
+      .replaceAll('/etc/ssl/certs/ca-certificates.crt', join(folder, 'bin'));
+    const { exitCode } = await new ExecaRunner({ path: `${folder}/bin:/usr/bin:/bin` }).run({
+      argv: [shell ?? '', flags ?? '', here, ...args],
+      okExitCodes: [0, 1, 100],
+      signal: new AbortController().signal,
+    });
+    const log = await readFile(join(folder, 'log'), 'utf8').catch(() => '');
+    return { exitCode, log: log.replaceAll(folder, '').trim().split('\n') };
+  }
+
+  const deb = Buffer.from('package');
+  const hash = createHash('sha256').update(deb).digest('hex');
+  beforeEach(async () => {
+    await program(
+      'apt-helper',
+      `printf package > "$3"; [ "\${4-SHA256:${hash}}" = "SHA256:${hash}" ] || exit 100`,
+    );
+    await program('apt-get', '');
+    await program('systemctl', '');
+  });
+
+  test('downloads with apt’s helper, installs with all dependencies, and starts the agent', async () => {
+    const { exitCode, log } = await run('https://x.example/a.deb', hash);
+    expect({ exitCode, log }).toEqual({
+      exitCode: 0,
+      log: [
+        `apt-helper download-file https://x.example/a.deb /got.deb SHA256:${hash}`,
+        'apt-get install --yes --no-install-recommends /got.deb',
+        'systemctl restart bootstrapper.service',
+      ],
+    });
+  });
+
+  test('reads the lists of packages when the machine lacks a dependency', async () => {
+    await program('apt-get', '[ "$1" = update ] && touch "$0.updated"; [ -e "$0.updated" ] || exit 100');
+    const { log } = await run('https://x.example/a.deb', undefined);
+    expect(log.slice(1)).toEqual([
+      'apt-get install --yes --no-install-recommends /got.deb',
+      'apt-get update',
+      'apt-get install --yes --no-install-recommends /got.deb',
+      'systemctl restart bootstrapper.service',
+    ]);
+  });
+
+  test('installs and starts nothing when the hash is another', async () => {
+    const other = 'b'.repeat(64);
+    const { exitCode, log } = await run('https://x.example/a.deb', other);
+    expect(exitCode).not.toBe(0);
+    expect(log).toEqual([`apt-helper download-file https://x.example/a.deb /got.deb SHA256:${other}`]);
+  });
+
+  test('verifies a package of the image too', async () => {
+    await writeFile(join(folder, 'a.deb'), deb);
+    const good = await run(`file://${folder}/a.deb`, hash);
+    expect(good.log).toEqual([
+      'apt-get install --yes --no-install-recommends /a.deb',
+      'systemctl restart bootstrapper.service',
+    ]);
+    await rm(join(folder, 'log'));
+    const bad = await run(`file://${folder}/a.deb`, 'c'.repeat(64));
+    expect([bad.exitCode, bad.log]).toEqual([1, ['']]);
+  });
+});

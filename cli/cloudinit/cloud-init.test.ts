@@ -1,0 +1,137 @@
+import { describe, expect, test } from '@jest/globals';
+import { randomBytes } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import { parse, stringify } from 'yaml';
+import { encodeBundle, type CollateralItem } from '../../internal/attestation/collateral/index.ts';
+import { attestationSettings, parseProvisioning } from '../../internal/config/index.ts';
+import { TestAmd } from '../../internal/testing/evidence/index.ts';
+import { der, issueCrl } from '../../internal/testing/pki/index.ts';
+import { CollateralStore } from '../attest/index.ts';
+import { createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { runCloudInit } from './cloud-init.ts';
+
+const DAY_MS = 86_400_000;
+const amd = new TestAmd('Milan');
+const crl = (more: Partial<Parameters<typeof issueCrl>[0]> = {}): CollateralItem => ({
+  kind: 'crl',
+  der: issueCrl({
+    issuer: amd.ark,
+    thisUpdateMs: Date.now() - DAY_MS,
+    nextUpdateMs: Date.now() + DAY_MS,
+    ...more,
+  }),
+});
+const bundleOf = (...items: readonly CollateralItem[]): string => encodeBundle({ assembledMs: 0, items });
+
+const SNP = {
+  variants: ['sev-snp'],
+  policy: {
+    name: 'test',
+    profile: 'identity',
+    machines: 'any-proved',
+    'sev-snp': {
+      minimumTcb: { Milan: { bootloader: 4, tee: 0, snp: 8, microcode: 115 } },
+      allowSmt: true,
+      maxCollateralAgeDays: 30,
+    },
+  },
+};
+
+async function createOffice(handedOn: string, attestation: object | 'as generated' = SNP) {
+  const asked: string[] = [];
+  const desk = await createCuratorHarness(
+    {},
+    {
+      getCollateral: async () => {
+        asked.push('collateral');
+        return { bundle: Buffer.from(handedOn) };
+      },
+    },
+  );
+  if (attestation !== 'as generated') {
+    const path = '/owner/cluster.yaml';
+    const config = parse(
+      Buffer.from((await desk.files.read(path, 1 << 20)) ?? []).toString('utf8'),
+    ) as object;
+    await desk.files.writeAtomic(path, stringify({ ...config, attestation }));
+  }
+  const print = async (endpoints: readonly string[] = []) => {
+    const options = {
+      endpoints,
+      package: undefined,
+      packageSha256: undefined,
+      tpm: true,
+      format: 'cloud-init',
+    } as const;
+    await runCloudInit(desk.owner, options);
+    const answer = desk.owner.host.answered as { cloudConfig: string; collateral?: string };
+    const { write_files: files } = parse(answer.cloudConfig) as {
+      write_files: { path: string; content: string; encoding?: string; permissions: string }[];
+    };
+    return { answer, files };
+  };
+  const said = (): readonly string[] => desk.owner.host.codes.filter((code) => code.startsWith('cloud-init'));
+  return { desk, asked, print, said, [Symbol.asyncDispose]: () => desk[Symbol.asyncDispose]() };
+}
+
+describe('cluster node cloud-init', () => {
+  test('gives a machine the provisioning alone where nobody shows evidence of a processor', async () => {
+    await using office = await createOffice(bundleOf(crl()), 'as generated');
+    const { files } = await office.print();
+    expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);
+    expect(parseProvisioning(files[0]?.content ?? '').attestation).toBeUndefined();
+    expect(office.asked).toEqual([]);
+  });
+
+  test('names the one cluster of its owner that it is for, as the init found it', async () => {
+    await using office = await createOffice('', 'as generated');
+    const { files } = await office.print(['192.0.2.1']);
+    const { cluster } = parseProvisioning(files[0]?.content ?? '');
+    const { clusterId, caSha256 } = office.desk;
+    expect(cluster).toEqual({ id: clusterId, caSha256 });
+  });
+
+  test('gives it the collateral of the cluster, to the byte, and what is asked of the cluster’s evidence', async () => {
+    const bundle = bundleOf(crl());
+    await using office = await createOffice(bundle);
+    const { files } = await office.print();
+    const [provisioning, collateral] = files;
+    const { attestation } = parseProvisioning(provisioning?.content ?? '');
+    expect(attestation && attestationSettings(attestation).variants).toEqual(['sev-snp']);
+    expect(collateral).toMatchObject({ path: '/etc/cluster/collateral.json', encoding: 'gz+b64' });
+    expect(gunzipSync(Buffer.from(collateral?.content ?? '', 'base64')).toString()).toBe(bundle);
+    expect(office.said()).toEqual([]);
+  });
+
+  test('takes the workspace’s where endpoints are given, and asks nobody', async () => {
+    await using office = await createOffice('');
+    const { desk, print, asked } = office;
+    const own = { assembledMs: 0, items: [crl()] };
+    await new CollateralStore(desk.files, '/owner').replace(own, 0);
+    const { answer } = await print(['192.0.2.1']);
+    expect(answer.collateral).toBe(encodeBundle(own));
+    expect(asked).toEqual([]);
+  });
+
+  test.each([
+    { name: 'there is none', given: '', want: 'cloud-init-collateral-none' },
+    {
+      name: 'it has run out',
+      given: bundleOf(crl({ nextUpdateMs: Date.now() - 1000 })),
+      want: 'cloud-init-collateral-expired',
+    },
+    {
+      name: 'it does not fit into user data',
+      given: bundleOf(
+        crl({ extensions: [{ oid: '1.2.3.4', value: der.octets(new Uint8Array(randomBytes(16_000))) }] }),
+      ),
+      want: 'cloud-init-collateral-left-out',
+    },
+  ])('leaves it out where $name, and says so', async ({ given, want }) => {
+    await using office = await createOffice(given);
+    const { files, answer } = await office.print();
+    expect(files.map(({ path }) => path)).toEqual(['/etc/cluster/provisioning.json']);
+    expect(Buffer.byteLength(answer.cloudConfig)).toBeLessThan(16 * 1024);
+    expect(office.said()).toEqual([want]);
+  });
+});

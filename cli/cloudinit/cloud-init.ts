@@ -1,0 +1,133 @@
+import { gzipSync } from 'node:zlib';
+import { stringify } from 'yaml';
+import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { endpointFrom } from '../../internal/config/index.ts';
+import { certificateSha256 } from '../../internal/crypto/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { collateralForMachine } from './collateral-for-machine.ts';
+import { installCommand, parseAgentPackage, type AgentPackage } from './agent-package.ts';
+import { readCaller, callCurator } from '../cluster/index.ts';
+import { fileOrClusterConfiguration } from '../configuration/index.ts';
+import { ownerKeysToProvision } from '../operators/index.ts';
+import { AppError } from '../app/errors.ts';
+
+const JOIN_PORT = 9090;
+/**
+ * The least that the large clouds take as user data (EC2: 16 KiB before base64). What is longer would be cut or refused
+ * there, and a machine without its provisioning is lost for good; one without collateral can be given it later.
+ */
+const MAX_USER_DATA_BYTES = 16 * 1024;
+const COLLATERAL_PATH = '/etc/cluster/collateral.json';
+/** As on every image of a machine with a TPM. */
+const TPM_DEVICE = '/dev/tpmrm0';
+
+export interface CloudInitOptions {
+  /** "host:port" of control planes; those of the cluster unless said. */
+  readonly endpoints: readonly string[];
+  /** Where machines get the agent's package whose image lacks it, and its hash. */
+  readonly package: string | undefined;
+  readonly packageSha256?: string | undefined;
+  readonly tpm: boolean;
+  readonly format: 'cloud-init' | 'provisioning';
+}
+
+/**
+ * `cluster node cloud-init`: what a machine must be given to find its cluster and to know it: the owner's public key,
+ * which cluster and CA of this owner, and where to ask. Where control planes show evidence of processors, also what is
+ * asked of it and what AMD and Intel say: the machine verifies each document itself. No secret is in it, and it is the
+ * same for every machine.
+ */
+export async function runCloudInit(context: CommandContext, options: CloudInitOptions): Promise<void> {
+  const agentPackage = parseAgentPackage(options.package, options.packageSha256);
+  const config = await fileOrClusterConfiguration(context);
+  const { clusterId, clusterCaPem } = await readCaller(context);
+  const joinEndpoints =
+    options.endpoints.length > 0 ? options.endpoints.map(endpointOf) : await known(context);
+  const provisioning = {
+    version: 1,
+    platform: 'metal',
+    ownerKeys: await ownerKeysToProvision(context, { asksCluster: options.endpoints.length === 0 }),
+    cluster: { id: clusterId, caSha256: certificateSha256(clusterCaPem) },
+    tpm: options.tpm ? { kind: 'device', path: TPM_DEVICE } : { kind: 'none' },
+    joinEndpoints,
+    ...(hasProcessors(config.attestation.variants) ? { attestation: config.attestation } : {}),
+  };
+  const json = `${JSON.stringify(provisioning, undefined, 2)}\n`;
+  const collateral = hasProcessors(config.attestation.variants)
+    ? await collateralForMachine(context, { asksCluster: options.endpoints.length === 0 })
+    : undefined;
+  const userData = userDataOf(context, { json, collateral, agentPackage });
+  if (agentPackage !== undefined && agentPackage.sha256 === undefined)
+    context.host.warn(
+      'cloud-init-package-unverified',
+      'The machine takes whatever package it finds there. Say what it must be with --package-sha256.',
+    );
+  context.host.result({ provisioning, cloudConfig: userData, ...(collateral && { collateral }) }, () =>
+    options.format === 'provisioning' ? json.trimEnd() : userData.trimEnd(),
+  );
+}
+
+interface UserData {
+  readonly json: string;
+  readonly collateral: string | undefined;
+  readonly agentPackage: AgentPackage | undefined;
+}
+
+/** Without the collateral where it would be too much for a cloud. */
+function userDataOf(context: CommandContext, { json, collateral, agentPackage }: UserData): string {
+  const whole = cloudConfig({ json, collateral, agentPackage });
+  if (collateral === undefined || Buffer.byteLength(whole) <= MAX_USER_DATA_BYTES) return whole;
+  context.host.warn(
+    'cloud-init-collateral-left-out',
+    `The collateral does not fit into user data of ${MAX_USER_DATA_BYTES} bytes and is left out. Put it at ${COLLATERAL_PATH} of the image; --output json has it as data.collateral.`,
+  );
+  return cloudConfig({ json, collateral: undefined, agentPackage });
+}
+
+function hasProcessors(variants: readonly string[]): boolean {
+  return variants.some((variant) => variant !== 'tpm' && variant !== 'machine-key');
+}
+
+/** User data for cloud-init: the files, then the package that reads them. */
+function cloudConfig({ json, collateral, agentPackage }: UserData): string {
+  const config = {
+    write_files: [
+      {
+        path: '/etc/cluster/provisioning.json',
+        permissions: '0600',
+        owner: 'root:root',
+        content: json,
+      },
+      ...(collateral === undefined ? [] : [packed(collateral)]),
+    ],
+    runcmd: [installCommand(agentPackage)],
+  };
+  return `#cloud-config\n${stringify(config, { lineWidth: 0 })}`;
+}
+
+/** TCB infos are JSON of many like lines: packed they take a quarter. */
+function packed(collateral: string) {
+  return {
+    path: COLLATERAL_PATH,
+    permissions: '0644',
+    owner: 'root:root',
+    encoding: 'gz+b64',
+    content: gzipSync(collateral, { level: 9 }).toString('base64'),
+  };
+}
+
+function endpointOf(text: string): string {
+  const endpoint = endpointFrom(text, JOIN_PORT);
+  if (endpoint === undefined)
+    throw new AppError('app-usage', `reading the endpoint ${JSON.stringify(text)}: HOST or HOST:PORT`);
+  return endpoint;
+}
+
+/** Every control plane that there is now. */
+async function known(context: CommandContext): Promise<readonly string[]> {
+  const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
+  return directory.map(({ curatorEndpoint }) => {
+    const host = curatorEndpoint.slice(0, curatorEndpoint.lastIndexOf(':'));
+    return endpointFrom(host, JOIN_PORT) ?? `${host}:${JOIN_PORT}`;
+  });
+}

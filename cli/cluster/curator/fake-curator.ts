@@ -1,0 +1,223 @@
+import type { X509Certificate } from 'node:crypto';
+import { signDocument } from '../../../internal/ownerdocument/index.ts';
+import { SystemClock } from '../../../internal/clock/index.ts';
+import { certificateSha256 } from '../../../internal/crypto/index.ts';
+import {
+  createCaCertPem,
+  fingerprintOfKey,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  operatorLeaf,
+  pubKeyDerOf,
+  spkiDerOf,
+  verifyMemberCertificate,
+  verifyCertificateRequest,
+  type MemberIdentity,
+} from '../../../internal/pki/index.ts';
+import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
+import type { Secret } from '../../../internal/secret/index.ts';
+import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
+import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import type { CommandContext } from '../../app/command.ts';
+import { generateWorkspace, openWorkspace } from '../index.ts';
+import { RecordingHost } from '../../host/index.ts';
+import { readOwnerKey } from '../../workspace/index.ts';
+
+const CLUSTER_ID = '00112233445566778899aabbccddeeff';
+
+/** Of a workstation and its cluster, to be set on. */
+export class HarnessClock extends SystemClock {
+  aheadMs = 0;
+
+  override nowMs(): number {
+    return super.nowMs() + this.aheadMs;
+  }
+}
+
+export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
+export type FakeAdmissionCalls = Partial<Handlers<typeof Admission, MemberIdentity>>;
+export type FakeStreamCalls = Partial<Handlers<typeof NodeStreams, MemberIdentity>>;
+
+/** What the curator answers beside what it always does. */
+interface FakeCalls {
+  readonly curator: FakeCuratorCalls;
+  readonly admission: FakeAdmissionCalls;
+  readonly streams: FakeStreamCalls;
+  /** Where the curator answers. */
+  readonly address: string;
+}
+
+/** A context at a workstation whose disk is in memory. */
+export function contextOf(
+  files: MemoryFiles,
+  workspace: string,
+  identity?: string,
+  clock: SystemClock = new SystemClock(),
+) {
+  return {
+    host: new RecordingHost(),
+    ports: { files, commands: new FakeCommands(), clock },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace, identity },
+    env: {},
+    signal: new AbortController().signal,
+  } satisfies CommandContext;
+}
+
+/** A cluster that signs for every request and remembers who asked. */
+async function createCluster(files: MemoryFiles, calls: FakeCalls) {
+  const clock = new HarnessClock();
+  const caKey = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem: caKey, nowMs: clock.nowMs() });
+  const signer = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs: () => clock.nowMs() });
+  const asked: MemberIdentity[] = [];
+  const documents: Uint8Array[] = [];
+  const { server, endpoint } = await serve(signer, { asked, clock, documents: () => documents }, calls);
+  const owner = contextOf(files, '/owner', undefined, clock);
+  await generateWorkspace(owner, { name: 'prod' });
+  await using workspace = await openWorkspace(owner, 'test');
+  const { keyPem } = await readOwnerKey(files, workspace.layout);
+  const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer: pubKeyDerOf(keyPem), name: 'owner' });
+  documents.push(operatorsSignedBy(keyPem));
+  const result = {
+    clusterId: CLUSTER_ID,
+    nodeId: 'node-1',
+    nodeName: 'n1',
+    clusterCaPem: caPem,
+    ownerCertPem: await signer.issue(leaf),
+    kubernetesCaPem: caPem,
+    adminCertPem: '',
+    apiEndpoints: [],
+    curatorEndpoints: [endpoint],
+    epoch: '1',
+  };
+  await workspace.state.update((state) => ({
+    ...state,
+    init: {
+      id: '6b0f3f5e-7d0c-4b0a-9d0e-1f2a3b4c5d6e',
+      endpoint: '127.0.0.1:9000',
+      fingerprint: 'sha256:00',
+      requestHash: '00',
+      startedMs: 1,
+      stage: 'acknowledged',
+      result,
+    },
+  }));
+  const made = { clusterId: CLUSTER_ID, caSha256: certificateSha256(caPem) };
+  const dispose = () => server[Symbol.asyncDispose]();
+  return { owner, asked, clock, endpoint, ...made, [Symbol.asyncDispose]: dispose };
+}
+
+async function serve(
+  signer: KeyCertificateSigner,
+  {
+    asked,
+    clock,
+    documents,
+  }: {
+    readonly asked: MemberIdentity[];
+    readonly clock: HarnessClock;
+    readonly documents: () => Uint8Array[];
+  },
+  calls: FakeCalls,
+) {
+  const keyPem = generateKeyPem();
+  const addresses = [calls.address];
+  const certPem = await signer.issue(
+    nodeLeaf({
+      clusterId: CLUSTER_ID,
+      pubKeyDer: pubKeyDerOf(keyPem),
+      addresses,
+      validDays: 3650,
+      isControlPlane: true,
+    }),
+  );
+  const trust = { caPem: signer.caPem, clusterId: CLUSTER_ID, nowMs: () => clock.nowMs() };
+  let endpoint = '';
+  const unused = () => Promise.reject(new Error('not part of this test'));
+  const admission = {
+    ...Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused])),
+    listOperators: async (_: unknown, { peer }: Asked) => {
+      asked.push(peer);
+      return { operators: [] };
+    },
+    getOwnership: async () => ({}),
+    listDocuments: async () => ({ documents: documents(), removed: [], epoch: 1n }),
+    renewOperator: async ({ certificateRequest }: { certificateRequest: Uint8Array }, { peer }: Asked) => {
+      asked.push(peer);
+      const pubKeyDer = await verifyCertificateRequest(certificateRequest);
+      return {
+        certificatePem: await signer.issue(
+          operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer, name: 'renewed' }),
+        ),
+      };
+    },
+    putOperator: async (request: { name: string; role: string; certificateRequest: Uint8Array }) => {
+      const pubKeyDer = await verifyCertificateRequest(request.certificateRequest);
+      const leaf = operatorLeaf({ clusterId: CLUSTER_ID, pubKeyDer, name: request.name });
+      return {
+        operator: { name: request.name, role: request.role, fingerprint: fingerprintOfKey(pubKeyDer) },
+        certificatePem: await signer.issue(leaf),
+        clusterCaPem: signer.caPem,
+      };
+    },
+    ...calls.admission,
+  };
+  const curator = {
+    ...Object.fromEntries(Curator.methods.map(({ localName }) => [localName, unused])),
+    getClusterInfo: async () => ({ directory: [{ curatorEndpoint: endpoint }] }),
+    ...calls.curator,
+  };
+  const streams = {
+    ...Object.fromEntries(NodeStreams.methods.map(({ localName }) => [localName, unused])),
+    ...calls.streams,
+  };
+  const server = new RpcServer<MemberIdentity>({
+    upgrade: tlsServerUpgrade({
+      identity: { certPem, keyPem },
+      accept: (shown) => bareFrom(shown) ?? verifyMemberCertificate(shown, trust),
+    }),
+    services: [
+      implement(Admission, admission as never),
+      implement(Curator, curator as never),
+      implement(NodeStreams, streams as never),
+    ],
+    disclose: 'chain',
+    log: createMemoryLogger().log,
+  });
+  endpoint = `${calls.address}:${await server.listen(calls.address, 0)}`;
+  return { server, endpoint };
+}
+
+/** As the init left it: the owner alone. */
+function operatorsSignedBy(keyPem: Secret<string>): Uint8Array {
+  const fingerprint = fingerprintOfKey(pubKeyDerOf(keyPem));
+  const body = { operators: [{ name: 'owner', fingerprint, role: 'owner' as const }] };
+  const head = { clusterId: CLUSTER_ID, epoch: 1, serial: 1, issuedMs: 1, endsMs: Number.MAX_SAFE_INTEGER };
+  return signDocument({ ...head, kind: 'operators', body }, keyPem);
+}
+
+interface Asked {
+  readonly peer: MemberIdentity;
+}
+
+function bareFrom(shown: X509Certificate): MemberIdentity | undefined {
+  if (!shown.checkIssued(shown)) return undefined;
+  const fingerprint = fingerprintOfKey(spkiDerOf(shown.publicKey));
+  return { kind: 'operator', clusterId: CLUSTER_ID, name: 'bare', fingerprint, isKeyOnly: true };
+}
+
+/** A workstation with the workspace of an owner in /owner, and a curator that answers. To be disposed. */
+export async function createCuratorHarness(
+  curator: FakeCuratorCalls = {},
+  admission: FakeAdmissionCalls = {},
+  streams: FakeStreamCalls = {},
+  address = '127.0.0.1',
+) {
+  const files = new MemoryFiles();
+  for (const folder of ['/owner', '/ann', '/proc/self', '/proc/sys/kernel/random', '/etc'])
+    await files.makeDirectory(folder);
+  return { files, ...(await createCluster(files, { curator, admission, streams, address })) };
+}

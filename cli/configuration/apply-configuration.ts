@@ -1,0 +1,245 @@
+import { join } from 'node:path';
+import {
+  canonicalJson,
+  clusterPartOf,
+  immutableDifferences,
+  MAX_CONFIG_BYTES,
+  mergeThreeWay,
+  parseClusterConfig,
+  positionOf,
+  type Conflict,
+  type Json,
+  type JsonPath,
+  type Merge,
+} from '../../internal/config/index.ts';
+import { CodedError } from '../../internal/errors/index.ts';
+import type { ProcessPort } from '../../internal/exec/index.ts';
+import type { CommandContext } from '../app/command.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { openSigner, policyFor } from '../sign/index.ts';
+import { layoutOf } from '../workspace/index.ts';
+import { readLastApplied, saveLastApplied } from './last-applied.ts';
+import { droppedSettings } from './dropped-settings.ts';
+import {
+  readCurrentConfiguration,
+  renderCurrentConfiguration,
+  type CurrentConfiguration,
+} from './current-configuration.ts';
+import { readCaller, callCurator, newMutation } from '../cluster/index.ts';
+import { ConfigurationError } from './errors.ts';
+import { AppError } from '../app/errors.ts';
+
+/** Others may change it again and again meanwhile; each time the comparison is made anew. */
+const TRIES = 5;
+const MAX_SHOWN = 60;
+
+/** A file that somebody wrote, and what in it concerns the cluster. */
+interface Mine {
+  readonly path: string;
+  readonly text: string;
+  readonly document: Json;
+}
+
+export interface ApplyOptions {
+  /** cluster.yaml of the workspace unless said. */
+  readonly file: string | undefined;
+  readonly dryRun: boolean;
+  /** The operator agrees to the loss of what is dropped without being asked. */
+  readonly yes: boolean;
+  /** The revision that the file was made from, where this workspace has applied nothing yet. */
+  readonly onto: bigint | undefined;
+}
+
+/** `cluster config apply`: takes over what the file changed since it was applied last, and nothing of what others did. */
+export async function runConfigApply(context: CommandContext, options: ApplyOptions): Promise<void> {
+  const mine = await readMine(context, options.file ?? layoutOf(context.paths.workspace).config);
+  const member = await readCaller(context);
+  const applied = await readLastApplied(context.ports.files, member);
+  const done = await applyMerged(context, mine, {
+    dryRun: options.dryRun,
+    yes: options.yes,
+    replaces: options.onto,
+    baseFor: (current) => {
+      if (options.onto === current.revision) return current.document;
+      if (applied !== undefined) return applied;
+      if (!current.updatedBy.startsWith('operator:')) return current.document; // as the init left it
+      throw unknownBase(mine, current);
+    },
+  });
+  if (!options.dryRun) await saveLastApplied(context.ports.files, member, mine.document);
+  report(context, done, options.dryRun);
+}
+
+/** `cluster config edit`: the configuration in force in an editor; taken over when it is closed. */
+export async function runConfigEdit(
+  context: CommandContext,
+  processes: Pick<ProcessPort, 'runAttached'>,
+): Promise<void> {
+  const { ports, env, signal, paths } = context;
+  if (!context.host.interactive)
+    throw new AppError('app-usage', 'editing the configuration: there is no terminal', {
+      fix: 'Run `cluster config edit` at a terminal, or change cluster.yaml and run `cluster config apply`.',
+    });
+  const start = await readCurrentConfiguration(context);
+  const path = join(paths.workspace, `.configuration-${start.revision}.yaml`);
+  await ports.files.createExclusive(path, renderCurrentConfiguration(start), { mode: 0o600 }); // or an earlier edit goes on
+  const editor = (env['VISUAL'] ?? env['EDITOR'] ?? 'vi').split(' ').filter((word) => word !== '');
+  const known = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  const exit = await processes.runAttached({
+    argv: [editor[0] ?? 'vi', ...editor.slice(1), path],
+    env: Object.fromEntries(known),
+    signal,
+  });
+  if (exit !== 0) throw new AppError('app-usage', `editing ${path}: ${editor.join(' ')} ended with ${exit}`);
+  const mine = await readMine(context, path);
+  const done = await applyMerged(context, mine, {
+    dryRun: false,
+    yes: false,
+    replaces: start.document === undefined ? start.revision : undefined,
+    baseFor: (current) => {
+      if (start.document === undefined) throw unknownBase(mine, current); // somebody else has mended it meanwhile
+      return start.document;
+    },
+  });
+  await ports.files.remove(path);
+  report(context, done, false);
+}
+
+interface Applied {
+  readonly revision: bigint;
+  readonly changes: readonly JsonPath[];
+  readonly losses: readonly string[];
+}
+
+interface Merging {
+  readonly dryRun: boolean;
+  readonly yes: boolean;
+  /** The revision that may be replaced as a whole should this program not be able to read it: somebody has seen it. */
+  readonly replaces: bigint | undefined;
+  readonly baseFor: (current: Readable) => Json;
+}
+
+type Readable = CurrentConfiguration & { readonly document: Json };
+
+async function applyMerged(context: CommandContext, mine: Mine, options: Merging): Promise<Applied> {
+  let base: Json | undefined;
+  for (let tries = 1; ; tries++) {
+    const current = await readCurrentConfiguration(context);
+    if (isReadable(current)) base ??= options.baseFor(current); // what others do from now on is theirs
+    const { changes, merged } = merging(mine, current, { base, replaces: options.replaces });
+    const losses = lossesOf(current, merged);
+    if (options.dryRun || changes.length === 0) return { revision: current.revision, changes, losses };
+    await confirmLoss(context, { doing: `applying ${mine.path}`, losses, yes: options.yes });
+    try {
+      const document = Buffer.from(canonicalJson(merged), 'utf8');
+      const documents = policyFor(await openSigner(context), document);
+      const request = { document, baseRevision: current.revision, documents, mutation: newMutation() };
+      const { revision } = await callCurator(context, (curator, call) =>
+        curator.updateConfiguration(request, call),
+      );
+      return { revision, changes, losses };
+    } catch (error) {
+      const isStale = error instanceof CodedError && error.code === 'curator-configuration-stale';
+      if (!isStale || tries === TRIES) throw error;
+    }
+  }
+}
+
+/** What is to be in force; of a document that cannot be read nothing can be kept. */
+function merging(
+  mine: Mine,
+  current: CurrentConfiguration,
+  { base, replaces }: { readonly base: Json | undefined; readonly replaces: bigint | undefined },
+): Pick<Merge, 'changes' | 'merged'> {
+  if (isReadable(current) && base !== undefined) {
+    const merge = mergeThreeWay({ base, mine: mine.document, current: current.document });
+    refuse(mine, current, merge);
+    return merge;
+  }
+  if (replaces === current.revision) return { changes: [[]], merged: mine.document };
+  throw new ConfigurationError(
+    'configuration-unreadable',
+    `applying ${mine.path} to revision ${current.revision}`,
+    {
+      cause: current.problem,
+    },
+  );
+}
+
+/** What the cluster would not have any more. */
+function lossesOf(current: CurrentConfiguration, merged: Json): readonly string[] {
+  if (!isReadable(current)) return ['the whole configuration, which this version cannot read'];
+  return droppedSettings(current.document, merged).map((each) => printable(each));
+}
+
+function isReadable(current: CurrentConfiguration): current is Readable {
+  return current.document !== undefined;
+}
+
+function unknownBase(mine: Mine, current: CurrentConfiguration): ConfigurationError {
+  return new ConfigurationError(
+    'configuration-base-unknown',
+    `applying ${mine.path}: ${printable(current.updatedBy)} changed the configuration, last at revision ${current.revision}`,
+  );
+}
+
+/** Fixed places before conflicts: they cannot be resolved by choosing. */
+function refuse(mine: Mine, current: Readable, { conflicts, merged }: Merge): void {
+  const fixed = immutableDifferences(current.document, merged);
+  if (fixed.length > 0)
+    throw new ConfigurationError(
+      'configuration-immutable',
+      `applying ${mine.path}:\n${linesOf(mine, fixed, nameOf)}`,
+      {
+        details: { paths: fixed },
+      },
+    );
+  if (conflicts.length === 0) return;
+  const shown = conflicts.map((conflict) => `${placeIn(mine, conflict.path)}: ${conflictText(conflict)}`);
+  throw new ConfigurationError(
+    'configuration-conflict',
+    `applying ${mine.path} to revision ${current.revision} of ${printable(current.updatedBy)}:\n${shown.join('\n')}`,
+    { details: { conflicts, revision: String(current.revision) } },
+  );
+}
+
+function conflictText({ path, base, mine, current }: Conflict): string {
+  return `${nameOf(path)}: here ${short(mine)}, in the cluster ${short(current)}; it was ${short(base)}`;
+}
+
+function linesOf(mine: Mine, paths: readonly JsonPath[], text: (path: JsonPath) => string): string {
+  return paths.map((path) => `${placeIn(mine, path)}: ${text(path)}`).join('\n');
+}
+
+function placeIn({ path, text }: Mine, at: JsonPath): string {
+  const { line, column } = positionOf(text, at);
+  return `${path}:${line}:${column}`;
+}
+
+function nameOf(path: JsonPath): string {
+  return printable(path.join('.')) || 'the whole file';
+}
+
+function short(value: Json | undefined): string {
+  if (value === undefined) return 'absent';
+  const text = JSON.stringify(value);
+  return printable(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
+}
+
+async function readMine(context: CommandContext, path: string): Promise<Mine> {
+  const raw = await context.ports.files.read(path, MAX_CONFIG_BYTES);
+  if (raw === undefined) throw new AppError('app-usage', `reading ${path}: there is no such file`);
+  const text = Buffer.from(raw).toString('utf8');
+  return { path, text, document: clusterPartOf(parseClusterConfig(text, path)) };
+}
+
+function report(context: CommandContext, { revision, changes, losses }: Applied, dryRun: boolean): void {
+  const names = changes.map(nameOf);
+  context.host.result({ revision, changes: names, losses, dryRun }, () => {
+    if (names.length === 0) return `Nothing to change: revision ${revision} says the same.`;
+    const head = dryRun ? 'Would change:' : `Revision ${revision} is in force. Changed:`;
+    const taken = losses.length === 0 ? [] : ['This takes away:', renderLosses(losses)];
+    return [head, ...names.map((name) => `  ${name}`), ...(dryRun ? taken : [])].join('\n');
+  });
+}

@@ -1,0 +1,360 @@
+import { describe, expect, test } from '@jest/globals';
+import { createHash } from 'node:crypto';
+import {
+  resolveOwners,
+  parseDocument,
+  signDocument,
+  verifyDocument,
+  type DocumentBodies,
+  type DocumentKind,
+} from '../../internal/ownerdocument/index.ts';
+import { canonicalJson } from '../../internal/config/index.ts';
+import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/index.ts';
+import { CodedError, defineErrors } from '../../internal/errors/index.ts';
+import { fingerprintOfKey, generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { layoutOf, readOwnerKey } from '../workspace/index.ts';
+import { runSign } from '../sign/index.ts';
+import {
+  contextOf,
+  createCuratorHarness,
+  type FakeAdmissionCalls,
+  type FakeCuratorCalls,
+} from '../cluster/curator/fake-curator.ts';
+import { reportedComponents } from './roles/fake-components.ts';
+import {
+  inventoryEntriesOf,
+  deleteNodeRecords,
+  requireOwnerForInventory,
+} from './removal/delete-node-records.ts';
+import { runApprove, runReadmit, runSetRole } from './index.ts';
+import { runConfigApply } from '../configuration/index.ts';
+import { runOperatorAccept, runOperatorAdd, runOperatorKey, runOperatorRemove } from '../operators/index.ts';
+
+const drain = { force: false, deleteEmptyDirData: false, timeoutMs: 1 };
+const CONTROL = [NodeRole.CONSENSUS_MEMBER, NodeRole.KUBERNETES_CONTROLLER];
+const NODE_KEY = pubKeyDerOf(generateKeyPem());
+const EK = `tpm-ek:${'e'.repeat(64)}`;
+const NODE = {
+  nodeId: nodeIdOf(NODE_KEY),
+  name: 'n2',
+  publicKey: NODE_KEY,
+  state: NodeState.UP,
+  health: NodeHealth.HEALTHY,
+  roles: [NodeRole.KUBERNETES_WORKER],
+  admission: { identity: EK },
+};
+const BASE = {
+  version: 1,
+  name: 'prod',
+  attestation: { variants: ['machine-key'], firstContact: 'fingerprint' },
+};
+const LISTED = {
+  ...BASE,
+  join: { policy: 'inventory', inventory: [{ identity: EK, name: 'n2', roles: ['worker'], labels: {} }] },
+};
+const testErrors = defineErrors({
+  'owner-document-serial-old': { fault: 'peer', exit: 'refused', retryable: false, meaning: '', fix: '' },
+});
+
+/** A cluster that keeps what is sent with each call, and shows `documents` as what is on record. */
+async function createSigned(calls: { curator?: FakeCuratorCalls; admission?: FakeAdmissionCalls } = {}) {
+  const sent: {
+    readonly call: string;
+    readonly documents: readonly Uint8Array[];
+    readonly request: object;
+  }[] = [];
+  const onRecord: { documents: Uint8Array[]; removed: object[]; epoch: bigint } = {
+    documents: [],
+    removed: [],
+    epoch: 1n,
+  };
+  const noting =
+    <T>(call: string, answer: T) =>
+    async (request: { readonly documents: readonly Uint8Array[] }): Promise<T> => {
+      sent.push({ call, documents: request.documents, request });
+      return answer;
+    };
+  const document = Buffer.from(canonicalJson(LISTED), 'utf8');
+  const desk = await createCuratorHarness(
+    {
+      getNode: async () => ({ node: NODE }),
+      listNodes: async () => ({ nodes: [NODE] }),
+      getConfiguration: async () => ({ document, revision: 7n, updatedBy: 'node-1' }),
+      setNodeRoles: noting('setNodeRoles', { node: NODE }),
+      deleteNode: noting('deleteNode', {}),
+      updateConfiguration: noting('updateConfiguration', { revision: 8n }),
+      ...calls.curator,
+    },
+    {
+      listDocuments: async () => onRecord,
+      listJoins: async () => ({
+        joins: [{ joinId: NODE.nodeId, fingerprint: fingerprintOfKey(NODE_KEY), identity: EK }],
+      }),
+      decideJoin: noting('decideJoin', {}),
+      deleteOperator: noting('deleteOperator', {}),
+      putDocuments: noting('putDocuments', {}),
+      ...calls.admission,
+    },
+  );
+  const ownerKey = await readOwnerKey(desk.files, layoutOf('/owner'));
+  const ownKey = Buffer.from(ownerKey.pubKeyBase64, 'base64');
+  const expected = { clusterId: desk.clusterId, epoch: 1, nowMs: Date.now(), floor: undefined };
+  /** What an owner's key signed of what was sent with a call. */
+  const signed = <K extends DocumentKind>(kind: K, owners: readonly Uint8Array[] = [ownKey]) => {
+    const found = sent
+      .flatMap(({ documents }) => documents)
+      .find((each) => parseDocument(each).kind === kind);
+    return found && verifyDocument(found, { ...expected, owners, kind });
+  };
+  const record = <K extends DocumentKind>(
+    kind: K,
+    body: DocumentBodies[K],
+    serial = 1,
+    keyPem = ownerKey.keyPem,
+  ) => {
+    const head = { kind, clusterId: desk.clusterId, epoch: 1, serial, issuedMs: 1, endsMs: Date.now() + 1e9 };
+    onRecord.documents.push(signDocument({ ...head, body }, keyPem));
+  };
+  return { ...desk, sent, signed, record, onRecord, ownerKey, ownKey, expected };
+}
+
+/** A context of an operator without any owner's key. */
+async function asOperator(desk: Awaited<ReturnType<typeof createSigned>>) {
+  const ann = contextOf(desk.files, '/ann', undefined, desk.clock);
+  await runOperatorKey(ann, 'ann', { request: undefined });
+  await runOperatorAdd(desk.owner, 'ann', {
+    role: 'operator',
+    request: '/ann/ann.csr',
+    out: '/ann/ann.grant',
+  });
+  await runOperatorAccept(ann, '/ann/ann.grant');
+  return ann;
+}
+
+describe('an owner signs while a command runs', () => {
+  test('node approve of a control plane: a grant for that machine and key', async () => {
+    await using desk = await createSigned();
+    await runApprove(desk.owner, EK.slice(0, 20), { name: undefined, roles: ['control-plane'], labels: {} });
+    expect(desk.signed('grant')?.body).toEqual({
+      nodeId: NODE.nodeId,
+      fingerprint: fingerprintOfKey(NODE_KEY),
+      identity: EK,
+      roles: ['ConsensusMember', 'KubernetesController'],
+      floors: { owners: 0, policy: 0, operators: 0 },
+    });
+  });
+
+  test('node approve of a worker: nothing', async () => {
+    await using desk = await createSigned();
+    await runApprove(desk.owner, NODE.nodeId, { name: undefined, roles: ['worker'], labels: {} });
+    expect(desk.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
+  });
+
+  test('node set-role to a control plane: a grant with the floors that a fresh node needs', async () => {
+    const getClusterInfo = async () => ({
+      directory: [],
+      etcd: { hasLeader: true, members: [{ isLearner: false }] },
+    });
+    const first = {
+      ...NODE,
+      nodeId: 'node-1',
+      name: 'n1',
+      roles: CONTROL,
+      status: { controlPlane: reportedComponents() },
+    };
+    const listNodes = async () => ({ nodes: [first, NODE] });
+    const refuse = {
+      'test-seen': { fault: 'operator', exit: 'refused', retryable: false, meaning: '', fix: '' },
+    } as const;
+    const setNodeRoles = async (request: { readonly documents: readonly Uint8Array[] }) => {
+      desk.sent.push({ call: 'setNodeRoles', documents: request.documents, request });
+      throw new CodedError(defineErrors(refuse), 'test-seen', 'enough was seen');
+    };
+    await using desk = await createSigned({ curator: { getClusterInfo, setNodeRoles, listNodes } });
+    desk.record('owners', { keys: [desk.ownerKey.pubKeyBase64] }, 1);
+    desk.record('policy', { configurationSha256: '0'.repeat(64) }, 4);
+    const promotion = runSetRole(desk.owner, 'n2', {
+      roles: ['control-plane', 'worker'],
+      dryRun: false,
+      yes: true,
+      drain,
+    });
+    await expect(promotion).rejects.toMatchObject({ code: 'test-seen' });
+    const body = desk.signed('grant')?.body;
+    expect(body).toMatchObject({ nodeId: NODE.nodeId, floors: { owners: 1, policy: 4, operators: 0 } });
+  });
+
+  test('config apply: the policy over the exact bytes that are sent', async () => {
+    await using desk = await createSigned();
+    await desk.files.writeAtomic(
+      '/owner/cluster.yaml',
+      JSON.stringify({ ...BASE, join: { policy: 'approve' } }),
+    );
+    desk.record('policy', { configurationSha256: '0'.repeat(64) }, 3);
+    await runConfigApply(desk.owner, { file: undefined, dryRun: false, yes: true, onto: undefined });
+    const [{ request } = { request: {} }] = desk.sent;
+    const { document } = request as { readonly document: Uint8Array };
+    const policy = desk.signed('policy');
+    expect(policy?.serial).toBe(4);
+    expect(policy?.body.configurationSha256).toBe(createHash('sha256').update(document).digest('hex'));
+  });
+
+  test('operator add: the set that was signed before and the new one, whatever the records say', async () => {
+    const planted = { name: 'mallory', role: 'owner', fingerprint: `sha256:${'6'.repeat(64)}` };
+    const putOperator = async (request: { readonly documents: readonly Uint8Array[] }) => {
+      desk.sent.push({ call: 'putOperator', documents: request.documents, request });
+      return { certificatePem: '', clusterCaPem: '' };
+    };
+    await using desk = await createSigned({
+      admission: { putOperator, listOperators: async () => ({ operators: [planted] }) },
+    });
+    const first = {
+      name: 'owner',
+      role: 'owner' as const,
+      fingerprint: fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem)),
+    };
+    desk.record('operators', { operators: [first] });
+    const ann = contextOf(desk.files, '/ann', undefined, desk.clock);
+    await runOperatorKey(ann, 'ann', { request: undefined });
+    await runOperatorAdd(desk.owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: undefined });
+    expect(desk.signed('operators')?.body.operators).toMatchObject([first, { name: 'ann', role: 'viewer' }]);
+    expect(desk.signed('owners')).toBeUndefined();
+  });
+
+  test('operator remove of another owner: a set of owners without that key, and what that owner had signed', async () => {
+    await using desk = await createSigned();
+    const secondPem = generateEd25519Key();
+    const second = Buffer.from(ed25519PubKeyFrom(secondPem) ?? []).toString('base64');
+    const operator = (name: string, keyPem = desk.ownerKey.keyPem) => ({
+      ...{ name, role: 'owner' as const, fingerprint: fingerprintOfKey(pubKeyDerOf(keyPem)) },
+    });
+    const policy = { configurationSha256: 'ab'.repeat(32) };
+    desk.record('owners', { keys: [desk.ownerKey.pubKeyBase64, second] });
+    desk.record('operators', { operators: [operator('owner'), operator('bob', secondPem)] });
+    desk.record('policy', policy, 9, secondPem);
+    await runOperatorRemove(desk.owner, 'bob', { dryRun: false, yes: true });
+    const documents = desk.sent.flatMap(({ documents: all }) => all);
+    const start = { keys: [desk.ownKey] as const, floor: undefined };
+    const chain = [...desk.onRecord.documents, ...documents].filter(
+      (each) => parseDocument(each).kind === 'owners',
+    );
+    expect(resolveOwners(start, chain, desk.expected).keys).toEqual([new Uint8Array(desk.ownKey)]);
+    expect(desk.signed('operators')?.body.operators).toEqual([operator('owner')]);
+    expect(desk.signed('policy')).toMatchObject({ serial: 10, body: policy });
+  });
+
+  test('node readmit: every removal of that machine', async () => {
+    await using desk = await createSigned();
+    const removed = {
+      nodeId: 'node-9',
+      name: 'w9',
+      removedMs: 1n,
+      removedBy: 'operator:o',
+      readmitted: false,
+    };
+    const byKey = `machine-key:${'b'.repeat(64)}`;
+    desk.onRecord.removed.push(
+      { ...removed, identity: EK, removal: 3 },
+      { ...removed, identity: byKey, removal: 1 },
+      { ...removed, identity: `tpm-ek:${'f'.repeat(64)}`, nodeId: 'node-8', name: 'w8', removal: 1 },
+    );
+    await runReadmit(desk.owner, 'w9');
+    const bodies = desk.sent.flatMap(({ documents }) => documents.map((each) => parseDocument(each).body));
+    expect(bodies).toEqual([
+      { identity: EK, removal: 3 },
+      { identity: byKey, removal: 1 },
+    ]);
+    await expect(runReadmit(desk.owner, 'w7')).rejects.toMatchObject({ code: 'nodes-removed-unknown' });
+  });
+
+  test('sign: what is on record, once it was confirmed', async () => {
+    const nodes = [{ ...NODE, roles: CONTROL }];
+    await using desk = await createSigned({
+      curator: { listNodes: async () => ({ nodes }) },
+      admission: { listOperators: async () => ({ operators: [first] }) },
+    });
+    const first = {
+      name: 'owner',
+      role: 'owner',
+      fingerprint: fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem)),
+    };
+    await expect(runSign(desk.owner, { yes: false })).rejects.toMatchObject({
+      code: 'owner-document-required',
+    });
+    expect(desk.sent).toEqual([]);
+    await runSign(desk.owner, { yes: true });
+    const stored = Buffer.from(canonicalJson(LISTED), 'utf8');
+    expect(desk.signed('policy')?.body.configurationSha256).toBe(
+      createHash('sha256').update(stored).digest('hex'),
+    );
+    expect(desk.signed('operators')?.body.operators).toEqual([first]);
+    expect(desk.signed('owners')?.body.keys).toEqual([desk.ownerKey.pubKeyBase64]);
+    expect(desk.signed('grant')?.body).toMatchObject({ nodeId: NODE.nodeId, identity: EK });
+  });
+});
+
+describe('forgetNode()', () => {
+  test('takes the entries of the machine out of the configuration and signs what is left', async () => {
+    await using desk = await createSigned();
+    const entries = await deleteNodeRecords(desk.owner, NODE as never, { isReset: false });
+    expect(entries).toMatchObject([{ name: 'n2', identity: EK }]);
+    const { configuration, baseRevision } = desk.sent[0]?.request as {
+      readonly configuration: Uint8Array;
+      readonly baseRevision: bigint;
+    };
+    expect(JSON.parse(Buffer.from(configuration).toString('utf8'))).toMatchObject({
+      attestation: LISTED.attestation,
+      join: { policy: 'inventory', inventory: [] },
+    });
+    expect(baseRevision).toBe(7n);
+    expect(desk.signed('policy')?.body.configurationSha256).toBe(
+      createHash('sha256').update(configuration).digest('hex'),
+    );
+  });
+
+  test('of a machine that is reset keeps them, and readmits it', async () => {
+    await using desk = await createSigned();
+    desk.onRecord.removed.push({
+      identity: EK,
+      removal: 2,
+      nodeId: 'x',
+      name: 'x',
+      removedMs: 1n,
+      removedBy: '',
+      readmitted: true,
+    });
+    await deleteNodeRecords(desk.owner, NODE as never, { isReset: true });
+    expect(desk.sent[0]?.request).toMatchObject({ configuration: new Uint8Array() });
+    expect(desk.signed('readmission')?.body).toEqual({ identity: EK, removal: 3 });
+  });
+
+  test('makes the change again when somebody was faster', async () => {
+    let tries = 0;
+    const deleteNode = async () => {
+      if (++tries < 3) throw new CodedError(testErrors, 'owner-document-serial-old', 'storing policy 1');
+      return {};
+    };
+    await using desk = await createSigned({ curator: { deleteNode } });
+    await deleteNodeRecords(desk.owner, NODE as never, { isReset: false });
+    expect(tries).toBe(3);
+  });
+});
+
+describe('an operator who is no owner', () => {
+  test('signs nothing, and cannot readmit or sign what is on record', async () => {
+    await using desk = await createSigned();
+    const fingerprint = fingerprintOfKey(pubKeyDerOf(desk.ownerKey.keyPem));
+    desk.record('operators', { operators: [{ name: 'owner', fingerprint, role: 'owner' }] });
+    const ann = await asOperator(desk);
+    await runApprove(ann, NODE.nodeId, { name: undefined, roles: ['control-plane'], labels: {} });
+    expect(desk.sent).toMatchObject([{ call: 'decideJoin', documents: [] }]);
+    const entries = inventoryEntriesOf(NODE as never, { text: canonicalJson(LISTED) });
+    const removing = (isLost: boolean) => requireOwnerForInventory(ann, NODE as never, { entries, isLost });
+    await expect(removing(false)).rejects.toMatchObject({ code: 'owner-document-required' });
+    await removing(true); // excluded all the same
+    expect(ann.host.codes).toContain('node-inventory-owner');
+    for (const refused of [runReadmit(ann, 'w9'), runSign(ann, { yes: true })])
+      await expect(refused).rejects.toMatchObject({ code: 'owner-document-required', exit: 'refused' });
+  });
+});

@@ -1,0 +1,37 @@
+import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { confirmLoss, renderLosses } from '../loss/index.ts';
+import { callCurator } from '../cluster/index.ts';
+
+/**
+ * Before an operator is removed: shows with `--dry-run` what that takes away and answers true; else the operator who removes has
+ * agreed to it. An unknown name is for the cluster to refuse.
+ */
+export async function confirmOperatorRemoval(
+  context: CommandContext,
+  name: string,
+  { dryRun, yes }: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<boolean> {
+  if (yes && !dryRun) return false;
+  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
+  const known = operators.find((each) => each.name === name);
+  const losses =
+    known === undefined
+      ? []
+      : [
+          `the role ${printable(known.role)} of ${name}: every curator refuses the key ${printable(known.fingerprint)}`,
+        ];
+  if (!dryRun) {
+    await confirmLoss(context, { doing: `removing operator ${name}`, losses, yes });
+    return false;
+  }
+  context.host.result({ name, removed: false, dryRun, losses }, () =>
+    known === undefined
+      ? `operator ${JSON.stringify(name)} not found; nothing would be done.`
+      : [`Operator ${name} would be removed; nothing was done. This takes away:`, renderLosses(losses)].join(
+          '\n',
+        ),
+  );
+  return true;
+}

@@ -1,0 +1,142 @@
+import { describe, expect, test } from '@jest/globals';
+import { CodedError } from '../../internal/errors/index.ts';
+import { renderKubeconfig } from '../../internal/kube/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  pubKeyDerOf,
+  verifyCertificateRequest,
+  type MemberIdentity,
+} from '../../internal/pki/index.ts';
+import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { currentKubeAccess } from '../cluster/index.ts';
+import { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
+import { runOperatorAdd, runOperatorList } from './operators.ts';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const namesOf = (asked: MemberIdentity[]) =>
+  asked.splice(0).map((each) => (each.kind === 'operator' ? each.name : 'a node'));
+
+/** A desk at which ann is a viewer beside the owner. */
+async function createDeskWithAnn(...calls: Parameters<typeof createCuratorHarness>) {
+  const desk = await createCuratorHarness(...calls);
+  const { files, owner, clock } = desk;
+  const ann = contextOf(files, '/ann', undefined, clock);
+  await runOperatorKey(ann, 'ann', { request: undefined });
+  await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
+  await runOperatorAccept(ann, '/ann/ann.grant');
+  desk.asked.splice(0);
+  return { ...desk, ann };
+}
+
+const refusing = {
+  renewOperator: () =>
+    Promise.reject(
+      new CodedError(
+        { 'test-refused': { fault: 'operator', exit: 'refused', retryable: false, meaning: '', fix: '' } },
+        'test-refused',
+        'renewing',
+      ),
+    ),
+};
+
+describe.each(['owner', 'ann'] as const)('the certificate of %s', (who) => {
+  test.each([
+    { name: 'is shown while it is younger than two thirds of its life', days: 240, asked: [who, who] },
+    {
+      name: 'is renewed once past two thirds, by the key alone',
+      days: 250,
+      asked: ['bare', 'renewed', 'renewed'],
+    },
+    { name: 'is renewed 400 days later', days: 400, asked: ['bare', 'renewed', 'renewed'] },
+  ])('$name', async ({ days, asked }) => {
+    await using desk = await createDeskWithAnn();
+    desk.clock.aheadMs = days * DAY_MS;
+    await runOperatorList(desk[who]);
+    await runOperatorList(desk[who]);
+    expect(namesOf(desk.asked)).toEqual(asked);
+  });
+
+  test('is the old one for as long as nobody renews it and it has not run out', async () => {
+    await using desk = await createDeskWithAnn({}, refusing);
+    desk.clock.aheadMs = 300 * DAY_MS;
+    await runOperatorList(desk[who]);
+    expect(namesOf(desk.asked)).toEqual([who]);
+    desk.clock.aheadMs = 400 * DAY_MS;
+    await expect(runOperatorList(desk[who])).rejects.toMatchObject({ code: 'test-refused' });
+  });
+
+  test('is asked for again when what was kept is lost or of somebody else', async () => {
+    await using desk = await createDeskWithAnn();
+    desk.clock.aheadMs = 400 * DAY_MS;
+    const [own, other] = ['/owner/owner.crt', '/ann/identity.crt'];
+    const path = who === 'owner' ? own : other;
+    await runOperatorList(desk.owner);
+    await runOperatorList(desk.ann);
+    const others = (await desk.files.read(who === 'owner' ? other : own, 65_536)) ?? '';
+    for (const text of [others, 'no certificate', '']) {
+      await desk.files.writeAtomic(path, text);
+      namesOf(desk.asked);
+      await runOperatorList(desk[who]);
+      expect(namesOf(desk.asked)).toEqual(['bare', 'renewed']);
+    }
+  });
+});
+
+describe('the kubeconfig of an owner', () => {
+  /** With a kubeconfig that is as old as the desk. */
+  async function createDeskWithKubeconfig(isRefused = false) {
+    const [issued, refused]: [number[], number[]] = [[], []];
+    const issue = async ({ certificateRequest }: { certificateRequest: Uint8Array }) => {
+      if (isRefused) {
+        refused.push(1);
+        return refusing.renewOperator();
+      }
+      issued.push(1);
+      return { certificatePem: await authority.client(await verifyCertificateRequest(certificateRequest)) };
+    };
+    const desk = await createCuratorHarness({}, { issueKubeconfig: issue });
+    const { files, owner, clock } = desk;
+    const authority = await createAuthority(() => clock.nowMs());
+    const path = '/owner/state.json';
+    const state = JSON.parse(Buffer.from((await files.read(path, 1e6)) ?? '').toString()) as {
+      init: { result: { kubernetesCaPem: string } };
+    };
+    state.init.result.kubernetesCaPem = authority.caPem;
+    await files.writeAtomic(path, JSON.stringify(state));
+    const keyPem = generateKeyPem();
+    const certPem = await authority.client(pubKeyDerOf(keyPem));
+    const access = { server: 'https://127.0.0.1:1', caPem: authority.caPem, certPem, keyPem };
+    await files.writeAtomic('/owner/kubeconfig', renderKubeconfig('prod', access), { mode: 0o600 });
+    return { ...desk, issued, refused, certPem, ask: () => currentKubeAccess(owner) };
+  }
+
+  test('is left alone before two thirds of its life, and renewed once after', async () => {
+    await using desk = await createDeskWithKubeconfig();
+    desk.clock.aheadMs = 240 * DAY_MS;
+    expect((await desk.ask()).certPem).toBe(desk.certPem);
+    desk.clock.aheadMs = 250 * DAY_MS;
+    const renewed = await desk.ask();
+    expect(renewed.certPem).not.toBe(desk.certPem);
+    expect(await desk.ask()).toMatchObject({ certPem: renewed.certPem, server: 'https://127.0.0.1:1' });
+    expect(desk.issued).toHaveLength(1);
+  });
+
+  test('is used for as long as it is good where nobody renews it', async () => {
+    await using desk = await createDeskWithKubeconfig(true);
+    desk.clock.aheadMs = 300 * DAY_MS;
+    for (let looks = 0; looks < 3; looks++) expect((await desk.ask()).certPem).toBe(desk.certPem);
+    expect(desk.refused).toHaveLength(1); // one command tries once
+    desk.clock.aheadMs = 400 * DAY_MS;
+    await expect(desk.ask()).rejects.toMatchObject({ code: 'test-refused' });
+  });
+});
+
+async function createAuthority(nowMs: () => number) {
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
+  const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
+  const leaf = { commonName: 'owner', usages: ['client'], names: [], validDays: 365 } as const;
+  return { caPem, client: (pubKeyDer: Uint8Array) => signer.issue({ ...leaf, pubKeyDer }) };
+}

@@ -1,0 +1,104 @@
+import { describe, expect, test } from '@jest/globals';
+import { EMPTY_CHAIN, extendChain } from '../../internal/audit/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
+import type { MemoryFiles } from '../../internal/testing/index.ts';
+import { contextOf, createCuratorHarness } from '../cluster/curator/fake-curator.ts';
+import { runAuditVerify } from '../audit/index.ts';
+import { runOperatorAccept, runOperatorKey } from './operator-identity.ts';
+import { runOperatorAdd, runOperatorList } from './operators.ts';
+
+const coded = (code: string): unknown => expect.objectContaining({ code });
+const textOf = async (files: MemoryFiles, path: string): Promise<string> =>
+  Buffer.from((await files.read(path, 1_000_000)) ?? '').toString('utf8');
+
+describe('an operator', () => {
+  test('makes a key, is added by the owner, takes the grant, and asks as themselves from anywhere', async () => {
+    await using desk = await createCuratorHarness();
+    const { files, owner, asked } = desk;
+    const ann = contextOf(files, '/ann');
+    await runOperatorKey(ann, 'ann', { request: undefined });
+    expect((await files.stat('/ann/identity.json'))?.mode).toBe(0o600);
+    await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
+    await runOperatorAccept(ann, '/ann/ann.grant');
+    await runOperatorList(ann);
+    await runOperatorList(contextOf(files, '/elsewhere', '/ann/identity.json'));
+    await runOperatorList(owner);
+    expect(asked.map((each) => each.kind === 'operator' && each.name)).toEqual(['ann', 'ann', 'owner']);
+    expect(await textOf(files, '/ann/ann.grant')).not.toContain('PRIVATE KEY');
+  });
+
+  test('keeps the key however often one is asked for, and never replaces that of somebody else', async () => {
+    await using desk = await createCuratorHarness();
+    const { files } = desk;
+    const ann = contextOf(files, '/ann');
+    await runOperatorKey(ann, 'ann', { request: undefined });
+    const [identity, request] = [await textOf(files, '/ann/identity.json'), '/ann/again.csr'];
+    const again = contextOf(files, '/ann');
+    await runOperatorKey(again, 'ann', { request });
+    expect(await textOf(files, '/ann/identity.json')).toBe(identity);
+    await expect(runOperatorKey(ann, 'bob', { request: undefined })).rejects.toEqual(
+      coded('workspace-identity-invalid'),
+    );
+    expect(again.host.answered).toMatchObject({ created: false, request });
+  });
+
+  test('cannot ask before an owner has answered, nor with an identity that others can read', async () => {
+    await using desk = await createCuratorHarness();
+    const { files } = desk;
+    const ann = contextOf(files, '/ann');
+    await runOperatorKey(ann, 'ann', { request: undefined });
+    await expect(runOperatorList(ann)).rejects.toEqual(coded('cluster-identity-not-granted'));
+    await files.writeAtomic('/ann/identity.json', await textOf(files, '/ann/identity.json'), { mode: 0o644 });
+    await expect(runOperatorList(ann)).rejects.toEqual(coded('workspace-key-mode'));
+    const lost = contextOf(files, '/ann', '/nowhere.json');
+    await expect(runOperatorList(lost)).rejects.toEqual(coded('workspace-missing'));
+  });
+
+  test('has an audit of their own to compare with: what another identity of the directory has signed is not theirs', async () => {
+    const facts = { timeMs: 1, caller: 'operator:owner', method: 'Test', subject: 'x', detail: {} };
+    const { head, record } = extendChain(EMPTY_CHAIN, facts);
+    await using desk = await createCuratorHarness(
+      {},
+      {
+        listAudit: async function* () {
+          yield { message: { case: 'entry', value: { seq: 1n, record } } };
+          yield { message: { case: 'head', value: { seq: 1n, hash: head.hash, firstSeq: 1n, epoch: 1n } } };
+        },
+      },
+    );
+    const { files, owner } = desk;
+    for (const name of ['ann', 'bob']) {
+      const context = contextOf(files, '/ann', `/ann/${name}.json`);
+      const [request, out] = [`/ann/${name}.csr`, `/ann/${name}.grant`];
+      await runOperatorKey(context, name, { request });
+      await runOperatorAdd(owner, name, { role: 'viewer', request, out });
+      await runOperatorAccept(context, out);
+      for (let runs = 0; runs < 2; runs++) {
+        const again = contextOf(files, '/ann', `/ann/${name}.json`);
+        await runAuditVerify(again, undefined);
+        expect(again.host.answered).toMatchObject({ entries: 1, checkpoints: runs });
+      }
+    }
+  });
+
+  test('takes no grant that is for another key, of another cluster, or no grant at all', async () => {
+    await using desk = await createCuratorHarness();
+    const { files, owner } = desk;
+    await runOperatorKey(contextOf(files, '/ann'), 'ann', { request: undefined });
+    const bob = contextOf(files, '/bob');
+    await runOperatorKey(bob, 'bob', { request: undefined });
+    await runOperatorAdd(owner, 'ann', { role: 'viewer', request: '/ann/ann.csr', out: '/ann/ann.grant' });
+    await expect(runOperatorAccept(bob, '/ann/ann.grant')).rejects.toEqual(coded('app-usage'));
+    const grant = JSON.parse(await textOf(files, '/ann/ann.grant')) as Record<string, unknown>;
+    const keyPem = generateKeyPem();
+    const clusterCaPem = await createCaCertPem({ commonName: 'other', keyPem, nowMs: Date.now() });
+    await files.writeAtomic('/ann/other.grant', JSON.stringify({ ...grant, clusterCaPem }));
+    await files.writeAtomic('/ann/none.grant', '{}');
+    const ann = contextOf(files, '/ann');
+    await expect(runOperatorAccept(ann, '/ann/other.grant')).rejects.toThrow();
+    await expect(runOperatorAccept(ann, '/ann/none.grant')).rejects.toEqual(
+      coded('workspace-identity-invalid'),
+    );
+    await expect(runOperatorList(ann)).rejects.toEqual(coded('cluster-identity-not-granted'));
+  });
+});

@@ -1,0 +1,175 @@
+import { CodedError } from '../../internal/errors/index.ts';
+import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
+import { OPERATOR_ROLES } from '../../internal/records/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { printable } from '../../internal/printable/index.ts';
+import { formatAge, formatTable } from '../host/index.ts';
+import { signedOperators } from '../sign/index.ts';
+import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
+import { confirmOperatorRemoval } from './confirm-operator-removal.ts';
+import { signOwnership, vouchersFor } from './ownership.ts';
+import { kubernetesEndpointOf, readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
+import { AppError } from '../app/errors.ts';
+
+const MAX_REQUEST_BYTES = 64 * 1024;
+/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+const RAW_KEY_BYTES = 32;
+const BEGIN = '-----BEGIN CERTIFICATE REQUEST-----';
+const END = '-----END CERTIFICATE REQUEST-----';
+
+/** `cluster operator ls`. */
+export async function runOperatorList(context: CommandContext): Promise<void> {
+  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
+  const views = operators.map(({ name, role, fingerprint, createdMs }) => ({
+    name: printable(name),
+    role: printable(role),
+    fingerprint: printable(fingerprint),
+    createdMs: Number(createdMs),
+  }));
+  const nowMs = context.ports.clock.nowMs();
+  context.host.result({ operators: views }, () =>
+    formatTable(
+      ['NAME', 'ROLE', 'KEY', 'AGE'],
+      views.map(({ name, role, fingerprint, createdMs }) => [
+        name,
+        role,
+        fingerprint,
+        formatAge(nowMs - createdMs),
+      ]),
+    ),
+  );
+}
+
+export interface OperatorOptions {
+  readonly role: string;
+  /** PEM file of a certificate request: the key stays with whoever made it. */
+  readonly request: string;
+  /** Where the grant is written; standard output unless said. */
+  readonly out: string | undefined;
+}
+
+/** `cluster operator add`: writes down who may what, and answers with everything the operator needs beside the own key. */
+export async function runOperatorAdd(
+  context: CommandContext,
+  name: string,
+  options: OperatorOptions,
+): Promise<void> {
+  const { files } = context.ports;
+  const raw = await files.read(options.request, MAX_REQUEST_BYTES);
+  if (raw === undefined) throw new AppError('app-usage', `reading ${options.request}: there is no such file`);
+  const certificateRequest = parseCertificateRequest(Buffer.from(raw).toString('utf8'), options.request);
+  const member = await readCaller(context);
+  const { clusterId, clusterCaPem } = member;
+  const mutation = newMutation();
+  const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
+  const { answer, curatorEndpoints } = await callCurator(context, async (curator, call, of) => {
+    const made = await of(Admission).putOperator(
+      { name, role: options.role, certificateRequest, documents, mutation },
+      call,
+    );
+    const { directory } = await curator.getClusterInfo({}, call);
+    return { answer: made, curatorEndpoints: directory.map((each) => each.curatorEndpoint) };
+  });
+  // Whom the new operator is to believe is not for an answer to say.
+  const { certificatePem } = answer;
+  const fingerprint = printable(answer.operator?.fingerprint ?? '');
+  const forOwner = options.role === 'owner' ? await ownersPart(context, member, certificateRequest) : {};
+  const grant = renderGrant({
+    version: 1,
+    name,
+    role: options.role,
+    clusterId,
+    clusterCaPem,
+    certificatePem,
+    curatorEndpoints,
+    ...forOwner,
+  });
+  if (options.out !== undefined) await files.writeAtomic(options.out, grant, { mode: 0o644 });
+  const data = { name, role: options.role, fingerprint, certificatePem, clusterCaPem, curatorEndpoints };
+  context.host.result(data, () =>
+    options.out === undefined
+      ? grant.trimEnd()
+      : [
+          `${name} is ${options.role}.`,
+          `  key    ${fingerprint}`,
+          `  grant  ${options.out}`,
+          `Nothing in the grant is secret. ${name} takes it with: cluster operator accept ${options.out}`,
+        ].join('\n'),
+  );
+}
+
+/** Who administers from now on, as the owner who adds signs it. */
+async function documentsFor(
+  context: CommandContext,
+  put: { readonly name: string; readonly role: string; readonly certificateRequest: Uint8Array },
+): Promise<Uint8Array[]> {
+  const role = OPERATOR_ROLES.find((each) => each === put.role);
+  if (role === undefined) return []; // the curator names the roles that there are
+  const pubKeyDer = await verifyCertificateRequest(put.certificateRequest);
+  const operator = { name: put.name, fingerprint: fingerprintOfKey(pubKeyDer), role };
+  const ownerKey =
+    role === 'owner' ? Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64') : undefined;
+  return signedOperators(context, { kind: 'put', operator, ownerKey });
+}
+
+/** What an owner needs beside: a way into Kubernetes, and that machines believe the new key that it is an owner's. */
+async function ownersPart(
+  context: CommandContext,
+  member: Caller,
+  certificateRequest: Uint8Array,
+): Promise<Pick<OperatorGrant, 'kubernetes' | 'vouchers'>> {
+  const kubernetes = await kubernetesEndpointOf(context, member);
+  const vouchers = vouchersFor(member, await verifyCertificateRequest(certificateRequest)).map(
+    ({ by, signature }) => ({
+      by: Buffer.from(by).toString('base64'),
+      signature: Buffer.from(signature).toString('base64'),
+    }),
+  );
+  return { vouchers, ...(kubernetes === undefined ? {} : { kubernetes }) };
+}
+
+/** `cluster operator remove`. Of the owner who signed whose cluster this is, the owner who removes signs first. */
+export async function runOperatorRemove(
+  context: CommandContext,
+  name: string,
+  options: { readonly dryRun: boolean; readonly yes: boolean },
+): Promise<void> {
+  if (await confirmOperatorRemoval(context, name, options)) return;
+  const mutation = newMutation();
+  const documents = await signedOperators(context, { kind: 'remove', name });
+  const remove = () =>
+    callCurator(context, (_, call, of) => of(Admission).deleteOperator({ name, documents, mutation }, call));
+  let hasSigned = false;
+  try {
+    await remove();
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.code !== 'operatorapi-ownership-signer') throw error;
+    await signOwnership(context);
+    hasSigned = true;
+    await remove();
+  }
+  context.host.result({ name, removed: true, hasSigned }, () =>
+    [
+      `${name} is no operator any more: every curator refuses the key.`,
+      ...(hasSigned
+        ? [
+            `That this cluster is yours is signed with your key now. Machines that were provisioned with ${name}’s alone take it for a stranger’s and do not join: give them what \`cluster node cloud-init\` prints.`,
+          ]
+        : []),
+    ].join('\n'),
+  );
+}
+
+/** A PEM request → DER. @throws AdminError `nodes-flag-invalid` */
+export function parseCertificateRequest(pem: string, path: string): Uint8Array {
+  const from = pem.indexOf(BEGIN);
+  const to = pem.indexOf(END);
+  const body = from < 0 || to < from ? '' : pem.slice(from + BEGIN.length, to).replace(/\s/g, '');
+  if (body === '' || !/^[A-Za-z0-9+/]+={0,2}$/.test(body))
+    throw new AppError(
+      'app-usage',
+      `reading ${path}: a PEM certificate request is needed; cluster operator key NAME makes one`,
+    );
+  return new Uint8Array(Buffer.from(body, 'base64'));
+}

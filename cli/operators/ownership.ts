@@ -1,0 +1,85 @@
+import {
+  ed25519PubKeyFrom,
+  ownershipStatement,
+  signEd25519,
+  voucherStatement,
+  type OwnerVoucher,
+} from '../../internal/crypto/index.ts';
+import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { RpcError } from '../../internal/rpc/index.ts';
+import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import type { CommandContext } from '../app/command.ts';
+import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
+
+const MAX_VOUCHERS = 16;
+/** Of an Ed25519 key, which is the end of its SubjectPublicKeyInfo. */
+const RAW_BYTES = 32;
+
+export interface CallingOwner {
+  /** Raw Ed25519: what machines are provisioned with. */
+  readonly ownerPubKey: Uint8Array;
+  /** By the record of the cluster; a grant says only what was. */
+  readonly isOwner: boolean;
+}
+
+export async function readCallingOwner(context: CommandContext): Promise<CallingOwner> {
+  const member = await readCaller(context);
+  const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
+  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
+  const own = operators.find((each) => each.fingerprint === fingerprint);
+  return { ownerPubKey: rawKeyOf(member), isOwner: own?.role === 'owner' };
+}
+
+/** Says with the key of the owner who asks whose cluster this is: machines that join are shown it from now on. */
+export async function signOwnership(context: CommandContext): Promise<void> {
+  const member = await readCaller(context);
+  const { clusterId, clusterCaPem, keyPem } = member;
+  const mutation = newMutation();
+  await callCurator(context, async (curator, call, of) => {
+    const { epoch } = await curator.getClusterInfo({}, call);
+    const signature = signEd25519(keyPem, ownershipStatement({ clusterId, clusterCaPem, epoch }));
+    const signed = { ownerPublicKey: rawKeyOf(member), epoch, signature, mutation };
+    return of(Admission).putOwnership(signed, call);
+  });
+}
+
+/** That a key is an owner's because the member who asks made it one, for machines that know older owners only. */
+export function vouchersFor(member: Caller, pubKeyDer: Uint8Array): readonly OwnerVoucher[] {
+  const { clusterId, keyPem, vouchers } = member;
+  const ownerPubKey = pubKeyDer.slice(-RAW_BYTES);
+  const signature = signEd25519(keyPem, voucherStatement({ clusterId, ownerPubKey }));
+  return [...vouchers, { by: rawKeyOf(member), signature }].slice(-MAX_VOUCHERS);
+}
+
+/**
+ * Keys to provision a machine with, base64: that of the owner who asks, whose orders it then takes, and that of the owner
+ * who signed whose cluster this is. Without asking, the one who made the cluster knows the own key.
+ */
+export async function ownerKeysToProvision(
+  context: CommandContext,
+  options: { readonly asksCluster: boolean },
+): Promise<readonly string[]> {
+  const member = await readCaller(context);
+  const own = Buffer.from(rawKeyOf(member)).toString('base64');
+  if (member.kind === 'owner' && !options.asksCluster) return [own];
+  const signer = Buffer.from(await signerNow(context)).toString('base64');
+  return signer === '' || signer === own ? [own] : [own, signer];
+}
+
+async function signerNow(context: CommandContext): Promise<Uint8Array> {
+  try {
+    const { ownerPublicKey } = await callCurator(context, (_, call, of) =>
+      of(Admission).getOwnership({}, call),
+    );
+    return ownerPublicKey;
+  } catch (error) {
+    if (!(error instanceof RpcError && error.code === 'rpc-not-served')) throw error;
+    return new Uint8Array(); // an older curator: only who made the cluster has signed there
+  }
+}
+
+function rawKeyOf({ keyPem }: Caller): Uint8Array {
+  const raw = ed25519PubKeyFrom(keyPem);
+  if (raw === undefined) throw new TypeError('the key of a member is an Ed25519 key');
+  return raw;
+}
