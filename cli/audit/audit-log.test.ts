@@ -35,7 +35,7 @@ describe('verifyChain()', () => {
     const { shown, head } = chain(5);
     await checkpoints.add(chain(3).head, { epoch: 1, nowMs: 0 });
     const verified = verifyChain(shown, await checkpoints.list(), head);
-    expect(verified).toMatchObject({ head, confirmed: 1 });
+    expect(verified).toMatchObject({ head, matchedCheckpoints: 1 });
     expect(verified.entries.map(({ subject }) => subject)).toEqual(['n1', 'n2', 'n3', 'n4', 'n5']);
   });
 

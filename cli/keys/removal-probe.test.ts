@@ -179,7 +179,7 @@ describe('describeSharedKeys()', () => {
 
   test('of replaced keys it is told what refused them, and of the others what they open', () => {
     const said = describeSharedKeys(keys, { isLost: true, outcome: 'replaced', generation: 2 }).join('\n');
-    expect(said).toMatch(/replaced.*\n {2}K +let in at X\nWhat can not be replaced.*\n {2}L +read$/s);
+    expect(said).toMatch(/replaced.*\n {2}K +let in at X\nWhat cannot be replaced.*\n {2}L +read$/s);
     expect(said).not.toContain('open\n');
     expect(describeReplacedKeys(keys)[0]).toBe('');
   });

@@ -94,7 +94,12 @@ function judge(
   const before = at.before === undefined ? [] : itemsOf(Buffer.from(at.before.bundle, 'base64'));
   try {
     const items = itemsOf(bundle);
-    const options = { trust: at.manufacturers, nowMs: at.nowMs, seenEvaluationNumber: seen, before };
+    const options = {
+      trust: at.manufacturers,
+      nowMs: at.nowMs,
+      seenEvaluationNumber: seen,
+      previous: before,
+    };
     const evaluationNumber = Math.max(seen, checkCollateral(items, options));
     return { evaluationNumber, documents: items.length };
   } catch (cause) {

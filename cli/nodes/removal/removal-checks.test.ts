@@ -12,5 +12,8 @@ test('controlPlanesFrom() leaves out who is lost and asks who has only just come
     { nodeId: 'id-c', health: NodeHealth.UNKNOWN },
     { nodeId: 'id-d', health: NodeHealth.TIMEOUT },
   ];
-  expect(controlPlanesFrom(directory, nodes)).toEqual({ live: ['a:9091', 'c:9091'], silent: ['b'] });
+  expect(controlPlanesFrom(directory, nodes)).toEqual({
+    reachable: ['a:9091', 'c:9091'],
+    unreachable: ['b'],
+  });
 });
