@@ -11,7 +11,7 @@ interface ExplainFlags {
 }
 
 const useCases = () => import('../attest/index.ts');
-const clusterUseCases = () => import('../nodes/index.ts');
+const clusterUseCases = () => import('../collateral/index.ts');
 
 /** `cluster attest …`: evidence, reference values and collateral; only `hand-on` and `show` need a cluster. */
 export function register(program: Command, action: ActionBinder): void {

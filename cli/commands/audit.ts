@@ -9,7 +9,7 @@ interface ListFlags {
   readonly last?: number;
 }
 
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../audit/index.ts');
 
 /** `cluster audit …`. */
 export function register(program: Command, action: ActionBinder): void {

@@ -17,7 +17,7 @@ interface ApplyFlags extends ConfirmFlags {
 }
 
 const useCases = () => import('../cluster/index.ts');
-const clusterUseCases = () => import('../nodes/index.ts');
+const clusterUseCases = () => import('../configuration/index.ts');
 
 /** `cluster config …`. */
 export function register(program: Command, action: ActionBinder): void {

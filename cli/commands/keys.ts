@@ -8,7 +8,7 @@ interface RotateFlags extends ConfirmFlags {
   readonly replace?: number;
 }
 
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../keys/index.ts');
 
 /** `cluster keys …`. */
 export function register(program: Command, action: ActionBinder): void {

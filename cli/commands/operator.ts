@@ -8,7 +8,7 @@ interface AddFlags {
   readonly out?: string;
 }
 
-const useCases = () => import('../nodes/index.ts');
+const useCases = () => import('../operators/index.ts');
 
 /** `cluster operator …`. */
 export function register(program: Command, action: ActionBinder): void {

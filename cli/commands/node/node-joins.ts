@@ -86,7 +86,7 @@ Examples:
     )
     .action(
       action<CloudInitFlags>(async (context, { endpoint = [], ...flags }) =>
-        (await useCases()).runCloudInit(context, {
+        (await import('../../cloudinit/index.ts')).runCloudInit(context, {
           endpoints: endpoint,
           package: flags.package,
           packageSha256: flags.packageSha256,
