@@ -1,14 +1,14 @@
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import { findCoded, type CodedError } from '../../internal/errors/index.ts';
-import { supervise, type Runnable, type Scope, type TreeSnapshot } from '../../internal/supervisor/index.ts';
-import type { Enrolment, Membership } from '../enrolment/index.ts';
+import { type CodedError, findCoded } from '../../internal/errors/index.ts';
+import { type Runnable, type Scope, supervise, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { type Enrolment, untilFileChanges } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { refuseSingleEtcd } from '../consensus/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { untilFileChanges } from './until-file-changes.ts';
 import { openNode } from './open-node.ts';
-import { runPendingRecovery, recoveryRunnable } from './recovery.ts';
-import { AGENT_PATHS } from './paths.ts';
-import { runPendingReset, resetRunnable } from './pending-reset.ts';
+import { recoveryRunnable, runPendingRecovery } from '../recovery/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+import { resetRunnable, runPendingReset } from '../reset/index.ts';
 import { createRunnables } from './runnables.ts';
 
 const GRACE_MS = 10_000;

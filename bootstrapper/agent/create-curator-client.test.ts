@@ -1,12 +1,12 @@
 import { expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
-import { verifyMemberCertificate, type MemberIdentity } from '../../internal/pki/index.ts';
+import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, MemoryEtcd, TestCluster } from '../../internal/testing/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { createCuratorClient } from './create-curator-client.ts';
 
 const signal = AbortSignal.timeout(20_000);

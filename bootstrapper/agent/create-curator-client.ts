@@ -3,8 +3,7 @@ import { CuratorClient } from '../curatorclient/index.ts';
 import { CURATOR_PORT, RELAY_PORTS } from '../units/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { OperatorEndpoints } from './operator-endpoints.ts';
-import type { MachineIdentity } from './machine-identity.ts';
+import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
 
 /**
  * This node's way to the curators of its cluster. Where join services were said to be there are curators too: those places

@@ -1,24 +1,22 @@
 import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
-import { ProvisionedCollateral, type CollateralCache } from '../collateral/index.ts';
+import { type CollateralCache, ProvisionedCollateral } from '../collateral/index.ts';
 import {
+  createJoinUpgrades,
+  type EndpointSource,
   ensureTicketKeys,
   FileEndpoints,
   httpGet,
   httpMetadata,
   JoinClient,
-  createJoinUpgrades,
   KnownEndpoints,
   MetadataEndpoints,
   proxiesIn,
   resolveWithSystem,
-  type EndpointSource,
 } from '../joinclient/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { OperatorEndpoints } from './operator-endpoints.ts';
-import type { MachineIdentity } from './machine-identity.ts';
-import { AGENT_PATHS } from './paths.ts';
+import { AGENT_PATHS, type MachineIdentity, type OperatorEndpoints } from '../nodestate/index.ts';
 
 /** This machine's way into a cluster, put together from what it was provisioned with. */
 export function createJoinClient(

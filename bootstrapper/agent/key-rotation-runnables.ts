@@ -1,12 +1,15 @@
 import { Namespace } from '../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { Runnable } from '../../internal/supervisor/index.ts';
-import { rotationWorker, nodeKeysWorker } from '../keyrotation/index.ts';
+import { nodeKeysWorker, rotationWorker } from '../keyrotation/index.ts';
 import type { ControlPlanePorts, EtcdClientFiles } from '../kubernetes/index.ts';
 import type { SignerDriver } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import type { MachineControlPlaneDriver } from './control-plane-driver.ts';
-import { createKeyRotationDriver, readInitialKeys } from './key-rotation-driver.ts';
+import {
+  createKeyRotationDriver,
+  type MachineControlPlaneDriver,
+  readInitialKeys,
+} from '../controlplane/index.ts';
 import type { OpenNode } from './open-node.ts';
 
 export interface KeyRotationRunnablesOptions {

@@ -5,35 +5,40 @@ import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import { spkiDerOf } from '../../internal/pki/index.ts';
-import { createMachineEvidence, createTpm, TpmLockRegister, type MachineEvidence } from '../attest/index.ts';
+import { createMachineEvidence, createTpm, type MachineEvidence, TpmLockRegister } from '../attest/index.ts';
 import { CollateralCache } from '../collateral/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
-import { fetchBlob, type CuratorClient } from '../curatorclient/index.ts';
-import { Enrolment, type Membership } from '../enrolment/index.ts';
-import { InitJob, type BlobUploads, type InitSpec } from '../initserver/index.ts';
+import { createBlobUploads, createComponentSource, fetchBlob } from '../components/index.ts';
+import type { CuratorClient } from '../curatorclient/index.ts';
+import { createEnrolmentHandlers, Enrolment, refuseLostMachineKey } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { type BlobUploads, InitJob, type InitSpec } from '../initserver/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
-import { KeyStore, installSharedKeys } from '../keyrotation/index.ts';
+import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
 import type { ComponentPorts, HostSettings } from '../kubernetes/index.ts';
 import { NodeLock } from '../nodelock/index.ts';
 import { FileEventStore, PhaseLog } from '../phases/index.ts';
 import { ResetOrders } from '../reset/index.ts';
 import { RoleValues } from '../roleserve/index.ts';
-import { untilAddress } from './own-address.ts';
+import {
+  createMachineChecks,
+  type MachineChecks,
+  requireUsableTpm,
+  untilAddress,
+} from '../preflight/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
-import { createBlobUploads, createComponentSource } from './component-store.ts';
 import { createCuratorClient } from './create-curator-client.ts';
-import { OperatorEndpoints } from './operator-endpoints.ts';
-import { certificateLifetimes } from './control-plane-renewal.ts';
+import {
+  AGENT_PATHS,
+  KEY_PATHS,
+  loadMachineIdentity,
+  type MachineIdentity,
+  NodeState,
+  OperatorEndpoints,
+} from '../nodestate/index.ts';
+import { certificateLifetimes, ensureValidCertificates } from '../renewal/index.ts';
 import { createJoinClient } from './create-join-client.ts';
-import { createMachineChecks, type MachineChecks } from './machine-checks.ts';
-import { createEnrolmentHandlers } from './enrolment-handlers.ts';
-import { loadMachineIdentity, type MachineIdentity } from './machine-identity.ts';
-import { NodeState } from './node-state.ts';
-import { KEY_PATHS, AGENT_PATHS } from './paths.ts';
-import { RecoveryService } from './recovery.ts';
-import { ensureValidCertificates } from './ticket-renewal.ts';
-import { requireUsableTpm } from './usable-tpm.ts';
-import { refuseLostMachineKey } from './resume-point.ts';
+import { RecoveryService } from '../recovery/index.ts';
 
 /** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
 const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');

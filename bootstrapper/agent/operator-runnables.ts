@@ -2,12 +2,11 @@ import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../in
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
 import { ETCD_NAMES, ETCD_PORTS } from '../consensus/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts';
-import type { EtcdMembers } from './control-plane-driver.ts';
-import { agentMetrics } from './agent-metrics.ts';
+import type { EtcdMembers } from '../controlplane/index.ts';
+import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import { listCertificateExpiries } from './certificate-expiry.ts';
 import { removalProbe } from './removal-probe.ts';
 import type { OpenNode } from './open-node.ts';
 

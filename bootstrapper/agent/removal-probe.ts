@@ -9,15 +9,15 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
 import type { TaskPorts } from '../nodestream/index.ts';
 import { consensusLayout } from '../consensus/index.ts';
-import type { EtcdMembers } from './control-plane-driver.ts';
+import type { EtcdMembers } from '../controlplane/index.ts';
 import {
   RemovalProbeError,
-  runRemovalProbe,
   type RemovalProbeFiles,
   type RemovalProbeReport,
+  runRemovalProbe,
 } from '../removalprobe/index.ts';
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
-import { AGENT_PATHS } from './paths.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 
 export interface RemovalProbePorts {
   readonly files: FilePort;

@@ -3,13 +3,19 @@ import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts'
 import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
 import { evidenceSocketRunnable } from '../attest/index.ts';
 import { collateralWorker } from '../collateral/index.ts';
-import { ownAddressRunnable } from './own-address.ts';
-import { ownershipRunnable } from './ownership.ts';
-import { signerClusterOf, signerDriver } from './signer-driver.ts';
+import { ownAddressRunnable } from '../preflight/index.ts';
+import { outcomeRunnable, ownershipRunnable } from '../ownership/index.ts';
+import { MachineControlPlaneDriver, signerClusterOf, signerDriver } from '../controlplane/index.ts';
 import { keyRotationRunnables } from './key-rotation-runnables.ts';
 import { JOINSERVICE_USER } from '../units/index.ts';
 import { consensusLayout, ETCD_PORTS } from '../consensus/index.ts';
-import { AGENT_SOCKET, agentSocketRunnable, type MachineServicePorts } from '../machineservice/index.ts';
+import {
+  AGENT_SOCKET,
+  agentSocketRunnable,
+  consoleRunnable,
+  initServerRunnable,
+  type MachineServicePorts,
+} from '../machineservice/index.ts';
 import type { InitServicePorts } from '../initserver/index.ts';
 import {
   APILB_HEALTH_SOCKET,
@@ -18,42 +24,41 @@ import {
   createHealthProbe,
   isListening,
   Kubeadm,
-  StepCheckpoints,
   PATHS,
   probeNode,
   probeReadyz,
   readBalancerHealth,
   type RetirePorts,
+  StepCheckpoints,
 } from '../kubernetes/index.ts';
 import {
   balancerWorker,
   componentsWorker,
   controlPlaneWorker,
-  kubernetesWorker,
   directoryWorker,
-  strayTaintsWorker,
+  kubernetesWorker,
   relayWorker,
-  renewalWorker,
-  type Renewal,
   roleFetchWorker,
   signerWorker,
-  statusPushWorker,
+  strayTaintsWorker,
 } from '../roleserve/index.ts';
-import type { AgentPorts } from './agent-ports.ts';
-import { consoleRunnable } from './console.ts';
-import { createCertificateExpiryLister } from './certificate-expiry.ts';
 import {
+  certificateLifetimes,
   controlPlaneRenewals,
   kubeletServingRenewal,
-  certificateLifetimes,
-} from './control-plane-renewal.ts';
-import { MachineControlPlaneDriver } from './control-plane-driver.ts';
-import { KubernetesEtcdHealth } from './kubernetes-etcd-health.ts';
-import { initServerRunnable, outcomeRunnable } from './init-runnables.ts';
+  type Renewal,
+  renewalWorker,
+  ticketRenewal,
+} from '../renewal/index.ts';
+import {
+  createCertificateExpiryLister,
+  KubernetesEtcdHealth,
+  statusPushWorker,
+} from '../nodestatus/index.ts';
+import type { AgentPorts } from './agent-ports.ts';
 import type { OpenNode } from './open-node.ts';
 import { operatorRunnables } from './operator-runnables.ts';
-import { AGENT_PATHS } from './paths.ts';
-import { ticketRenewal } from './ticket-renewal.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 
 export interface RunnablesOptions {
   readonly ports: AgentPorts;

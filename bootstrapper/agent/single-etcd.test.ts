@@ -2,7 +2,7 @@ import { expect, test } from '@jest/globals';
 import { createMemoryLogger, FakeCommands, FakeUnits, MemoryFiles } from '../../internal/testing/index.ts';
 import type { AgentOptions, AgentPorts } from './agent-ports.ts';
 import { runAgent } from './agent.ts';
-import { AGENT_PATHS } from './paths.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
 
 test('runAgent() refuses a control plane of the release with one etcd by name, and touches nothing of it', async () => {
   const [files, commands, units] = [new MemoryFiles(), new FakeCommands(), new FakeUnits()];

@@ -4,7 +4,7 @@ import { map, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { NodeCollateralError } from './errors.ts';
 import type { CollateralCache } from './collateral-cache.ts';
 

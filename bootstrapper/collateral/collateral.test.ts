@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import {
+  type CollateralItem,
   encodeBundle,
   MAX_UPLOAD_BYTES,
-  type CollateralItem,
 } from '../../internal/attestation/collateral/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { TestAmd, TestIntel } from '../../internal/testing/evidence/index.ts';
@@ -16,14 +16,11 @@ import {
 } from '../../internal/testing/index.ts';
 import { issueCrl, TEST_NOW_MS } from '../../internal/testing/pki/index.ts';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
-import { ChecksummedFile, type Membership } from '../enrolment/index.ts';
-import {
-  CollateralCache,
-  collateralWorker,
-  NodeCollateralError,
-  ProvisionedCollateral,
-  type CachedCollateral,
-} from './index.ts';
+import { ChecksummedFile, type Membership } from '../membership/index.ts';
+import { type CachedCollateral, CollateralCache } from './collateral-cache.ts';
+import { collateralWorker } from './collateral-worker.ts';
+import { NodeCollateralError } from './errors.ts';
+import { ProvisionedCollateral } from './provisioned-collateral.ts';
 
 const PATH = '/state/collateral/collateral.json';
 const BESIDE = '/etc/cluster/collateral.json';

@@ -10,13 +10,13 @@ import { SystemClock } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
 import { DiskFiles, DiskStreams } from '../../internal/file/index.ts';
-import { verifyMemberCertificate, type MemberIdentity } from '../../internal/pki/index.ts';
+import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import { createMemoryLogger, MemoryEtcd, TestCluster, type TestPeer } from '../../internal/testing/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
-import type { Membership } from '../enrolment/index.ts';
-import { fetchBlob } from './fetch-blob.ts';
+import type { Membership } from '../membership/index.ts';
+import { fetchBlob } from '../components/index.ts';
 import { CuratorClient } from './curator-client.ts';
 import type { ClusterDirectory, ControlPlaneNode } from './directory.ts';
 

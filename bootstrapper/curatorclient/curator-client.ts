@@ -6,19 +6,19 @@ import { combine, currentValue, type Readable } from '../../internal/event/index
 import type { Logger } from '../../internal/logging/index.ts';
 import { verifyControlPlaneCertificate, verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import {
+  type Client,
   createClient,
   RemoteError,
   RpcChannel,
   tlsClientUpgrade,
-  type Client,
   type Upgrade,
 } from '../../internal/rpc/index.ts';
 import type { Secret } from '../../internal/secret/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import type { Membership } from '../enrolment/index.ts';
-import { directoryFromMembership, type ClusterDirectory } from './directory.ts';
+import type { Membership } from '../membership/index.ts';
+import { type ClusterDirectory, directoryFromMembership } from './directory.ts';
 import { CuratorClientError } from './errors.ts';
-import { isLastResort, targetKey, rankTargets, curatorTargets, type CuratorTarget } from './targets.ts';
+import { type CuratorTarget, curatorTargets, isLastResort, rankTargets, targetKey } from './targets.ts';
 
 /** A curator that served for so long has earned another try when it fails. */
 const SETTLED_MS = 5_000;

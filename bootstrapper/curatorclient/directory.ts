@@ -1,4 +1,4 @@
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 
 /** A control-plane node as the cluster knows it. */
 export interface ControlPlaneNode {

@@ -7,13 +7,12 @@
  *                             └─ fetchBlob: a component from whoever has it, resumed where it stopped
  * ```
  */
-export { fetchBlob, type BlobFetchPorts } from './fetch-blob.ts';
 export {
+  type AllCurators,
   CuratorClient,
   type CuratorClientOptions,
   type CuratorConnection,
   type Curators,
-  type AllCurators,
 } from './curator-client.ts';
-export { directoryFromMembership, type ClusterDirectory, type ControlPlaneNode } from './directory.ts';
-export { CuratorClientError, curatorClientErrors, type CuratorClientErrorCode } from './errors.ts';
+export { type ClusterDirectory, type ControlPlaneNode, directoryFromMembership } from './directory.ts';
+export { CuratorClientError, type CuratorClientErrorCode, curatorClientErrors } from './errors.ts';

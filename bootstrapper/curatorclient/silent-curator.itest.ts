@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from '@jest/globals';
 import { SystemClock } from '../../internal/clock/index.ts';
 import { EventValue } from '../../internal/event/index.ts';
-import { verifyMemberCertificate, type MemberIdentity } from '../../internal/pki/index.ts';
+import { type MemberIdentity, verifyMemberCertificate } from '../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../internal/rpc/index.ts';
 import {
   createMemoryLogger,
@@ -12,7 +12,7 @@ import {
   untilAborted,
 } from '../../internal/testing/index.ts';
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { CuratorClient } from './curator-client.ts';
 import type { ClusterDirectory } from './directory.ts';
 

@@ -29,14 +29,6 @@ export const enrolmentErrors = defineErrors({
     meaning: 'The enrolment was to run twice in one process.',
     fix: 'This is a defect of the agent; report it with the log of bootstrapper.service.',
   },
-  'membership-damaged': {
-    fault: 'system',
-    exit: 'needsReset',
-    retryable: false,
-    meaning:
-      'The record of this machine’s membership is damaged. Nothing was changed and no cluster is created in its place.',
-    fix: 'Restore the file named in the message from a backup; the agent goes on by itself. Or give the node up: `cluster node remove NODE --lost` and, as an owner, `cluster node readmit NODE` in the cluster, then make the machine fresh as root on it (`cluster node reset --help` shows how).',
-  },
   'enrolment-files-missing': {
     fault: 'system',
     exit: 'needsReset',

@@ -6,8 +6,9 @@
  *
  * It hands on one value, the membership; from there first and later nodes share one path.
  */
-export { ChecksummedFile } from './checksummed-file.ts';
+export { createEnrolmentHandlers } from './enrolment-handlers.ts';
 export { Enrolment, type EnrolmentHandlers, type EnrolmentStatus, type Transition } from './enrolment.ts';
-export { EnrolmentError, enrolmentErrors, type EnrolmentErrorCode } from './errors.ts';
-export type { DirectoryEntry, Membership } from './membership.ts';
-export { TRANSITIONS, type EnrolmentState, type TransientState } from './states.ts';
+export { EnrolmentError, type EnrolmentErrorCode, enrolmentErrors } from './errors.ts';
+export { refuseLostMachineKey } from './resume-point.ts';
+export { type EnrolmentState, TRANSITIONS, type TransientState } from './states.ts';
+export { untilFileChanges } from './until-file-changes.ts';

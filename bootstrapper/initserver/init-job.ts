@@ -1,8 +1,7 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
-import type { NodeLock } from '../nodelock/index.ts';
-import { ChecksummedFile, EnrolmentError } from '../enrolment/index.ts';
-import { NodeLockError } from '../nodelock/index.ts';
+import { type NodeLock, NodeLockError } from '../nodelock/index.ts';
+import { ChecksummedFile, MembershipError } from '../membership/index.ts';
 import { verifyCertificateRequest } from '../../internal/pki/index.ts';
 import type { PhaseLog, PhaseReporter } from '../phases/index.ts';
 import { InitServerError } from './errors.ts';
@@ -178,7 +177,7 @@ export class InitJob {
     try {
       return await file.load();
     } catch (error) {
-      if (!(error instanceof EnrolmentError)) throw error;
+      if (!(error instanceof MembershipError)) throw error;
       const { path } = file;
       throw new InitServerError('initserver-record-damaged', 'taking up the init', {
         cause: error,

@@ -262,7 +262,8 @@ export class JoinClient {
     return {
       ...{ cluster, nodeId, pubKeyDer, keys, keyNames, optionalKeyNames, session },
       wantsControlPlaneKeys: isControlPlane(roles as readonly Role[]),
-      answerChallenge: (challenge: Challenge, of: Uint8Array) => evidence.answerChallenge(challenge, of, signal),
+      answerChallenge: (challenge: Challenge, of: Uint8Array) =>
+        evidence.answerChallenge(challenge, of, signal),
       nowMs: (): number => clock.nowMs(),
     };
   }

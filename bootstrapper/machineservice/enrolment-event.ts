@@ -1,12 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { describeError } from '../../internal/errors/index.ts';
 import {
-  EnrolmentEvent_Stage as Stage,
   type EnrolmentEvent,
+  EnrolmentEvent_Stage as Stage,
   type EnrolmentEventSchema,
   type ProblemSchema,
 } from '../../initproto/gen/machine_pb.js';
-import type { EnrolmentStatus, Membership } from '../enrolment/index.ts';
+import type { EnrolmentStatus } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { JoinProblem, JoinStatus } from '../joinclient/index.ts';
 import type { RecordedEvent } from '../phases/index.ts';
 

@@ -9,5 +9,7 @@
  * ```
  * Nothing here admits the machine: its cluster does, after it has proved itself.
  */
-export { machineHandlers, type MachineServicePorts, type QuorumRecovery } from './machine-handlers.ts';
 export { AGENT_SOCKET, agentSocketRunnable } from './agent-socket.ts';
+export { consoleRunnable } from './console.ts';
+export { initServerRunnable } from './init-port.ts';
+export { type MachineServicePorts, type QuorumRecovery, machineHandlers } from './machine-handlers.ts';

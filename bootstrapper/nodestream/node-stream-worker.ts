@@ -2,7 +2,7 @@ import { map, type Readable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import { NodeStreams } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import type { AllCurators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { runNodeSession } from './node-session.ts';
 import type { TaskPorts } from './tasks.ts';
 

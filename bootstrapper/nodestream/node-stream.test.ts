@@ -5,13 +5,16 @@ import type { Command, CommandRunner } from '../../internal/exec/index.ts';
 import type { LogRecord } from '../../internal/logging/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import {
-  AttendResponseSchema,
   type AttendResponse,
+  AttendResponseSchema,
   type NodeStreams,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
-import { runNodeSession, NodeStreamError, LogRing, type TaskPorts } from './index.ts';
+import { runNodeSession } from './node-session.ts';
+import { NodeStreamError } from './errors.ts';
+import { LogRing } from './log-ring.ts';
+import type { TaskPorts } from './tasks.ts';
 import { packBytes, packLines } from './chunks.ts';
-import { readUnitLogs, READABLE_UNITS } from './unit-logs.ts';
+import { READABLE_UNITS, readUnitLogs } from './unit-logs.ts';
 import { ETCD_INSTANCES } from '../consensus/index.ts';
 
 const never = new AbortController().signal;

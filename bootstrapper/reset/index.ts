@@ -9,6 +9,7 @@
  * The order is the first thing written and the last one removed, and every step may be repeated: whatever interrupts a
  * reset, the next start goes on with it. Only here is the one-way node lock undone.
  */
-export { runReset, type ResetPorts } from './run-reset.ts';
-export { ResetError, resetErrors, type ResetErrorCode } from './errors.ts';
+export { ResetError, type ResetErrorCode, resetErrors } from './errors.ts';
+export { resetRunnable, runPendingReset } from './pending-reset.ts';
 export { ResetOrders, type ResetPaths } from './reset-orders.ts';
+export { type ResetPorts, runReset } from './run-reset.ts';

@@ -5,14 +5,14 @@ import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import type { ClusterDirectory, ControlPlaneNode } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import {
   APILB_UNIT,
+  type ApiServerHealth,
+  type ApiServerHost,
   describeUnhealthyServers,
   ensureBalancer,
   orderUpstreams,
-  type ApiServerHealth,
-  type ApiServerHost,
 } from '../kubernetes/index.ts';
 import { followDirectory } from './follow-directory.ts';
 import type { ClusterSettings } from './role-values.ts';

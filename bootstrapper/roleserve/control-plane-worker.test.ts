@@ -2,16 +2,16 @@ import { describe, expect, test } from '@jest/globals';
 import { untilAborted } from '../../internal/cleanup/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import { settle, superviseForTest } from '../../internal/testing/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
 import {
-  controlPlaneWorker,
-  planControlPlane,
   type ControlPlaneDriver,
   type ControlPlaneStart,
+  controlPlaneWorker,
+  planControlPlane,
 } from './control-plane-worker.ts';
 import { all, bootstrap, components, etcd, membership, none, NotedPhases, workerOnly } from './fake-node.ts';
-import { RoleValues, type RoleSet } from './role-values.ts';
+import { type RoleSet, RoleValues } from './role-values.ts';
 
 describe('planControlPlane()', () => {
   const unknown = { bootstrap: undefined, membership: undefined, roles: undefined, components: undefined };

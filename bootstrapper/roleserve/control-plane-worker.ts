@@ -1,6 +1,6 @@
 import { combine, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { BootstrapData, LocalComponents, LocalControlPlane, RoleSet } from './role-values.ts';
 

@@ -1,20 +1,19 @@
 import { create } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
-import { FakeClock } from '../../internal/testing/fake-clock.ts';
-import { settle } from '../../internal/testing/fake-clock.ts';
+import { FakeClock, settle } from '../../internal/testing/fake-clock.ts';
 import { superviseForTest } from '../../internal/testing/supervised.ts';
 import {
   NodeRole,
-  WatchNodesResponseSchema,
   type WatchNodesResponse,
+  WatchNodesResponseSchema,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
 import type { ControlPlaneHealthQuery } from '../kubernetes/index.ts';
 import { membership } from './fake-node.ts';
 import { roleFetchWorker } from './role-fetch-worker.ts';
-import { statusPushWorker } from './status-push-worker.ts';
-import { RoleValues, type RoleSet } from './role-values.ts';
+import { statusPushWorker } from '../nodestatus/index.ts';
+import { type RoleSet, RoleValues } from './role-values.ts';
 
 /** A curator as this node sees it: pushes what the test says, keeps what it is told. */
 class FakeCurator implements Curators {

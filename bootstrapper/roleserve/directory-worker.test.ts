@@ -3,12 +3,12 @@ import { describe, expect, test } from '@jest/globals';
 import { EventValue } from '../../internal/event/index.ts';
 import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
 import {
-  WatchDirectoryResponseSchema,
   type ControlPlane,
   type WatchDirectoryResponse,
+  WatchDirectoryResponseSchema,
 } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { ClusterDirectory, CuratorConnection, Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { ApiServerHealth } from '../kubernetes/index.ts';
 import { balancerWorker } from './balancer-worker.ts';
 import { directoryFromWire, directoryWorker } from './directory-worker.ts';

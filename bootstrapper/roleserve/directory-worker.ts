@@ -1,8 +1,8 @@
 import { follow, map, type Readable, type Settable } from '../../internal/event/index.ts';
 import { launcher, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import { Distribution, type ControlPlane } from '../../joinservice/curatorproto/gen/distribution_pb.js';
-import { directoryFromMembership, type ClusterDirectory, type Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import { type ControlPlane, Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import { type ClusterDirectory, type Curators, directoryFromMembership } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { planForMember } from './role-fetch-worker.ts';
 
 /** No cluster has more control planes, and a saved directory must stay small. */

@@ -1,5 +1,5 @@
-import { encodeManifest, type Component } from '../../internal/bundle/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import { type Component, encodeManifest } from '../../internal/bundle/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { EtcdClientFiles, HostSettings } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type { BootstrapData, ClusterSettings, LocalComponents, RoleSet } from './role-values.ts';

@@ -1,11 +1,11 @@
-import { follow, currentValue, type Readable } from '../../internal/event/index.ts';
+import { currentValue, follow, type Readable } from '../../internal/event/index.ts';
 import type { Scope } from '../../internal/supervisor/index.ts';
 import {
-  directoryFromMembership,
   type ClusterDirectory,
   type ControlPlaneNode,
+  directoryFromMembership,
 } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 
 export interface FollowDirectoryOptions {
   readonly directory: Readable<ClusterDirectory | undefined>;

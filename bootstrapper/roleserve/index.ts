@@ -12,33 +12,27 @@
  *
  * A worker's heart is a pure plan of its inputs; only the presence of a role starts or stops anything.
  */
-export { balancerWorker, type BalancerOptions } from './balancer-worker.ts';
-export { componentsWorker, planComponents, type ComponentsWorkerOptions } from './components-worker.ts';
+export { type BalancerOptions, balancerWorker } from './balancer-worker.ts';
+export { settingsFromSpec } from './cluster-settings.ts';
+export { type ComponentsWorkerOptions, componentsWorker, planComponents } from './components-worker.ts';
 export {
-  controlPlaneWorker,
-  planControlPlane,
   type ControlPlaneDriver,
   type ControlPlaneStart,
+  controlPlaneWorker,
+  planControlPlane,
 } from './control-plane-worker.ts';
-export { directoryWorker, type DirectoryOptions } from './directory-worker.ts';
+export { type DirectoryOptions, directoryWorker } from './directory-worker.ts';
 export { kubernetesWorker, planKubernetes } from './kubernetes-worker.ts';
-export { strayTaintsWorker, type StrayTaintsOptions } from './stray-taints-worker.ts';
+export { type RelayOptions, relayWorker } from './relay-worker.ts';
+export { type RoleFetchOptions, planForMember, roleFetchWorker } from './role-fetch-worker.ts';
 export {
-  RoleValues,
   type BootstrapData,
   type ClusterSettings,
   type KubernetesStatus,
   type LocalComponents,
   type LocalControlPlane,
   type RoleSet,
+  RoleValues,
 } from './role-values.ts';
-export { relayWorker, type RelayOptions } from './relay-worker.ts';
-export { renewalWorker, type ApplyRenewal, type Renewal, type RenewalOptions } from './renewal-worker.ts';
-export { planForMember, roleFetchWorker, type RoleFetchOptions } from './role-fetch-worker.ts';
-export { planSigner, signerWorker, type SignerDriver, type SignerOptions } from './signer-worker.ts';
-export {
-  statusPushWorker,
-  type EtcdFacts,
-  type StatusFacts,
-  type StatusPushOptions,
-} from './status-push-worker.ts';
+export { type SignerDriver, type SignerOptions, planSigner, signerWorker } from './signer-worker.ts';
+export { type StrayTaintsOptions, strayTaintsWorker } from './stray-taints-worker.ts';

@@ -1,18 +1,18 @@
 import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
-import { combine, follow, when, type Readable, type Settable } from '../../internal/event/index.ts';
+import { combine, follow, type Readable, type Settable, when } from '../../internal/event/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import {
   ControlPlane,
-  reconcileControlPlaneTaint,
-  Kubelet,
-  retireControlPlane,
-  stopKubernetes,
   type ControlPlanePorts,
   type EtcdClientFiles,
   type HostSettings,
+  Kubelet,
   type KubernetesSettings,
+  reconcileControlPlaneTaint,
+  retireControlPlane,
   type RetirePorts,
+  stopKubernetes,
 } from '../kubernetes/index.ts';
 import type { PhaseReporter } from '../phases/index.ts';
 import type {

@@ -1,7 +1,7 @@
 import { expect, test } from '@jest/globals';
 import { FakeClock, FakeUnits, MemoryFiles, settle, superviseForTest } from '../../internal/testing/index.ts';
 import type { Role } from '../../internal/role/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { relayWorker } from './relay-worker.ts';
 import { RoleValues } from './role-values.ts';
 

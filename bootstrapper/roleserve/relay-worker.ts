@@ -5,7 +5,7 @@ import type { UnitPort } from '../../internal/platform/index.ts';
 import { isControlPlane } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { RELAY_UNIT, ensureRelay } from '../units/index.ts';
 import { followDirectory } from './follow-directory.ts';
 import type { RoleSet } from './role-values.ts';

@@ -2,13 +2,13 @@ import { map, type Readable, type Settable } from '../../internal/event/index.ts
 import { parseRoles, type Role } from '../../internal/role/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import {
-  NodeRole,
   type Node,
+  NodeRole,
   type WatchNodesResponse,
   type WatchPosition,
 } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { RoleSet } from './role-values.ts';
 
 export interface RoleFetchOptions {

@@ -4,7 +4,7 @@ import type { KeyStage } from '../../internal/keyset/index.ts';
 import type { Role } from '../../internal/role/index.ts';
 import type { InitSpec } from '../initserver/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import type { EtcdClientFiles } from '../kubernetes/index.ts';
 
 /** What a node does in its cluster. */

@@ -5,7 +5,7 @@ import { RemoteError } from '../../internal/rpc/index.ts';
 import { launcher, type Plan, type Runnable, type Scope } from '../../internal/supervisor/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { ClusterDirectory, Curators } from '../curatorclient/index.ts';
-import type { Membership } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
 import { listLabeledNodes, removeTaintAndLabels } from '../kubernetes/index.ts';
 import type { KubernetesStatus } from './role-values.ts';
 

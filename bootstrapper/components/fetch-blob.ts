@@ -1,0 +1,52 @@
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { BlobReference, BlobStore } from '../../internal/bundle/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
+import type { Curators } from '../curatorclient/index.ts';
+
+/** A source that sends nothing for so long is left for another one. */
+const STALL_MS = 20_000;
+
+export interface BlobFetchPorts {
+  readonly store: Pick<BlobStore, 'partialSize' | 'append' | 'commit'>;
+  readonly curators: Curators;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Brings a blob from control-plane nodes into the store: from the byte on where an earlier attempt stopped, at whichever
+ * node. Nothing is believed: the store hashes the whole before it is a blob, and a source whose bytes were wrong is not
+ * asked for this one again.
+ */
+export async function fetchBlob(
+  { store, curators, clock, log }: BlobFetchPorts,
+  blob: BlobReference,
+  signal: AbortSignal,
+): Promise<void> {
+  await curators.use(
+    async (curator, useSignal) => {
+      const { sha256, name } = blob;
+      let offset = await store.partialSize(sha256);
+      log.info('fetching a component', { name, from: curator.endpoint, offset });
+      const chunks = curator
+        .of(Distribution)
+        .fetchBlob({ sha256, offset: BigInt(offset) }, { signal: useSignal });
+      const iterator = chunks[Symbol.asyncIterator]();
+      try {
+        const next = (): ReturnType<typeof iterator.next> =>
+          withTimeout({ what: `fetching ${name}`, ms: STALL_MS, clock, signal: useSignal }, () =>
+            iterator.next(),
+          );
+        for (let chunk = await next(); chunk.done !== true; chunk = await next())
+          offset = await store.append(blob, offset, chunk.value.data);
+      } finally {
+        // A stalled read is over only when the call is; its end is not waited for.
+        void iterator.return?.().catch(() => undefined);
+      }
+      await store.commit(blob, useSignal);
+    },
+    { signal, exceptOwn: true },
+  );
+}

@@ -1,0 +1,353 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import { type EtcdClient, Namespace } from '../../internal/etcd/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
+import {
+  ConsensusError,
+  ETCD_PORTS,
+  type EtcdName,
+  EtcdPair,
+  type EtcdPairConfig,
+  type NamedKey,
+  readOwnership,
+  type RunningEtcdPair,
+  saveInitResult,
+  saveOwnership,
+} from '../consensus/index.ts';
+import {
+  AUTHORIZE_PORT,
+  CURATOR_PORT,
+  CuratorUnit,
+  ETCD_PROXY_SOCKET,
+  JOIN_PORT,
+  SIGNER_SOCKET,
+} from '../units/index.ts';
+import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { retireControlPlane, type RetirePorts, writeAuthorizationConfig } from '../kubernetes/index.ts';
+import { refuseOtherAddress } from '../preflight/index.ts';
+import {
+  type BootstrapData,
+  type ControlPlaneDriver,
+  type ControlPlaneStart,
+  type LocalControlPlane,
+  type RoleSet,
+  settingsFromSpec,
+} from '../roleserve/index.ts';
+import {
+  ensureClusterCa,
+  ensureCuratorCredentials,
+  removeCuratorCredentials,
+  writeCredentials,
+} from '../credentials/index.ts';
+import { createFirstRecords } from './create-first-records.ts';
+import { DisposableHolder } from './disposable-holder.ts';
+import { AGENT_PATHS, type MachineIdentity, type NodeState } from '../nodestate/index.ts';
+import { RestartableTask } from './restartable-task.ts';
+
+export interface ControlPlaneDriverPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly units: UnitPort;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly state: NodeState;
+  /** For taking Kubernetes' control plane off this node. */
+  readonly retire: RetirePorts;
+}
+
+export interface ControlPlaneDriverOptions {
+  readonly machine: MachineIdentity;
+  /** What this machine shows of itself. */
+  readonly evidence: Pick<MachineEvidence, 'variant' | 'readEnrolment' | 'readLockCounter'>;
+  readonly owners: readonly [NamedKey, ...NamedKey[]];
+  readonly etcdBinary: string;
+  readonly ownAddress: () => string;
+  readonly membership: () => Membership | undefined;
+  /** The control planes as the cluster last told them. */
+  readonly directory: () => ClusterDirectory | undefined;
+  /** The addresses that this machine has now. */
+  readonly addresses: () => readonly string[];
+  /** Whether its turn to take new keys is to come: until then what runs is not restarted. */
+  readonly isKeyChangePending: () => Promise<boolean>;
+  /** How long certificates of a control plane live. */
+  readonly certificateMinutes: () => number;
+  /** How long what its services answer with lives. */
+  readonly nodeMinutes: () => number;
+  /** The store and its seeds: what this node has of the bundle, its join service hands on. */
+  readonly blobStores: readonly [string, ...string[]];
+}
+
+/** The members of both etcd clusters on this node. */
+export type EtcdMembers = Readonly<Record<EtcdName, EtcdClient>>;
+
+/** etcd, the first records and the curator on a real machine. */
+export class MachineControlPlaneDriver implements ControlPlaneDriver {
+  readonly #ports: ControlPlaneDriverPorts;
+  readonly #options: ControlPlaneDriverOptions;
+  readonly #running = new DisposableHolder<RunningEtcdPair>();
+  readonly #repairs = new RestartableTask();
+
+  constructor(ports: ControlPlaneDriverPorts, options: ControlPlaneDriverOptions) {
+    this.#ports = ports;
+    this.#options = options;
+  }
+
+  /** The local member of the state etcd as its root, while it runs; disposed with it. */
+  get etcd(): EtcdClient | undefined {
+    return this.#running.value?.state.admin;
+  }
+
+  /** Both local members as their root, while they run. */
+  etcdMembers(): EtcdMembers | undefined {
+    const { value } = this.#running;
+    return value && { state: value.state.admin, kubernetes: value.kubernetes.admin };
+  }
+
+  async startConsensus(start: ControlPlaneStart, say: Say, signal: AbortSignal): Promise<void> {
+    const { ownAddress, addresses } = this.#options;
+    const own =
+      start.kind === 'bootstrap'
+        ? { clusterId: start.data.spec.clusterId, address: ownAddress() }
+        : { clusterId: start.membership.clusterId, address: start.membership.nodeAddress };
+    refuseOtherAddress(own.address, addresses());
+    const peerHosts = start.kind === 'bootstrap' ? [] : this.#peersOf(start.membership);
+    this.#running.clear();
+    const config = {
+      ...this.#configOf(own, peerHosts),
+      createsCluster: start.kind === 'bootstrap',
+      keepsRunning: await this.#options.isKeyChangePending(),
+    };
+    this.#running.set(await this.#etcdPair(say).start(config, signal));
+  }
+
+  async createCluster(
+    data: BootstrapData,
+    signal: AbortSignal,
+  ): Promise<{ readonly membership: Membership; readonly roles: RoleSet }> {
+    const { admin } = this.#etcd().state;
+    const { files, clock, state } = this.#ports;
+    const { machine, evidence, ownAddress, owners } = this.#options;
+    const nowMs = (): number => clock.nowMs();
+    const authority = await ensureClusterCa(
+      { files, nowMs },
+      { folder: AGENT_PATHS.ca, clusterName: data.spec.clusterName },
+    );
+    const born = await createFirstRecords(
+      { admin, authority, nowMs },
+      { data, machine, evidence, address: ownAddress(), owners, signal },
+    );
+    // The membership comes last: with it on disk the machine resumes and needs the other two.
+    await state.settings.save(settingsFromSpec(data.spec));
+    await state.roles.save(born.roles);
+    await state.membership.save(born.membership);
+    return { membership: born.membership, roles: new Set(born.roles) };
+  }
+
+  async startCurator(membership: Membership, signal: AbortSignal): Promise<LocalControlPlane> {
+    const { state, kubernetes } = this.#etcd();
+    const { endpoint, metricsUrl } = state;
+    const [curator, apiServer] = [state.client('curator'), kubernetes.client('apiserver')];
+    const [store] = this.#options.blobStores;
+    await this.#ports.files.makeDirectory(`${store}/blobs/sha256`, 0o755);
+    const { files, clock } = this.#ports;
+    const { certFile: nodeCertFile, caFile } = await writeCredentials(files, membership);
+    const own = await ensureCuratorCredentials(
+      { files, nowMs: () => clock.nowMs() },
+      { membership, machine: this.#options.machine, validMinutes: this.#options.nodeMinutes() },
+    );
+    const config = {
+      clusterId: membership.clusterId,
+      nodeId: membership.nodeId,
+      ownerKeys: this.#options.owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
+      listen: { host: '0.0.0.0', port: CURATOR_PORT },
+      etcdEndpoints: [endpoint],
+      metricsUrl,
+      stores: this.#options.blobStores,
+      join: {
+        listen: { host: '0.0.0.0', port: JOIN_PORT },
+        address: membership.nodeAddress,
+        evidence: { socket: EVIDENCE_SOCKET, variant: this.#options.evidence.variant },
+        signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PROXY_SOCKET },
+      },
+      command: JOINSERVICE_COMMAND,
+      configFile: '/etc/cluster/joinservice.json',
+      stateDir: AGENT_PATHS.state,
+      files: {
+        clusterCaFile: caFile,
+        ...own,
+        etcdCaFile: curator.caFile,
+        etcdCertFile: curator.certFile,
+        etcdKeyFile: curator.keyFile,
+        apiServerCaFile: apiServer.caFile,
+      },
+      node: { certFile: nodeCertFile, keyFile: AGENT_PATHS.machineKey },
+    } as const;
+    await new CuratorUnit(this.#ports).start(config, signal);
+    const { nodeId, clusterCaPem } = membership;
+    // Before the API server, which waits for the curator.
+    const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
+    await writeAuthorizationConfig(this.#ports.files, place);
+    return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
+  }
+
+  /** What the join service and the curator answer with. Fine where they do not run. */
+  async renewCurator(signal: AbortSignal): Promise<void> {
+    const membership = this.#options.membership();
+    if (membership !== undefined && this.#running.value !== undefined)
+      await this.startCurator(membership, signal);
+  }
+
+  /** etcd's certificates, and those who hold one of them in memory. Fine where etcd does not run yet. */
+  async renewConsensus(signal: AbortSignal): Promise<void> {
+    const [config, membership] = [this.#memberConfig(), this.#options.membership()];
+    const before = this.#running.value;
+    if (config === undefined || membership === undefined || before === undefined) return;
+    const renewed = await this.#etcdPair().renew(config, signal);
+    // The role may have gone meanwhile: nobody starts a curator on a node that has just been made a worker.
+    if (!this.#running.replace(before, renewed)) return;
+    this.#repairs.restart();
+    await this.startCurator(membership, signal);
+  }
+
+  /**
+   * Brings authorities of etcd that were replaced on disk into force, with everybody here who uses them, and then does
+   * `work`: in this node's turn among the control planes.
+   */
+  async rekey(
+    work: (signal: AbortSignal) => Promise<void>,
+    say: (what: string) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const config = this.#memberConfig();
+    if (config === undefined) throw new TypeError('new keys need a membership');
+    const inTurn = async (turn: AbortSignal): Promise<void> => {
+      await this.renewConsensus(turn);
+      await work(turn);
+    };
+    await this.#etcdPair((what) => say(what)).rekey(config, inTurn, signal);
+  }
+
+  async repairMembers(signal: AbortSignal): Promise<void> {
+    const { nodeId } = this.#options.machine;
+    const peerHosts = (): readonly string[] => {
+      const membership = this.#options.membership();
+      return membership === undefined ? [] : this.#peersOf(membership);
+    };
+    for (;;) {
+      try {
+        const config = { nodeId, stateDir: AGENT_PATHS.state, ports: ETCD_PORTS, peerHosts };
+        return await this.#repairs.run((turn) => this.#etcdPair().repair(config, turn), signal);
+      } catch (error) {
+        const membership = this.#options.membership();
+        const isOutdated = error instanceof ConsensusError && error.code === 'consensus-outdated';
+        if (!isOutdated || membership === undefined) throw error;
+        this.#ports.log.warn('this control plane missed a recovery of the cluster', { error });
+        await this.startConsensus({ kind: 'serve', membership }, () => undefined, signal);
+      }
+    }
+  }
+
+  async checkStop(signal: AbortSignal): Promise<void> {
+    const config = this.#memberConfig();
+    if (config !== undefined) await this.#etcdPair().checkLeave(config, signal);
+  }
+
+  /** Out of the balancers, then the API server and its controllers, the curator, etcd; the shared keys last. */
+  async stop(signal: AbortSignal): Promise<void> {
+    const { files, retire } = this.#ports;
+    const membership = this.#options.membership();
+    const config = this.#memberConfig();
+    if (membership === undefined || config === undefined) return;
+    // An agent that starts in the middle would put back what is in it.
+    await files.remove(AGENT_PATHS.rotation);
+    await retireControlPlane(retire, { ...membership, signal });
+    await new CuratorUnit(this.#ports).stop(signal);
+    await removeCuratorCredentials(files);
+    this.#running.clear();
+    await this.#etcdPair().leave(config, signal);
+    await files.remove(AGENT_PATHS.ca);
+  }
+
+  /** Whose cluster this is, where every join service can show it. */
+  async saveOwnership(ownership: Parameters<typeof saveOwnership>[1], signal: AbortSignal): Promise<void> {
+    await saveOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), ownership, signal);
+  }
+
+  /** The owner's signature that is on record, base64. */
+  loadOwnership(signal: AbortSignal): Promise<string | undefined> {
+    return readOwnership(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), signal);
+  }
+
+  /** The result of the init, where every curator can answer it to the owner. */
+  async saveInitResult(initId: string, result: Uint8Array, signal: AbortSignal): Promise<void> {
+    await saveInitResult(new Namespace(this.#etcd().state.admin, CLUSTER_PREFIX), { initId, result }, signal);
+  }
+
+  #memberConfig(): EtcdPairConfig | undefined {
+    const membership = this.#options.membership();
+    if (membership === undefined) return undefined;
+    const { clusterId, nodeAddress: address } = membership;
+    return { ...this.#configOf({ clusterId, address }, this.#peersOf(membership)), createsCluster: false };
+  }
+
+  #configOf(
+    own: { readonly clusterId: string; readonly address: string },
+    peerHosts: readonly string[],
+  ): Omit<EtcdPairConfig, 'createsCluster'> {
+    return {
+      ...own,
+      nodeId: this.#options.machine.nodeId,
+      ports: ETCD_PORTS,
+      peerHosts,
+      etcdBinary: this.#options.etcdBinary,
+      stateDir: AGENT_PATHS.state,
+      validDays: this.#options.certificateMinutes() / MINUTES_PER_DAY,
+    };
+  }
+
+  /** The other control planes, as far as the directory knows them. */
+  #peersOf(membership: Membership): readonly string[] {
+    const known = this.#options.directory() ?? membership.directory;
+    const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
+    return others.map(({ host }) => (host.includes(':') ? `[${host}]` : host));
+  }
+
+  #etcdPair(say?: Say): EtcdPair {
+    return new EtcdPair({
+      ...this.#ports,
+      onWait: (what, lastError) => say?.(`waiting for ${what}`, lastError),
+    });
+  }
+
+  #etcd(): RunningEtcdPair {
+    const { value } = this.#running;
+    if (value === undefined) throw new TypeError('the control plane needs a running etcd');
+    return value;
+  }
+}
+
+const MINUTES_PER_DAY = 24 * 60;
+const RAW_KEY_BYTES = 32;
+
+/** An Ed25519 key ends its SubjectPublicKeyInfo (RFC 8410). */
+function rawBase64Of(pubKeyDer: Uint8Array): string {
+  return Buffer.from(pubKeyDer.slice(-RAW_KEY_BYTES)).toString('base64');
+}
+
+type Say = Parameters<ControlPlaneDriver['startConsensus']>[1];
+
+const JOINSERVICE_COMMAND = [
+  '/usr/lib/cluster/node',
+  '--optimize-for-size',
+  '--no-maglev',
+  '--max-semi-space-size=1',
+  '--heap-growing-percent=40',
+  '--gc-memory-reducer-start-delay-ms=30000',
+  '/usr/lib/cluster/joinservice.mjs',
+] as const;

@@ -1,0 +1,205 @@
+import { withTimeout } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { currentValue, when } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  parseKeySet,
+  publicPartsOf,
+  ROTATING_KEYS,
+  type RotatingKey,
+  type RotatingPair,
+  type RotatingPairs,
+} from '../../internal/keyset/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { directoryFromMembership } from '../curatorclient/index.ts';
+import { JOIN_PORT } from '../units/index.ts';
+import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
+import {
+  installSharedKeys,
+  type KeyRotationDriver,
+  KeyRotationError,
+  type KeyStore,
+} from '../keyrotation/index.ts';
+import {
+  CONTROL_PLANE_KEY_FILES,
+  ControlPlane,
+  type ControlPlanePorts,
+  type EtcdClientFiles,
+  type HostSettings,
+  isKubeletClientIssuedBy,
+  Kubelet,
+  type KubernetesSettings,
+  restartForServingCertificate,
+  ROTATED_FILES,
+  writeKubeletClientsCa,
+} from '../kubernetes/index.ts';
+import type { PhaseProgress } from '../phases/index.ts';
+import { planKubernetes, type RoleValues } from '../roleserve/index.ts';
+import { installKubeletCertificates } from '../credentials/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+const MAX_BYTES = 64 * 1024;
+/** A join service that does not answer in this time is asked again later. */
+const TICKET_MS = 60_000;
+
+export interface KeyRotationDriverPorts {
+  readonly files: FilePort;
+  readonly clock: Clock;
+  readonly store: KeyStore;
+  readonly values: RoleValues;
+  readonly joinClient: Pick<JoinClient, 'rejoin'>;
+  readonly controlPlane: {
+    rekey(
+      work: (signal: AbortSignal) => Promise<void>,
+      say: (what: string) => void,
+      signal: AbortSignal,
+    ): Promise<void>;
+  };
+  readonly refreshSigner: (signal: AbortSignal) => Promise<void>;
+  readonly kubernetes: {
+    readonly ports: ControlPlanePorts;
+    readonly host: HostSettings;
+    readonly nodeId: string;
+    readonly ownAddress: () => string;
+    readonly etcd: EtcdClientFiles;
+  };
+}
+
+/** What replacing the keys of the control planes needs done on a real machine. */
+export function createKeyRotationDriver(ports: KeyRotationDriverPorts): KeyRotationDriver {
+  const { files, values, store } = ports;
+  return {
+    fetch: async (made, signal) => {
+      const ticket = await askAgain(ports, made.by, signal);
+      const text = ticket.controlPlaneKeys?.get('rotation.json');
+      const set = text === undefined ? undefined : parseKeySet('the keys in a ticket', text.reveal());
+      if (set?.generation !== made.generation || !isSame(publicPartsOf(set.next), made.next))
+        throw new KeyRotationError(
+          'keyrotation-keys-unavailable',
+          `getting the keys of generation ${made.generation}`,
+        );
+      return set;
+    },
+    activate: async (say, signal) => {
+      await installSharedKeys(files, store, AGENT_PATHS.state);
+      say('the control plane of this node');
+      await when(values.localControlPlane, (running) => running !== undefined, signal);
+      await when(values.kubernetesStatus, (now) => now?.controlPlane === true, signal);
+      const controlPlane = controlPlaneOf(ports);
+      const work = (turn: AbortSignal): Promise<void> => controlPlane.rekey(progressOf(say), turn);
+      await ports.controlPlane.rekey(work, say, signal);
+      await ports.refreshSigner(signal);
+    },
+    removeRetiredKeys: (signal) => controlPlaneOf(ports).removeRetiredCas(signal),
+    renewKubeletCertificates: async (issuerPem, signal) => {
+      if (await isKubeletClientIssuedBy(files, issuerPem)) return false;
+      const ticket = await askAgain(ports, undefined, signal);
+      await installKubeletCertificates(files, ticket);
+      if (await isKubeletClientIssuedBy(files, issuerPem)) return true;
+      throw new KeyRotationError(
+        'keyrotation-keys-unavailable',
+        'renewing what the kubelet shows: by another authority',
+      );
+    },
+    trustClients: async (clientsPem, signal) => {
+      await writeKubeletClientsCa(files, clientsPem);
+      await when(values.kubernetesStatus, (now) => now !== undefined, signal);
+      const { ports: machine, etcd } = ports.kubernetes;
+      const kubelet = new Kubelet(machine, settingsOf(ports), etcd);
+      await kubelet.followClients(
+        progressOf(() => undefined),
+        signal,
+      );
+    },
+    restartKubelet: async (signal) => {
+      await when(values.kubernetesStatus, (now) => now !== undefined, signal);
+      await restartForServingCertificate(ports.kubernetes.ports, signal);
+    },
+  };
+}
+
+/** The keys that the cluster was made with, as every control plane has them: one CA of Kubernetes for all. */
+export async function readInitialKeys(files: FilePort): Promise<RotatingPairs> {
+  const read = async (name: keyof typeof CONTROL_PLANE_KEY_FILES): Promise<string> => {
+    const path = CONTROL_PLANE_KEY_FILES[name];
+    const bytes = await files.read(path, MAX_BYTES);
+    if (bytes === undefined)
+      throw new KeyRotationError('keyrotation-keys-unavailable', `reading ${path}: it is not there`, {
+        details: { path },
+      });
+    return Buffer.from(bytes).toString('utf8');
+  };
+  if ((await files.stat(ROTATED_FILES.issuerCert)) !== undefined)
+    throw new KeyRotationError(
+      'keyrotation-keys-unavailable',
+      'making new keys: this node has lost those in force',
+    );
+  const pairs: Partial<Record<RotatingKey, RotatingPair>> = {};
+  for (const name of ROTATING_KEYS) {
+    const [publicName, privateName] = FIRST_NAMES[name];
+    pairs[name] = { public: await read(publicName), private: new Secret(await read(privateName)) };
+  }
+  return pairs as RotatingPairs;
+}
+
+type KeyFile = keyof typeof CONTROL_PLANE_KEY_FILES;
+const FIRST_NAMES: Readonly<Record<RotatingKey, readonly [KeyFile, KeyFile]>> = {
+  'etcd-clients-ca': ['etcd-clients-ca.crt', 'etcd-clients-ca.key'],
+  'etcd-peers-ca': ['etcd-peers-ca.crt', 'etcd-peers-ca.key'],
+  'state-clients-ca': ['state-clients-ca.crt', 'state-clients-ca.key'],
+  'state-peers-ca': ['state-peers-ca.crt', 'state-peers-ca.key'],
+  'kubernetes-clients-ca': ['kubernetes-ca.crt', 'kubernetes-ca.key'],
+  'front-proxy-ca': ['front-proxy-ca.crt', 'front-proxy-ca.key'],
+  'service-account': ['service-account.pub', 'service-account.key'],
+};
+
+/** A ticket as one that has lost its own asks for: of this control plane first, or of any. */
+async function askAgain(
+  { values, joinClient, clock }: KeyRotationDriverPorts,
+  first: string | undefined,
+  signal: AbortSignal,
+): Promise<OpenedTicket> {
+  const membership = currentValue(values.clusterMembership);
+  if (membership === undefined) throw new TypeError('a ticket needs a membership');
+  const known = currentValue(values.clusterDirectory) ?? directoryFromMembership(membership);
+  const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
+  const controlPlanes = asked.map(({ nodeId, host }) => ({
+    nodeId,
+    endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
+  }));
+  const roles = [...(currentValue(values.localRoles) ?? [])];
+  const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };
+  return withTimeout({ what: 'asking for a ticket', ms: TICKET_MS, clock, signal }, (child) =>
+    joinClient.rejoin({ ...member, controlPlanes, relays: [], roles }, child),
+  );
+}
+
+function controlPlaneOf(ports: KeyRotationDriverPorts): ControlPlane {
+  const { ports: machine, etcd } = ports.kubernetes;
+  return new ControlPlane(machine, { settings: settingsOf(ports), etcd, createsCluster: false });
+}
+
+/** As the kubernetes worker has it, which runs. */
+function settingsOf({ values, kubernetes }: KeyRotationDriverPorts): KubernetesSettings {
+  const plan = planKubernetes(
+    {
+      bootstrap: currentValue(values.bootstrapData),
+      membership: currentValue(values.clusterMembership),
+      settings: currentValue(values.clusterSettings),
+      roles: currentValue(values.localRoles),
+      components: currentValue(values.localComponents),
+    },
+    kubernetes.host,
+    { nodeId: kubernetes.nodeId, address: kubernetes.ownAddress },
+  );
+  if (plan.kind !== 'start') throw new TypeError('Kubernetes does not run here');
+  return plan.config.settings;
+}
+
+function progressOf(say: (what: string) => void): PhaseProgress {
+  return { report: (text) => say(text), reportUnchanged: () => undefined };
+}
+
+function isSame(one: Readonly<Record<RotatingKey, string>>, other: typeof one): boolean {
+  return ROTATING_KEYS.every((name) => one[name].trim() === other[name].trim());
+}

@@ -1,0 +1,95 @@
+import { expect, test } from '@jest/globals';
+import { createPairs, type KeySet } from '../../internal/keyset/index.ts';
+import { createCaCertPem, generateKeyPem } from '../../internal/pki/index.ts';
+import {
+  createMemoryLogger,
+  FakeClock,
+  FakeCommands,
+  FakeUnits,
+  MemoryFiles,
+  settleUntil,
+  superviseForTest,
+} from '../../internal/testing/index.ts';
+import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
+import {
+  CONTROL_PLANE_KEY_FILES,
+  Kubeadm,
+  KUBELET_FILES,
+  PATHS,
+  StepCheckpoints,
+} from '../kubernetes/index.ts';
+import { all, components, etcd, host, membership, NotedPhases, settings } from '../roleserve/fake-node.ts';
+import { kubernetesWorker, RoleValues } from '../roleserve/index.ts';
+import { AGENT_PATHS, KEY_PATHS } from '../nodestate/index.ts';
+
+const caKey = generateKeyPem();
+const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem: caKey, nowMs: Date.now() });
+
+/** A control plane's disk, which survives lives of the agent. */
+async function createDisk(): Promise<MemoryFiles> {
+  const files = new MemoryFiles();
+  for (const path of [...Object.values(KUBELET_FILES), ...Object.values(CONTROL_PLANE_KEY_FILES)]) {
+    await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+    const isOfAuthority = /kubernetes-ca|front-proxy|\/ca\./.test(path);
+    const text = path.endsWith('.key') ? caKey.reveal() : caPem;
+    await files.writeAtomic(path, isOfAuthority ? text : path);
+  }
+  await files.makeDirectory(PATHS.manifests);
+  for (const pod of ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'])
+    await files.writeAtomic(`${PATHS.manifests}/${pod}.yaml`, pod);
+  return files;
+}
+
+/** What one life of the agent comes to: the control plane serves, or kubeadm writes static pods. */
+async function live(files: MemoryFiles, isUp = true): Promise<'serves' | 'writes pods' | undefined> {
+  const store = new KeyStore(files, KEY_PATHS);
+  await installSharedKeys(files, store, AGENT_PATHS.state);
+  const [values, commands, units] = [new RoleValues(), new FakeCommands(), new FakeUnits()];
+  const { log } = createMemoryLogger();
+  units.active.add('kubelet.service');
+  const worker = kubernetesWorker({
+    ...{ reads: values, writes: values, phases: new NotedPhases(), host, nodeId: 'node-1' },
+    ownAddress: () => '198.18.0.11',
+    isCreatingCluster: () => false,
+    isKeyChangePending: () => store.isActivationPending(),
+    apiServerEtcd: etcd,
+    ports: {
+      ...{ files, commands, units, log, clock: new FakeClock(), checkpoints: new StepCheckpoints(files) },
+      kubeadm: new Kubeadm({ commands, log }),
+      probeNode: () => Promise.resolve(),
+      probe: () => (isUp ? Promise.resolve() : Promise.reject(new Error('connect ECONNREFUSED'))),
+      isListening: () => Promise.resolve(false),
+    },
+  });
+  values.clusterSettings.set(settings);
+  values.clusterMembership.set(membership);
+  values.localRoles.set(all);
+  values.localComponents.set(components);
+  values.localControlPlane.set({ apiServerEtcd: etcd, curatorEndpoint: 'c' });
+  await using _life = superviseForTest(worker);
+  const cameTo = (): 'serves' | 'writes pods' | undefined => {
+    if (commands.runs.some((argv) => argv.includes('control-plane'))) return 'writes pods';
+    const now = values.kubernetesStatus.peek();
+    return now.set && now.value?.controlPlane === true ? 'serves' : undefined;
+  };
+  await settleUntil(() => cameTo() !== undefined);
+  return cameTo();
+}
+
+test('an agent that was killed between a phase on its disk and its turn leaves the static pods alone until then', async () => {
+  const files = await createDisk();
+  const store = new KeyStore(files, KEY_PATHS);
+  const set: KeySet = {
+    generation: 2,
+    phase: 'believe',
+    previous: await createPairs(1, Date.now()),
+    next: await createPairs(2, Date.now()),
+  };
+  await store.saveSet(set); // killed here
+  expect(await live(files)).toBe('serves');
+  // Or killed in its turn, while its API server was on the way down: nobody waits for it before the turn is taken again.
+  expect(await live(files, false)).toBe('serves');
+  // In force, and whatever is not as the disk says is mended at once, as ever.
+  await store.saveStage(set);
+  expect(await live(files)).toBe('writes pods');
+});

@@ -1,0 +1,73 @@
+import { currentValue } from '../../internal/event/index.ts';
+import {
+  JOINSERVICE_USER,
+  SIGNER_STATE_DIRECTORY,
+  type SignerCluster,
+  SignerUnit,
+  type SignerUnitPorts,
+} from '../units/index.ts';
+import { consensusLayout } from '../consensus/index.ts';
+import { CONTROL_PLANE_KEY_FILES, OPTIONAL_KEY_FILES } from '../kubernetes/index.ts';
+import type { RoleValues, SignerDriver } from '../roleserve/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+const SIGNER_COMMAND = [
+  '/usr/lib/cluster/node',
+  '--optimize-for-size',
+  '--no-maglev',
+  '--max-semi-space-size=1',
+  '--gc-memory-reducer-start-delay-ms=30000',
+  '/usr/lib/cluster/signer.mjs',
+] as const;
+
+/** The signer of this machine, with every key that its control plane has. */
+export function signerDriver(
+  ports: SignerUnitPorts & { readonly cluster: () => SignerCluster },
+): SignerDriver {
+  const unit = new SignerUnit(ports);
+  const { caFile, certFile, keyFile } = consensusLayout(AGENT_PATHS.state, 'state').user('signer');
+  const config = {
+    command: SIGNER_COMMAND,
+    configFile: '/etc/cluster/signer.json',
+    stateDir: AGENT_PATHS.state,
+    joinserviceUser: JOINSERVICE_USER,
+    etcd: { caFile, certFile, keyFile },
+    keys: CONTROL_PLANE_KEY_FILES,
+    optionalKeys: OPTIONAL_KEY_FILES,
+  };
+  return {
+    start: (signal) => unit.start({ ...config, cluster: ports.cluster() }, signal),
+    stop: async (signal) => {
+      await unit.stop(signal);
+      // It begins anew with the floors in the owner's next grant.
+      await ports.files.remove(SIGNER_STATE_DIRECTORY);
+    },
+  };
+}
+
+/** What the signer must not learn from etcd: from this machine's provisioning, and from its own membership. */
+export function signerClusterOf({
+  ownerKeys,
+  values,
+}: {
+  readonly ownerKeys: readonly Uint8Array[];
+  readonly values: Pick<RoleValues, 'clusterMembership' | 'clusterSettings'>;
+}): SignerCluster {
+  const [membership, settings] = [
+    currentValue(values.clusterMembership),
+    currentValue(values.clusterSettings),
+  ];
+  if (membership === undefined || settings === undefined)
+    throw new TypeError('a signer needs a membership and the settings of its cluster');
+  const { clusterId, epoch, nodeId, nodeName, nodeAddress } = membership;
+  const { serviceSubnet, podSubnet, apiServerSans, apiEndpoint } = settings;
+  return {
+    ...{ clusterId, epoch },
+    ownerKeys: ownerKeys.map((key) => Buffer.from(key).toString('base64')),
+    own: { nodeId, name: nodeName, address: nodeAddress },
+    networks: {
+      ...{ serviceSubnet, podSubnet, apiServerSans },
+      ...(apiEndpoint === undefined ? {} : { apiEndpoint }),
+    },
+  };
+}

@@ -1,0 +1,122 @@
+import { beforeEach, describe, expect, test } from '@jest/globals';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  nodeIdOf,
+  pubKeyDerOf,
+  spkiDerOf,
+  verifyControlPlaneCertificate,
+} from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { FakeClock, MemoryFiles } from '../../internal/testing/index.ts';
+import type { Membership } from '../membership/index.ts';
+import {
+  curatorCertificateTimes,
+  ensureCuratorCredentials,
+  removeCuratorCredentials,
+} from './curator-credentials.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+const HOUR_MS = 60 * 60_000;
+const clusterId = 'c0ffee';
+const machine = machineOf();
+
+let files: MemoryFiles;
+let clock: FakeClock;
+let membership: Membership;
+
+function machineOf() {
+  const key = generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' });
+  const keyPem = new Secret(key.toString());
+  return { keyPem, pubKeyDer: pubKeyDerOf(keyPem) };
+}
+
+beforeEach(async () => {
+  files = new MemoryFiles();
+  clock = new FakeClock();
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: clock.nowMs() });
+  await files.makeDirectory(AGENT_PATHS.ca);
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, caPem);
+  await files.writeAtomic(`${AGENT_PATHS.ca}/ca.key`, keyPem.reveal());
+  membership = {
+    ...{ clusterId, clusterName: 'blue', clusterCaPem: caPem, epoch: 1, nodeCertPem: '' },
+    ...{ nodeId: nodeIdOf(machine.pubKeyDer), nodeName: 'c1', nodeAddress: '192.0.2.1', directory: [] },
+  };
+});
+
+const ensure = () =>
+  ensureCuratorCredentials(
+    { files, nowMs: () => clock.nowMs() },
+    { membership, machine, validMinutes: 7 * 24 * 60 },
+  );
+const read = async (path: string) => Buffer.from((await files.read(path, 65_536)) ?? []).toString('utf8');
+const shown = async () => new X509Certificate(await read(AGENT_PATHS.curatorCert));
+
+describe('ensureCuratorCredentials()', () => {
+  test('makes a certificate of this control plane for a key that is not the machine’s', async () => {
+    const at = await ensure();
+    const certificate = await shown();
+    const trust = { caPem: membership.clusterCaPem, clusterId, nowMs: () => clock.nowMs() };
+    expect(verifyControlPlaneCertificate(certificate, trust)).toEqual({
+      clusterId,
+      nodeId: membership.nodeId,
+    });
+    expect(spkiDerOf(certificate.publicKey)).toEqual(pubKeyDerOf(new Secret(await read(at.keyFile))));
+    expect(spkiDerOf(certificate.publicKey)).not.toEqual(machine.pubKeyDer);
+  });
+
+  test('keeps what is good: a start changes nothing', async () => {
+    await ensure();
+    const before = await read(AGENT_PATHS.curatorCert);
+    await clock.advance(HOUR_MS);
+    await ensure();
+    expect(await read(AGENT_PATHS.curatorCert)).toBe(before);
+  });
+
+  test.each([
+    { name: 'two thirds of its life are over', change: () => clock.advance(5 * 24 * HOUR_MS) },
+    {
+      name: 'the node has another address',
+      change: () => void (membership = { ...membership, nodeAddress: '192.0.2.2' }),
+    },
+    {
+      name: 'the key is another one',
+      change: () => files.writeAtomic(AGENT_PATHS.curatorKey, generateKeyPem().reveal()),
+    },
+    { name: 'the certificate is damaged', change: () => files.writeAtomic(AGENT_PATHS.curatorCert, 'x') },
+    { name: 'the key is gone', change: () => files.remove(AGENT_PATHS.curatorKey) },
+  ])('makes a certificate for a new key where $name', async ({ change }) => {
+    await ensure();
+    const before = await shown();
+    await change();
+    await ensure();
+    expect(spkiDerOf((await shown()).publicKey)).not.toEqual(spkiDerOf(before.publicKey));
+  });
+
+  test.each([
+    { name: 'is not there', change: () => files.remove(`${AGENT_PATHS.ca}/ca.key`) },
+    { name: 'is of another cluster', change: () => files.writeAtomic(`${AGENT_PATHS.ca}/ca.crt`, 'other') },
+  ])('makes nothing where the cluster CA $name', async ({ change }) => {
+    await change();
+    await expect(ensure()).rejects.toMatchObject({ code: 'units-no-cluster-ca', retryable: true });
+  });
+});
+
+test('curatorTimes() says that a damaged certificate is due, and nothing where there is none', async () => {
+  expect(await curatorCertificateTimes(files)).toEqual([]);
+  await ensure();
+  expect((await curatorCertificateTimes(files))[0]?.notAfterMs).toBeGreaterThan(clock.nowMs());
+  await files.writeAtomic(AGENT_PATHS.curatorCert, 'x');
+  expect(await curatorCertificateTimes(files)).toEqual([{ issuedMs: 0, notAfterMs: 0 }]);
+});
+
+test('removeCuratorCredentials() leaves neither key nor certificate', async () => {
+  await ensure();
+  await removeCuratorCredentials(files);
+  expect([await files.stat(AGENT_PATHS.curatorKey), await files.stat(AGENT_PATHS.curatorCert)]).toEqual([
+    undefined,
+    undefined,
+  ]);
+});

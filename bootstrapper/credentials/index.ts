@@ -1,0 +1,16 @@
+/** Keys and certificates that the agent writes to disk: those of a join ticket, the CA of a new cluster, and the TLS key of the join
+ * service and the curator. */
+export { ensureClusterCa } from './cluster-ca.ts';
+export {
+  curatorCertificateTimes,
+  ensureCuratorCredentials,
+  removeCuratorCredentials,
+} from './curator-credentials.ts';
+export {
+  installControlPlaneKeys,
+  installKubeletCertificates,
+  installKubeletClientsCa,
+  installTicket,
+  membershipFromTicket,
+  writeCredentials,
+} from './install-ticket.ts';

@@ -1,0 +1,100 @@
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Membership } from '../membership/index.ts';
+import type { OpenedTicket } from '../joinclient/index.ts';
+import { installSharedKeys, KeyStore } from '../keyrotation/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, writeKubeletClientsCa } from '../kubernetes/index.ts';
+import { AGENT_PATHS, KEY_PATHS, type NodeState } from '../nodestate/index.ts';
+
+/**
+ * Puts what a ticket brings where the workers read it, each file whole and synced. The membership comes last: with it on
+ * disk the machine is a member that resumes and needs all the others. Doing it again changes nothing.
+ */
+export async function installTicket(
+  ports: { readonly files: FilePort; readonly state: NodeState },
+  ticket: OpenedTicket,
+  nodeAddress: string,
+): Promise<Membership> {
+  const { files, state } = ports;
+  await installKubeletCertificates(files, ticket);
+  await installKubeletClientsCa(files, ticket);
+  await installControlPlaneKeys(files, ticket);
+  const membership = membershipFromTicket(ticket, nodeAddress);
+  await state.settings.save(ticket.settings);
+  await state.roles.save(ticket.roles);
+  await writeCredentials(files, membership);
+  await state.membership.save(membership);
+  return membership;
+}
+
+/** The membership as the PEM files that other programs read, and operators. The membership itself stays the truth. */
+export async function writeCredentials(
+  files: FilePort,
+  membership: Membership,
+): Promise<{ readonly certFile: string; readonly caFile: string }> {
+  await files.makeDirectory(AGENT_PATHS.credentials);
+  const [certFile, caFile] = [`${AGENT_PATHS.credentials}/node.crt`, `${AGENT_PATHS.credentials}/ca.crt`];
+  await files.writeAtomic(certFile, membership.nodeCertPem);
+  await files.writeAtomic(caFile, membership.clusterCaPem);
+  return { certFile, caFile };
+}
+
+export async function installKubeletCertificates(files: FilePort, ticket: OpenedTicket): Promise<void> {
+  await files.makeDirectory(folderOf(KUBELET_FILES.ca));
+  const certificates = [
+    [KUBELET_FILES.ca, ticket.kubernetesCaPem],
+    [KUBELET_FILES.clientCert, ticket.kubeletClientCertPem],
+    [KUBELET_FILES.servingCert, ticket.kubeletServingCertPem],
+  ] as const;
+  for (const [path, pem] of certificates) await files.writeAtomic(path, pem, { mode: 0o644 });
+}
+
+/**
+ * For a machine that begins, or that was off for long. A member that runs learns from curators whom its kubelet is to believe:
+ * tickets may be of a control plane that is one phase behind.
+ */
+export async function installKubeletClientsCa(files: FilePort, ticket: OpenedTicket): Promise<void> {
+  const { kubernetesClientsCaPem } = ticket;
+  if (kubernetesClientsCaPem !== undefined) await writeKubeletClientsCa(files, kubernetesClientsCaPem);
+}
+
+/** Only with a role that needs them: they are every control plane's, and what the others have is the truth. */
+export async function installControlPlaneKeys(
+  files: FilePort,
+  ticket: Pick<OpenedTicket, 'controlPlaneKeys'>,
+): Promise<void> {
+  if (ticket.controlPlaneKeys === undefined) return;
+  for (const [name, path] of Object.entries(CONTROL_PLANE_KEY_FILES)) {
+    const text = ticket.controlPlaneKeys.get(name);
+    if (text === undefined) throw new TypeError(`a ticket that was opened lacks ${name}`);
+    await files.makeDirectory(folderOf(path), path.startsWith('/etc/') ? 0o755 : 0o700);
+    await files.writeAtomic(path, text.reveal(), isPublic(name) ? { mode: 0o644 } : {});
+  }
+  const rotation = ticket.controlPlaneKeys.get('rotation.json');
+  if (rotation === undefined) return;
+  const store = new KeyStore(files, KEY_PATHS);
+  await store.adoptSet(rotation);
+  await installSharedKeys(files, store, AGENT_PATHS.state);
+}
+
+export function membershipFromTicket(ticket: OpenedTicket, nodeAddress: string): Membership {
+  const { clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, nodeCertPem, directory } = ticket;
+  return {
+    clusterId,
+    clusterName,
+    clusterCaPem,
+    epoch,
+    nodeId,
+    nodeName,
+    nodeCertPem,
+    directory,
+    nodeAddress,
+  };
+}
+
+function isPublic(name: string): boolean {
+  return name.endsWith('.crt') || name.endsWith('.pub');
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
+}

@@ -1,0 +1,261 @@
+import { describe, expect, test } from '@jest/globals';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { untilAborted } from '../../internal/testing/until-aborted.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
+import { Enrolment } from './enrolment.ts';
+import type { Membership } from '../membership/index.ts';
+import { InitJob, type InitOutcome, type InitRecord } from '../initserver/index.ts';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { createEnrolmentHandlers } from './enrolment-handlers.ts';
+import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+
+const never = new AbortController().signal;
+const clusterId = 'a'.repeat(32);
+const membership: Membership = {
+  clusterId,
+  clusterName: 'blue',
+  nodeId: 'node-1',
+  nodeName: 'n1',
+  nodeAddress: '198.18.0.11',
+  nodeCertPem: 'cert',
+  clusterCaPem: 'ca',
+  epoch: 1,
+  directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+};
+const settings = {
+  clusterName: 'blue',
+  kubernetesVersion: 'v1.35.4',
+  podSubnet: '',
+  serviceSubnet: '',
+  apiServerSans: [],
+  bundleManifest: '',
+};
+const request = { initId: 'one', spec: { clusterId, configuration: '' } } as InitRecord;
+
+/** A machine that nobody told where a cluster is. */
+const nobodyAsked = {
+  admit: untilAborted,
+  requestTicket: () => Promise.reject(new Error('nobody admitted this machine')),
+  reportJoined: () => undefined,
+};
+
+/** A disk, and what the enrolment of a machine that starts with it ends in. */
+async function createMachine() {
+  const files = new MemoryFiles();
+  for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await files.makeDirectory(folder);
+  const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => 0 });
+  const phases = {
+    after: () => [],
+    run: <T>(_: string, work: (progress: { report(): void; reportUnchanged(): void }) => Promise<T>) =>
+      work({ report: () => undefined, reportUnchanged: () => undefined }),
+  };
+  const state = new NodeState(files);
+  const createJob = (): InitJob =>
+    new InitJob(
+      { files, lock, phases, preflight: () => Promise.resolve(), ownAddress: () => '198.18.0.11' },
+      AGENT_PATHS.init,
+    );
+  const enrol = async () => {
+    const values = new RoleValues();
+    const job = createJob();
+    const handlers = createEnrolmentHandlers({
+      ...{ files, lock, job, state, values, joinClient: nobodyAsked, log: createMemoryLogger().log },
+      ownAddress: () => '198.18.0.11',
+      ensureValidCertificates: (known) => Promise.resolve(known),
+    });
+    const enrolment = new Enrolment<Membership>({ handlers, log: createMemoryLogger().log });
+    const running = enrolment.run(never);
+    return { values, job, enrolment, running };
+  };
+  /** What an init leaves: when it has made the membership, or when it has its result. */
+  const saveMember = async (reached: 'membership' | 'result' = 'result'): Promise<void> => {
+    const job = createJob();
+    await job.accept(request, never);
+    if (reached === 'result') await job.finish({ clusterId, epoch: 1 } as InitOutcome);
+    await state.settings.save(settings);
+    await state.roles.save(['ConsensusMember']);
+    await state.membership.save(membership);
+    await files.makeDirectory(AGENT_PATHS.etcdData);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      if (reached === 'membership' && !path.startsWith(AGENT_PATHS.state)) continue;
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'a key');
+    }
+  };
+  return { files, lock, state, enrol, saveMember };
+}
+
+describe('enrolment on a machine', () => {
+  test('a member resumes with what is on its disk and asks nobody', async () => {
+    const machine = await createMachine();
+    await machine.saveMember();
+    const { enrolment, values } = await machine.enrol();
+    expect(await enrolment.finished(never)).toEqual(membership);
+    expect(values.localRoles.peek()).toEqual({ set: true, value: new Set(['ConsensusMember']) });
+    expect(values.clusterSettings.peek()).toEqual({ set: true, value: settings });
+  });
+
+  test('a member whose init has not come to its result resumes without the keys that it makes later', async () => {
+    const machine = await createMachine();
+    await machine.saveMember('membership');
+    expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
+  });
+
+  test('a member that has left the control plane resumes without its keys', async () => {
+    const machine = await createMachine();
+    await machine.saveMember();
+    await machine.state.roles.save(['KubernetesWorker']);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) await machine.files.remove(path);
+    expect(await (await machine.enrol()).enrolment.finished(never)).toEqual(membership);
+  });
+
+  test('an accepted init becomes bootstrap data, also when another life of the agent accepted it', async () => {
+    const machine = await createMachine();
+    const first = await machine.enrol();
+    await first.job.accept(request, never);
+    const { values, enrolment } = await machine.enrol();
+    values.clusterMembership.set(membership);
+    expect(await enrolment.finished(never)).toEqual(membership);
+    expect(values.bootstrapData.peek()).toMatchObject({ set: true, value: { initId: 'one' } });
+  });
+
+  const refusals: {
+    name: string;
+    code: string;
+    path: string;
+    break: (machine: Awaited<ReturnType<typeof createMachine>>) => Promise<unknown>;
+  }[] = [
+    {
+      name: 'etcd data without membership and lock',
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.membership,
+      break: ({ files }) => files.makeDirectory(AGENT_PATHS.etcdData),
+    },
+    {
+      name: 'a lock whose request is gone',
+      code: 'enrolment-files-missing',
+      path: `${AGENT_PATHS.init}/request.json`,
+      break: ({ lock }) => lock.acquire({ clusterId, by: 'init', id: 'one' }),
+    },
+    {
+      name: 'a damaged lock',
+      code: 'nodelock-damaged',
+      path: AGENT_PATHS.lock,
+      break: ({ files }) => files.writeAtomic(AGENT_PATHS.lock, '{'),
+    },
+    {
+      name: 'a damaged membership',
+      code: 'membership-damaged',
+      path: AGENT_PATHS.membership,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.writeAtomic(AGENT_PATHS.membership, '{}');
+      },
+    },
+    {
+      name: 'a membership whose roles are gone',
+      code: 'membership-damaged',
+      path: AGENT_PATHS.roles,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(AGENT_PATHS.roles);
+      },
+    },
+    {
+      name: 'a membership whose lock is gone',
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.lock,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(AGENT_PATHS.lock);
+      },
+    },
+    {
+      name: 'a membership beside a lock of another cluster',
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.lock,
+      break: async ({ state, saveMember }) => {
+        await saveMember();
+        await state.membership.save({ ...membership, clusterId: 'b'.repeat(32) });
+      },
+    },
+    {
+      name: 'a result of an init whose membership is gone',
+      code: 'enrolment-files-missing',
+      path: AGENT_PATHS.membership,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(AGENT_PATHS.membership);
+      },
+    },
+    {
+      name: 'a membership whose init is gone',
+      code: 'enrolment-files-missing',
+      path: `${AGENT_PATHS.init}/request.json`,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.remove(AGENT_PATHS.init);
+        await files.makeDirectory(AGENT_PATHS.init);
+      },
+    },
+    ...Object.values(CONTROL_PLANE_KEY_FILES).map((path) => ({
+      name: `etcd data without ${path}`,
+      code: 'enrolment-keys-missing',
+      path,
+      break: async ({ files, saveMember }: Awaited<ReturnType<typeof createMachine>>) => {
+        await saveMember();
+        await files.remove(path);
+      },
+    })),
+    {
+      name: 'a damaged result of an init',
+      code: 'initserver-record-damaged',
+      path: `${AGENT_PATHS.init}/outcome.json`,
+      break: async ({ files, saveMember }) => {
+        await saveMember();
+        await files.writeAtomic(`${AGENT_PATHS.init}/outcome.json`, '');
+      },
+    },
+    {
+      name: 'a damaged request of an init',
+      code: 'initserver-record-damaged',
+      path: `${AGENT_PATHS.init}/request.json`,
+      break: async ({ files, lock }) => {
+        await lock.acquire({ clusterId, by: 'init', id: 'one' });
+        await files.writeAtomic(`${AGENT_PATHS.init}/request.json`, '{"initId":"o');
+      },
+    },
+  ];
+  test.each(refusals)(
+    'with $name it creates no second cluster, names the file and touches nothing',
+    async ({ code, path, break: breakIt }) => {
+      const machine = await createMachine();
+      await breakIt(machine);
+      const before = await snapshot(machine.files);
+      const { enrolment, values } = await machine.enrol();
+      await expect(enrolment.finished(never)).rejects.toMatchObject({
+        code,
+        retryable: false,
+        details: { path },
+      });
+      expect(values.bootstrapData.peek()).toEqual({ set: true, value: undefined });
+      expect(await snapshot(machine.files)).toEqual(before);
+    },
+  );
+});
+
+async function snapshot(
+  files: MemoryFiles,
+  folder = AGENT_PATHS.state as string,
+): Promise<Record<string, string>> {
+  const all: Record<string, string> = {};
+  for (const name of await files.list(folder)) {
+    const path = `${folder}/${name}`;
+    const stat = await files.stat(path);
+    if (stat?.kind === 'directory') Object.assign(all, { [path]: 'folder' }, await snapshot(files, path));
+    else all[path] = Buffer.from((await files.read(path, 1e6)) ?? []).toString();
+  }
+  return all;
+}

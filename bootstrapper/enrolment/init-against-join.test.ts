@@ -1,0 +1,238 @@
+import { afterEach, beforeEach, expect, test } from '@jest/globals';
+import { create } from '@bufbuild/protobuf';
+import { generateKeyPairSync } from 'node:crypto';
+import { MachineKeyIssuer, proveKey } from '../../internal/attestation/machinekey/index.ts';
+import { SystemClock } from '../../internal/clock/index.ts';
+import { when } from '../../internal/event/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import { createMachineKeys, FAKE_KEYS, FakeCluster } from '../../internal/testing/cluster/fake-cluster.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
+import { ClusterSpecSchema, InitRequestSchema } from '../../initproto/gen/init_pb.js';
+import { Enrolment } from './enrolment.ts';
+import type { Membership } from '../membership/index.ts';
+import { createInitHandlers, InitJob, type InitServicePorts } from '../initserver/index.ts';
+import { createJoinUpgrades, ensureTicketKeys, JoinClient, KnownEndpoints } from '../joinclient/index.ts';
+import { KUBELET_FILES } from '../kubernetes/index.ts';
+import { NodeLock } from '../nodelock/index.ts';
+import { FileEventStore, PhaseLog } from '../phases/index.ts';
+import { RoleValues } from '../roleserve/index.ts';
+import { createEnrolmentHandlers } from './enrolment-handlers.ts';
+import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+
+const ROUNDS = 100;
+const PASSING = ['New', 'Joining', 'Resuming'];
+const clock = new SystemClock();
+const ownersCluster = 'b'.repeat(32);
+const spec = create(ClusterSpecSchema, {
+  clusterName: 'blue',
+  clusterId: ownersCluster,
+  kubernetesVersion: 'v1.35.4',
+  bundleManifest: Buffer.from('{}'),
+  podSubnet: '198.19.0.0/17',
+  serviceSubnet: '198.19.128.0/20',
+  nodeName: 'n1',
+  singleNode: true,
+  kubernetesAdminCsr: Uint8Array.of(1),
+  ownerCsr: Uint8Array.of(1),
+  clusterUnlockKey: new Uint8Array(32),
+});
+const request = create(InitRequestSchema, { initId: '11111111-2222-4333-8444-555555555555', spec });
+
+/** As on a real disk, others come in between any two of its calls. */
+function takingTurns(files: MemoryFiles): MemoryFiles {
+  return new Proxy(files, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== 'function') return member;
+      return async (...args: unknown[]) => {
+        await turns(1);
+        return (member as (...all: unknown[]) => unknown).apply(target, args);
+      };
+    },
+  });
+}
+
+/** A machine's disk and key, for as many lives of its agent as one likes. */
+class Machine {
+  readonly disk = takingTurns(new MemoryFiles());
+  readonly keys = createMachineKeys();
+  readonly #cluster: FakeCluster;
+
+  constructor(cluster: FakeCluster) {
+    this.#cluster = cluster;
+  }
+
+  /** Enrolment, init handlers and join client as the agent wires them. */
+  async live(signal: AbortSignal) {
+    const { log } = createMemoryLogger();
+    for (const folder of [AGENT_PATHS.enrolment, AGENT_PATHS.init]) await this.disk.makeDirectory(folder);
+    const files = this.disk;
+    const lock = new NodeLock({ files, path: AGENT_PATHS.lock, nowMs: () => clock.nowMs() });
+    const phases = await PhaseLog.open({ store: new FileEventStore(files, AGENT_PATHS.events), clock, log });
+    const ownAddress = (): string => '127.0.0.1';
+    const job = new InitJob(
+      { files, lock, phases, preflight: () => Promise.resolve(), ownAddress },
+      AGENT_PATHS.init,
+    );
+    const enrolment = new Enrolment<Membership>({
+      log,
+      handlers: createEnrolmentHandlers({
+        ...{ files, lock, job, ownAddress, log },
+        state: new NodeState(files),
+        values: new RoleValues(),
+        joinClient: this.#joinClient(),
+        ensureValidCertificates: (known) => Promise.resolve(known),
+      }),
+    });
+    const handlers = createInitHandlers({
+      ...{ job, phases, clock },
+      machine: { hostname: () => 'n1' },
+      hurry: () => undefined,
+      enrolmentFailure: () => undefined,
+    } as unknown as InitServicePorts);
+    const ended = enrolment.run(signal).catch(() => undefined);
+    /** Asks as an owner does: what the first answer is, or the refusal. */
+    const init = async (): Promise<'accepted' | { readonly code: string; readonly clusterId: string }> => {
+      const hangUp = new AbortController();
+      const peer = { kind: 'owner', publicKey: owner, session: new Uint8Array() } as const;
+      const events = handlers.init(request, { peer, signal: hangUp.signal });
+      try {
+        for await (const _event of events) return 'accepted';
+        throw new Error('the stream of an accepted init ended');
+      } catch (error) {
+        const { code, details } = error as { code: string; details: { clusterId: string } };
+        return { code, clusterId: details.clusterId };
+      } finally {
+        hangUp.abort();
+      }
+    };
+    /** Where the enrolment comes to stand: with an init in CreatingCluster, since nobody does its work here. */
+    const stands = async (): Promise<string> =>
+      (await when(enrolment.status, (now) => !PASSING.includes(now.state), signal)).state;
+    return { lock, init, stands, ended };
+  }
+
+  #joinClient(): JoinClient {
+    const { nodeId, pubKeyDer, keyPem, privateKey } = this.keys;
+    const privKey = new Secret(privateKey);
+    return new JoinClient(
+      {
+        ...{ clock, log: createMemoryLogger().log, random: () => 0 },
+        lookUp: () => Promise.reject(new Error('no name')),
+        evidence: {
+          proveKey: (label, session) => proveKey(label, session, privKey),
+          readEnrolment: () => Promise.resolve(undefined),
+          answerChallenge: () => Promise.reject(new Error('no TPM')),
+        },
+        checkMachine: () => Promise.resolve(),
+        upgrade: createJoinUpgrades({
+          issuers: [new MachineKeyIssuer({ privKey })],
+          attestation: undefined,
+          collateral: () => Promise.resolve({}),
+          clock,
+        }),
+        keys: () =>
+          ensureTicketKeys(this.disk, {
+            ...{ at: KUBELET_FILES, nodeId, machineKeyPem: keyPem },
+            evidence: {
+              forTicket: () => Promise.resolve([]),
+              readEnrolment: () => Promise.resolve(undefined),
+            },
+          }),
+      },
+      {
+        sources: [new KnownEndpoints('test', () => [this.#cluster.endpoint])],
+        ownerKeys: [this.#cluster.ownerKey],
+        ...{ pinned: undefined, proxies: [] },
+        ...{ nodeId, pubKeyDer },
+        introduction: () => ({
+          ...{ agentVersion: '0.1.0', hostname: 'w1', address: '127.0.0.1', wantedName: 'w1' },
+          wantedRoles: [],
+        }),
+        ownAddress: () => '127.0.0.1',
+        keyNames: Object.keys(FAKE_KEYS),
+        optionalKeyNames: ['rotation.json'],
+      },
+    );
+  }
+}
+
+const owner = generateKeyPairSync('ed25519').publicKey;
+let cluster: FakeCluster;
+beforeEach(async () => {
+  cluster = await FakeCluster.start(clock);
+});
+afterEach(() => cluster[Symbol.asyncDispose]());
+
+/** Lets the machine ask, and answers how to grant it. `left` resolves when its question has ended. */
+function holdAdmission(): { asked: Promise<void>; grant: () => void; left: Promise<void> } {
+  const asked = Promise.withResolvers<void>();
+  const granted = Promise.withResolvers<void>();
+  const left = Promise.withResolvers<void>();
+  cluster.behaviour.decide = async function* (nodeId, signal) {
+    asked.resolve();
+    signal.addEventListener('abort', () => left.resolve(), { once: true });
+    await granted.promise;
+    yield* cluster.admitted(nodeId);
+    await left.promise;
+  };
+  return { asked: asked.promise, grant: granted.resolve, left: left.promise };
+}
+
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+test('an init and an admission in the same instant, a hundred times: one wins, the other ends cleanly, the next life finds the winner', async () => {
+  const wins = { init: 0, join: 0 };
+  // The head start of the admission, in turns of the event loop (negative: of the init): corrected after each round, so
+  // that it stays a race.
+  let headStart = 0;
+  for (let round = 0; round < ROUNDS; round++) {
+    const stop = new AbortController();
+    const machine = new Machine(cluster);
+    const { asked, grant, left } = holdAdmission();
+    const life = await machine.live(stop.signal);
+    await asked;
+    const init = turns(headStart).then(() => life.init());
+    await turns(-headStart);
+    grant();
+    const answer = await init;
+    const lock = await life.lock.read();
+    if (answer === 'accepted') {
+      wins.init++;
+      headStart++;
+      expect(lock).toMatchObject({ by: 'init', clusterId: ownersCluster });
+      expect(await life.stands()).toBe('CreatingCluster');
+      expect(cluster.minted.get(machine.keys.nodeId)).toBeUndefined();
+    } else {
+      wins.join++;
+      headStart--;
+      expect(answer).toEqual({ code: 'initserver-other-cluster', clusterId: cluster.clusterId });
+      expect(lock).toMatchObject({ by: 'join', clusterId: cluster.clusterId });
+      expect(await life.stands()).toBe('Running');
+      expect(cluster.minted.get(machine.keys.nodeId)).toBe(1);
+    }
+    await left; // whoever won, nobody goes on asking
+    stop.abort(new Error('the agent stops'));
+    await life.ended;
+    await expectSameWinner(machine, answer === 'accepted' ? 'init' : 'join');
+  }
+  expect(Math.min(wins.init, wins.join)).toBeGreaterThan(ROUNDS / 20);
+}, 600_000); // against hanging only: a hundred rounds on a busy machine
+
+/** A restart: the lock is as it was, its owner is let in again and the other one is not. */
+async function expectSameWinner(machine: Machine, winner: 'init' | 'join'): Promise<void> {
+  const stop = new AbortController();
+  const asked = cluster.said.length;
+  const life = await machine.live(stop.signal);
+  expect(await life.stands()).toBe(winner === 'init' ? 'CreatingCluster' : 'Running');
+  expect(await life.lock.read()).toMatchObject({ by: winner });
+  expect(await life.init()).toEqual(
+    winner === 'init' ? 'accepted' : { code: 'initserver-other-cluster', clusterId: cluster.clusterId },
+  );
+  expect(cluster.said.length).toBe(asked);
+  stop.abort(new Error('the agent stops'));
+  await life.ended;
+}

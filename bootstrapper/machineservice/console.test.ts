@@ -1,0 +1,62 @@
+import { describe, expect, test } from '@jest/globals';
+import { EventValue } from '../../internal/event/index.ts';
+import { type CommandAnswer, FakeCommands, MemoryFiles, settle } from '../../internal/testing/index.ts';
+import { superviseForTest } from '../../internal/testing/supervised.ts';
+import type { Enrolment } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { consoleRunnable, ISSUE_PATH, issueText } from './console.ts';
+
+const fingerprint = `sha256:${'ab'.repeat(32)}`;
+
+async function createMachine(isMember: boolean, answer?: CommandAnswer) {
+  const files = new MemoryFiles();
+  const commands = new FakeCommands(answer);
+  const status = new EventValue<{ readonly state: string }>();
+  const enrolment = { status } as unknown as Pick<Enrolment<Membership>, 'status'>;
+  const tree = superviseForTest(
+    consoleRunnable({ files, commands, enrolment, fingerprint, isJoinedOrJoining: async () => isMember }),
+  );
+  await settle();
+  const shown = async (): Promise<string | undefined> => {
+    const bytes = await files.read(ISSUE_PATH, 1000);
+    return bytes && Buffer.from(bytes).toString('utf8');
+  };
+  return { commands, status, tree, shown, files };
+}
+
+describe('consoleRunnable()', () => {
+  test('shows the fingerprint above each prompt and on the console until the machine is a node', async () => {
+    const { commands, status, tree, shown, files } = await createMachine(false);
+    await using _tree = tree;
+    expect(await shown()).toBe(issueText(fingerprint));
+    expect((await files.stat(ISSUE_PATH))?.mode).toBe(0o644);
+    expect(commands.runs).toEqual([
+      ['systemctl', '--no-block', 'restart', 'cluster-fingerprint.service'],
+      ['agetty', '--reload'],
+    ]);
+    status.set({ state: 'Joining' });
+    await settle();
+    expect(await shown()).toContain(fingerprint);
+    status.set({ state: 'Running' });
+    await settle();
+    expect(await shown()).toBeUndefined();
+    expect(commands.runs.at(-1)).toEqual(['agetty', '--reload']);
+  });
+
+  test('shows nothing on a node, and takes away what an earlier run left', async () => {
+    const { commands, status, tree, shown } = await createMachine(true);
+    await using _tree = tree;
+    expect([await shown(), commands.runs]).toEqual([undefined, []]);
+    status.set({ state: 'Running' });
+    await settle();
+    expect(commands.runs).toEqual([]);
+  });
+
+  test('goes on without a console', async () => {
+    const { tree, shown } = await createMachine(false, () => ({ exitCode: 1, output: 'none' }));
+    await using _tree = tree;
+    expect(await shown()).toContain(fingerprint);
+    expect(tree.at('root').state).toBe('healthy');
+    expect(tree.records.map(({ message }) => message)).toContain('the fingerprint is not on the console');
+  });
+});

@@ -1,0 +1,75 @@
+import { describeError } from '../../internal/errors/index.ts';
+import { when } from '../../internal/event/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
+import type { Enrolment } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
+
+/** getty shows what is in here above its prompt, on every console and serial line (agetty(8), issue files). */
+export const ISSUE_PATH = '/run/issue.d/60-cluster.issue';
+/** Prints that file on /dev/console and in the journal (.ci/package). */
+export const CONSOLE_UNIT = 'cluster-fingerprint.service';
+
+export interface ConsoleOptions {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly enrolment: Pick<Enrolment<Membership>, 'status'>;
+  readonly fingerprint: string;
+  readonly isJoinedOrJoining: () => Promise<boolean>;
+}
+
+/**
+ * The fingerprint where an operator compares it: on the machine's own console, until the machine is a node. That a machine has
+ * no console is no reason to stop anything.
+ */
+export function consoleRunnable(options: ConsoleOptions): Runnable {
+  const { files, enrolment, isJoinedOrJoining: isMember } = options;
+  return async (scope) => {
+    scope.healthy();
+    if (!(await isMember())) await show(options, scope);
+    scope.waiting('this machine to be a node');
+    await when(enrolment.status, ({ state }) => state === 'Running', scope.signal);
+    // Also what an earlier run of the agent has shown.
+    if ((await files.stat(ISSUE_PATH)) !== undefined) {
+      await files.remove(ISSUE_PATH);
+      await reloadPrompts(options, scope);
+    }
+    scope.done();
+  };
+}
+
+async function show(options: ConsoleOptions, scope: Scope): Promise<void> {
+  const { files, commands, fingerprint } = options;
+  try {
+    await files.makeDirectory(ISSUE_PATH.slice(0, ISSUE_PATH.lastIndexOf('/')), 0o755);
+    await files.writeAtomic(ISSUE_PATH, issueText(fingerprint), { mode: 0o644 });
+    await commands.run({
+      argv: ['systemctl', '--no-block', 'restart', CONSOLE_UNIT],
+      signal: scope.signal,
+    });
+  } catch (error) {
+    scope.signal.throwIfAborted();
+    scope.log.warn('the fingerprint is not on the console', { error: describeError(error) });
+  }
+  await reloadPrompts(options, scope);
+}
+
+/** Prompts that nobody types at yet; a machine without a getty has none. */
+async function reloadPrompts({ commands }: ConsoleOptions, scope: Scope): Promise<void> {
+  await commands.run({ argv: ['agetty', '--reload'], signal: scope.signal }).catch((error: unknown) => {
+    scope.signal.throwIfAborted();
+    scope.log.debug('no prompt was shown anew', { error: describeError(error) });
+  });
+}
+
+/** Backslashes would be agetty's; a fingerprint has none. */
+export function issueText(fingerprint: string): string {
+  return [
+    'This machine is not in a cluster yet. Its fingerprint:',
+    `  ${fingerprint}`,
+    'Compare it with what `cluster init` or `cluster node ls --joins` shows.',
+    '',
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,91 @@
+import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import { when } from '../../internal/event/index.ts';
+import { implement } from '../../internal/rpc/index.ts';
+import type { Runnable, Scope } from '../../internal/supervisor/index.ts';
+import type { MachineEvidence } from '../attest/index.ts';
+import type { Enrolment } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
+import { Machine } from '../../initproto/gen/machine_pb.js';
+import { createInitServer, type InitJob, type InitServicePorts } from '../initserver/index.ts';
+import type { MachineIdentity } from '../nodestate/index.ts';
+import { untilInitIsOver } from './until-init-is-over.ts';
+
+/** The Init port: open on every machine that has not joined a cluster. */
+const INIT_PORT = 9000;
+/** For the answer to the acknowledgement itself. */
+const CLOSE_MS = 2_000;
+
+export interface InitServerOptions {
+  readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
+  readonly identity: MachineIdentity;
+  readonly evidence: MachineEvidence;
+  readonly ownerKeys: readonly [Uint8Array, ...Uint8Array[]];
+  readonly service: InitServicePorts;
+  readonly machineService: MachineServicePorts;
+  readonly clock: Clock;
+  /** Whether this machine is a member, or on its way by a ticket: one that did not come from an init never opens the port. */
+  readonly isJoinedOrJoining: () => Promise<boolean>;
+}
+
+/** The Init port: open until the owner has acknowledged, and while enrolment has failed. */
+export function initServerRunnable(options: InitServerOptions): Runnable {
+  const { job, clock, identity } = options;
+  return async (scope) => {
+    scope.waiting('what an earlier life of the agent has left');
+    if (await hasReasonToServe(scope.signal)) await serveInit(options, scope);
+    else scope.healthy();
+    scope.waiting('nothing: there is no init to serve');
+    // A machine whose way into a cluster has ended for good has to answer why.
+    await when(options.enrolment.status, ({ state }) => state === 'Failed', scope.signal);
+    await listen(options, scope, () => untilAborted(scope.signal));
+  };
+
+  /** An init under way, a machine that is nobody's yet, or one that has to answer why it cannot be enrolled. */
+  async function hasReasonToServe(signal: AbortSignal): Promise<boolean> {
+    const status = options.enrolment.status.peek();
+    if (status.set && status.value.state === 'Failed') return false; // what is read below may be what is damaged
+    using looking = childSignal(signal);
+    const restored = when(job.restored, () => true, looking.signal).then(() => 'restored' as const);
+    const failed = options.enrolment.finished(looking.signal).then(
+      () => restored,
+      () => 'failed' as const,
+    );
+    const first = await Promise.race([restored, failed]);
+    looking.abort(new Error('it has been seen'));
+    await Promise.allSettled([restored, failed]);
+    signal.throwIfAborted();
+    if (first === 'failed') return true;
+    return !job.acknowledged.peek().set && (job.accepted.peek().set || !(await options.isJoinedOrJoining()));
+  }
+
+  async function serveInit(options: InitServerOptions, scope: Scope): Promise<void> {
+    const { signal } = scope;
+    await listen(options, scope, async () => {
+      scope.healthy();
+      await untilInitIsOver({ job, enrolment: options.enrolment, clock }, signal);
+    });
+    scope.log.info('the init port is closed', { port: INIT_PORT });
+  }
+
+  async function listen(
+    { service, ownerKeys, evidence, machineService }: InitServerOptions,
+    scope: Scope,
+    until: () => Promise<unknown>,
+  ): Promise<void> {
+    await using server = createInitServer(service, {
+      shows: evidence.issuers,
+      ownerKeys,
+      also: [implement(Machine, machineHandlers(machineService))],
+      clock,
+      log: scope.log,
+    });
+    await server.listen('0.0.0.0', INIT_PORT);
+    scope.log.info('waiting for an owner', { port: INIT_PORT, fingerprint: identity.fingerprint });
+    scope.waiting('an owner');
+    await until();
+    await server.close(CLOSE_MS);
+  }
+}

@@ -1,0 +1,61 @@
+import { createHash } from 'node:crypto';
+import type { FilePort } from '../../internal/file/index.ts';
+import { MembershipError } from './errors.ts';
+
+const MAX_BYTES = 4 * 1024 * 1024;
+const VERSION = 1;
+
+/**
+ * One value on disk that must never be guessed at: replaced whole, with a checksum of its own. Absent is an answer,
+ * damaged is an error, and nothing here ever repairs or removes.
+ */
+export class ChecksummedFile<T> {
+  readonly path: string;
+  readonly #files: FilePort;
+
+  constructor(files: FilePort, path: string) {
+    this.#files = files;
+    this.path = path;
+  }
+
+  /** undefined only when there is no file. @throws MembershipError `membership-damaged` */
+  async load(): Promise<T | undefined> {
+    const raw = await this.#files.read(this.path, MAX_BYTES);
+    if (raw === undefined) return undefined;
+    let stored: Partial<Stored<T>> | null;
+    try {
+      stored = JSON.parse(Buffer.from(raw).toString('utf8')) as Partial<Stored<T>> | null;
+    } catch {
+      throw this.#damaged('no JSON');
+    }
+    if (typeof stored !== 'object' || stored === null) throw this.#damaged('no object');
+    if (stored.version !== VERSION)
+      throw this.#damaged(`version ${String(stored.version)}, this agent reads ${VERSION}`);
+    if (stored.value === undefined || stored.sha256 !== checksum(stored.value))
+      throw this.#damaged('the checksum does not match');
+    return stored.value;
+  }
+
+  /** Durable when it resolves. */
+  async save(value: T): Promise<void> {
+    const stored: Stored<T> = { version: VERSION, value, sha256: checksum(value) };
+    await this.#files.makeDirectory(this.path.slice(0, this.path.lastIndexOf('/')));
+    await this.#files.writeAtomic(this.path, `${JSON.stringify(stored)}\n`);
+  }
+
+  #damaged(why: string): MembershipError {
+    return new MembershipError('membership-damaged', `reading ${this.path}: ${why}`, {
+      details: { path: this.path },
+    });
+  }
+}
+
+interface Stored<T> {
+  readonly version: number;
+  readonly value: T;
+  readonly sha256: string;
+}
+
+function checksum(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('hex');
+}

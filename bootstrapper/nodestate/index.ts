@@ -1,0 +1,6 @@
+/** What the agent keeps on disk: the paths of all files, the records in them, the key of the machine, and the endpoints that an operator
+ * has added. */
+export { type MachineIdentity, loadMachineIdentity } from './machine-identity.ts';
+export { NodeState } from './node-state.ts';
+export { OperatorEndpoints } from './operator-endpoints.ts';
+export { AGENT_PATHS, KEY_PATHS } from './paths.ts';

@@ -1,0 +1,73 @@
+import type { Clock } from '../../internal/clock/index.ts';
+import type { EtcdClient } from '../../internal/etcd/index.ts';
+import type { EtcdFacts } from './status-push-worker.ts';
+
+/** How long a good answer holds: a status is looked at every few seconds, and an idle agent should do next to nothing. */
+const HOLDS_MS = 20_000;
+const ASK_MS = 2_000;
+/** The size in use is told in steps of a 64th of the quota: each change of a status is a write to the state etcd. */
+const STEPS = 64;
+
+export interface KubernetesEtcdPorts {
+  /** The local member as its root, while it runs. */
+  readonly etcd: () => Pick<EtcdClient, 'members' | 'maintenance'> | undefined;
+  /** Node ids of the control planes as the cluster last told them. */
+  readonly controlPlanes: () => readonly string[];
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+}
+
+/** What a control plane tells the cluster of the Kubernetes etcd, for which no curator has a certificate. */
+export class KubernetesEtcdHealth {
+  readonly #ports: KubernetesEtcdPorts;
+  #last: { readonly atMs: number; readonly facts: EtcdFacts } | undefined;
+
+  constructor(ports: KubernetesEtcdPorts) {
+    this.#ports = ports;
+  }
+
+  /** undefined where none runs here. A member that does not answer has no leader, and the members it had. */
+  async check(signal: AbortSignal): Promise<EtcdFacts | undefined> {
+    const { clock, etcd } = this.#ports;
+    const member = etcd();
+    if (member === undefined) return (this.#last = undefined);
+    const nowMs = clock.monotonicMs();
+    if (this.#last !== undefined && nowMs - this.#last.atMs < HOLDS_MS && this.#isSettled(this.#last.facts))
+      return this.#last.facts;
+    const facts = await this.#ask(member, signal);
+    this.#last = { atMs: nowMs, facts };
+    return facts;
+  }
+
+  async #ask(member: Pick<EtcdClient, 'members' | 'maintenance'>, signal: AbortSignal): Promise<EtcdFacts> {
+    const call = { signal, timeoutMs: ASK_MS };
+    try {
+      const [{ dbSizeBytes, quotaBytes, leaderId }, members] = await Promise.all([
+        member.maintenance.status(call),
+        member.members.list(call),
+      ]);
+      return {
+        dbSizeBytes: roundedUp(dbSizeBytes, quotaBytes / STEPS),
+        quotaBytes,
+        hasLeader: leaderId !== 0n,
+        members: members.map(({ name, isLearner }) => ({ name, isLearner, isStarted: name !== '' })),
+      };
+    } catch {
+      signal.throwIfAborted();
+      const { dbSizeBytes = 0, quotaBytes = 0, members = [] } = this.#last?.facts ?? {};
+      return { dbSizeBytes, quotaBytes, hasLeader: false, members };
+    }
+  }
+
+  /** Nothing is expected to change by itself: every control plane is a voter, and no other node is. */
+  #isSettled({ hasLeader, members }: EtcdFacts): boolean {
+    const voters = members.filter(({ isLearner }) => !isLearner).map(({ name }) => name);
+    const wanted = this.#ports.controlPlanes();
+    return (
+      hasLeader && voters.length === members.length && voters.toSorted().join() === wanted.toSorted().join()
+    );
+  }
+}
+
+function roundedUp(value: number, step: number): number {
+  return step > 0 ? Math.ceil(value / step) * step : value;
+}

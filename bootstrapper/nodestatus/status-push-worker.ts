@@ -1,0 +1,268 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { TimeoutError } from '../../internal/cleanup/index.ts';
+import { combine, currentValue, EventValue, map, type Readable, when } from '../../internal/event/index.ts';
+import type { KeyStage } from '../../internal/keyset/index.ts';
+import { launcher, type Runnable, type TreeSnapshot } from '../../internal/supervisor/index.ts';
+import { type NodeStatusSchema, Runnable_State } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { CuratorConnection, Curators } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
+import type { ControlPlaneHealthQuery, StaticPodHealth } from '../kubernetes/index.ts';
+import { CuratorAnnouncement } from './curator-announcement.ts';
+import {
+  type KubernetesStatus,
+  type LocalControlPlane,
+  planForMember,
+  type RoleSet,
+} from '../roleserve/index.ts';
+
+const PUSH_MS = 10_000;
+/** The curator's first answer brings the interval; until then a short one does no harm. */
+const FIRST_BEAT_MS = 1_000;
+/** While a control plane comes up, somebody waits for it. */
+const SETTLING_MS = 1_000;
+/** A curator that takes beats and answers none may have lost them: another one is asked before this node counts as silent. */
+const ANSWER_MS = 5_000;
+
+type Status = MessageInitShape<typeof NodeStatusSchema>;
+
+export interface StatusPushOptions {
+  readonly reads: {
+    readonly clusterMembership: Readable<Membership | undefined>;
+    readonly localControlPlane: Readable<LocalControlPlane | undefined>;
+    readonly localRoles: Readable<RoleSet | undefined>;
+    readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+    readonly localKeys: Readable<KeyStage | undefined>;
+  };
+  readonly curators: Curators;
+  readonly clock: Clock;
+  readonly facts: StatusFacts;
+}
+
+/** What the machine says of itself. */
+export interface StatusFacts {
+  readonly agentVersion: string;
+  bootId(): Promise<string>;
+  tree(): TreeSnapshot;
+  certificates(): Promise<readonly { readonly name: string; readonly notAfterMs: number }[]>;
+  /** Whether private halves of the keys that control planes share are here. */
+  holdsKeys(): Promise<boolean>;
+  /** The parts of Kubernetes' control plane as they are now; none where none is to run and nothing of it is left. */
+  controlPlane(question: ControlPlaneHealthQuery, signal: AbortSignal): Promise<readonly StaticPodHealth[]>;
+  /** The Kubernetes etcd as this node sees it; undefined where none runs here. */
+  kubernetesEtcd(signal: AbortSignal): Promise<EtcdFacts | undefined>;
+}
+
+/** One etcd cluster as a member of it sees it. */
+export interface EtcdFacts {
+  readonly dbSizeBytes: number;
+  readonly quotaBytes: number;
+  readonly hasLeader: boolean;
+  readonly members: readonly {
+    readonly name: string;
+    readonly isLearner: boolean;
+    readonly isStarted: boolean;
+  }[];
+}
+
+/**
+ * Tells the cluster how this node is: a heartbeat, and the whole status whenever it changed. What others wait for is told
+ * at once; for the rest the node looks at itself with each beat, so that an idle machine wakes up once for both.
+ */
+export function statusPushWorker(options: StatusPushOptions): Runnable {
+  return launcher({
+    input: map(options.reads.clusterMembership, (membership) => ({ membership })),
+    plan: ({ membership }) => planForMember(membership),
+    start: (scope, membership) => {
+      scope.run('push', (push) => {
+        push.waiting('a curator to take the first status');
+        let isHealthy = false;
+        const onPushed = (): void => {
+          if (!isHealthy) push.healthy();
+          isHealthy = true;
+          push.waiting(undefined);
+        };
+        const announcement = new CuratorAnnouncement(options);
+        const work = (curator: CuratorConnection, signal: AbortSignal): Promise<void> =>
+          serve(options, membership, { curator, announcement, signal, onPushed });
+        return options.curators.use(work, { signal: push.signal });
+      });
+      return Promise.resolve();
+    },
+  });
+}
+
+/** A curator that takes over is told everything anew: what the last one kept is not known. */
+async function serve(options: StatusPushOptions, membership: Membership, at: Serving): Promise<void> {
+  const { signal } = at;
+  const { client, endpoint } = at.curator;
+  const { clock, reads } = options;
+  let pushed = '';
+  const isSettled = new EventValue<boolean>();
+  const push = async (): Promise<void> => {
+    const curatorEndpoint = await at.announcement.endpoint(client, { nodeId: membership.nodeId, signal });
+    const parts = await controlPlaneOf(options, membership, signal);
+    const etcd = await options.facts.kubernetesEtcd(signal);
+    const status = { ...(await statusOf(options, membership, { parts, etcd })), curatorEndpoint };
+    isSettled.set(parts.every(({ isReady }) => isReady));
+    const text = JSON.stringify(status, (_, value: unknown) =>
+      typeof value === 'bigint' ? value.toString() : value,
+    );
+    if (text === pushed) return;
+    await client.updateNodeStatus({ status }, { signal, timeoutMs: PUSH_MS });
+    pushed = text;
+  };
+  await push();
+  at.onPushed();
+  const beats = new EventValue<number>();
+  beats.set(0);
+  const looks = new EventValue<number>();
+  looks.set(0);
+  const looking = async (): Promise<never> => {
+    const { localControlPlane: plane, kubernetesStatus: kubernetes, localKeys: keys } = reads;
+    using changes = combine({ plane, kubernetes, keys, beats, looks }).watch();
+    await changes.next(signal);
+    for (;;) {
+      await changes.next(signal);
+      await push();
+    }
+  };
+  const beating = async (): Promise<never> => {
+    const pulse: Pulse = { count: 0, intervalMs: FIRST_BEAT_MS, unansweredSinceMs: undefined };
+    const sent = beatOn(pulse, { endpoint, clock, signal, onBeat: () => beats.set(pulse.count) });
+    for await (const { intervalMs } of client.heartbeat(sent, { signal })) {
+      pulse.intervalMs = Number(intervalMs);
+      pulse.unansweredSinceMs = undefined;
+    }
+    throw new Error(`the heartbeat stream to ${endpoint} ended`);
+  };
+  const settling = async (): Promise<never> => {
+    for (let count = 1; ; count++) {
+      await when(isSettled, (is) => !is, signal);
+      await clock.sleep(SETTLING_MS, signal);
+      looks.set(count);
+    }
+  };
+  await Promise.race([looking(), beating(), settling()]);
+}
+
+interface Serving {
+  readonly curator: CuratorConnection;
+  readonly announcement: CuratorAnnouncement;
+  readonly onPushed: () => void;
+  readonly signal: AbortSignal;
+}
+
+interface Pulse {
+  count: number;
+  intervalMs: number;
+  /** When the first of those beats was sent that have no answer yet. */
+  unansweredSinceMs: number | undefined;
+}
+
+/**
+ * The first beat at once, then one per interval that the curator asked for. Throws instead of the next beat when one has
+ * been without an answer for too long.
+ */
+async function* beatOn(
+  pulse: Pulse,
+  at: {
+    readonly endpoint: string;
+    readonly clock: Clock;
+    readonly signal: AbortSignal;
+    readonly onBeat: () => void;
+  },
+): AsyncGenerator<object> {
+  const { endpoint, clock, signal } = at;
+  for (;;) {
+    pulse.unansweredSinceMs ??= clock.monotonicMs();
+    yield {};
+    await clock.sleep(pulse.intervalMs, signal);
+    if (clock.monotonicMs() - (pulse.unansweredSinceMs ?? Infinity) >= ANSWER_MS)
+      throw new TimeoutError(`beating to ${endpoint}: no answer within ${ANSWER_MS} ms`);
+    pulse.count++;
+    at.onBeat();
+  }
+}
+
+function controlPlaneOf(
+  { reads, facts }: StatusPushOptions,
+  { nodeAddress }: Membership,
+  signal: AbortSignal,
+): Promise<readonly StaticPodHealth[]> {
+  const isWanted = currentValue(reads.localRoles)?.has('KubernetesController') === true;
+  return facts.controlPlane({ nodeAddress, hasRole: isWanted }, signal);
+}
+
+function partToWire({ name, isReady, sinceMs, why }: StaticPodHealth) {
+  return { name, ready: isReady, sinceMs: BigInt(Math.round(sinceMs)), why };
+}
+
+function etcdToWire({ dbSizeBytes, quotaBytes, hasLeader, members }: EtcdFacts) {
+  return {
+    ...{ dbSizeBytes: BigInt(dbSizeBytes), quotaBytes: BigInt(quotaBytes), hasLeader },
+    members: members.map(({ name, isLearner, isStarted }) => ({ name, isLearner, started: isStarted })),
+  };
+}
+
+function keysToWire({ generation, phase }: KeyStage) {
+  return { generation: BigInt(generation), phase };
+}
+
+const STATES = {
+  new: Runnable_State.NEW,
+  healthy: Runnable_State.HEALTHY,
+  done: Runnable_State.DONE,
+  dead: Runnable_State.DEAD,
+  canceled: Runnable_State.CANCELED,
+} as const;
+
+interface ControlPlaneFacts {
+  readonly parts: readonly StaticPodHealth[];
+  readonly etcd: EtcdFacts | undefined;
+}
+
+async function statusOf(
+  { reads, facts }: StatusPushOptions,
+  membership: Membership,
+  { parts, etcd }: ControlPlaneFacts,
+): Promise<Status> {
+  const keys = currentValue(reads.localKeys);
+  const tree = facts.tree();
+  const failed = tree
+    .filter(({ lastError, state }) => lastError !== undefined && state !== 'healthy' && state !== 'done')
+    .at(0);
+  return {
+    address: membership.nodeAddress,
+    agentVersion: facts.agentVersion,
+    kubernetesVersion: currentValue(reads.kubernetesStatus)?.version ?? '',
+    bootId: await facts.bootId(),
+    holdsKeys: await facts.holdsKeys(),
+    controlPlane: parts.map(partToWire),
+    ...(keys === undefined ? {} : { keys: keysToWire(keys) }),
+    ...(etcd === undefined ? {} : { kubernetesEtcd: etcdToWire(etcd) }),
+    runnables: tree.map((each) => ({
+      path: each.path,
+      state: STATES[each.state],
+      sinceMs: BigInt(Math.round(each.sinceMs)),
+      restarts: each.restarts,
+      idleBecause: each.note ?? '',
+      ...(each.lastError === undefined
+        ? {}
+        : { lastError: { code: '', message: each.lastError, timeMs: 0n } }),
+    })),
+    certificates: (await facts.certificates()).map(({ name, notAfterMs }) => ({
+      name,
+      notAfterMs: BigInt(notAfterMs),
+    })),
+    ...(failed?.lastError === undefined
+      ? {}
+      : {
+          lastError: {
+            code: '',
+            message: `${failed.path}: ${failed.lastError}`,
+            timeMs: BigInt(Math.round(failed.sinceMs)),
+          },
+        }),
+  };
+}

@@ -1,0 +1,56 @@
+import { describe, expect, test } from '@jest/globals';
+import {
+  certificateTimesOf,
+  createCaCertPem,
+  createCertificateRequest,
+  generateKeyPem,
+  KeyCertificateSigner,
+} from '../../internal/pki/index.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
+import type { Membership } from '../membership/index.ts';
+import type { InitRecord } from '../initserver/index.ts';
+import { PATHS } from '../kubernetes/index.ts';
+import { buildInitOutcome } from './init-outcome.ts';
+
+const membership = {
+  ...{ clusterId: 'a'.repeat(32), clusterName: 'blue', nodeId: 'node-1', nodeName: 'n1' },
+  ...{ nodeAddress: '198.18.0.11', nodeCertPem: '', clusterCaPem: 'ca', epoch: 1, directory: [] },
+} satisfies Membership;
+
+async function build(configuration: string) {
+  const files = new MemoryFiles();
+  const nowMs = (): number => Date.UTC(2026, 0, 1);
+  const keyPem = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'kubernetes', keyPem, nowMs: nowMs() });
+  await files.makeDirectory(PATHS.pki);
+  await files.writeAtomic(`${PATHS.pki}/ca.crt`, caPem);
+  await files.writeAtomic(`${PATHS.pki}/ca.key`, keyPem.reveal());
+  const csr = Buffer.from(await createCertificateRequest(generateKeyPem(), 'x')).toString('base64');
+  const spec = { configuration, kubernetesAdminCsrBase64: csr, ownerCsrBase64: csr };
+  const authority = new KeyCertificateSigner({ caPem, keyPem, nowMs });
+  return buildInitOutcome({ files, authority, nowMs }, { initId: 'one', spec } as InitRecord, membership);
+}
+
+describe('buildInitOutcome()', () => {
+  test('names this node’s API server', async () => {
+    expect((await build('{}')).apiEndpoints).toEqual(['198.18.0.11:6443']);
+  });
+
+  test('gives certificates for as long as the configuration says', async () => {
+    for (const [configuration, minutes] of [
+      ['{"certificates":{"operatorMinutes":6}}', 6],
+      ['{}', 365 * 24 * 60],
+    ] as const) {
+      const { ownerCertPem, kubernetesAdminCertPem } = await build(configuration);
+      for (const { issuedMs: madeMs, notAfterMs } of [ownerCertPem, kubernetesAdminCertPem].map(
+        certificateTimesOf,
+      ))
+        expect(Math.round((notAfterMs - madeMs) / 60_000)).toBe(minutes);
+    }
+  });
+
+  test('names the operator’s own balancer before it, which kubeconfigs take', async () => {
+    const configuration = '{"apiServer":{"endpoint":"api.example.test:443"}}';
+    expect((await build(configuration)).apiEndpoints).toEqual(['api.example.test:443', '198.18.0.11:6443']);
+  });
+});

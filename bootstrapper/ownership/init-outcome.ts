@@ -1,0 +1,66 @@
+import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import {
+  type CertificateSigner,
+  KeyCertificateSigner,
+  operatorLeaf,
+  verifyCertificateRequest,
+} from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { Membership } from '../membership/index.ts';
+import type { InitOutcome, InitRecord } from '../initserver/index.ts';
+import { API_PORT, PATHS } from '../kubernetes/index.ts';
+import { CURATOR_PORT } from '../units/index.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+const MINUTES_PER_DAY = 24 * 60;
+/** kubeadm binds this group to cluster-admin (phase upload-config, kubeadm:cluster-admins). */
+const ADMIN_GROUP = 'kubeadm:cluster-admins';
+
+/** What the owner gets: certificates for the keys in the request, and where to knock. */
+export async function buildInitOutcome(
+  ports: { readonly files: FilePort; readonly authority: CertificateSigner; readonly nowMs: () => number },
+  { spec }: InitRecord,
+  membership: Membership,
+): Promise<InitOutcome> {
+  const { files, authority, nowMs } = ports;
+  const kubernetesCaPem = await readPem(files, `${PATHS.pki}/ca.crt`);
+  const kubernetesCa = new KeyCertificateSigner({
+    caPem: kubernetesCaPem,
+    keyPem: new Secret(await readPem(files, `${PATHS.pki}/ca.key`)),
+    nowMs,
+  });
+  const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
+  const validDays = operatorMinutesFrom(spec.configuration) / MINUTES_PER_DAY;
+  const own = [`${membership.nodeAddress}:${API_PORT}`];
+  const adminKey = await verifyCertificateRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
+  const ownerKey = await verifyCertificateRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
+  const admin = {
+    commonName: 'owner',
+    organization: ADMIN_GROUP,
+    pubKeyDer: adminKey,
+    usages: ['client'],
+    names: [],
+    validDays,
+  } as const;
+  return {
+    clusterId: membership.clusterId,
+    nodeId: membership.nodeId,
+    nodeName: membership.nodeName,
+    clusterCaPem: membership.clusterCaPem,
+    ownerCertPem: await authority.issue(
+      operatorLeaf({ clusterId: membership.clusterId, pubKeyDer: ownerKey, name: 'owner', validDays }),
+    ),
+    kubernetesCaPem,
+    kubernetesAdminCertPem: await kubernetesCa.issue(admin),
+    apiEndpoints: apiEndpoint === undefined ? own : [apiEndpoint, ...own],
+    curatorEndpoints: [`${membership.nodeAddress}:${CURATOR_PORT}`],
+    epoch: membership.epoch,
+  };
+}
+
+async function readPem(files: FilePort, path: string): Promise<string> {
+  const raw = await files.read(path, MAX_PEM_BYTES);
+  if (raw === undefined) throw new Error(`reading ${path}: it is not there`);
+  return Buffer.from(raw).toString('utf8');
+}

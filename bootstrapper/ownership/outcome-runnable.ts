@@ -1,0 +1,51 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import type { Clock } from '../../internal/clock/index.ts';
+import { type Readable, when } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import { InitResultSchema } from '../../initproto/gen/init_pb.js';
+import type { Enrolment } from '../enrolment/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { type InitJob, wireResult } from '../initserver/index.ts';
+import type { KubernetesStatus } from '../roleserve/index.ts';
+import { ensureClusterCa } from '../credentials/index.ts';
+import { buildInitOutcome } from './init-outcome.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+export interface OutcomeOptions {
+  readonly job: InitJob;
+  readonly enrolment: Enrolment<Membership>;
+  readonly kubernetesStatus: Readable<KubernetesStatus | undefined>;
+  readonly files: FilePort;
+  readonly clock: Clock;
+  /** Keeps the result in the cluster, where every curator answers it to the owner. */
+  readonly saveToCluster: (initId: string, result: Uint8Array, signal: AbortSignal) => Promise<void>;
+}
+
+/** Puts the init's result together once this node is a member and its Kubernetes serves. */
+export function outcomeRunnable(options: OutcomeOptions): Runnable {
+  const { job, enrolment, kubernetesStatus, files, clock } = options;
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting('an init');
+    const record = await when(job.accepted, () => true, scope.signal);
+    scope.waiting('the membership of this node');
+    // A failure is the enrolment's to tell; there is no result then.
+    const { membership } = await when(enrolment.status, (status) => status.state === 'Running', scope.signal);
+    scope.waiting('Kubernetes to serve');
+    await when(kubernetesStatus, (status) => status !== undefined, scope.signal);
+    const finished = job.outcome.peek();
+    if (!finished.set || finished.value === undefined) {
+      const nowMs = (): number => clock.nowMs();
+      const authority = await ensureClusterCa(
+        { files, nowMs },
+        { folder: AGENT_PATHS.ca, clusterName: membership.clusterName },
+      );
+      const outcome = await buildInitOutcome({ files, authority, nowMs }, record, membership);
+      const result = toBinary(InitResultSchema, create(InitResultSchema, wireResult(outcome)));
+      await options.saveToCluster(record.initId, result, scope.signal);
+      await job.finish(outcome);
+    }
+    scope.done();
+  };
+}

@@ -1,0 +1,87 @@
+import { expect, test } from '@jest/globals';
+import { type BundleManifest, encodeManifest } from '../../internal/bundle/index.ts';
+import { MemoryFiles, settle } from '../../internal/testing/index.ts';
+import type { PreflightOptions } from './preflight.ts';
+import { createMachineChecks, type MachineChecksPorts } from './machine-checks.ts';
+
+const ports = {
+  files: new MemoryFiles(),
+  machine: { hostname: () => 'w1' },
+  streams: {},
+} as unknown as MachineChecksPorts;
+const component = { version: '1', sha256: 'a'.repeat(64), source: 'here', scope: 'node' } as const;
+const MANIFEST: BundleManifest = {
+  version: 1,
+  name: 'kubernetes-v1.35.4-linux-amd64',
+  kubernetesVersion: 'v1.35.4',
+  architecture: 'amd64',
+  components: [
+    { ...component, name: 'kubelet', kind: 'binary', sizeBytes: 50 },
+    {
+      ...component,
+      name: 'pause',
+      kind: 'image',
+      sizeBytes: 10,
+      sha256: 'b'.repeat(64),
+      references: ['pause:1'],
+    },
+  ],
+};
+const { signal } = new AbortController();
+const GIB = 1024 ** 3;
+
+function createChecks() {
+  const begun: { readonly options: PreflightOptions; readonly end: PromiseWithResolvers<void> }[] = [];
+  const run = (_: unknown, options: PreflightOptions): Promise<void> => {
+    const end = Promise.withResolvers<void>();
+    begun.push({ options, end });
+    return end.promise;
+  };
+  const check = (_: unknown, options: PreflightOptions): Promise<[]> => run(_, options).then(() => []);
+  const provisioning = { platform: 'metal' as const, address: '192.0.2.7', kubelet: { failCgroupV1: false } };
+  const checks = createMachineChecks(ports, { provisioning, signal, run, check });
+  return { begun, checks };
+}
+
+test('a join is checked as an init is, with the machine’s own name, address and some room', async () => {
+  const { begun, checks } = createChecks();
+  const checked = checks.checkForJoin();
+  await settle();
+  expect(begun[0]?.options).toEqual({
+    nodeName: 'w1',
+    wantedAddress: '192.0.2.7',
+    needed: { '/var/lib/cluster': GIB, '/var/lib/containerd': GIB },
+    acceptsCgroupV1: true,
+    askerMs: undefined,
+    signal,
+  });
+  begun[0]?.end.resolve();
+  await checked;
+});
+
+test('two checks run one after the other, also when the first finds something', async () => {
+  const { begun, checks } = createChecks();
+  const [first, second] = [checks.checkForJoin(), checks.checkForJoin()];
+  await settle();
+  expect(begun).toHaveLength(1);
+  begun[0]?.end.reject(new Error('swap is on'));
+  await expect(first).rejects.toThrow('swap is on');
+  await settle();
+  expect(begun).toHaveLength(2);
+  begun[1]?.end.resolve();
+  await second;
+});
+
+test('a report counts what is still to be uploaded, and is told whose clock to compare with', async () => {
+  const { begun, checks } = createChecks();
+  const bundleManifest = Buffer.from(encodeManifest(MANIFEST)).toString('utf8');
+  const reported = checks.report({ nodeName: 'n7', bundleManifest, missingBytes: 50, callerNowMs: 3 });
+  await settle();
+  expect(begun[0]?.options).toMatchObject({
+    nodeName: 'n7',
+    askerMs: 3,
+    needed: { '/var/lib/cluster': 50 + 60 + GIB, '/var/lib/containerd': 6 * 10 },
+  });
+  begun[0]?.end.resolve();
+  await expect(reported).resolves.toEqual([]);
+});

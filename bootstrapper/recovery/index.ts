@@ -1,0 +1,2 @@
+/** Recovery of a lost etcd quorum: root orders it while the agent runs, and the next start of the agent carries it out. */
+export { RecoveryService, recoveryRunnable, runPendingRecovery } from './recovery.ts';

@@ -1,0 +1,41 @@
+import { z } from 'zod';
+import type { FilePort } from '../../internal/file/index.ts';
+import { ETCD_NAMES, type EtcdName } from '../consensus/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+const MAX_BYTES = 64 * 1024;
+const names = z.array(z.enum(ETCD_NAMES));
+const shape = z.strictObject({
+  version: z.literal(1),
+  clusterName: z.string(),
+  decided: names.optional(),
+  done: names.optional(),
+});
+
+/** An order to recover the quorum, as it waits on the disk. */
+export interface RecoveryOrder {
+  readonly clusterName: string;
+  /**
+   * Which etcd clusters are recovered; undefined until that is decided. It is decided once: the first one that is
+   * recovered changes what a second look would find.
+   */
+  readonly decided: readonly EtcdName[] | undefined;
+  /** Those of them that are recovered. */
+  readonly done: readonly EtcdName[];
+}
+
+/** undefined where nothing is ordered. What cannot be read is an order that was not carried out yet. */
+export async function readRecoveryOrder(files: FilePort): Promise<RecoveryOrder | undefined> {
+  const bytes = await files.read(AGENT_PATHS.recoveryOrder, MAX_BYTES);
+  if (bytes === undefined) return undefined;
+  const { clusterName, decided, done } = shape.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
+  return { clusterName, decided, done: done ?? [] };
+}
+
+export async function saveRecoveryOrder(files: FilePort, order: RecoveryOrder): Promise<void> {
+  await files.writeAtomic(AGENT_PATHS.recoveryOrder, encodeRecoveryOrder(order));
+}
+
+export function encodeRecoveryOrder({ clusterName, decided, done }: RecoveryOrder): string {
+  return `${JSON.stringify({ version: 1, clusterName, ...(decided === undefined ? {} : { decided, done }) })}\n`;
+}

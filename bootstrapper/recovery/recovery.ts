@@ -1,0 +1,227 @@
+import { EventValue, type Readable, when } from '../../internal/event/index.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import {
+  clientEndpointsOf,
+  ConsensusError,
+  consensusLayout,
+  ETCD_INSTANCES,
+  ETCD_NAMES,
+  ETCD_PORTS,
+  type EtcdName,
+  judgeRecoveries,
+  QUOTA_BYTES,
+  type RecoverConfig,
+  recoverMember,
+  surveyMembers,
+  type Surveys,
+  surveyWithDataCopy,
+} from '../consensus/index.ts';
+import { type ClusterDirectory, directoryFromMembership } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { PATHS } from '../kubernetes/index.ts';
+import type { QuorumRecovery } from '../machineservice/index.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { CommandRunner } from '../../internal/exec/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import type { UnitPort } from '../../internal/platform/index.ts';
+import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import {
+  encodeRecoveryOrder,
+  readRecoveryOrder,
+  type RecoveryOrder,
+  saveRecoveryOrder,
+} from './recovery-order.ts';
+
+const MAX_BYTES = 64 * 1024;
+/** For the answer to reach who has ordered: the socket closes with the agent. */
+const ANSWER_MS = 500;
+/** Of the copy that is looked into; the loopback only. */
+const RECOVERY_PORTS = { client: 2385, peer: 2386, metrics: 2387 };
+
+export interface RecoveryPorts {
+  readonly files: FilePort;
+  readonly commands: CommandRunner;
+  readonly units: UnitPort;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What this member of an etcd cluster is and where the others are, as the disk has it. */
+function configOf(
+  name: EtcdName,
+  membership: Membership,
+  directory: ClusterDirectory | undefined,
+): RecoverConfig {
+  const { nodeId, nodeAddress, clusterId } = membership;
+  const others = (directory ?? directoryFromMembership(membership)).filter((each) => each.nodeId !== nodeId);
+  const program = (file: string): string => `${PATHS.bin}/${file}`;
+  return {
+    ...{ etcd: ETCD_INSTANCES[name], nodeId, clusterId, address: nodeAddress },
+    ...{ ports: ETCD_PORTS[name], recoveryPorts: RECOVERY_PORTS, quotaBytes: QUOTA_BYTES[name] },
+    peers: clientEndpointsOf(
+      others.map(({ host }) => (host.includes(':') ? `[${host}]` : host)),
+      ETCD_PORTS[name],
+    ),
+    ...{ etcdBinary: program('etcd'), etcdctlBinary: program('etcdctl'), etcdutlBinary: program('etcdutl') },
+    stateDir: AGENT_PATHS.state,
+    layout: consensusLayout(AGENT_PATHS.state, name),
+  };
+}
+
+/** The recovery of the quorum, as root on this machine sees and orders it while the agent runs. */
+export class RecoveryService implements QuorumRecovery {
+  readonly #ports: RecoveryPorts;
+  readonly #membership: () => Membership | undefined;
+  readonly #directory: () => ClusterDirectory | undefined;
+  readonly #ordered = new EventValue<boolean>();
+
+  constructor(
+    ports: RecoveryPorts,
+    now: {
+      readonly membership: () => Membership | undefined;
+      readonly directory: () => ClusterDirectory | undefined;
+    },
+  ) {
+    this.#ports = ports;
+    this.#membership = now.membership;
+    this.#directory = now.directory;
+    this.#ordered.set(false);
+  }
+
+  get ordered(): Readable<boolean> {
+    return this.#ordered;
+  }
+
+  async survey(signal: AbortSignal): ReturnType<QuorumRecovery['survey']> {
+    const { files } = this.#ports;
+    const membership = await this.#member();
+    const survey = (name: EtcdName) =>
+      surveyMembers(this.#ports, configOf(name, membership, this.#directory()), signal);
+    const surveys = { state: await survey('state'), kubernetes: await survey('kubernetes') };
+    const { refusals, losses } = judgeRecoveries(surveys);
+    const failure = await files.read(AGENT_PATHS.recoveryFailure, MAX_BYTES);
+    const { clusterName, nodeName } = membership;
+    return {
+      ...{ clusterName, nodeName, surveys, refusals, losses },
+      lastFailure: Buffer.from(failure ?? []).toString('utf8'),
+      isOrdered: (await files.stat(AGENT_PATHS.recoveryOrder)) !== undefined,
+    };
+  }
+
+  async order(clusterName: string): Promise<void> {
+    const { files } = this.#ports;
+    const membership = await this.#member();
+    if (clusterName !== membership.clusterName)
+      throw new ConsensusError(
+        'consensus-not-recoverable',
+        `recovering ${JSON.stringify(clusterName.slice(0, 80))}: this machine belongs to ${membership.clusterName}`,
+      );
+    await files.makeDirectory(folderOf(AGENT_PATHS.recoveryOrder));
+    await files.remove(AGENT_PATHS.recoveryFailure);
+    await files.createExclusive(
+      AGENT_PATHS.recoveryOrder,
+      encodeRecoveryOrder({ clusterName, decided: undefined, done: [] }),
+    );
+    this.#ordered.set(true);
+  }
+
+  async #member(): Promise<Membership> {
+    const membership = this.#membership();
+    const hasData = await this.#ports.files.stat(consensusLayout(AGENT_PATHS.state, 'state').memberData);
+    if (membership === undefined || hasData === undefined)
+      throw new ConsensusError('consensus-not-recoverable', 'no data of etcd found on this machine');
+    return membership;
+  }
+}
+
+/**
+ * An order that waits on this machine's disk: carried out before anything of the agent is opened, so that nothing else
+ * starts etcd meanwhile. One that is refused, or fails before any data was exchanged, is given up and says why. Which of
+ * the two etcd clusters are recovered is decided once and kept in the order: the first one that is recovered changes
+ * what a second look would find.
+ */
+export async function runPendingRecovery(ports: RecoveryPorts, signal: AbortSignal): Promise<void> {
+  const { files } = ports;
+  const log = ports.log.child('recovery');
+  const order = await readRecoveryOrder(files);
+  if (order === undefined) return;
+  const state = new NodeState(files);
+  const membership = await state.membership.load();
+  if (membership === undefined) return;
+  const directory = await state.directory.load();
+  const work: RecoveryWork = {
+    ports: { ...ports, log },
+    configOf: (name) => configOf(name, membership, directory),
+  };
+  log.warn('recovering the quorum of the cluster from this machine alone, as ordered', {});
+  try {
+    await recoverDecided(work, order, signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    // Once one of them has new data the order has to stay: the next start completes it.
+    if (await isHalfDone(files)) throw error;
+    log.error('the quorum was not recovered', { error });
+    await files.writeAtomic(AGENT_PATHS.recoveryFailure, describeError(error));
+  }
+  await files.remove(AGENT_PATHS.recoveryOrder);
+}
+
+async function recoverDecided(work: RecoveryWork, order: RecoveryOrder, signal: AbortSignal): Promise<void> {
+  const { files } = work.ports;
+  const decided = order.decided ?? (await decide(work, signal));
+  let now: RecoveryOrder = { ...order, decided };
+  await saveRecoveryOrder(files, now);
+  for (const name of decided) {
+    if (now.done.includes(name)) continue;
+    await recoverMember(work.ports, work.configOf(name), signal);
+    now = { ...now, done: [...now.done, name] };
+    await saveRecoveryOrder(files, now);
+  }
+}
+
+async function isHalfDone(files: RecoveryPorts['files']): Promise<boolean> {
+  const marks = ETCD_NAMES.map((name) => consensusLayout(AGENT_PATHS.state, name).recoveryMarker);
+  const stats = await Promise.all(marks.map((path) => files.stat(path)));
+  return stats.some((stat) => stat !== undefined) || ((await readRecoveryOrder(files))?.done.length ?? 0) > 0;
+}
+
+interface RecoveryWork {
+  readonly ports: RecoveryPorts;
+  readonly configOf: (name: EtcdName) => RecoverConfig;
+}
+
+/** Both are asked once more, at the last moment: the other members may have come back. */
+async function decide({ ports, configOf }: RecoveryWork, signal: AbortSignal): Promise<readonly EtcdName[]> {
+  const surveys: Surveys = {
+    state: await surveyWithDataCopy(ports, configOf('state'), signal),
+    kubernetes: await surveyWithDataCopy(ports, configOf('kubernetes'), signal),
+  };
+  const { lost, refusals } = judgeRecoveries(surveys);
+  if (refusals.length > 0)
+    throw new ConsensusError(
+      'consensus-not-recoverable',
+      `recovering from ${surveys.state.own.nodeId}: ${refusals.join('; ')}`,
+    );
+  return lost;
+}
+
+/** Ends the agent when a recovery was ordered: systemd starts it again, and it begins with that. */
+export function recoveryRunnable(
+  { desk, clock }: { readonly desk: Pick<RecoveryService, 'ordered'>; readonly clock: Clock },
+  end: (reason: unknown) => void,
+): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting('an order to recover the quorum');
+    await when(desk.ordered, (isOrdered) => isOrdered, scope.signal);
+    await clock.sleep(ANSWER_MS, scope.signal);
+    end(new ConsensusError('consensus-recovering', 'ending the agent'));
+    scope.signal.throwIfAborted();
+  };
+}
+
+function folderOf(path: string): string {
+  return path.slice(0, path.lastIndexOf('/'));
+}

@@ -1,0 +1,87 @@
+import { X509Certificate } from 'node:crypto';
+import type { CertificatesConfig } from '../../internal/config/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import { KeyCertificateSigner, type LeafSpec, nodeLeaf, pubKeyDerOf } from '../../internal/pki/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { KUBELET_FILES, PATHS, ROTATED_FILES } from '../kubernetes/index.ts';
+import { AGENT_PATHS, type MachineIdentity } from '../nodestate/index.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+/** Of their own once the keys were replaced. */
+const CLIENTS_ISSUER = ROTATED_FILES.issuerCert.slice(0, -'.crt'.length);
+const MINUTES_PER_DAY = 24 * 60;
+
+/** Whether the certificate of a member ran out while its machine was off. One that is not valid yet says that the clock is wrong. */
+export function hasExpired({ nodeCertPem }: Membership, nowMs: number): boolean {
+  return Date.parse(new X509Certificate(nodeCertPem).validTo) <= nowMs;
+}
+
+/**
+ * The way back of a control plane whose certificates ran out: all of them may have been off, and then there is nobody to
+ * ask. It has the cluster's CA, as every control plane does, and a certificate admits nobody: curators go by the key on
+ * record. undefined where this node has no CA.
+ */
+export async function renewFromLocalCa(
+  ports: { readonly files: FilePort; readonly nowMs: () => number },
+  machine: Pick<MachineIdentity, 'pubKeyDer'>,
+  at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
+): Promise<Membership | undefined> {
+  const { membership, lifetimes } = at;
+  const authority = await authorityAt(ports, `${AGENT_PATHS.ca}/ca`);
+  if (authority?.caPem.trim() !== membership.clusterCaPem.trim()) return undefined;
+  const { clusterId, nodeAddress } = membership;
+  const leaf = nodeLeaf({
+    ...{ clusterId, pubKeyDer: machine.pubKeyDer, addresses: [nodeAddress] },
+    isControlPlane: true,
+    validDays: lifetimes.nodeMinutes / MINUTES_PER_DAY,
+  });
+  await renewKubelet(ports, at);
+  return { ...membership, nodeCertPem: await authority.issue(leaf) };
+}
+
+async function renewKubelet(
+  ports: { readonly files: FilePort; readonly nowMs: () => number },
+  at: { readonly membership: Membership; readonly lifetimes: CertificatesConfig },
+): Promise<void> {
+  const { files } = ports;
+  const { nodeId, nodeName, nodeAddress } = at.membership;
+  const servers = await authorityAt(ports, `${PATHS.pki}/ca`);
+  if (servers === undefined) return;
+  const clients = (await authorityAt(ports, CLIENTS_ISSUER)) ?? servers;
+  const names: LeafSpec['names'] = [
+    { type: 'dns', value: nodeName },
+    { type: 'ip', value: nodeAddress },
+  ];
+  const pairs = [
+    [clients, KUBELET_FILES.clientKey, KUBELET_FILES.clientCert, { usages: ['client'], names: [] }],
+    [servers, KUBELET_FILES.servingKey, KUBELET_FILES.servingCert, { usages: ['server'], names }],
+  ] as const;
+  const whom = {
+    commonName: `system:node:${nodeName}`,
+    organization: 'system:nodes',
+    // By it the API servers know which machine this is (bootstrapper/kubernetes/controlplane/authorization-config.ts).
+    userId: nodeId,
+    validDays: at.lifetimes.kubeletMinutes / MINUTES_PER_DAY,
+  };
+  for (const [signer, keyFile, certFile, as] of pairs) {
+    const key = await text(files, keyFile);
+    if (key === undefined) continue;
+    const pem = await signer.issue({ ...whom, ...as, pubKeyDer: pubKeyDerOf(new Secret(key)) });
+    await files.writeAtomic(certFile, pem, { mode: 0o644 });
+  }
+}
+
+async function authorityAt(
+  { files, nowMs }: { readonly files: FilePort; readonly nowMs: () => number },
+  base: string,
+): Promise<KeyCertificateSigner | undefined> {
+  const [caPem, key] = [await text(files, `${base}.crt`), await text(files, `${base}.key`)];
+  if (caPem === undefined || key === undefined) return undefined;
+  return new KeyCertificateSigner({ caPem, keyPem: new Secret(key), nowMs });
+}
+
+async function text(files: FilePort, path: string): Promise<string | undefined> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  return bytes === undefined ? undefined : Buffer.from(bytes).toString('utf8');
+}

@@ -1,0 +1,257 @@
+import { describe, expect, test } from '@jest/globals';
+import { X509Certificate } from 'node:crypto';
+import { DEFAULT_CERTIFICATES } from '../../internal/config/index.ts';
+import { EventValue } from '../../internal/event/index.ts';
+import {
+  createCaCertPem,
+  generateKeyPem,
+  KeyCertificateSigner,
+  nodeLeaf,
+  pubKeyDerOf,
+  renewalTimeOf,
+} from '../../internal/pki/index.ts';
+import type { Role } from '../../internal/role/index.ts';
+import { createMemoryLogger } from '../../internal/testing/memory-logger.ts';
+import { createPairs } from '../../internal/keyset/index.ts';
+import { MemoryFiles } from '../../internal/testing/host/memory-files.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
+import type { OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS, placeKubernetesKeys } from '../kubernetes/index.ts';
+import type { RoleSet } from '../roleserve/index.ts';
+import { AGENT_PATHS, NodeState } from '../nodestate/index.ts';
+import { ensureValidCertificates, ticketRenewal } from './ticket-renewal.ts';
+
+const never = new AbortController().signal;
+const DAY_MS = 24 * 3600 * 1000;
+const clusterId = 'a'.repeat(32);
+/** Whom the membership names. */
+const FIRST = [{ nodeId: 'node-1', endpoint: '198.18.0.11:9090' }];
+
+/** A member's disk, with certificates of real authorities made on one day. */
+async function createMember(options: {
+  readonly roles: readonly Role[];
+  readonly hasCa: boolean;
+  readonly isNamed?: boolean;
+}) {
+  const files = new MemoryFiles();
+  const state = new NodeState(files);
+  const time = { nowMs: Date.UTC(2026, 0, 1) };
+  const nowMs = () => time.nowMs;
+  const caKey = generateKeyPem();
+  const caPem = await createCaCertPem({ commonName: 'cluster', keyPem: caKey, nowMs: nowMs() });
+  const signer = new KeyCertificateSigner({ caPem, keyPem: caKey, nowMs });
+  const pubKeyDer = pubKeyDerOf(generateKeyPem());
+  const membership: Membership = {
+    clusterId,
+    clusterName: 'blue',
+    nodeId: 'node-2',
+    nodeName: 'n2',
+    nodeAddress: '198.18.0.12',
+    nodeCertPem: await signer.issue(
+      nodeLeaf({
+        ...{ clusterId, pubKeyDer, addresses: ['198.18.0.12'] },
+        isControlPlane: options.isNamed ?? true,
+      }),
+    ),
+    clusterCaPem: caPem,
+    epoch: 1,
+    directory: [{ nodeId: 'node-1', host: '198.18.0.11' }],
+  };
+  const folders = [AGENT_PATHS.ca, PATHS.pki, '/var/lib/cluster/kubernetes'];
+  for (const folder of folders) await files.makeDirectory(folder);
+  for (const path of [KUBELET_FILES.clientKey, KUBELET_FILES.servingKey])
+    await files.writeAtomic(path, generateKeyPem().reveal());
+  if (options.hasCa)
+    for (const base of [`${AGENT_PATHS.ca}/ca`, `${PATHS.pki}/ca`]) {
+      await files.writeAtomic(`${base}.crt`, caPem);
+      await files.writeAtomic(`${base}.key`, caKey.reveal());
+    }
+  const values = {
+    clusterMembership: new EventValue<Membership | undefined>(),
+    clusterDirectory: new EventValue<ClusterDirectory | undefined>(),
+    clusterRelays: new EventValue<readonly string[] | undefined>(),
+    localRoles: new EventValue<RoleSet | undefined>(),
+  };
+  values.clusterMembership.set(membership);
+  values.clusterDirectory.set(undefined);
+  values.clusterRelays.set(undefined);
+  values.localRoles.set(new Set(options.roles));
+  const asked: unknown[] = [];
+  const renewed: Membership[] = [];
+  const joinClient = {
+    rejoin: async (member: unknown): Promise<OpenedTicket> => {
+      asked.push(member);
+      return ticketFrom(membership, 'new');
+    },
+  };
+  const ports = {
+    ...{ files, state, values, joinClient, nowMs, log: createMemoryLogger().log },
+    machine: { pubKeyDer },
+    lifetimes: () => DEFAULT_CERTIFICATES,
+    ownAddress: () => '198.18.0.12',
+    isCreatingCluster: () => false,
+    onRenewed: (now: Membership) => Promise.resolve(void renewed.push(now)),
+  };
+  return { ports, time, membership, asked, renewed, files, state };
+}
+
+function ticketFrom(membership: Membership, nodeCertPem: string): OpenedTicket {
+  const { clusterName, clusterCaPem, epoch, nodeId, nodeName, directory } = membership;
+  return {
+    ...{ clusterId, clusterName, clusterCaPem, epoch, nodeId, nodeName, directory, nodeCertPem },
+    roles: ['KubernetesWorker'],
+    settings: {
+      clusterName,
+      kubernetesVersion: 'v1.35.4',
+      podSubnet: 'p',
+      serviceSubnet: 's',
+      apiServerSans: [],
+      bundleManifest: '',
+    },
+    kubernetesCaPem: 'ca',
+    kubernetesClientsCaPem: undefined,
+    kubeletClientCertPem: 'client',
+    kubeletServingCertPem: 'serving',
+    controlPlaneKeys: undefined,
+  };
+}
+
+describe('a member that comes back', () => {
+  test('with certificates that are good asks nobody', async () => {
+    const { ports, membership, asked } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    expect(await ensureValidCertificates(ports, membership, never)).toBe(membership);
+    expect(asked).toEqual([]);
+  });
+
+  test('a worker whose certificate ran out asks for a new ticket with the same key, and has it on disk', async () => {
+    const { ports, membership, asked, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    const renewed = await ensureValidCertificates(ports, membership, never);
+    const asMember = { roles: ['KubernetesWorker'], nodeCertPem: membership.nodeCertPem };
+    expect(asked).toEqual([{ clusterId, controlPlanes: FIRST, relays: [], ...asMember }]);
+    expect(renewed).toEqual({ ...membership, nodeCertPem: 'new' });
+    expect(await state.membership.load()).toEqual(renewed);
+  });
+
+  test('it asks whom the cluster told of last, and relays, and saves whom the new ticket names', async () => {
+    const { ports, membership, asked, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    const told = { nodeId: 'node-7', host: '2001:db8::7', curator: true, apiServer: true };
+    await state.directory.save([told]);
+    await state.relays.save(['198.18.0.12', '198.18.0.13']);
+    await ensureValidCertificates(ports, membership, never);
+    const relays = ['198.18.0.13:9094']; // its own leads nowhere else
+    const controlPlanes = [{ nodeId: 'node-7', endpoint: '[2001:db8::7]:9090' }];
+    const asMember = { roles: ['KubernetesWorker'], nodeCertPem: membership.nodeCertPem };
+    expect(asked).toEqual([{ clusterId, controlPlanes, relays, ...asMember }]);
+    expect((await state.directory.load())?.map(({ host }) => host)).toEqual(['198.18.0.11']);
+    for (const path of [AGENT_PATHS.directory, AGENT_PATHS.relays])
+      await ports.files.writeAtomic(path, 'torn');
+    await ensureValidCertificates(ports, membership, never);
+    expect(asked[1]).toEqual({ clusterId, controlPlanes: FIRST, relays: [], ...asMember });
+  });
+
+  test('it takes no ticket with another Kubernetes CA: its kubelet would believe whoever has it', async () => {
+    const { ports, membership, time, state } = await createMember({
+      roles: ['KubernetesWorker'],
+      hasCa: false,
+    });
+    time.nowMs += 30 * DAY_MS;
+    await ports.files.writeAtomic(KUBELET_FILES.ca, 'of the cluster\n');
+    await expect(ensureValidCertificates(ports, membership, never)).rejects.toMatchObject({
+      code: 'joinclient-ticket-invalid',
+    });
+    expect(await state.membership.load()).toBeUndefined();
+    expect(Buffer.from((await ports.files.read(KUBELET_FILES.ca, 99)) ?? []).toString()).toBe(
+      'of the cluster\n',
+    );
+  });
+
+  test('a control plane whose certificates ran out helps itself: all of them may have been off', async () => {
+    const { ports, membership, asked, time, files } = await createMember({
+      roles: ['ConsensusMember'],
+      hasCa: true,
+    });
+    time.nowMs += 400 * DAY_MS;
+    const { nodeCertPem } = await ensureValidCertificates(ports, membership, never);
+    expect(asked).toEqual([]);
+    const certificate = new X509Certificate(nodeCertPem);
+    expect(Date.parse(certificate.validTo)).toBe(time.nowMs + 7 * DAY_MS);
+    const before = new X509Certificate(membership.nodeCertPem);
+    expect(certificate.publicKey.equals(before.publicKey)).toBe(true);
+    const kubelet = Buffer.from((await files.read(KUBELET_FILES.clientCert, 1e6)) ?? []).toString('utf8');
+    expect(new X509Certificate(kubelet).subject).toBe(
+      'CN=system:node:n2\nO=system:nodes\n1.3.6.1.4.1.57683.2=node-2',
+    );
+  });
+
+  test('a control plane issues what its kubelet shows to clients’ authority of its own, where there is one', async () => {
+    const { ports, membership, time, files } = await createMember({
+      roles: ['ConsensusMember'],
+      hasCa: true,
+    });
+    const [previous, next] = [await createPairs(1, time.nowMs), await createPairs(2, time.nowMs)];
+    await placeKubernetesKeys(files, { generation: 2, phase: 'retire', previous, next });
+    time.nowMs += 400 * DAY_MS;
+    await ensureValidCertificates(ports, membership, never);
+    const issuers = [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map(async (path) => {
+      const pem = Buffer.from((await files.read(path, 1e6)) ?? []).toString('utf8');
+      return new X509Certificate(pem).issuer;
+    });
+    expect(await Promise.all(issuers)).toEqual(['CN=kubernetes clients 2', 'CN=cluster']);
+  });
+});
+
+describe('ticketRenewal()', () => {
+  test('is due at two thirds of the shortest certificate', async () => {
+    const { ports, time } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const times = await ticketRenewal(ports).certificateTimes(never);
+    expect(times.map((each) => (renewalTimeOf(each) - time.nowMs) / DAY_MS)).toEqual([14 / 3]);
+  });
+
+  test('is due at once where the role of a control plane has come and its keys have not', async () => {
+    const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false });
+    expect(
+      (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
+    ).toBe(true);
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'key');
+    }
+    expect(
+      (await ticketRenewal(ports).certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0),
+    ).toBe(false);
+  });
+
+  test('is due once in a life where a control plane’s certificate does not say that it is one', async () => {
+    const { ports, files } = await createMember({ roles: ['ConsensusMember'], hasCa: false, isNamed: false });
+    for (const path of Object.values(CONTROL_PLANE_KEY_FILES)) {
+      await files.makeDirectory(path.slice(0, path.lastIndexOf('/')));
+      await files.writeAtomic(path, 'key');
+    }
+    const renewal = ticketRenewal(ports);
+    const isDue = async (): Promise<boolean> =>
+      (await renewal.certificateTimes(never)).some(({ notAfterMs }) => notAfterMs === 0);
+    expect(await isDue()).toBe(true);
+    await renewal.prepare(never);
+    expect(await isDue()).toBe(false);
+  });
+
+  test('hands what it renewed to those who serve with it, after it is on disk', async () => {
+    const { ports, renewed, state } = await createMember({ roles: ['KubernetesWorker'], hasCa: false });
+    const before = await state.membership.load();
+    const putInForce = await ticketRenewal(ports).prepare(never);
+    expect(await state.membership.load()).toEqual(before); // others may renew before it is its turn
+    const membership = await putInForce(never);
+    expect(membership?.nodeCertPem).toBe('new');
+    expect(await state.membership.load()).toEqual(membership);
+    expect(renewed).toEqual([membership]);
+  });
+});

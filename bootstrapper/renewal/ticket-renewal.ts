@@ -1,0 +1,214 @@
+import { X509Certificate } from 'node:crypto';
+import type { CertificatesConfig } from '../../internal/config/index.ts';
+import { currentValue } from '../../internal/event/index.ts';
+import type { FilePort } from '../../internal/file/index.ts';
+import type { Logger } from '../../internal/logging/index.ts';
+import {
+  type CertificateTimes,
+  certificateTimesOf,
+  isControlPlaneCertificate,
+} from '../../internal/pki/index.ts';
+import { isControlPlane, type Role } from '../../internal/role/index.ts';
+import { JOIN_PORT, RELAY_PORTS } from '../units/index.ts';
+import { directoryFromMembership } from '../curatorclient/index.ts';
+import type { Membership } from '../membership/index.ts';
+import { type JoinClient, JoinClientError, type OpenedTicket } from '../joinclient/index.ts';
+import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES } from '../kubernetes/index.ts';
+import type { Renewal } from './renewal-worker.ts';
+import type { RoleValues } from '../roleserve/index.ts';
+import { hasExpired, renewFromLocalCa } from './renew-expired.ts';
+import type { MachineIdentity, NodeState } from '../nodestate/index.ts';
+import {
+  installControlPlaneKeys,
+  installKubeletCertificates,
+  installKubeletClientsCa,
+  membershipFromTicket,
+  writeCredentials,
+} from '../credentials/index.ts';
+
+const MAX_PEM_BYTES = 64 * 1024;
+/** What cannot be read, or is not there, is due. */
+const DUE: CertificateTimes = { issuedMs: 0, notAfterMs: 0 };
+
+export interface TicketRenewalPorts {
+  readonly files: FilePort;
+  readonly state: NodeState;
+  readonly values: Pick<
+    RoleValues,
+    'clusterMembership' | 'clusterDirectory' | 'clusterRelays' | 'localRoles'
+  >;
+  readonly joinClient: Pick<JoinClient, 'rejoin'>;
+  readonly ownAddress: () => string;
+  /** This node made the cluster: the keys that control planes share it makes itself. */
+  readonly isCreatingCluster: () => boolean;
+  /** Hands a new certificate to those who serve with the old one. */
+  readonly onRenewed: (membership: Membership, signal: AbortSignal) => Promise<void>;
+}
+
+/** Everything that a ticket brings, by fresh evidence to any control plane of the cluster, this node's own included. */
+export function ticketRenewal(ports: TicketRenewalPorts): Renewal {
+  const { files, values } = ports;
+  // Once in a life: a signer of before gives none.
+  let hasAskedForName = false;
+  return {
+    name: 'node and kubelet',
+    certificateTimes: async () => {
+      const membership = currentValue(values.clusterMembership);
+      if (membership === undefined) return [];
+      const kubelet = await Promise.all(
+        [KUBELET_FILES.clientCert, KUBELET_FILES.servingCert].map((path) => readTimes(files, path)),
+      );
+      const keys = (await lacksSharedKeys(ports)) ? [DUE] : [];
+      const name = !hasAskedForName && lacksName(ports, membership) ? [DUE] : [];
+      // A node that creates its cluster has a membership before it has a Kubernetes CA.
+      return [
+        timesOf(membership.nodeCertPem),
+        ...kubelet.filter((times) => times !== undefined),
+        ...keys,
+        ...name,
+      ];
+    },
+    prepare: async (waiting) => {
+      const membership = currentValue(values.clusterMembership);
+      if (membership === undefined) return () => Promise.resolve(undefined);
+      const ticket = await askAgain(ports, membership, waiting);
+      hasAskedForName = true;
+      return (signal) => putInForce(ports, { membership, ticket }, signal);
+    },
+  };
+}
+
+async function putInForce(
+  ports: TicketRenewalPorts,
+  { membership, ticket }: { readonly membership: Membership; readonly ticket: OpenedTicket },
+  signal: AbortSignal,
+): Promise<Membership> {
+  const { files, state } = ports;
+  await installKubeletCertificates(files, ticket);
+  if (await lacksSharedKeys(ports)) await installControlPlaneKeys(files, ticket);
+  const renewed = membershipFromTicket(ticket, membership.nodeAddress);
+  await writeCredentials(files, renewed);
+  await state.membership.save(renewed);
+  await ports.onRenewed(renewed, signal);
+  return renewed;
+}
+
+/**
+ * What a member needs before it can resume. With certificates that are still good that is nothing; a control plane helps
+ * itself; every other node asks for a new ticket, for ever, and shows that it does.
+ */
+export async function ensureValidCertificates(
+  ports: Pick<TicketRenewalPorts, 'files' | 'state' | 'values' | 'joinClient'> & {
+    readonly machine: Pick<MachineIdentity, 'pubKeyDer'>;
+    readonly nowMs: () => number;
+    readonly lifetimes: () => CertificatesConfig;
+    readonly log: Logger;
+  },
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<Membership> {
+  const { files, state, machine, nowMs, lifetimes, log } = ports;
+  if (!hasExpired(membership, nowMs())) return membership;
+  log.warn('the certificate of this node ran out while it was off', { nodeName: membership.nodeName });
+  const renewed =
+    (await renewFromLocalCa({ files, nowMs }, machine, { membership, lifetimes: lifetimes() })) ??
+    (await byTicket(ports, membership, signal));
+  await writeCredentials(files, renewed);
+  await state.membership.save(renewed);
+  return renewed;
+}
+
+async function byTicket(
+  ports: Parameters<typeof ensureValidCertificates>[0],
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<Membership> {
+  const ticket = await askAgain(ports, membership, signal);
+  await installKubeletCertificates(ports.files, ticket);
+  await installKubeletClientsCa(ports.files, ticket);
+  // The control planes of now: those on the disk may all be gone. Nobody has told of any in this life yet.
+  await saveDirectory(ports.state, ticket);
+  return membershipFromTicket(ticket, membership.nodeAddress);
+}
+
+async function saveDirectory(state: NodeState, { directory }: OpenedTicket): Promise<void> {
+  const [first, ...more] = directoryFromMembership({ directory });
+  if (first !== undefined) await state.directory.save([first, ...more]);
+}
+
+/** A new ticket of the cluster that this machine is a member of. */
+async function askAgain(
+  { files, joinClient, state, values }: Pick<TicketRenewalPorts, 'files' | 'joinClient' | 'state' | 'values'>,
+  membership: Membership,
+  signal: AbortSignal,
+): Promise<OpenedTicket> {
+  // In a member that resumes nobody has read the saved one yet; damaged, it is as good as none.
+  const told = currentValue(values.clusterDirectory) ?? (await state.directory.load().catch(() => undefined));
+  const relays = currentValue(values.clusterRelays) ?? (await state.relays.load().catch(() => undefined));
+  const roles = currentValue(values.localRoles) ?? (await state.roles.load().catch(() => undefined)) ?? [];
+  const { clusterId, nodeAddress, nodeCertPem } = membership;
+  const ticket = await joinClient.rejoin(
+    {
+      clusterId,
+      roles: [...roles],
+      nodeCertPem,
+      controlPlanes: (told ?? membership.directory).map(({ nodeId, host }) => ({
+        nodeId,
+        endpoint: endpointAt(host, JOIN_PORT),
+      })),
+      // One's own leads to those who are asked already.
+      relays: (relays ?? [])
+        .filter((host) => host !== nodeAddress)
+        .map((host) => endpointAt(host, RELAY_PORTS.join)),
+    },
+    signal,
+  );
+  await refuseOtherAuthority(files, ticket);
+  return ticket;
+}
+
+/** Nothing ever replaces the CA of Kubernetes' servers. */
+async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: OpenedTicket): Promise<void> {
+  const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
+  if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
+    throw new JoinClientError('joinclient-ticket-invalid', 'opening the ticket: another Kubernetes CA');
+}
+
+function endpointAt(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** The role of a control plane came after the ticket: what all control planes share is not here yet. */
+async function lacksSharedKeys({
+  files,
+  values,
+  isCreatingCluster: makesTheCluster,
+}: TicketRenewalPorts): Promise<boolean> {
+  const roles: readonly Role[] = [...(currentValue(values.localRoles) ?? [])];
+  if (!isControlPlane(roles) || makesTheCluster()) return false;
+  const stats = await Promise.all(Object.values(CONTROL_PLANE_KEY_FILES).map((path) => files.stat(path)));
+  return stats.includes(undefined);
+}
+
+/** A control plane from before certificates said so: operators, and members that don't know it, believe it only with the name. */
+function lacksName({ values }: TicketRenewalPorts, { nodeCertPem }: Membership): boolean {
+  if (!isControlPlane([...(currentValue(values.localRoles) ?? [])])) return false;
+  try {
+    return !isControlPlaneCertificate(new X509Certificate(nodeCertPem));
+  } catch {
+    return false; // garbage is due anyway
+  }
+}
+
+async function readTimes(files: FilePort, path: string): Promise<CertificateTimes | undefined> {
+  const bytes = await files.read(path, MAX_PEM_BYTES);
+  return bytes === undefined ? undefined : timesOf(Buffer.from(bytes).toString('utf8'));
+}
+
+function timesOf(certPem: string): CertificateTimes {
+  try {
+    return certificateTimesOf(certPem);
+  } catch {
+    return DUE; // garbage is replaced
+  }
+}

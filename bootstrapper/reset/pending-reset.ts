@@ -1,0 +1,76 @@
+import { when } from '../../internal/event/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import type { Runnable } from '../../internal/supervisor/index.ts';
+import { ETCD_INSTANCES } from '../consensus/index.ts';
+import { JOINSERVICE_UNIT, RELAY_UNIT, SIGNER_STATE_DIRECTORY, SIGNER_UNIT } from '../units/index.ts';
+import { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT, METADATA_GUARD_UNIT } from '../kubernetes/index.ts';
+import { type ResetPorts, runReset } from './run-reset.ts';
+import { ResetError } from './errors.ts';
+import type { ResetOrders } from './reset-orders.ts';
+import type { Clock } from '../../internal/clock/index.ts';
+import type { MachinePort } from '../../internal/platform/index.ts';
+import { AGENT_PATHS } from '../nodestate/index.ts';
+
+/** For the answer to reach the owner: the stream it goes over ends with the agent. */
+const ANSWER_MS = 1_000;
+/** What the workloads of a node leave outside the agent's state. */
+const FOLDERS = [
+  '/etc/kubernetes',
+  '/var/lib/kubelet',
+  '/run/containerd',
+  '/var/lib/containerd',
+  '/var/lib/cni',
+  '/run/flannel',
+  '/etc/cni/net.d',
+  '/etc/cluster-apilb',
+  '/etc/cluster-relay',
+  '/etc/cluster/joinservice.json',
+  '/etc/cluster/signer.json',
+  SIGNER_STATE_DIRECTORY,
+  '/var/log/pods',
+  '/var/log/containers',
+];
+/** The last is that of earlier releases, which had one etcd. */
+const ETCD_UNITS = [...Object.values(ETCD_INSTANCES).map(({ unit }) => unit), 'cluster-etcd.service'];
+const LINKS = ['cni0', 'flannel.1'];
+
+/** An order that waits on this machine's disk; what comes of it, see bootstrapper/reset. */
+export async function runPendingReset(
+  ports: ResetPorts & { readonly machine: Pick<MachinePort, 'bootId'> },
+  provisioning: Pick<Provisioning, 'tpm'>,
+  signal: AbortSignal,
+): ReturnType<typeof runReset> {
+  const { files, commands, units, log, machine } = ports;
+  return runReset(
+    { files, commands, units, log: log.child('reset') },
+    {
+      paths: AGENT_PATHS,
+      unitsToStop: [
+        ...[KUBELET_UNIT, METADATA_GUARD_UNIT, APILB_UNIT, RELAY_UNIT],
+        ...[JOINSERVICE_UNIT, SIGNER_UNIT, ...ETCD_UNITS],
+      ],
+      runtimeUnit: CONTAINERD_UNIT,
+      directoriesToRemove: FOLDERS,
+      linksToRemove: LINKS,
+      hasLockRegister: provisioning.tpm.kind !== 'none',
+      bootId: await machine.bootId(),
+      signal,
+    },
+  );
+}
+
+/** Ends the agent when its owner has ordered a reset: systemd starts it again, and it begins with that. */
+export function resetRunnable(
+  { orders, clock }: { readonly orders: Pick<ResetOrders, 'ordered'>; readonly clock: Clock },
+  end: (reason: unknown) => void,
+): Runnable {
+  return async (scope) => {
+    scope.healthy();
+    scope.waiting("an owner's order to be fresh");
+    await when(orders.ordered, (isOrdered) => isOrdered, scope.signal);
+    scope.waiting('the owner to have the answer');
+    await clock.sleep(ANSWER_MS, scope.signal);
+    end(new ResetError('reset-started', 'ending the agent'));
+    scope.signal.throwIfAborted();
+  };
+}
