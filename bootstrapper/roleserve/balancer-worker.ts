@@ -4,12 +4,11 @@ import { combine, type Readable } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { UnitPort } from '../../internal/platform/index.ts';
 import { launcher, type Plan, type Runnable } from '../../internal/supervisor/index.ts';
-import type { ClusterDirectory, ControlPlaneNode } from '../curatorclient/index.ts';
+import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import {
   APILB_UNIT,
   type ApiServerHealth,
-  type ApiServerHost,
   describeUnhealthyServers,
   ensureBalancer,
   orderUpstreams,
@@ -60,17 +59,11 @@ export function balancerWorker({ reads, ports }: BalancerOptions): Runnable {
       await followDirectory(scope, {
         directory: reads.clusterDirectory,
         membership,
-        apply: (known, signal) =>
-          ensureBalancer(ports, orderUpstreams(known.map(apiServerHost), membership.nodeId), signal),
+        apply: (known, signal) => ensureBalancer(ports, orderUpstreams(known, membership.nodeId), signal),
       });
       scope.run('upstreams', showUpstreams(ports));
     },
   });
-}
-
-/** The directory as the balancer reads it; `apiServer` is the name in the directory on disk. */
-function apiServerHost({ nodeId, host, apiServer }: ControlPlaneNode): ApiServerHost {
-  return { nodeId, host, runsApiServer: apiServer };
 }
 
 /** Shows in this node's status which API servers its balancer finds unhealthy, or that the balancer itself says nothing. */
