@@ -2,7 +2,7 @@
  * Which way imports may point (house rules R1–R7; R8 is in eslint.config.mjs). A rule's name says what
  * is wrong, its comment what to do.
  */
-const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor|printable';
+const GROUND = 'errors|secret|clock|cleanup|logging|event|supervisor|printable|endpoint';
 const PORTS = 'file|exec|rpc|kube|platform|tpm|etcd|machines|metrics';
 const PROGRAMS = 'cli|bootstrapper|joinservice';
 /** The folders that programs share, and all that may be entered of them. */
@@ -40,7 +40,7 @@ export default {
     ),
     rule(
       'R2-ground-stands-on-ground',
-      'errors, secret, clock, cleanup, logging, event, supervisor and printable import nothing but one another.',
+      'errors, secret, clock, cleanup, logging, event, supervisor, printable and endpoint import nothing but one another.',
       { path: `^internal/(${GROUND})/`, pathNot: TEST },
       { path: '^internal/', pathNot: `^internal/(${GROUND})/` },
     ),

@@ -1,6 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf';
 import { childSignal, type ChildSignal } from '../../internal/cleanup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { combine, currentValue, type Readable } from '../../internal/event/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -22,9 +22,7 @@ import { type CuratorTarget, curatorTargets, isLastResort, rankTargets, targetKe
 
 /** A curator that served for so long has earned another try when it fails. */
 const SETTLED_MS = 5_000;
-const FIRST_PAUSE_MS = 500;
-const PAUSE_GROWTH = 1.5;
-const LONGEST_PAUSE_MS = 15_000;
+const PAUSES = { firstMs: 500, factor: 1.5, longestMs: 15_000 };
 /** A peer that went without a word is noticed after twice this. */
 const KEEPALIVE_MS = 5_000;
 
@@ -171,7 +169,7 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
   ): Promise<void> {
     const { clock, log } = this.#options;
     const isThere = (): boolean => this.#targets().some((each) => targetKey(each) === targetKey(target));
-    let pauseMs = FIRST_PAUSE_MS;
+    const backoff = new Backoff(PAUSES);
     while (isThere()) {
       const startedMs = clock.monotonicMs();
       try {
@@ -180,11 +178,8 @@ export class CuratorClient implements Curators, AllCurators, Disposable {
         if (isAbort(error, signal)) throw error;
         log.debug('a curator did not stay', { endpoint: target.endpoint, error });
       }
-      pauseMs =
-        clock.monotonicMs() - startedMs > SETTLED_MS
-          ? FIRST_PAUSE_MS
-          : Math.min(pauseMs * PAUSE_GROWTH, LONGEST_PAUSE_MS);
-      await clock.sleep(pauseMs, signal);
+      if (clock.monotonicMs() - startedMs > SETTLED_MS) backoff.reset();
+      await clock.sleep(backoff.nextMs(), signal);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Challenge } from '../../internal/attestation/enrolment/index.ts';
 import { childSignal, untilAborted } from '../../internal/cleanup/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import { describeError, findCoded } from '../../internal/errors/index.ts';
 import { EventValue, type Readable } from '../../internal/event/index.ts';
@@ -12,7 +12,6 @@ import { discover, type EndpointSource } from './discovery.ts';
 import { JoinClientError } from './errors.ts';
 import { JoinFacts } from './join-facts.ts';
 import { recordNameLookup, type ResolveName } from './name-lookup.ts';
-import { Backoff } from './backoff.ts';
 import { openFirst } from './open-first.ts';
 import { JoinSession, type Introduction, type SessionPorts } from './join-session.ts';
 import type { JoinProblem, JoinStatus } from './join-status.ts';
@@ -24,6 +23,9 @@ import type { ClusterTrust } from './verify-cluster.ts';
 const IDLE_MS = 5_000;
 /** After a session that lasted this long, a failure is a new one. */
 const SETTLED_MS = 10_000;
+const PAUSES = { firstMs: 500, factor: 1.6, longestMs: 60_000 };
+/** The longest pause that a cluster can ask for. */
+const LONGEST_HINT_MS = 10 * PAUSES.longestMs;
 
 /** What an admission binds this machine to: on disk before the lock is taken. */
 export interface JoinRecord {
@@ -274,7 +276,7 @@ export class JoinClient {
     work: (session: JoinSession, signal: AbortSignal) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T> {
-    const pause = new Backoff(this.#ports.random);
+    const backoff = new Backoff({ ...PAUSES, random: this.#ports.random });
     const sinceMs = this.#ports.clock.nowMs();
     for (let lastError: JoinProblem | undefined; ;) {
       using round = childSignal(signal);
@@ -303,8 +305,8 @@ export class JoinClient {
           this.#status.set({ kind: 'asking', endpoints: at.asked, sinceMs, lastError });
         if (at.endpoint !== '' && error instanceof RemoteError && !error.retryable)
           throw new FinalRefusal(at.endpoint, error);
-        if (clock.monotonicMs() - at.openedMs > SETTLED_MS) pause.reset();
-        const pauseMs = pause.nextMs(this.#retryAfterMs);
+        if (clock.monotonicMs() - at.openedMs > SETTLED_MS) backoff.reset();
+        const pauseMs = backoff.nextMs(this.#retryAfterMs);
         this.#retryAfterMs = 0;
         log.warn('asking a cluster in vain; once more later', { error, pauseMs });
         await clock.sleep(pauseMs, round.signal).catch(() => signal.throwIfAborted());
@@ -347,7 +349,7 @@ export class JoinClient {
   #waits(session: JoinSession, waiting: Waiting): void {
     const { code, message, fingerprint, joinId, position } = waiting;
     const { clusterId, clusterName } = session.cluster;
-    this.#retryAfterMs = Number(waiting.retryAfterMs);
+    this.#retryAfterMs = Math.min(Number(waiting.retryAfterMs), LONGEST_HINT_MS);
     if (this.#isNews('waiting'))
       this.#ports.log.info('the cluster lets this machine wait', { clusterId, code, message, fingerprint });
     this.#status.set({

@@ -1,10 +1,11 @@
+import { Backoff } from '../../internal/clock/index.ts';
 import { childSignal, TimeoutError, withTimeout } from '../../internal/cleanup/index.ts';
 import type { BlobStore } from '../../internal/bundle/index.ts';
 import type { BundleContext } from './context.ts';
 import { BundleMakingError } from './errors.ts';
 
 const ATTEMPTS = 5;
-const FIRST_PAUSE_MS = 500;
+const PAUSES = { firstMs: 500, factor: 2, longestMs: 8_000 };
 const STALL_MS = 30_000;
 const MAX_TEXT_BYTES = 1024 * 1024;
 
@@ -29,6 +30,7 @@ export async function downloadBlob(
   onBytes: (value: number) => void,
 ): Promise<void> {
   if (await store.has(file.sha256)) return;
+  const backoff = new Backoff(PAUSES);
   for (let attempt = 1; ; attempt++) {
     try {
       await appendRest(context, store, file, onBytes);
@@ -36,7 +38,7 @@ export async function downloadBlob(
     } catch (error) {
       const retryable = error instanceof BundleMakingError && error.retryable;
       if (!retryable || attempt === ATTEMPTS) throw error;
-      await context.ports.clock.sleep(FIRST_PAUSE_MS * 2 ** (attempt - 1), context.signal);
+      await context.ports.clock.sleep(backoff.nextMs(), context.signal);
     }
   }
   await store.commit(file.sha256, context.signal).catch((cause: unknown) => {

@@ -1,13 +1,11 @@
-import type { Clock } from '../../internal/clock/index.ts';
+import { Backoff, type Clock } from '../../internal/clock/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { AtlsError } from '../../internal/atls/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import { ClusterError } from './errors.ts';
 
-const FIRST_PAUSE_MS = 250;
-const GROWTH = 1.5;
-/** A person waits; a knock each second costs a machine that boots nothing. */
-const LONGEST_PAUSE_MS = 1_000;
+/** Short at most: a person waits, and a connection attempt per second costs a machine that boots nothing. */
+const PAUSES = { firstMs: 250, factor: 1.5, longestMs: 1_000 };
 const MAX_FAILURES = 5;
 /** A machine that reboots, a workstation that wakes up: longer than any of them needs. */
 const PATIENCE_MS = 15 * 60 * 1000;
@@ -33,11 +31,11 @@ export async function retryConnection<T>(
 ): Promise<T> {
   const { clock, signal, doing, patienceMs = PATIENCE_MS, onLost } = options;
   let heardMs = clock.monotonicMs();
-  let pauseMs = FIRST_PAUSE_MS;
+  const backoff = new Backoff(PAUSES);
   let failures = 0;
   const alive = (): void => {
     heardMs = clock.monotonicMs();
-    pauseMs = FIRST_PAUSE_MS;
+    backoff.reset();
     failures = 0;
   };
   for (;;) {
@@ -48,6 +46,7 @@ export async function retryConnection<T>(
       if (!isConnectionLoss(error)) throw error;
       // A peer that can be reached and fails without a word gets a few tries only.
       if (error instanceof RpcError && error.code === 'rpc-failed' && ++failures > MAX_FAILURES) throw error;
+      const pauseMs = backoff.nextMs();
       const silentMs = clock.monotonicMs() - heardMs;
       if (silentMs + pauseMs > patienceMs) {
         const seconds = Math.round(silentMs / 1000);
@@ -57,7 +56,6 @@ export async function retryConnection<T>(
       }
       onLost(describeError(error));
       await clock.sleep(pauseMs, signal);
-      pauseMs = Math.min(pauseMs * GROWTH, LONGEST_PAUSE_MS);
     }
   }
 }

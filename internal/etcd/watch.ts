@@ -1,3 +1,4 @@
+import { Backoff } from '../clock/index.ts';
 import { createClient, type RpcChannel } from '../rpc/index.ts';
 import { codeFromMessage, EtcdError, etcdError } from './errors.ts';
 import type { EtcdConnection } from './connection.ts';
@@ -5,8 +6,7 @@ import type { Change, Listing, WatchEvent, WatchOptions } from './key-space.ts';
 import { Watch, type WatchResponse } from './proto/gen/etcdserverpb_pb.js';
 import { changeFromWire, prefixRange } from './wire.ts';
 
-const FIRST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5_000;
+const PAUSES = { firstMs: 100, factor: 2, longestMs: 5_000 };
 
 export interface WatchSource {
   readonly connection: EtcdConnection;
@@ -21,7 +21,7 @@ export async function* watchPrefix(
   options: WatchOptions,
 ): AsyncGenerator<WatchEvent> {
   let after = options.afterRevision;
-  let pauseMs = FIRST_PAUSE_MS;
+  const backoff = new Backoff(PAUSES);
   for (;;) {
     options.signal.throwIfAborted();
     const channel = source.connection.channel;
@@ -32,7 +32,7 @@ export async function* watchPrefix(
         after = revision;
       }
       for await (const event of follow(channel, prefix, { ...options, after })) {
-        pauseMs = FIRST_PAUSE_MS;
+        backoff.reset();
         if (event.revision > after) after = event.revision;
         if (event.kind === 'progress' || event.changes.length > 0) yield event;
       }
@@ -49,8 +49,7 @@ export async function* watchPrefix(
       if (translated.code === 'etcd-denied') throw translated;
       source.connection.failOver(channel);
       yield { kind: 'interrupted', error: translated };
-      await source.connection.clock.sleep(pauseMs, options.signal);
-      pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+      await source.connection.clock.sleep(backoff.nextMs(), options.signal);
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { Logger } from '../logging/index.ts';
-import { Backoff } from './backoff.ts';
+import { RestartBackoff } from './restart-backoff.ts';
 import type { Runnable } from './runnable.ts';
 import type { RunnableState } from './state.ts';
 
@@ -9,7 +9,7 @@ export interface TreeNode {
   readonly log: Logger;
   readonly runnable: Runnable;
   readonly group: Group;
-  readonly backoff: Backoff;
+  readonly backoff: RestartBackoff;
   state: RunnableState;
   /** Wall clock of the last change of `state`. */
   sinceMs: number;
@@ -60,7 +60,7 @@ export function createGroup(
       log,
       runnable,
       group,
-      backoff: new Backoff(options.random),
+      backoff: new RestartBackoff(options.random),
       state: 'new',
       sinceMs: options.nowMs,
       restarts: 0,

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock/index.ts';
 import type { Logger } from '../logging/index.ts';
-import type { PastRun } from './backoff.ts';
+import type { PastRun } from './restart-backoff.ts';
 import { SupervisorError } from './errors.ts';
 import { createGroup, createRun, subtree, type Group, type Run, type TreeNode } from './node.ts';
 import { describeFailure, outcomeOf, type RunEnd, type Outcome } from './outcome.ts';

@@ -1,5 +1,5 @@
 import { withTimeout, TimeoutError } from '../cleanup/index.ts';
-import type { Clock } from '../clock/index.ts';
+import { Backoff, type Clock } from '../clock/index.ts';
 import {
   CC,
   decodeResponse,
@@ -15,8 +15,7 @@ import { WireWriter } from './wire.ts';
 
 /** 2 + 4 + … + 256, then 256 ms each: four seconds in all, more than any self-test asks for. */
 const MAX_ATTEMPTS = 22;
-const FIRST_DELAY_MS = 2;
-const MAX_DELAY_MS = 256;
+const PAUSES = { firstMs: 2, factor: 2, longestMs: 256 };
 
 export interface ConnectionOptions {
   readonly transport: Transport;
@@ -47,14 +46,14 @@ export class TpmConnection implements AsyncDisposable {
   /** Sends a command, again while the TPM says "retry", and takes the response apart. */
   async execute(command: TpmCommand, signal: AbortSignal): Promise<TpmResponse> {
     const message = encodeCommand(command);
-    for (let attempt = 1, delayMs = FIRST_DELAY_MS; ; attempt++) {
+    const backoff = new Backoff(PAUSES);
+    for (let attempt = 1; ; attempt++) {
       signal.throwIfAborted();
       const response = await this.#transmit(command, message);
       const rc = readResponseCode(response, command.name);
       if (!isRetryable(rc)) return decodeResponse(response, command);
       if (attempt === MAX_ATTEMPTS) throw errorFromResponseCode(command.name, rc);
-      await this.#options.clock.sleep(delayMs, signal);
-      delayMs = Math.min(delayMs * 2, MAX_DELAY_MS);
+      await this.#options.clock.sleep(backoff.nextMs(), signal);
     }
   }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../../clock/index.ts';
+import { Backoff, type Clock } from '../../clock/index.ts';
 import { FileError, type KernelFilePort } from '../../file/index.ts';
 import { TsmError } from './errors.ts';
 
@@ -28,7 +28,7 @@ export const TSM_REPORT_PATH = '/sys/kernel/config/tsm/report';
 const MAX_OUTBLOB_BYTES = 32 << 10;
 const MAX_AUXBLOB_BYTES = 64 << 10;
 const ATTEMPTS = 8;
-const FIRST_PAUSE_MS = 50;
+const PAUSES = { firstMs: 50, factor: 2, longestMs: 50 * 2 ** ATTEMPTS };
 /** The host is busy with another quote, or a signal interrupted the wait for the firmware. */
 const TRANSIENT = new Set(['EBUSY', 'EINTR', 'EAGAIN']);
 
@@ -38,7 +38,7 @@ const TRANSIENT = new Set(['EBUSY', 'EINTR', 'EAGAIN']);
  * the report may carry another binding, so it is thrown away.
  */
 export async function requestTsmReport(ports: TsmPorts, request: TsmRequest): Promise<TsmReport> {
-  let pauseMs = FIRST_PAUSE_MS;
+  const backoff = new Backoff(PAUSES);
   for (let attempt = 1; ; attempt++) {
     request.signal.throwIfAborted();
     try {
@@ -49,8 +49,7 @@ export async function requestTsmReport(ports: TsmPorts, request: TsmRequest): Pr
         throw new TsmError('tsm-busy', `asking for a report: busy ${ATTEMPTS} times`, { cause: error });
       }
     }
-    await ports.clock.sleep(pauseMs, request.signal);
-    pauseMs *= 2;
+    await ports.clock.sleep(backoff.nextMs(), request.signal);
   }
 }
 

@@ -1,0 +1,52 @@
+import { isIP } from 'node:net';
+
+/** A host and a TCP port; an IPv6 address stands without brackets. */
+export interface HostPort {
+  readonly host: string;
+  readonly port: number;
+}
+
+const DNS_NAME = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/i;
+
+/** Whether a text is a DNS name or an IP address: what a certificate can name. */
+export function isHost(text: string): boolean {
+  if (isIP(text) !== 0) return true;
+  // Digits and dots alone are a mistyped address, not a name.
+  return DNS_NAME.test(text) && !/^[0-9.]+$/.test(text);
+}
+
+/** A host as it stands in a URL (RFC 3986 §3.2.2): an IPv6 address in brackets. */
+export function urlHost(host: string): string {
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+/** "HOST:PORT", IPv6 in brackets: the form that gRPC, URLs and Kubernetes take. */
+export function formatEndpoint(host: string, port: number): string {
+  return `${urlHost(host)}:${port}`;
+}
+
+/** The two parts of what `formatEndpoint` wrote: "[2001:db8::1]:2379" gives host "2001:db8::1" and port 2379. */
+export function splitEndpoint(endpoint: string): HostPort {
+  const colon = endpoint.lastIndexOf(':');
+  return { host: endpoint.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(endpoint.slice(colon + 1)) };
+}
+
+/** The host of "HOST:PORT", an IPv6 address without its brackets, as a certificate names it. */
+export function hostOf(endpoint: string): string {
+  return splitEndpoint(endpoint).host;
+}
+
+/**
+ * Reads an endpoint as a person writes it: "host", "host:port", "2001:db8::1" or "[2001:db8::1]:port".
+ * @returns "host:port" with IPv6 in brackets; undefined for anything else
+ */
+export function parseEndpoint(text: string, defaultPort: number): string | undefined {
+  if (isIP(text) === 6) return formatEndpoint(text, defaultPort);
+  const bracketed = /^\[([^\]]+)\](?::([0-9]{1,5}))?$/.exec(text);
+  const plain = /^([^:[\]]+)(?::([0-9]{1,5}))?$/.exec(text);
+  const [host = '', portText = String(defaultPort)] = (bracketed ?? plain)?.slice(1) ?? [];
+  const port = Number(portText);
+  if (port < 1 || port > 65_535) return undefined;
+  if (bracketed !== null && isIP(host) !== 6) return undefined;
+  return isHost(host) ? formatEndpoint(host, port) : undefined;
+}

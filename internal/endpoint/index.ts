@@ -1,0 +1,11 @@
+/** Ground: "host:port" with IPv6, written and read in one place, and the table of all ports. */
+export {
+  formatEndpoint,
+  hostOf,
+  isHost,
+  parseEndpoint,
+  splitEndpoint,
+  urlHost,
+  type HostPort,
+} from './endpoint.ts';
+export { PORTS } from './ports.ts';

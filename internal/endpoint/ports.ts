@@ -1,0 +1,33 @@
+/**
+ * Every TCP port that a node listens on or that a client of a node dials. ARCHITECTURE.md tells who listens where and for
+ * whom; `internal/preflight` checks that they are free.
+ */
+export const PORTS = {
+  /** The agent of a machine that is not yet a node, for its owner. */
+  init: 9000,
+  /** The join service of a control plane. */
+  join: 9090,
+  /** The curator of a control plane. */
+  curator: 9091,
+  /** The authorization webhook of the API server, on the loopback. */
+  authorization: 9092,
+  /** Workers forward connections to curators and to join services. */
+  curatorRelay: 9093,
+  joinRelay: 9094,
+  /** Prometheus metrics, on the loopback. */
+  agentMetrics: 9095,
+  joinserviceMetrics: 9096,
+  /** Metrics are on the loopback. */
+  kubernetesEtcd: { client: 2379, peer: 2380, metrics: 2381 },
+  stateEtcd: { client: 2382, peer: 2383, metrics: 2384 },
+  /** An etcd member that runs alone while a lost quorum is recovered, on the loopback. */
+  recoveryEtcd: { client: 2385, peer: 2386, metrics: 2387 },
+  apiServer: 6443,
+  /** The balancer of the API servers that each node has on its loopback. */
+  apiBalancer: 6445,
+  kubeletHealth: 10248,
+  kubelet: 10250,
+  kubeProxyHealth: 10256,
+  controllerManager: 10257,
+  scheduler: 10259,
+} as const;
