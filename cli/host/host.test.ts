@@ -2,15 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { PassThrough } from 'node:stream';
 import { FakeClock, settle } from '../../internal/testing/index.ts';
 import type { AppHost, HostFlags } from './app-host.ts';
-import {
-  createHost,
-  formatAge,
-  formatBytes,
-  formatDuration,
-  formatShare,
-  formatTable,
-  RecordingHost,
-} from './index.ts';
+import { createHost, formatBytes, formatShare, formatTable, RecordingHost } from './index.ts';
 import { TerminalHost } from './terminal-host.ts';
 
 const report = {
@@ -105,7 +97,7 @@ describe('a host for a pipe', () => {
       update('two', { of: 4096, value: 2048, unit: 'bytes' });
       update('three');
     });
-    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11.0 s\n');
+    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11s\n');
   });
 
   test('says whose progress it is as soon as somebody else spoke', async () => {
@@ -120,13 +112,13 @@ describe('a host for a pipe', () => {
       await tell('two');
       await tell('three');
     });
-    expect(err()).toBe('Working …\n  one\nmeanwhile\n  Working: two\n  three\nWorking: done in 33.0 s\n');
+    expect(err()).toBe('Working …\n  one\nmeanwhile\n  Working: two\n  three\nWorking: done in 33s\n');
   });
 
   test('says that a step stopped, and hands its error on', async () => {
     const { host, err } = start();
     await expect(host.step('s', 'Working', () => Promise.reject(new Error('x')))).rejects.toThrow('x');
-    expect(err()).toContain('Working: stopped after 0 ms');
+    expect(err()).toContain('Working: stopped after 0ms');
   });
 
   test('asks nothing', async () => {
@@ -228,8 +220,8 @@ describe('a host for a terminal', () => {
     const lines = plain(err())
       .split('\n')
       .map((line) => line.replace(/^.*(?= {2}✔|^✔)/, ''));
-    expect(lines.some((line) => line.includes('  ✔ Inner 2.0 s'))).toBe(true);
-    expect(lines.some((line) => line.includes('✔ Outer 2.0 s'))).toBe(true);
+    expect(lines.some((line) => line.includes('  ✔ Inner 2.0s'))).toBe(true);
+    expect(lines.some((line) => line.includes('✔ Outer 2.0s'))).toBe(true);
   });
 
   test('is not animated where the terminal has no width', () => {
@@ -266,24 +258,6 @@ describe('a host for a terminal', () => {
 });
 
 describe('formats', () => {
-  test.each([
-    { ms: 0, want: '0 ms' },
-    { ms: 999, want: '999 ms' },
-    { ms: 3210, want: '3.2 s' },
-    { ms: 125_000, want: '2 min 5 s' },
-    { ms: 120_000, want: '2 min' },
-    { ms: 11_220_000, want: '3 h 7 min' },
-    { ms: 5 * 86_400_000 + 2 * 3_600_000, want: '5 d 2 h' },
-  ])('a duration of $ms ms is $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
-
-  test.each([
-    { ms: 12_000, want: '12s' },
-    { ms: 300_000, want: '5m' },
-    { ms: 3 * 3_600_000, want: '3h' },
-    { ms: 9 * 86_400_000, want: '9d' },
-    { ms: -5, want: '0s' },
-  ])('an age of $ms ms is $want', ({ ms, want }) => expect(formatAge(ms)).toBe(want));
-
   test('bytes have binary units, shares a percentage', () => {
     expect([0, 1023, 1024, 97_622_000].map(formatBytes)).toEqual(['0 B', '1023 B', '1.0 KiB', '93.1 MiB']);
     expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100 %');

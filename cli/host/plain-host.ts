@@ -1,8 +1,8 @@
 import { printableJson, printableLines } from '../../internal/printable/index.ts';
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import type { StepProgress } from './host.ts';
 import type { AppHost, ErrorReport } from './app-host.ts';
-import { formatDuration, formatShare } from './format.ts';
+import { formatShare } from './format.ts';
 import { createPaint, renderError, type Paint } from './paint.ts';
 import type { Streams } from './streams.ts';
 

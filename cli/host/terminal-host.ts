@@ -1,6 +1,7 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import type { Ora } from 'ora';
 import type { StepProgress } from './host.ts';
-import { formatDuration, formatShare } from './format.ts';
+import { formatShare } from './format.ts';
 import { Interruption } from './interruption.ts';
 import { clean, PlainHost, type PlainHostOptions } from './plain-host.ts';
 

@@ -1,7 +1,8 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { randomBytes } from 'node:crypto';
 import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
-import { formatDuration, formatTable } from '../host/index.ts';
+import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
 import { followRotation } from './follow-rotation.ts';
 import { awaitCredentialsRefused } from './removal-probe.ts';

@@ -96,7 +96,7 @@ describe('memberProgress()', () => {
 
 test('describeWaiting() names each machine and what it waits for', () => {
   const waiting = new Map([['n2', memberProgress(machine, joined(JoinState.PENDING))]]);
-  expect(describeWaiting(waiting, 65_000)).toBe('n2 waits: join-x because (for 1 min 5 s)');
+  expect(describeWaiting(waiting, 65_000)).toBe('n2 waits: join-x because (for 1m5s)');
 });
 
 describe('unheard()', () => {

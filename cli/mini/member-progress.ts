@@ -1,7 +1,7 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { NodeHealth, Runnable_State, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { JoinState, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { readinessOf, type KubeNode } from '../../internal/kube/index.ts';
-import { formatDuration } from '../host/index.ts';
 
 /** What the cluster says now; a part that could not be asked is empty. */
 export interface ClusterSnapshot {

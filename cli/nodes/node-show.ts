@@ -1,7 +1,7 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import type { Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { formatAge, formatDuration } from '../host/index.ts';
 import { controlPlaneComponents, type ComponentView } from './roles/control-plane-components.ts';
 import { renderTree, runnableViews } from './runnable-tree.ts';
 import { nodeViewFrom, findNode } from '../cluster/index.ts';
@@ -33,7 +33,7 @@ export async function runNodeShow(context: CommandContext, name: string): Promis
 function facts(node: Node, nowMs: number): readonly (readonly [string, string])[] {
   const view = nodeViewFrom(node);
   const heard =
-    node.status === undefined ? 'never' : `${formatAge(nowMs - Number(node.statusUpdatedMs))} ago`;
+    node.status === undefined ? 'never' : `${formatDuration(nowMs - Number(node.statusUpdatedMs))} ago`;
   return [
     ['id', view.id],
     ['state', `${view.state}, ${view.health}`],
@@ -54,7 +54,7 @@ function facts(node: Node, nowMs: number): readonly (readonly [string, string])[
 }
 
 function partText({ name, isReady, sinceMs, why }: ComponentView, nowMs: number): string {
-  const age = formatAge(nowMs - (sinceMs ?? nowMs));
+  const age = formatDuration(nowMs - (sinceMs ?? nowMs));
   return `${name.padEnd(25)}${isReady ? `ready for ${age}` : `not ready for ${age}: ${why}`}`;
 }
 

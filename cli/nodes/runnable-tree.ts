@@ -1,6 +1,6 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { Runnable_State, type Runnable } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { printable } from '../../internal/printable/index.ts';
-import { formatAge } from '../host/index.ts';
 
 /** Without a reason, what has not come up for so long is not on its way any more. */
 const STUCK_MS = 60_000;
@@ -73,7 +73,7 @@ export function renderTree(views: readonly RunnableView[], nowMs: number): reado
   return views.map((view) => {
     const name = `${'  '.repeat(view.depth)}${lastOf(view.path)}`.padEnd(width);
     const parts = [
-      `${view.verdict.padEnd(7)} ${formatAge(nowMs - view.sinceMs).padStart(4)}`,
+      `${view.verdict.padEnd(7)} ${formatDuration(nowMs - view.sinceMs).padStart(4)}`,
       ...(view.why === '' ? [] : [`(${view.why})`]),
       ...(view.restarts === 0 ? [] : [`${view.restarts} restarts`]),
       ...(view.lastError === undefined ? [] : [`last error: ${view.lastError}`]),

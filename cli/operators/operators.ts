@@ -1,10 +1,11 @@
+import { formatDuration } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
 import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
-import { formatAge, formatTable } from '../host/index.ts';
+import { formatTable } from '../host/index.ts';
 import { signedOperators } from '../sign/index.ts';
 import { renderGrant, type OperatorGrant } from '../workspace/index.ts';
 import { confirmOperatorRemoval } from './confirm-operator-removal.ts';
@@ -35,7 +36,7 @@ export async function runOperatorList(context: CommandContext): Promise<void> {
         name,
         role,
         fingerprint,
-        formatAge(nowMs - createdMs),
+        formatDuration(nowMs - createdMs),
       ]),
     ),
   );

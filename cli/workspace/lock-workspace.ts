@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import type { Clock } from '../../internal/clock/index.ts';
+import { formatDuration, type Clock } from '../../internal/clock/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { acquireProcessLock, PlatformError } from '../../internal/platform/index.ts';
-import { formatDuration } from '../host/index.ts';
 import { WorkspaceError } from './errors.ts';
 import type { WorkspaceLayout } from './layout.ts';
 

@@ -209,7 +209,7 @@ describe('lockWorkspace()', () => {
     await expect(lock(files, clock)).rejects.toMatchObject({
       code: 'workspace-locked',
       exit: 'locked',
-      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/desk\/\.lock for 4 min/),
+      message: expect.stringMatching(/`cluster init` \(me, process 7\) holds \/desk\/\.lock for 4m/),
       details: { pid: 7, command: 'cluster init' },
     });
     await held[Symbol.asyncDispose]();

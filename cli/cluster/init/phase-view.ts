@@ -1,7 +1,8 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import type { InitEvent } from '../../../initproto/gen/init_pb.js';
 import { PHASES } from '../../../initproto/phases.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatDuration, type Host, type StepProgress } from '../../host/index.ts';
+import { type Host, type StepProgress } from '../../host/index.ts';
 
 /** A newer agent may have more phases than this program knows; they are shown by name. */
 const TITLES: ReadonlyMap<string, string> = new Map(PHASES.map(({ name, title }) => [name, title]));

@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import type { DescribeResponse } from '../../../initproto/gen/init_pb.js';
 import { parseManifest, type BundleManifest } from '../../../internal/bundle/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
@@ -5,7 +6,7 @@ import type { MasterSecret } from '../../../internal/crypto/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { exitOfCode } from '../../app/explain.ts';
-import { formatBytes, formatDuration } from '../../host/index.ts';
+import { formatBytes } from '../../host/index.ts';
 import type { OwnerKey } from '../../workspace/index.ts';
 import { CollateralStore } from '../../attest/index.ts';
 import { readLocalBundle, type LocalBundle } from './local-bundle.ts';

@@ -1,6 +1,6 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { certificateTimesOf } from '../../../internal/pki/index.ts';
 import type { CommandContext } from '../../app/command.ts';
-import { formatDuration } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { readKubeAccess } from '../kubeconfig/kubeconfig-file.ts';
 import { readCaller } from '../curator/caller.ts';

@@ -1,6 +1,6 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { Admission, type GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
-import { formatDuration } from '../../host/index.ts';
 import type { CuratorCallOptions, CuratorClients } from '../curator/call-curator.ts';
 import { printable } from '../../../internal/printable/index.ts';
 

@@ -1,10 +1,11 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import {
   NodeHealth,
   NodeRole,
   NodeState,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { formatAge, formatTable } from '../../host/index.ts';
+import { formatTable } from '../../host/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
 const NONE = '-';
@@ -115,7 +116,7 @@ export function renderNodes(
     node.address || NONE,
     node.kubernetesVersion || NONE,
     ...(wide ? [expiryText(node, nowMs), node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
-    formatAge(nowMs - node.createdMs),
+    formatDuration(nowMs - node.createdMs),
   ]);
   return formatTable([...header, 'AGE'], rows);
 }
@@ -135,7 +136,7 @@ function expiryText({ expiry }: NodeView, nowMs: number): string {
 }
 
 function leftText(notAfterMs: number, nowMs: number): string {
-  return notAfterMs > nowMs ? formatAge(notAfterMs - nowMs) : 'run out';
+  return notAfterMs > nowMs ? formatDuration(notAfterMs - nowMs) : 'run out';
 }
 
 function kubeletText(ready: boolean | undefined): string {

@@ -74,9 +74,9 @@ test.each([
   {
     name: 'that are',
     phase: 'refresh',
-    want: 'keys        being replaced: 5 of 6, kubelets and pods get what the new keys make, for 2 min 5 s',
+    want: 'keys        being replaced: 5 of 6, kubelets and pods get what the new keys make, for 2m5s',
   },
-  { name: 'in a phase of a newer version', phase: 'x', want: 'keys        being replaced: x, for 2 min 5 s' },
+  { name: 'in a phase of a newer version', phase: 'x', want: 'keys        being replaced: x, for 2m5s' },
 ])('keys $name are told as “$want”', ({ phase, want }) => {
   const keys = phase === undefined ? undefined : keysOf(phase);
   expect(line({ ...partOf([node('n1')]), keys }, 'keys')).toBe(want);

@@ -1,5 +1,6 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { formatBytes, formatDuration } from '../../host/index.ts';
+import { formatBytes } from '../../host/index.ts';
 import { keysLine, type KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
 

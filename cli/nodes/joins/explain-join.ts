@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import {
   Admission,
   TraceFact_Outcome,
@@ -7,7 +8,6 @@ import type { ExitName } from '../../../internal/errors/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { fixOfCode } from '../../app/explain.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatAge } from '../../host/index.ts';
 import { joinViewFrom, type JoinView } from './joins.ts';
 import { callCurator } from '../../cluster/index.ts';
 
@@ -66,7 +66,7 @@ export function renderTrace(
 ): string {
   const { subject, nodeName, join, facts } = trace;
   const lines = facts.flatMap((fact) => [
-    `${MARKS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatAge(nowMs - fact.timeMs)} ago`.trimEnd(),
+    `${MARKS[fact.outcome]} ${fact.side.padEnd(8)} ${fact.name.padEnd(14)} ${comparison(fact)}  ${formatDuration(nowMs - fact.timeMs)} ago`.trimEnd(),
     ...(fact.code === '' ? [] : [`    code  ${fact.code}`]),
     ...(fact.fix === '' || fact.outcome === 'pass' ? [] : [`    fix   ${fact.fix}`]),
   ]);

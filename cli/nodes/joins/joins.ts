@@ -1,7 +1,8 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { Admission, JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatAge, formatTable } from '../../host/index.ts';
+import { formatTable } from '../../host/index.ts';
 import { grantForJoin } from '../../sign/index.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from '../roles/role-names.ts';
 import { callCurator, newMutation } from '../../cluster/index.ts';
@@ -100,7 +101,7 @@ export function renderJoins(
           `${join.clockOffsetMs >= 0 ? '+' : ''}${(join.clockOffsetMs / 1000).toFixed(1)}s`,
         ]
       : []),
-    formatAge(nowMs - join.firstSeenMs),
+    formatDuration(nowMs - join.firstSeenMs),
   ]);
   return formatTable([...header, 'AGE'], rows);
 }

@@ -1,9 +1,10 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import { randomUUID } from 'node:crypto';
 import { OwnerDocumentError } from '../../../internal/ownerdocument/index.ts';
 import { Admission, type RemovedMachine } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatAge, formatTable } from '../../host/index.ts';
+import { formatTable } from '../../host/index.ts';
 import { openSigner } from '../../sign/index.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
@@ -33,7 +34,7 @@ export async function runRemovedList(context: CommandContext): Promise<void> {
             each.name,
             each.removedBy,
             each.readmitted ? 'yes' : 'no',
-            formatAge(nowMs - each.removedMs),
+            formatDuration(nowMs - each.removedMs),
           ]),
         ),
   );

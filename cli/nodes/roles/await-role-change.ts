@@ -1,3 +1,4 @@
+import { formatDuration } from '../../../internal/clock/index.ts';
 import {
   NodeHealth,
   type GetClusterInfoResponse,
@@ -5,7 +6,6 @@ import {
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
-import { formatDuration } from '../../host/index.ts';
 import { controlPlaneComponents } from './control-plane-components.ts';
 import type { ConsensusView } from './role-plan.ts';
 import { callCurator } from '../../cluster/index.ts';
