@@ -1,10 +1,9 @@
-import { createPublicKey } from 'node:crypto';
 import { amdTrust } from '../../internal/attestation/snp/index.ts';
 import { intelTrust } from '../../internal/attestation/tdx/index.ts';
 import { BlobStore } from '../../internal/bundle/index.ts';
 import type { Provisioning } from '../../internal/config/index.ts';
+import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
-import { spkiDerOf } from '../../internal/pki/index.ts';
 import { createMachineEvidence, createTpm, type MachineEvidence, TpmLockRegister } from '../attest/index.ts';
 import { CollateralCache } from '../collateral/index.ts';
 import type { NamedKey } from '../consensus/index.ts';
@@ -39,9 +38,6 @@ import {
 import { certificateLifetimes, ensureValidCertificates } from '../renewal/index.ts';
 import { createJoinClient } from './create-join-client.ts';
 import { RecoveryService } from '../recovery/index.ts';
-
-/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** What this machine is and what it has on disk, opened once per life of the agent. */
 export interface OpenNode {
@@ -247,10 +243,10 @@ function openTrust(
 /** Provisioning has at least one owner key; each is known raw (to compare) and by name (to record). */
 function ownersFrom({ ownerKeys: [first, ...more] }: Provisioning): Pick<OpenNode, 'ownerKeys' | 'owners'> {
   const raw = (base64: string): Uint8Array => Buffer.from(base64, 'base64');
-  const named = (base64: string, name: string): NamedKey => {
-    const key = Buffer.concat([ED25519_SPKI_PREFIX, raw(base64)]);
-    return { name, pubKeyDer: spkiDerOf(createPublicKey({ key, format: 'der', type: 'spki' })) };
-  };
+  const named = (base64: string, name: string): NamedKey => ({
+    name,
+    pubKeyDer: ed25519SpkiFromRaw(raw(base64)),
+  });
   return {
     ownerKeys: [raw(first), ...more.map(raw)],
     owners: [named(first, 'owner'), ...more.map((key, index) => named(key, `owner-${index + 2}`))],

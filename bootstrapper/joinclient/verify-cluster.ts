@@ -1,8 +1,9 @@
-import { createPublicKey, verify, X509Certificate, type KeyObject } from 'node:crypto';
+import { X509Certificate } from 'node:crypto';
 import type { PinnedCluster } from '../../internal/config/index.ts';
 import {
   certificateSha256,
   isSignedByEd25519Key,
+  isSignedByRawEd25519Key,
   joinServerStatement,
   ownershipStatement,
 } from '../../internal/crypto/index.ts';
@@ -18,8 +19,6 @@ import { JoinClientError } from './errors.ts';
 const MAX_PEM_BYTES = 16 * 1024;
 const MAX_NAME = 253;
 const CLUSTER_ID = /^[0-9a-f]{32}$/;
-/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 /** A cluster that proved to be the owner's, and the node of it that answers. */
 export interface VerifiedCluster {
@@ -109,7 +108,7 @@ function verifyOwner(identity: ClusterIdentity, { ownerKeys }: ClusterTrust): vo
   let isSigned: boolean;
   try {
     const statement = ownershipStatement({ clusterId, clusterCaPem, epoch });
-    isSigned = verify(undefined, statement, ownerKeyFrom(raw), ownershipSignature);
+    isSigned = isSignedByRawEd25519Key(raw, statement, ownershipSignature);
   } catch (error) {
     throw unproved(clusterId, 'its CA is none', error);
   }
@@ -148,10 +147,6 @@ function verifyServer(
     }
   }
   throw unproved(clusterId, 'the node that answers is none of it', last);
-}
-
-function ownerKeyFrom(raw: Uint8Array): KeyObject {
-  return createPublicKey({ key: Buffer.concat([ED25519_SPKI_PREFIX, raw]), format: 'der', type: 'spki' });
 }
 
 function unproved(clusterId: string, why: string, cause?: unknown): JoinClientError {

@@ -1,7 +1,6 @@
-import { createPublicKey } from 'node:crypto';
 import { childSignal } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import { isSignedByEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
+import { isSignedByRawEd25519Key, ownershipStatement } from '../../internal/crypto/index.ts';
 import { isAbort } from '../../internal/errors/index.ts';
 import { when, type Readable } from '../../internal/event/index.ts';
 import type { OwnershipRecord } from '../../internal/records/index.ts';
@@ -12,8 +11,6 @@ import type { LocalControlPlane } from '../roleserve/index.ts';
 const RETRY_MS = 2_000;
 /** How often the record is looked at while this machine has not heard the owner itself. */
 const LOOK_MS = 60_000;
-/** An Ed25519 SubjectPublicKeyInfo up to the raw key (RFC 8410). */
-const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 
 export type Ownership = Omit<OwnershipRecord, 'version'>;
 
@@ -45,7 +42,7 @@ export function ownershipRunnable(options: OwnershipOptions): Runnable {
     if (outcome === undefined) throw new TypeError('an outcome that is none');
     const signature = Buffer.from(ownershipSignatureBase64, 'base64');
     const statement = ownershipStatement({ ...outcome, epoch: BigInt(outcome.epoch) });
-    const owner = options.ownerKeys.find((key) => isSignedByEd25519Key(spkiOfRaw(key), statement, signature));
+    const owner = options.ownerKeys.find((key) => isSignedByRawEd25519Key(key, statement, signature));
     if (owner === undefined) {
       scope.log.error('no owner of this machine signed that the cluster is theirs: nobody can join');
       return scope.done();
@@ -103,11 +100,4 @@ async function ownersWord(options: OwnershipOptions, scope: Scope): Promise<Ackn
     looking.abort(new Error('the owner has spoken'));
     await Promise.allSettled([seen]);
   }
-}
-
-function spkiOfRaw(raw: Uint8Array): Uint8Array {
-  const der = Buffer.concat([ED25519_SPKI, raw]);
-  return new Uint8Array(
-    createPublicKey({ key: der, format: 'der', type: 'spki' }).export({ format: 'der', type: 'spki' }),
-  );
 }

@@ -1,6 +1,6 @@
 import { EventValue, type Readable } from '../../internal/event/index.ts';
 import {
-  isSignedByEd25519Key,
+  isSignedByRawEd25519Key,
   resetStatement,
   voucherStatement,
   type OwnerVoucher,
@@ -8,8 +8,6 @@ import {
 import type { FilePort } from '../../internal/file/index.ts';
 import { ResetError } from './errors.ts';
 
-/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 const VERSION = 1;
 const MAX_VOUCHERS = 16;
 
@@ -44,11 +42,7 @@ export class ResetOrders {
     const isOwner = isOwnersKey(order, { clusterId, ownerKeys });
     if (
       !isOwner ||
-      !isSignedByEd25519Key(
-        spkiOfRaw(order.ownerPubKey),
-        resetStatement({ clusterId, nodeId }),
-        order.signature,
-      )
+      !isSignedByRawEd25519Key(order.ownerPubKey, resetStatement({ clusterId, nodeId }), order.signature)
     )
       throw new ResetError('reset-not-authorized', `resetting ${nodeId} of cluster ${clusterId}`);
     await files.makeDirectory(places.resetOrder.slice(0, places.resetOrder.lastIndexOf('/')));
@@ -68,14 +62,10 @@ function isOwnersKey(
   for (const voucher of vouchers.slice(-MAX_VOUCHERS).toReversed()) {
     if (isKnown(key)) return true;
     const statement = voucherStatement({ clusterId: by.clusterId, ownerPubKey: key });
-    if (!isSignedByEd25519Key(spkiOfRaw(voucher.by), statement, voucher.signature)) return false;
+    if (!isSignedByRawEd25519Key(voucher.by, statement, voucher.signature)) return false;
     key = voucher.by;
   }
   return isKnown(key);
-}
-
-function spkiOfRaw(raw: Uint8Array): Uint8Array {
-  return Buffer.concat([ED25519_SPKI_PREFIX, raw]);
 }
 
 interface OwnersOrder {

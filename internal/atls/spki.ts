@@ -1,9 +1,6 @@
 import { contextTag, readOnly, TAG, type DerReader } from '../attestation/asn1/index.ts';
+import { P256_SPKI_BYTES, P256_SPKI_PREFIX } from '../crypto/index.ts';
 import { AtlsError } from './errors.ts';
-
-/** RFC 5480: the only DER of a P-256 SubjectPublicKeyInfo with named curve and uncompressed point, up to the point. */
-const P256_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex');
-const P256_SPKI_BYTES = 91;
 
 /**
  * The SubjectPublicKeyInfo of a certificate as it stands there, which must be plain P-256: 91 bytes, one encoding only.
@@ -12,7 +9,8 @@ const P256_SPKI_BYTES = 91;
  */
 export function p256SpkiOf(certDer: Uint8Array): Uint8Array {
   const spki = readSpki(certDer);
-  const isP256 = spki.length === P256_SPKI_BYTES && P256_PREFIX.equals(spki.subarray(0, P256_PREFIX.length));
+  const isP256 =
+    spki.length === P256_SPKI_BYTES && P256_SPKI_PREFIX.equals(spki.subarray(0, P256_SPKI_PREFIX.length));
   if (!isP256) {
     throw new AtlsError('atls-tls-certificate', 'reading a TLS certificate: its key is not plain P-256');
   }

@@ -1,3 +1,4 @@
+import { lengthPrefixed } from '../crypto/index.ts';
 import type { ErrorCatalogue } from '../errors/index.ts';
 import { AttestationError } from './errors.ts';
 
@@ -19,13 +20,8 @@ const VERSION = 1;
 const HEADER_BYTES = 6;
 
 export function encodeDocument(magic: string, parts: readonly Uint8Array[]): Uint8Array {
-  const chunks = [Buffer.from(magic, 'ascii'), Buffer.of(VERSION, parts.length)];
-  for (const part of parts) {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(part.length);
-    chunks.push(length, Buffer.from(part));
-  }
-  return new Uint8Array(Buffer.concat(chunks));
+  const header = [Buffer.from(magic, 'ascii'), Buffer.of(VERSION, parts.length)];
+  return new Uint8Array(Buffer.concat([...header, lengthPrefixed(...parts)]));
 }
 
 /** Whether these bytes claim to be such a document; manufacturers' raw formats never begin with our magics. */

@@ -1,14 +1,11 @@
-import { verify } from 'node:crypto';
 import { z } from 'zod';
-import { signEd25519 } from '../crypto/index.ts';
+import { isSignedByRawEd25519Key, labeledStatement, signEd25519 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import type { ChainHead } from './chain.ts';
 import { AuditError } from './errors.ts';
 
 const MAX_BYTES = 4096;
 const LABEL = 'cluster/audit-checkpoint/v1\0';
-/** An Ed25519 SubjectPublicKeyInfo up to the raw key (RFC 8410). */
-const ED25519_SPKI = Buffer.from('302a300506032b6570032100', 'hex');
 
 /**
  * What an owner saw of the chain, signed and kept at the workstation. Whoever rewrites the log in the cluster cannot
@@ -67,12 +64,8 @@ export function parseCheckpoint(
   const pubKey = Buffer.from(checkpoint.ownerPubKey, 'base64');
   if (!expected.ownerPubKeys.some((each) => pubKey.equals(each)))
     throw invalid('no owner of this cluster signed it');
-  const key = {
-    key: Buffer.concat([ED25519_SPKI, pubKey]),
-    format: 'der' as const,
-    type: 'spki' as const,
-  };
-  if (!verify(undefined, statementOf(checkpoint), key, Buffer.from(checkpoint.signature, 'base64')))
+  const signature = Buffer.from(checkpoint.signature, 'base64');
+  if (!isSignedByRawEd25519Key(pubKey, statementOf(checkpoint), signature))
     throw invalid('its signature is wrong');
   return checkpoint;
 }
@@ -86,15 +79,9 @@ function read(bytes: Uint8Array): Checkpoint {
   }
 }
 
-/** Label, then each part with its length (u32 big endian) before it; numbers in decimal. */
+/** Numbers are signed in decimal. */
 function statementOf({ clusterId, epoch, seq, hash, timeMs }: CheckpointSubject): Uint8Array {
-  const parts = [clusterId, String(epoch), String(seq), hash, String(timeMs)].flatMap((part) => {
-    const bytes = Buffer.from(part, 'utf8');
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(bytes.length);
-    return [length, bytes];
-  });
-  return Buffer.concat([Buffer.from(LABEL, 'utf8'), ...parts]);
+  return labeledStatement(LABEL, clusterId, String(epoch), String(seq), hash, String(timeMs));
 }
 
 function invalid(why: string, cause?: unknown): AuditError {

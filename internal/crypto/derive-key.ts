@@ -1,7 +1,8 @@
 import { hkdfSync } from 'node:crypto';
 import { Secret } from '../secret/index.ts';
+import { lengthPrefixed } from './length-prefix.ts';
 
-/** What the owner keeps: everything else that is secret about a cluster can be derived from it. */
+/** The secret that the owner keeps. The other secrets of a cluster can be derived from it. */
 export interface MasterSecret {
   /** 32 bytes. */
   readonly key: Secret<Uint8Array>;
@@ -10,8 +11,8 @@ export interface MasterSecret {
 }
 
 /**
- * What a derived key is for. A closed union and not a string: no caller can name its way into the context of another,
- * and free parts (like a disk's UUID) are fields with a length of their own in the encoding.
+ * The purpose of a derived key. A closed union instead of a string, so that no caller can name the context of another;
+ * variable parts, such as the UUID of a disk, are fields and get a length of their own in the encoding.
  */
 export type KeyContext =
   | { readonly kind: 'cluster-id' }
@@ -25,13 +26,15 @@ const LABEL = 'cluster/derived-key/v1';
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * HKDF-SHA-256 (RFC 5869) of the master secret.
- * @throws RangeError when the lengths are not ours or a free part has another shape: misuse
+ * Derives a key from the master secret with HKDF-SHA-256 (RFC 5869).
+ * @param sizeBytes 16 to 64
+ * @throws RangeError for a wrong length or a malformed UUID: a bug of the caller
  */
 export function deriveKey(secret: MasterSecret, context: KeyContext, sizeBytes: number): Secret<Uint8Array> {
   if (secret.key.reveal().length !== 32 || secret.salt.length !== 32)
-    throw new RangeError('a master secret has 32 bytes and a salt of 32');
-  if (sizeBytes < 16 || sizeBytes > 64) throw new RangeError(`a derived key of ${sizeBytes} bytes`);
+    throw new RangeError('a master secret has a key of 32 bytes and a salt of 32 bytes');
+  if (sizeBytes < 16 || sizeBytes > 64)
+    throw new RangeError(`a derived key has 16 to 64 bytes, not ${sizeBytes}`);
   const key = hkdfSync(
     'sha256',
     secret.key.reveal(),
@@ -42,23 +45,16 @@ export function deriveKey(secret: MasterSecret, context: KeyContext, sizeBytes: 
   return new Secret(new Uint8Array(key));
 }
 
-/** Label, length of the key and every part with its length before it: two contexts never share an encoding. */
+/** The key length is part of the context, so that a shorter key is not a prefix of a longer one. */
 function encodeContext(context: KeyContext, sizeBytes: number): Uint8Array {
-  const parts = [LABEL, context.kind, String(sizeBytes), ...freeParts(context)];
-  return Buffer.concat(
-    parts.flatMap((part) => {
-      const bytes = Buffer.from(part, 'utf8');
-      const length = Buffer.alloc(4);
-      length.writeUInt32BE(bytes.length);
-      return [length, bytes];
-    }),
-  );
+  return lengthPrefixed(LABEL, context.kind, String(sizeBytes), ...variableParts(context));
 }
 
-function freeParts(context: KeyContext): readonly string[] {
+function variableParts(context: KeyContext): readonly string[] {
   switch (context.kind) {
     case 'disk':
-      if (!UUID.test(context.uuid)) throw new RangeError('a disk is named by its UUID in lower case');
+      if (!UUID.test(context.uuid))
+        throw new RangeError(`a disk UUID has lower-case hex digits: ${JSON.stringify(context.uuid)}`);
       return [context.uuid];
     case 'cluster-id':
     case 'cluster-unlock':

@@ -1,20 +1,35 @@
-/** Domain: keys, what is derived from them and what is signed with them. Certificates are in `internal/pki`. */
+/** Domain: keys, what is derived from them, and the statements that they sign. Certificates are in `internal/pki`. */
 export { deriveKey, type KeyContext, type MasterSecret } from './derive-key.ts';
 export {
+  ED25519_KEY_BYTES,
+  ED25519_SIGNATURE_BYTES,
+  ED25519_SPKI_BYTES,
+  ed25519KeyFromRaw,
+  ed25519PubKeyFrom,
+  ed25519SpkiFromRaw,
+  generateEd25519Key,
   isSignedByEd25519Key,
-  joinServerStatement,
+  isSignedByRawEd25519Key,
+  isSmallOrderEd25519Key,
+  rawFromEd25519Key,
+  signEd25519,
+} from './ed25519.ts';
+export { joinServerStatement, machineKeyStatement } from './join-statements.ts';
+export { labeledStatement, lengthPrefixed, u32, u64 } from './length-prefix.ts';
+export {
+  certificateSha256,
   kubeconfigStatement,
-  machineKeyStatement,
-} from './join-statements.ts';
-export { certificateSha256, ownershipStatement } from './ownership.ts';
-export { voucherStatement, type OwnerVoucher } from './owner-voucher.ts';
-export { resetStatement } from './reset-order.ts';
-export { ed25519PubKeyFrom, generateEd25519Key, signEd25519 } from './private-key.ts';
+  ownershipStatement,
+  resetStatement,
+  voucherStatement,
+  type OwnerVoucher,
+} from './owner-statements.ts';
+export { P256_SPKI_BYTES, P256_SPKI_PREFIX, p256KeyFromPoint } from './p256.ts';
 export { seal, unseal, type SealContext, type Sealed } from './seal.ts';
+export { selfSignedCertificate } from './self-signed.ts';
 export {
   encodeTicketStatement,
   ticketEvidenceBinding,
   ticketStatementId,
   type TicketStatement,
 } from './ticket-statement.ts';
-export { selfSignedCertificate } from './self-signed.ts';

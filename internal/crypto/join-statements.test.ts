@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { generateKeyPairSync, sign } from 'node:crypto';
-import { isSignedByEd25519Key, joinServerStatement, machineKeyStatement } from './join-statements.ts';
+import { isSignedByEd25519Key } from './ed25519.ts';
+import { joinServerStatement, machineKeyStatement } from './join-statements.ts';
 
 const session = new Uint8Array(64).fill(7);
 const { publicKey, privateKey } = generateKeyPairSync('ed25519');

@@ -6,8 +6,8 @@ const YEAR_MS = 365 * 24 * 60 * 60 * 1000;
 const BACKDATE_MS = 5 * 60 * 1000;
 
 /**
- * A self-signed certificate for an Ed25519 key: a carrier of the public key for TLS, nothing more. Whoever receives
- * it compares the key with the one it expects; name and dates mean nothing.
+ * A self-signed certificate for an Ed25519 key. It only carries the public key in TLS: the peer compares the key with the
+ * one it expects and ignores name and dates.
  * @param keyPem PKCS#8 PEM of the private key
  * @returns the certificate in PEM
  */

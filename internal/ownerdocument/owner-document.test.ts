@@ -253,7 +253,7 @@ test('every document survives signing and reading, and every change of one byte 
         expect(verifyDocument(made, expected('owners'))).toMatchObject({ serial, epoch, body: { keys } });
         const at = where % made.length;
         expect(() => verifyDocument(made.with(at, (made[at] ?? 0) ^ by), expected('owners'))).toThrow(
-          coded(expect.stringMatching(/^authority-/) as unknown as string),
+          coded(expect.stringMatching(/^owner-document-/) as unknown as string),
         );
       },
     ),

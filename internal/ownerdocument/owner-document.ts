@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../config/index.ts';
-import { ed25519PubKeyFrom, signEd25519 } from '../crypto/index.ts';
+import { ED25519_SIGNATURE_BYTES, ed25519PubKeyFrom, lengthPrefixed, signEd25519 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { bodyShapes, DOCUMENT_KINDS, rawKey, type DocumentBodies, type DocumentKind } from './bodies.ts';
 import { OwnerDocumentError } from './errors.ts';
@@ -9,7 +9,6 @@ import { OwnerDocumentError } from './errors.ts';
 /** Of a whole document, its signature included. */
 export const MAX_DOCUMENT_BYTES = 64 * 1024;
 const LENGTH_BYTES = 4;
-const SIGNATURE_BYTES = 64;
 const LABEL = 'cluster/authority/document/v1\0';
 
 const headShape = z.strictObject({
@@ -70,7 +69,7 @@ export function signDocument<K extends DocumentKind>(
   const { kind, clusterId, epoch, serial, issuedMs, endsMs, body } = content;
   const signer = Buffer.from(raw).toString('base64');
   const text = canonicalJson({ version: 1, kind, clusterId, epoch, serial, issuedMs, endsMs, signer, body });
-  const payload = withLength(Buffer.from(text, 'utf8'));
+  const payload = lengthPrefixed(text);
   const bytes = Buffer.concat([payload, signEd25519(keyPem, statementOf(payload))]);
   parseDocument(bytes);
   return new Uint8Array(bytes);
@@ -84,7 +83,7 @@ export function parseDocument(bytes: Uint8Array): UnverifiedDocument {
   if (bytes.length > MAX_DOCUMENT_BYTES) throw malformed(`${bytes.length} bytes`);
   const buffer = Buffer.from(bytes);
   const payloadEnd = buffer.length < LENGTH_BYTES ? Infinity : LENGTH_BYTES + buffer.readUInt32BE(0);
-  const end = payloadEnd + SIGNATURE_BYTES;
+  const end = payloadEnd + ED25519_SIGNATURE_BYTES;
   if (buffer.length < end) throw malformed(`it ends after ${bytes.length} bytes`);
   if (buffer.length > end)
     throw new OwnerDocumentError(
@@ -127,12 +126,6 @@ function jsonFrom(content: Uint8Array): unknown {
 
 function statementOf(payload: Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(LABEL, 'utf8'), payload]);
-}
-
-function withLength(content: Uint8Array): Uint8Array {
-  const length = Buffer.alloc(LENGTH_BYTES);
-  length.writeUInt32BE(content.length);
-  return Buffer.concat([length, content]);
 }
 
 function malformed(why: string, cause?: unknown): OwnerDocumentError {

@@ -1,4 +1,5 @@
-import { createPublicKey, verify, type X509Certificate } from 'node:crypto';
+import type { X509Certificate } from 'node:crypto';
+import { isSignedByEd25519Key, labeledStatement, u64 } from '../crypto/index.ts';
 import { CLOCK_TOLERANCE_MS, type LeafSpec, type SubjectName } from './certificate-signer.ts';
 import { PkiError } from './errors.ts';
 import { nodeIdOf, spkiDerOf } from './keys.ts';
@@ -13,8 +14,6 @@ import {
 
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
-const SIGNATURE_BYTES = 64;
-const MAX_SPKI_BYTES = 64;
 
 /** A node that answers as a control plane's service. */
 export interface CuratorIdentity {
@@ -36,14 +35,8 @@ export interface Delegation {
  * cluster id and TLS key, each with its length (u32 big endian) before it, then the end (u64 big endian).
  */
 export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }: Delegation): Uint8Array {
-  const end = Buffer.alloc(8);
-  end.writeBigUInt64BE(BigInt(notAfterSeconds));
-  const parts = [Buffer.from(clusterId, 'utf8'), tlsPubKeyDer].flatMap((part) => {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(part.length);
-    return [length, part];
-  });
-  return Buffer.concat([Buffer.from('cluster/curator/tls/v1\0', 'utf8'), ...parts, end]);
+  const end = u64(BigInt(notAfterSeconds));
+  return Buffer.concat([labeledStatement('cluster/curator/tls/v1\0', clusterId, tlsPubKeyDer), end]);
 }
 
 /**
@@ -131,19 +124,9 @@ function verifyDelegation(
   const notAfterSeconds = Number(end);
   const tlsPubKeyDer = spkiDerOf(certificate.publicKey);
   const statement = delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds });
-  if (!isSigned(nodePubKeyDer, statement, Buffer.from(signed, 'base64url')))
+  if (!isSignedByEd25519Key(nodePubKeyDer, statement, Buffer.from(signed, 'base64url')))
     throw new PkiError('pki-untrusted', `${doing}: ${nodeId} did not delegate to its key`);
   if (notAfterSeconds * 1000 < nowMs() - CLOCK_TOLERANCE_MS)
     throw new PkiError('pki-expired', `${doing}: the delegation ended at ${notAfterSeconds}`);
   return { clusterId, nodeId };
-}
-
-function isSigned(pubKeyDer: Uint8Array, statement: Uint8Array, signature: Uint8Array): boolean {
-  if (pubKeyDer.length > MAX_SPKI_BYTES || signature.length !== SIGNATURE_BYTES) return false;
-  try {
-    const key = createPublicKey({ key: Buffer.from(pubKeyDer), format: 'der', type: 'spki' });
-    return key.asymmetricKeyType === 'ed25519' && verify(undefined, statement, key, signature);
-  } catch {
-    return false; // no key at all
-  }
 }

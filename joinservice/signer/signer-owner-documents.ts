@@ -1,3 +1,4 @@
+import { ed25519SpkiFromRaw } from '../../internal/crypto/index.ts';
 import {
   floorOf,
   OwnerDocumentError,
@@ -20,9 +21,6 @@ import {
 import { isControlPlane } from '../../internal/role/index.ts';
 import { SignerError } from './errors.ts';
 import { FLOOR_KINDS, type FloorKind, type SignerMemory } from './signer-memory.ts';
-
-/** SubjectPublicKeyInfo of an Ed25519 key up to the raw key (RFC 8410). */
-const ED25519_SPKI_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
 export interface SignerOwnerDocumentsPorts {
   /** Where documents are; it has no say in who the owners are. */
@@ -88,7 +86,7 @@ export class SignerOwnerDocuments {
   ): Promise<{ readonly name: string; readonly role: OperatorRole } | undefined> {
     const fingerprint = fingerprintOfKey(pubKeyDer);
     const isOwner = (await this.owners(signal)).some(
-      (raw) => fingerprintOfKey(spkiFrom(raw)) === fingerprint,
+      (raw) => fingerprintOfKey(ed25519SpkiFromRaw(raw)) === fingerprint,
     );
     const document = await this.#once('operators', signal);
     const listed = document?.body.operators.find((each) => each.fingerprint === fingerprint);
@@ -163,8 +161,4 @@ function documentIn({ key, value }: Entry): Uint8Array {
   } catch (cause) {
     throw new OwnerDocumentError('owner-document-malformed', `reading ${key}`, { cause });
   }
-}
-
-function spkiFrom(raw: Uint8Array): Uint8Array {
-  return Buffer.concat([ED25519_SPKI_PREFIX, raw]);
 }

@@ -1,21 +1,24 @@
 import { defineErrors } from '../../errors/index.ts';
 import { refusalClass, refusedCheck } from '../errors.ts';
 
+/** Refusals of machine-key evidence, by check. */
 export const machineKeyErrors = defineErrors({
   'machine-key-malformed': refusedCheck(
-    'The machine-key evidence does not have the form that the specification gives it.',
-    'See that both programs are of versions that may work together.',
+    'The machine-key evidence does not have the size, version or kind of key of the specification.',
+    'Compare the versions of the programs at both ends, and upgrade the older one.',
   ),
   'machine-key-unknown': refusedCheck(
-    'The machine holds a key, but not the one whose fingerprint was named.',
-    'Compare the fingerprint with the one on the console of the machine; if it differs, something else answers at that address.',
+    'The machine holds another key than the one whose fingerprint is configured.',
+    'Compare the fingerprint with the one on the console of the machine. If they differ, another machine answers at that address.',
   ),
   'machine-key-signature': refusedCheck(
-    'The machine-key signature is not one over this session: forged, or made for another connection.',
-    'Do not go on: something between the two ends relays or changes the connection.',
+    'The machine-key signature does not cover this session: it is forged, or was made for another connection.',
+    'Do not continue. Look for a proxy between the two ends that relays or changes the connection.',
   ),
 });
 
+/** Codes of `MachineKeyError`. */
 export type MachineKeyErrorCode = keyof typeof machineKeyErrors;
 
+/** Machine-key evidence was refused. */
 export class MachineKeyError extends refusalClass(machineKeyErrors) {}

@@ -1,18 +1,25 @@
-import { createHash, sign, verify, type KeyObject } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
+import {
+  ed25519SpkiFromRaw,
+  isSignedByEd25519Key,
+  isSmallOrderEd25519Key,
+  rawFromEd25519Key,
+} from '../../crypto/index.ts';
 import type { Secret } from '../../secret/index.ts';
 import { checkBinding, checkMachine } from '../appraise.ts';
 import { toHex } from '../bytes.ts';
-import { ownerPubKeyFromRaw, OwnerKeyError, rawFromOwnerKey } from '../ownerkey/index.ts';
+import {
+  createKeyEvidence,
+  keyEvidenceMessage,
+  parseKeyEvidence,
+  type KeyEvidence,
+} from '../key-evidence.ts';
 import type { Check, Issuer, MachineIdentity, ValidationContext, Validator, Verdict } from '../verdict.ts';
 import { MachineKeyError } from './errors.ts';
 
-const VERSION = 1;
-const KEY_BYTES = 32;
-const SIGNATURE_BYTES = 64;
-const DOCUMENT_BYTES = 1 + KEY_BYTES + SIGNATURE_BYTES;
-const LABEL = Buffer.from('cluster machine-key evidence v1\0', 'ascii');
+const LABEL = 'cluster machine-key evidence v1\0';
 
-/** Shows that the machine holds its own key (RFC 8032 Ed25519). */
+/** Proves that the machine holds its own key (Ed25519, RFC 8032). */
 export class MachineKeyIssuer implements Issuer {
   readonly variant = 'machine-key';
   readonly #privKey: Secret<KeyObject>;
@@ -20,22 +27,21 @@ export class MachineKeyIssuer implements Issuer {
 
   constructor(options: { readonly privKey: Secret<KeyObject> }) {
     this.#privKey = options.privKey;
-    this.#pubKey = rawFromOwnerKey(options.privKey.reveal());
+    this.#pubKey = rawFromEd25519Key(options.privKey.reveal());
   }
 
   issue(binding: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     return Promise.try(() => {
       signal.throwIfAborted();
       checkBinding(binding);
-      const signature = sign(null, Buffer.concat([LABEL, binding]), this.#privKey.reveal());
-      return Buffer.concat([Uint8Array.of(VERSION), this.#pubKey, signature]);
+      return createKeyEvidence({ label: LABEL, binding, privKey: this.#privKey, pubKey: this.#pubKey });
     });
   }
 }
 
 /**
- * Accepts a machine whose key has one of these fingerprints. `any` is for reading a fingerprint off a machine, so that a
- * person can compare it: the identity is then `unproved`, and only a policy of `machines: any` lets it pass.
+ * Accepts a machine whose key has one of the given fingerprints. `any` is for reading the fingerprint of a machine so that a
+ * person can compare it: the identity is then `unproved`, and only a policy of `machines: any` accepts it.
  */
 export class MachineKeyValidator implements Validator {
   readonly variant = 'machine-key';
@@ -52,32 +58,21 @@ export class MachineKeyValidator implements Validator {
 
   #verify(evidence: Uint8Array, binding: Uint8Array, { policy }: ValidationContext): Verdict {
     checkBinding(binding);
-    const { key, signature } = parseDocument(evidence);
-    const id = toHex(
-      createHash('sha256')
-        .update(key.export({ type: 'spki', format: 'der' }))
-        .digest(),
-    );
+    const { pubKey, signature } = parseMachineKeyEvidence(evidence);
+    const spkiDer = ed25519SpkiFromRaw(pubKey);
+    const id = createHash('sha256').update(spkiDer).digest('hex');
     const known = this.#fingerprints;
     const expected = known === 'any' ? 'any' : [...known].join(' or ');
-    if (known !== 'any' && !known.has(id)) {
-      throw new MachineKeyError('machine-key-unknown', 'validating the machine key', {
-        expected,
-        actual: id,
-      });
-    }
+    if (known !== 'any' && !known.has(id))
+      throw new MachineKeyError('machine-key-unknown', 'verifying the machine key', { expected, actual: id });
     const checks: Check[] = [
       { name: 'unknown', outcome: known === 'any' ? 'skipped' : 'pass', expected, actual: id },
     ];
-    if (!verify(null, Buffer.concat([LABEL, binding]), key, signature)) {
-      throw new MachineKeyError('machine-key-signature', 'validating the machine key', { checks });
-    }
+    if (!isSignedByEd25519Key(spkiDer, keyEvidenceMessage(LABEL, binding), signature))
+      throw new MachineKeyError('machine-key-signature', 'verifying the machine key', { checks });
     checks.push({ name: 'signature', outcome: 'pass' });
-    const machineIdentity: MachineIdentity = {
-      kind: 'machine-key',
-      id,
-      proof: known === 'any' ? 'unproved' : 'pinned',
-    };
+    const proof = known === 'any' ? 'unproved' : 'pinned';
+    const machineIdentity: MachineIdentity = { kind: 'machine-key', id, proof };
     checkMachine(machineIdentity, policy, checks);
     return {
       variant: this.variant,
@@ -86,24 +81,17 @@ export class MachineKeyValidator implements Validator {
       measurements: new Map(),
       machineIdentity,
       claims: {},
-      warnings: ['a machine key says which machine answers, nothing about its hardware or software'],
+      warnings: ['A machine key identifies the machine; it says nothing about its hardware or software.'],
       policyVersion: policy.version,
     };
   }
 }
 
-function parseDocument(bytes: Uint8Array): { readonly key: KeyObject; readonly signature: Uint8Array } {
-  if (bytes.length !== DOCUMENT_BYTES || bytes[0] !== VERSION) {
-    throw new MachineKeyError('machine-key-malformed', 'reading machine-key evidence', {
-      expected: `${DOCUMENT_BYTES} bytes of version ${VERSION}`,
-      actual: `${bytes.length} bytes of version ${bytes[0] ?? 'none'}`,
-    });
-  }
-  try {
-    const key = ownerPubKeyFromRaw(bytes.subarray(1, 1 + KEY_BYTES));
-    return { key, signature: bytes.subarray(1 + KEY_BYTES) };
-  } catch (error) {
-    if (!(error instanceof OwnerKeyError)) throw error;
-    throw new MachineKeyError('machine-key-malformed', 'reading machine-key evidence', { cause: error });
-  }
+function parseMachineKeyEvidence(bytes: Uint8Array): KeyEvidence {
+  const malformed = (compared: { readonly expected: string; readonly actual: string }): Error =>
+    new MachineKeyError('machine-key-malformed', 'reading machine-key evidence', compared);
+  const evidence = parseKeyEvidence(bytes, malformed);
+  if (isSmallOrderEd25519Key(evidence.pubKey))
+    throw malformed({ expected: 'a key of full order', actual: toHex(evidence.pubKey) });
+  return evidence;
 }

@@ -1,28 +1,31 @@
 import { defineErrors } from '../../errors/index.ts';
 import { refusalClass, refusedCheck } from '../errors.ts';
 
+/** Refusals of owner-key evidence, by check. */
 export const ownerKeyErrors = defineErrors({
   'owner-key-invalid': {
     fault: 'operator',
     exit: 'usage',
     retryable: false,
-    meaning: 'An owner key is no Ed25519 key that could prove anything, or there is none at all.',
-    fix: 'Copy the owner key from `cluster config generate` into the provisioning file once more.',
+    meaning: 'An owner key is missing, not an Ed25519 key, or one under which anybody can sign.',
+    fix: 'Copy the owner key that `cluster config generate` prints into the provisioning file again.',
   },
   'owner-key-malformed': refusedCheck(
-    'The owner-key evidence does not have the form that the specification gives it.',
-    'See that both programs are of versions that may work together.',
+    'The owner-key evidence does not have the size and version of the specification.',
+    'Compare the version of the CLI with that of the agent, and upgrade the older one.',
   ),
   'owner-key-unknown': refusedCheck(
     'The caller holds an owner key, but not one that this machine was provisioned with.',
     'Use the workspace whose owner key is in the provisioning file of the machine.',
   ),
   'owner-key-signature': refusedCheck(
-    'The owner-key signature is not one over this session: forged, or made for another connection.',
-    'Do not go on: something between the two ends relays or changes the connection.',
+    'The owner-key signature does not cover this session: it is forged, or was made for another connection.',
+    'Do not continue. Look for a proxy between the two ends that relays or changes the connection.',
   ),
 });
 
+/** Codes of `OwnerKeyError`. */
 export type OwnerKeyErrorCode = keyof typeof ownerKeyErrors;
 
+/** Owner-key evidence was refused, or the configured owner keys are unusable. */
 export class OwnerKeyError extends refusalClass(ownerKeyErrors) {}

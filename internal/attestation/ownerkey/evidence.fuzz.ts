@@ -1,13 +1,11 @@
 import type { NamedFuzzTarget } from '../../testing/fuzz.ts';
-import { encodeOwnerKeyEvidence, parseOwnerKeyEvidence } from './evidence.ts';
+import { parseOwnerKeyEvidence } from './owner-key.ts';
 
 export const targets: readonly NamedFuzzTarget[] = [
   {
     name: 'owner-key/document',
     codes: ['owner-key-malformed'],
-    seeds: [
-      encodeOwnerKeyEvidence({ pubKey: new Uint8Array(32).fill(9), signature: new Uint8Array(64).fill(1) }),
-    ],
+    seeds: [Buffer.concat([Buffer.of(1), Buffer.alloc(32, 9), Buffer.alloc(64, 1)])],
     parse: parseOwnerKeyEvidence,
   },
 ];

@@ -1,6 +1,6 @@
 /**
- * The operator's own kind of evidence: an Ed25519 signature of the owner key over the session's binding. It proves
- * who calls, never which machine or software; a machine that accepts it names the owners it was provisioned with.
+ * The evidence of an operator: an Ed25519 signature of the owner key over the binding of the session. It identifies the
+ * caller and says nothing about machine or software. A machine accepts only the owners that it was provisioned with.
  *
  *   cluster CLI: OwnerKeyIssuer ── version, public key, signature(binding) ──▶ machine: OwnerKeyValidator
  */

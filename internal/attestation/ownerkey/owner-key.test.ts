@@ -4,9 +4,8 @@ import { createHash, createPublicKey, generateKeyPairSync, sign, type KeyObject 
 import { Secret } from '../../secret/index.ts';
 import { fuzz } from '../../testing/fuzz.ts';
 import type { ValidationContext } from '../verdict.ts';
-import { parseOwnerKeyEvidence } from './evidence.ts';
 import { OwnerKeyError } from './errors.ts';
-import { OwnerKeyIssuer, OwnerKeyValidator } from './owner-key.ts';
+import { OwnerKeyIssuer, OwnerKeyValidator, parseOwnerKeyEvidence } from './owner-key.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
 
 const never = new AbortController().signal;

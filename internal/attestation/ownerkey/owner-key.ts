@@ -1,12 +1,20 @@
-import { createHash, sign, verify, type KeyObject } from 'node:crypto';
-import { checkBinding } from '../appraise.ts';
+import { createHash, verify, type KeyObject } from 'node:crypto';
 import type { Secret } from '../../secret/index.ts';
+import { checkBinding } from '../appraise.ts';
+import { toHex } from '../bytes.ts';
+import {
+  createKeyEvidence,
+  keyEvidenceMessage,
+  parseKeyEvidence,
+  type KeyEvidence,
+} from '../key-evidence.ts';
 import type { Check, Issuer, ValidationContext, Validator, Verdict } from '../verdict.ts';
-import { encodeOwnerKeyEvidence, parseOwnerKeyEvidence, signedMessage } from './evidence.ts';
 import { OwnerKeyError } from './errors.ts';
 import { ownerPubKeyFromRaw, rawFromOwnerKey } from './pub-key.ts';
 
-/** Shows that the operator's CLI holds the owner key: a signature over the session's binding (RFC 8032 Ed25519). */
+const LABEL = 'cluster owner-key evidence v1\0';
+
+/** Proves that the operator's CLI holds the owner key: an Ed25519 signature over the binding of the session. */
 export class OwnerKeyIssuer implements Issuer {
   readonly variant = 'owner-key';
   readonly #privKey: Secret<KeyObject>;
@@ -22,23 +30,21 @@ export class OwnerKeyIssuer implements Issuer {
     return Promise.try(() => {
       signal.throwIfAborted();
       checkBinding(binding);
-      const signature = sign(null, signedMessage(binding), this.#privKey.reveal());
-      return encodeOwnerKeyEvidence({ pubKey: this.#pubKey, signature });
+      return createKeyEvidence({ label: LABEL, binding, privKey: this.#privKey, pubKey: this.#pubKey });
     });
   }
 }
 
-/** Accepts a caller that holds one of the owner keys. Policy and collateral say nothing about owners. */
+/** Accepts a caller that holds one of the owner keys. Policy and collateral do not apply to owners. */
 export class OwnerKeyValidator implements Validator {
   readonly variant = 'owner-key';
   readonly #pubKeys: ReadonlyMap<string, KeyObject>;
 
   /** `ownerKeys`: raw 32-byte Ed25519 public keys, at least one; throws `owner-key-invalid`. */
   constructor(options: { readonly ownerKeys: readonly Uint8Array[] }) {
-    if (options.ownerKeys.length === 0) {
-      throw new OwnerKeyError('owner-key-invalid', 'configuring the owner: no key is given');
-    }
-    this.#pubKeys = new Map(options.ownerKeys.map((raw) => [hexOf(raw), ownerPubKeyFromRaw(raw)]));
+    if (options.ownerKeys.length === 0)
+      throw new OwnerKeyError('owner-key-invalid', 'configuring the owner keys: the list is empty');
+    this.#pubKeys = new Map(options.ownerKeys.map((raw) => [toHex(raw), ownerPubKeyFromRaw(raw)]));
   }
 
   validate(evidence: Uint8Array, binding: Uint8Array, context: ValidationContext): Promise<Verdict> {
@@ -48,16 +54,14 @@ export class OwnerKeyValidator implements Validator {
   #verify(evidence: Uint8Array, binding: Uint8Array, policyVersion: string): Verdict {
     checkBinding(binding);
     const { pubKey, signature } = parseOwnerKeyEvidence(evidence);
-    const actual = hexOf(pubKey);
+    const actual = toHex(pubKey);
     const expected = [...this.#pubKeys.keys()].join(' or ');
     const known = this.#pubKeys.get(actual);
-    if (known === undefined) {
-      throw new OwnerKeyError('owner-key-unknown', 'validating the owner key', { expected, actual });
-    }
+    if (known === undefined)
+      throw new OwnerKeyError('owner-key-unknown', 'verifying the owner key', { expected, actual });
     const checks: Check[] = [{ name: 'unknown', outcome: 'pass', expected, actual }];
-    if (!verify(null, signedMessage(binding), known, signature)) {
-      throw new OwnerKeyError('owner-key-signature', 'validating the owner key', { checks });
-    }
+    if (!verify(null, keyEvidenceMessage(LABEL, binding), known, signature))
+      throw new OwnerKeyError('owner-key-signature', 'verifying the owner key', { checks });
     checks.push({ name: 'signature', outcome: 'pass' });
     return {
       variant: 'owner-key',
@@ -66,17 +70,23 @@ export class OwnerKeyValidator implements Validator {
       measurements: new Map(),
       machineIdentity: { kind: 'owner-key', id: fingerprintOf(pubKey), proof: 'pinned' },
       claims: {},
-      warnings: ['an owner key says who calls, nothing about the machine it calls from'],
+      warnings: [
+        'An owner key identifies the caller; it says nothing about the machine that the call comes from.',
+      ],
       policyVersion,
     };
   }
 }
 
-/** SHA-256 of the raw public key, lower-case hex: how an owner is named in records. */
-function fingerprintOf(pubKey: Uint8Array): string {
-  return createHash('sha256').update(pubKey).digest('hex');
+/** Parses the caller's evidence. Throws OwnerKeyError `owner-key-malformed`. */
+export function parseOwnerKeyEvidence(bytes: Uint8Array): KeyEvidence {
+  return parseKeyEvidence(
+    bytes,
+    (compared) => new OwnerKeyError('owner-key-malformed', 'reading owner-key evidence', compared),
+  );
 }
 
-function hexOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes).toString('hex');
+/** How records name an owner: SHA-256 of the raw public key, lower-case hex. */
+function fingerprintOf(pubKey: Uint8Array): string {
+  return createHash('sha256').update(pubKey).digest('hex');
 }

@@ -1,4 +1,5 @@
-import { createHash, createPublicKey, type KeyObject } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
+import { p256KeyFromPoint } from '../../crypto/index.ts';
 import { equalBytes } from '../bytes.ts';
 import { refuseOnCertificateError } from '../certificate-refusal.ts';
 import { CheckList } from '../check-list.ts';
@@ -44,8 +45,6 @@ export interface VerifiedTdxQuote {
   readonly tcb: TdxAppraisedTcb | undefined;
   readonly checks: CheckList<TdxErrorCode>;
 }
-
-const P256_SPKI_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex');
 
 /**
  * Verifies that Intel vouches for a quote: form, PCK chain up to the pinned root, the quoting enclave signed by the
@@ -115,10 +114,10 @@ function verifyQeReport(quote: TdxQuote, [leaf]: PckChain, checks: CheckList<Tdx
   return report;
 }
 
-/** x and y as a key; node refuses what is not on the curve. */
+/** The key with these coordinates x and y; refuses a point that is not on the curve. */
 function attestationKey(xy: Uint8Array, checks: CheckList<TdxErrorCode>): KeyObject {
   try {
-    const key = createPublicKey({ key: Buffer.concat([P256_SPKI_PREFIX, xy]), format: 'der', type: 'spki' });
+    const key = p256KeyFromPoint(xy);
     checks.require('tdx-attestation-key', true);
     return key;
   } catch (cause) {

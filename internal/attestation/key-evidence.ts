@@ -1,0 +1,50 @@
+import { sign, type KeyObject } from 'node:crypto';
+import { ED25519_KEY_BYTES, ED25519_SIGNATURE_BYTES } from '../crypto/index.ts';
+import type { Secret } from '../secret/index.ts';
+
+const VERSION = 1;
+const EVIDENCE_BYTES = 1 + ED25519_KEY_BYTES + ED25519_SIGNATURE_BYTES;
+
+/**
+ * Evidence that its sender holds an Ed25519 key, 97 bytes: version u8 (1), public key (32), signature (64). The public key
+ * is in it because a verifier may accept several keys.
+ */
+export interface KeyEvidence {
+  /** Raw Ed25519. */
+  readonly pubKey: Uint8Array;
+  readonly signature: Uint8Array;
+}
+
+/** Signs the binding of a session. `label` ends with \0 and keeps these signatures apart from all others of the key. */
+export function createKeyEvidence(options: {
+  readonly label: string;
+  readonly binding: Uint8Array;
+  readonly privKey: Secret<KeyObject>;
+  /** Raw, of the same key. */
+  readonly pubKey: Uint8Array;
+}): Uint8Array {
+  const { label, binding, privKey, pubKey } = options;
+  const signature = sign(null, keyEvidenceMessage(label, binding), privKey.reveal());
+  return Buffer.concat([Uint8Array.of(VERSION), pubKey, signature]);
+}
+
+/** Parses the peer's evidence. Throws the error that `malformed` creates. */
+export function parseKeyEvidence(
+  bytes: Uint8Array,
+  malformed: (compared: { readonly expected: string; readonly actual: string }) => Error,
+): KeyEvidence {
+  if (bytes.length !== EVIDENCE_BYTES || bytes[0] !== VERSION)
+    throw malformed({
+      expected: `${EVIDENCE_BYTES} bytes of version ${VERSION}`,
+      actual: `${bytes.length} bytes of version ${bytes[0] ?? 'none'}`,
+    });
+  return {
+    pubKey: bytes.subarray(1, 1 + ED25519_KEY_BYTES),
+    signature: bytes.subarray(1 + ED25519_KEY_BYTES),
+  };
+}
+
+/** What the signature covers. */
+export function keyEvidenceMessage(label: string, binding: Uint8Array): Uint8Array {
+  return Buffer.concat([Buffer.from(label, 'ascii'), binding]);
+}

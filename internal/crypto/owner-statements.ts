@@ -1,0 +1,57 @@
+import { createHash, X509Certificate } from 'node:crypto';
+import { labeledStatement, u64 } from './length-prefix.ts';
+
+/** The signature of one owner key that makes the next key an owner key as well. */
+export interface OwnerVoucher {
+  /** The signing owner: raw Ed25519. */
+  readonly by: Uint8Array;
+  /** Over `voucherStatement()`. */
+  readonly signature: Uint8Array;
+}
+
+/**
+ * What an owner signs to declare a cluster theirs. Joining machines verify it against the owner key that they were
+ * provisioned with. Parts: cluster id, SHA-256 of the cluster CA's DER, epoch (u64 big endian).
+ */
+export function ownershipStatement(cluster: {
+  readonly clusterId: string;
+  readonly clusterCaPem: string;
+  readonly epoch: bigint;
+}): Uint8Array {
+  const caDigest = Buffer.from(certificateSha256(cluster.clusterCaPem), 'hex');
+  return labeledStatement('cluster/ownership/v1\0', cluster.clusterId, caDigest, u64(cluster.epoch));
+}
+
+/**
+ * What an owner signs to add another owner, for machines that know the first owner's key only. It does not say who is an
+ * owner later: curators refuse an owner that was removed. Parts: cluster id, the other owner's raw key.
+ */
+export function voucherStatement(owner: {
+  readonly clusterId: string;
+  /** Raw Ed25519. */
+  readonly ownerPubKey: Uint8Array;
+}): Uint8Array {
+  return labeledStatement('cluster/owner-voucher/v1\0', owner.clusterId, owner.ownerPubKey);
+}
+
+/**
+ * What an owner signs to reset a machine. The node id is derived from the machine's key, and a reset deletes that key: the
+ * order cannot be used a second time. Parts: cluster id, node id.
+ */
+export function resetStatement(node: { readonly clusterId: string; readonly nodeId: string }): Uint8Array {
+  return labeledStatement('cluster/reset/v1\0', node.clusterId, node.nodeId);
+}
+
+/** What an owner signs to get a client certificate for the Kubernetes API. Parts: cluster id, certificate request. */
+export function kubeconfigStatement(request: {
+  readonly clusterId: string;
+  /** PKCS#10, DER. */
+  readonly certificateRequest: Uint8Array;
+}): Uint8Array {
+  return labeledStatement('cluster/kubeconfig/v1\0', request.clusterId, request.certificateRequest);
+}
+
+/** The fingerprint of a certificate: SHA-256 of its DER, lower-case hex. Throws when the PEM is not a certificate. */
+export function certificateSha256(pem: string): string {
+  return createHash('sha256').update(new X509Certificate(pem).raw).digest('hex');
+}

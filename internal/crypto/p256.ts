@@ -1,0 +1,11 @@
+import { createPublicKey, type KeyObject } from 'node:crypto';
+
+/** RFC 5480: the DER of a P-256 SubjectPublicKeyInfo with a named curve, up to and including the 0x04 of the point. */
+export const P256_SPKI_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a8648ce3d03010703420004', 'hex');
+/** Size of that SubjectPublicKeyInfo: the prefix, then the coordinates x and y of 32 bytes each. */
+export const P256_SPKI_BYTES = P256_SPKI_PREFIX.length + 64;
+
+/** A P-256 public key from its coordinates x and y (32 bytes each). Throws when the point is not on the curve. */
+export function p256KeyFromPoint(xy: Uint8Array): KeyObject {
+  return createPublicKey({ key: Buffer.concat([P256_SPKI_PREFIX, xy]), format: 'der', type: 'spki' });
+}
