@@ -45,7 +45,7 @@ Usage: npm run bench -- [SUITE…] [--rounds N] [--keep]
   worker       a worker, ticket to Ready, against kubeadm join by hand; five at once; needs root and the bundle
 
   --rounds N   rounds of \`node\` and \`worker\` (3)
-  --keep       also into docs/bench.json and the README
+  --keep       also into docs/bench.json and docs/bench.md
 
 Run \`npm run build\` first. Results are in dist/bench.json; the exit code is 10 when a target was missed.
 `;
@@ -85,8 +85,8 @@ async function keep(reports: Record<string, SuiteReport>): Promise<void> {
   );
   const report: BenchReport = { version: 1, suites };
   await writeFile(KEPT, `${JSON.stringify(report, undefined, 2)}\n`);
-  const readme = join(ROOT, 'README.md');
-  await writeFile(readme, withTables(await readFile(readme, 'utf8'), report));
+  const page = join(ROOT, 'docs/bench.md');
+  await writeFile(page, withTables(await readFile(page, 'utf8'), report));
 }
 
 const { values, positionals } = parseArgs({

@@ -22,9 +22,9 @@ describe('docs/bench.json', () => {
     expect(() => parseReport(text)).not.toThrow();
   });
 
-  test('is what the README shows', () => {
-    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8');
-    expect(withTables(readme, parseReport(text))).toBe(readme);
+  test('is what docs/bench.md shows', () => {
+    const page = readFileSync(join(ROOT, 'docs/bench.md'), 'utf8');
+    expect(withTables(page, parseReport(text))).toBe(page);
   });
 });
 
@@ -57,11 +57,11 @@ describe('parseReport()', () => {
 });
 
 describe('withTables()', () => {
-  const readme =
+  const page =
     'a\n<!-- bench: written by `npm run bench -- --keep`, from docs/bench.json -->\nold\n<!-- /bench -->\nz\n';
 
-  test('replaces what is between the marks, and says what was missed', () => {
-    const written = withTables(readme, report);
+  test('replaces what is between the comments, and says what was missed', () => {
+    const written = withTables(page, report);
     expect(written).toContain('| tea | 1.50 × | at most 2 × |');
     expect(written).not.toContain('old');
     expect(withTables(written, report)).toBe(written);
@@ -70,11 +70,11 @@ describe('withTables()', () => {
       version: 1,
       suites: { a: { ...suite!, results: [{ ...result, value: 3 }] } },
     };
-    expect(withTables(readme, missed)).toContain('| **3 ×**, missed |');
+    expect(withTables(page, missed)).toContain('| **3 ×**, missed |');
   });
 
-  test('refuses a README without them', () => {
-    expect(() => withTables('nothing', report)).toThrow('no place');
+  test('refuses a page without them', () => {
+    expect(() => withTables('nothing', report)).toThrow('no comments');
   });
 });
 

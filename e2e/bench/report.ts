@@ -8,11 +8,11 @@ export function parseReport(text: string): BenchReport {
   return reportSchema.parse(JSON.parse(text));
 }
 
-/** The README with this report's tables between its marks. */
-export function withTables(readme: string, report: BenchReport): string {
-  const [begin, end] = [readme.indexOf(BEGIN), readme.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error('writing the bench tables: the README has no place for them');
-  return `${readme.slice(0, begin)}${BEGIN}\n\n${tablesOf(report)}\n${readme.slice(end)}`;
+/** The page with this report's tables between its two comments. */
+export function withTables(page: string, report: BenchReport): string {
+  const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
+  if (begin < 0 || end < begin) throw new Error('writing the bench tables: the page has no comments that enclose them');
+  return `${page.slice(0, begin)}${BEGIN}\n\n${tablesOf(report)}\n${page.slice(end)}`;
 }
 
 function tablesOf({ suites }: BenchReport): string {
