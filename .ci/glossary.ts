@@ -58,9 +58,11 @@ export function findTexts(path: string, text: string): readonly Found[] {
       found.push({ kind: 'text', text: text.slice(range.pos, range.end), line: lineAt(range.pos) });
     }
     const name = declaredName(node);
-    if (name !== undefined) found.push({ kind: 'name', text: name.text, line: lineAt(name.getStart(source)) });
+    if (name !== undefined)
+      found.push({ kind: 'name', text: name.text, line: lineAt(name.getStart(source)) });
     const sentence = sentenceOf(node, source);
-    if (sentence !== undefined) found.push({ kind: 'text', text: sentence, line: lineAt(node.getStart(source)) });
+    if (sentence !== undefined)
+      found.push({ kind: 'text', text: sentence, line: lineAt(node.getStart(source)) });
     ts.forEachChild(node, visit);
   };
   visit(source);

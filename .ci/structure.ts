@@ -1,0 +1,67 @@
+/**
+ * Refuses a structure that newcomers get lost in: directories with too many source files, and exported symbols without a
+ * docstring beyond the share that is allowed. `node .ci/structure.ts` prints what is wrong; `--missing` lists the symbols.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+
+/** Source files that a directory may hold itself: tests, doubles and its index.ts are not counted. */
+const MAX_FILES = 20;
+/** The share of exported symbols that must have a docstring. */
+const MIN_DOCUMENTED = 0.9;
+
+const ROOT = resolve(fileURLToPath(import.meta.url), '../..');
+const SOURCES = '{cli,bootstrapper,joinservice,initproto,internal}/**/*.ts';
+const NOT_PRODUCT = /\/gen\/|\.(i?test|fuzz)\.ts$|\/(fake|stub)-[^/]+$|^(internal|joinservice)\/testing\//;
+
+/** Directories with more than `MAX_FILES` source files. */
+export function findCrowded(paths: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const path of paths.filter((path) => !path.endsWith('/index.ts')))
+    counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
+  return [...counts]
+    .filter(([, count]) => count > MAX_FILES)
+    .map(([path, count]) => `${path} has ${count} source files; at most ${MAX_FILES}: divide it by subject`);
+}
+
+/** The exported symbols of a file, and which of them have a docstring. */
+export function exportsOf(
+  path: string,
+  text: string,
+): readonly { readonly name: string; readonly has: boolean }[] {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  return source.statements.flatMap((statement) => {
+    const isExported =
+      ts.canHaveModifiers(statement) &&
+      ts.getModifiers(statement)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword) === true;
+    if (!isExported || (ts.isFunctionDeclaration(statement) && statement.body === undefined)) return [];
+    const has = ts.getJSDocCommentsAndTags(statement).length > 0;
+    return [{ name: nameOf(statement), has }];
+  });
+}
+
+function nameOf(statement: ts.Statement): string {
+  if (ts.isVariableStatement(statement))
+    return statement.declarationList.declarations[0]?.name.getText() ?? '';
+  return ts.isDeclarationStatement(statement) ? (statement.name?.getText() ?? '') : '';
+}
+
+if (import.meta.main) {
+  const paths = globSync(SOURCES, { cwd: ROOT }).filter((path) => !NOT_PRODUCT.test(path));
+  const symbols = paths.flatMap((path) =>
+    exportsOf(path, readFileSync(resolve(ROOT, path), 'utf8')).map((symbol) => ({ path, ...symbol })),
+  );
+  const missing = symbols.filter(({ has }) => !has);
+  const share = 1 - missing.length / symbols.length;
+  const problems = [...findCrowded(paths)];
+  if (share < MIN_DOCUMENTED)
+    problems.push(
+      `${symbols.length - missing.length} of ${symbols.length} exported symbols have a docstring: less than ${MIN_DOCUMENTED * 100} %`,
+    );
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  if (process.argv.includes('--missing'))
+    for (const { path, name } of missing) process.stdout.write(`${path}: ${name}\n`);
+  process.exitCode = problems.length > 0 ? 1 : 0;
+}
