@@ -28,12 +28,12 @@ export function textsOf(path: string, source: string): readonly Text[] {
   const isTest = TEST.test(path) || /\/(fake|stub)-|(^|\/)testing\/|^e2e\//.test(path);
   return findTexts(path, source)
     .filter(({ kind }) => kind === 'text')
-    .flatMap(({ text, line }) => {
+    .flatMap(({ text, line }): readonly Text[] => {
       const where = `${path}:${line}`;
-      if (/^\/[/*]/.test(text)) return [{ kind: 'comment' as const, where, text: stripComment(text) }];
+      if (/^\/[/*]/.test(text)) return [{ kind: 'comment', where, text: stripComment(text) }];
       const sentence = text.slice(1, -1);
-      if (isTest) return isTitle(source, line) ? [{ kind: 'title' as const, where, text: sentence }] : [];
-      return [{ kind: 'message' as const, where, text: sentence }];
+      if (isTest) return isTitle(source, line) ? [{ kind: 'title', where, text: sentence }] : [];
+      return [{ kind: 'message', where, text: sentence }];
     })
     .filter(({ text }) => / /.test(text));
 }
@@ -77,7 +77,7 @@ if (import.meta.main) {
     .sort()
     .flatMap((path) => textsOf(path, readFileSync(resolve(ROOT, path), 'utf8')));
   const kinds: readonly Kind[] = ['message', 'comment', 'title'];
-  const drawn =
+  const drawn: readonly Text[] =
     values.sample === undefined
       ? all.filter(({ kind }) => kind === (values.kind ?? 'message'))
       : kinds.flatMap((kind, index) => {
