@@ -1,0 +1,28 @@
+import { describe, expect, test } from '@jest/globals';
+import { findProblems, withFeatures, type Feature } from './features.ts';
+
+const tea: Feature = { feature: 'tea', state: 'works', docs: 'docs/tea.md', proof: ['e2e/tea.story.ts'] };
+
+describe('findProblems()', () => {
+  test('accepts features whose tests and pages exist', () => {
+    expect(findProblems([tea, { feature: 'milk', state: 'missing', proof: [] }], () => true)).toEqual([]);
+  });
+
+  test.each([
+    { name: 'a feature that works without a test', feature: { ...tea, proof: [] }, want: 'names no test' },
+    { name: 'a test that does not exist', feature: { ...tea, proof: ['gone.ts'] }, want: 'gone.ts does not' },
+    { name: 'a page that does not exist', feature: { ...tea, docs: 'gone.md' }, want: 'gone.md does not' },
+    { name: 'half a feature without a note', feature: { ...tea, state: 'partial' as const }, want: 'which' },
+  ])('refuses $name', ({ feature, want }) => {
+    const problems = findProblems([feature], (path) => !path.startsWith('gone'));
+    expect(problems).toEqual([expect.stringContaining(want)]);
+  });
+});
+
+test('withFeatures() replaces the table between the comments', () => {
+  const page =
+    'a\n<!-- features: written by `node .ci/features.ts`, from docs/features.json -->\nold\n<!-- /features -->\nz\n';
+  const written = withFeatures(page, [tea]);
+  expect(written).toContain('| tea | works | [tea.md](docs/tea.md) |');
+  expect(written).not.toContain('old');
+});
