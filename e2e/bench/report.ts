@@ -11,7 +11,8 @@ export function parseReport(text: string): BenchReport {
 /** The page with this report's tables between its two comments. */
 export function withTables(page: string, report: BenchReport): string {
   const [begin, end] = [page.indexOf(BEGIN), page.indexOf(END)];
-  if (begin < 0 || end < begin) throw new Error('writing the bench tables: the page has no comments that enclose them');
+  if (begin < 0 || end < begin)
+    throw new Error('writing the bench tables: the page has no comments that enclose them');
   return `${page.slice(0, begin)}${BEGIN}\n\n${tablesOf(report)}\n${page.slice(end)}`;
 }
 
