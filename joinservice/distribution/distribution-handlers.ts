@@ -37,7 +37,7 @@ export function distributionHandlers(parts: DistributionHandlerParts): Handlers<
   const { etcd, feed, keys, collateral, blobs } = parts;
   const news = new Paced(combine({ directory: feed.directory, stage: keys.stage }), {
     batchSize: TOLD_AT_ONCE,
-    nextTurn: yieldToEventLoop,
+    yieldToEventLoop,
   });
   let fetches = 0;
   /** One message for all who watch: thousands are told the same, and it is encoded once. */

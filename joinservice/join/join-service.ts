@@ -33,9 +33,9 @@ import { ClockObservations } from './machine/clock-observations.ts';
 import { Tickets, type TicketSigner } from './tickets/tickets.ts';
 
 /** Machines that are decided about, or get their certificates, at the same time; and those that wait for that. */
-const TURNSTILE = { places: 16, waiting: 4_096 };
+const WORK_SLOTS = { maxActive: 16, maxWaiting: 4_096 };
 /** Machines that are asked who they are at the same time; fewer than challenges may be open. */
-const IDENTIFYING = { places: 256, waiting: 4_096 };
+const CHALLENGE_SLOTS = { maxActive: 256, maxWaiting: 4_096 };
 /** Audit entries and requests that strangers can cause on one node. */
 const STRANGERS = { size: 1_200, periodMs: 10 * 60_000 };
 
@@ -123,8 +123,8 @@ export class JoinService {
     const parts = {
       facts,
       identifier,
-      identifying: new FairQueue({ ...IDENTIFYING, clock }),
-      turnstile: new FairQueue({ ...TURNSTILE, clock }),
+      challengeSlots: new FairQueue({ ...CHALLENGE_SLOTS, clock }),
+      workSlots: new FairQueue({ ...WORK_SLOTS, clock }),
       admissions: new Admissions({ ...deciding, budget }),
       tickets,
       refusals: this.refusals,
@@ -183,8 +183,8 @@ export class JoinService {
   }
 
   #trust() {
-    const { endorsements, machines, inventory: listed, policy } = this.#inForce();
-    return { endorsements, machines, listed, profile: policy.profile ?? ('identity' as const) };
+    const { endorsements, machines, inventory, policy } = this.#inForce();
+    return { endorsements, machines, inventory, profile: policy.profile ?? ('identity' as const) };
   }
 
   #inForce(): ActiveAttestation {

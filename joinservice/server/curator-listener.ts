@@ -14,7 +14,7 @@ const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
  * has one thread: thousands begun together would all end too late. Few at a time are done in milliseconds; who waits for
  * longer than a client has patience comes again.
  */
-const ROOM = { places: 64, waiting: 4_096, waitMs: 5_000 };
+const PENDING = { maxHandshakes: 64, maxWaiting: 4_096, maxWaitMs: 5_000 };
 
 /** The port of members: one key, or one stranger, with however many connections and calls keeps nobody else out. */
 export function createCuratorServer(
@@ -24,7 +24,7 @@ export function createCuratorServer(
     ...parts,
     disclose: 'chain',
     maxConnections: MAX_CONNECTIONS,
-    pending: ROOM,
+    pending: PENDING,
     perPeer: {
       nameOf: (peer) => (peer.kind === 'node' ? peer.nodeId : peer.fingerprint),
       maxConnections: MAX_CONNECTIONS_OF_ONE,

@@ -22,9 +22,9 @@ const MAX_CONNECTION_AGE_MS = 60 * 60 * 1000;
  * Joiners arrive by the rack. This end has one thread and one TPM, which takes a quote at a time: those that prove
  * themselves at once are so few that none runs out of time, and the others wait where it costs nothing.
  */
-const ROOM = { places: 32, waiting: 1_024, waitMs: 40_000 };
+const PENDING = { maxHandshakes: 32, maxWaiting: 1_024, maxWaitMs: 40_000 };
 /** The room decides who comes; beyond it nobody is turned away. The agent's evidence socket takes 160 at once. */
-const PENDING = { maxPending: ROOM.places, maxPendingPerSource: ROOM.places };
+const HANDSHAKES = { maxPending: PENDING.maxHandshakes, maxPendingPerSource: PENDING.maxHandshakes };
 const PATIENCE = { ...ATLS_TIMERS, tlsMs: 8_000, helloMs: 8_000, wholeMs: 30_000 };
 
 export type JoinTrust = Pick<Extract<Trust, { trust: 'mutual' }>, 'shows' | 'accepts'>;
@@ -43,7 +43,7 @@ export function createJoinServer(parts: {
     context: JOIN_CONTEXT,
     keys: new RotatingKeys({ clock }),
     clock,
-    limits: PENDING,
+    limits: HANDSHAKES,
     timers: PATIENCE,
   });
   return new RpcServer<AttestedPeer>({
@@ -52,7 +52,7 @@ export function createJoinServer(parts: {
     disclose: 'code',
     log,
     maxConnections: MAX_CONNECTIONS,
-    pending: ROOM,
+    pending: PENDING,
     maxCallsPerConnection: MAX_CALLS,
     maxConnectionAgeMs: MAX_CONNECTION_AGE_MS,
   });

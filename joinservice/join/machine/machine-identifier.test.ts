@@ -20,7 +20,7 @@ function endorsementKey(): Uint8Array {
 
 test('machines that hang up before they answer keep nobody from being asked', async () => {
   const endorsements = { roots: new Set<string>(), authorities: [], pinnedKeys: new Set<string>() };
-  const trust = { endorsements, machines: 'any', listed: new Set<string>(), profile: 'identity' } as const;
+  const trust = { endorsements, machines: 'any', inventory: new Set<string>(), profile: 'identity' } as const;
   const activations = new CredentialActivations({ maxOpen: 2 });
   const identifier = new MachineIdentifier({ trust: () => trust, clock: new FakeClock(), activations });
   const attestationKey = createSoftKey().publicArea;
