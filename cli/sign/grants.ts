@@ -49,7 +49,7 @@ export async function grantForNode(
   const fingerprint = fingerprintOfKey(node.publicKey);
   const identity = node.admission?.identity ?? fingerprint.replace('sha256:', 'machine-key:');
   const place = { nodeId: node.nodeId, fingerprint, identity };
-  if (gains) return [grantFor(signer, place, rolesOf(wanted))];
+  if (gains) return [grantFor(signer, place, rolesFromWire(wanted))];
   const isGranted = signer.newest('grant', node.nodeId) !== undefined;
   return isGranted ? [grantFor(signer, place, ['KubernetesWorker'])] : [];
 }
@@ -67,7 +67,7 @@ export async function grantForJoin(
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // the curator says what is wrong with the name
   const { joinId: nodeId, fingerprint, identity } = join;
-  return [grantFor(signer, { nodeId, fingerprint, identity }, rolesOf(wanted))];
+  return [grantFor(signer, { nodeId, fingerprint, identity }, rolesFromWire(wanted))];
 }
 
 /** As the curator finds it: whole, or a beginning that means one machine only. */
@@ -84,6 +84,7 @@ function isControlPlane(roles: readonly NodeRole[]): boolean {
   return roles.includes(NodeRole.CONSENSUS_MEMBER);
 }
 
-function rolesOf(wanted: readonly NodeRole[]): readonly Role[] {
+/** Roles of the curator's contract as records have them; unknown numbers are left out. */
+export function rolesFromWire(wanted: readonly NodeRole[]): readonly Role[] {
   return wanted.flatMap((role) => ROLES[role] ?? []);
 }

@@ -7,7 +7,7 @@
  * ```
  */
 export { openSigner, type DocumentSigner } from './document-signer.ts';
-export { grantFor, grantForJoin, grantForNode } from './grants.ts';
+export { grantFor, grantForJoin, grantForNode, rolesFromWire } from './grants.ts';
 export { signedOperators } from './operators.ts';
 export { policyFor } from './policy.ts';
 export { runSign } from './sign-records.ts';

@@ -1,4 +1,14 @@
-/** Domain: what nodes can be told to run, and where they stand with their cluster. */
+/** Domain: the roles of nodes, the states of a node in its cluster, and the guards of a role change. */
 export { RoleError, roleErrors, type RoleErrorCode } from './errors.ts';
 export { checkNodeMove, isMemberState, NODE_STATES, type NodeState } from './node-state.ts';
+export {
+  checkRoleChange,
+  leaveGuard,
+  quorumOf,
+  type EtcdMemberCounts,
+  type GuardedNode,
+  type RoleChangeCheck,
+  type RoleChangeGuard,
+  type RoleChangeRefusal,
+} from './role-change.ts';
 export { firstNodeRoles, isControlPlane, parseRoles, roleNames, ROLES, type Role } from './role.ts';

@@ -58,7 +58,14 @@ export class Curator {
     const nodes = this.#nodes;
     const inside = {
       ...readHandlers({ etcd, nodes, nodeId: options.nodeId, facts: options.facts }),
-      ...writeHandlers({ etcd, nodes, clock, authority: options.authority, mutations: this.mutations }),
+      ...writeHandlers({
+        etcd,
+        nodes,
+        clock,
+        authority: options.authority,
+        mutations: this.mutations,
+        facts: options.facts,
+      }),
       ...nodeHandlers({ etcd, clock, feed: this.#feed, heartbeats: new Heartbeats({ etcd, clock }) }),
     };
     this.service = this.authorize(CuratorContract, inside);

@@ -45,6 +45,14 @@ export const curatorErrors = defineErrors({
       'No other control-plane node says that its API server is ready; without this one Kubernetes would stand still. Nothing was changed.',
     fix: 'Wait until another one is ready: `cluster node show NODE` says how far it is. Then run the same command again.',
   },
+  'curator-quorum-loss': {
+    fault: 'operator',
+    exit: 'precondition',
+    retryable: false,
+    meaning:
+      'Without this node too few members of etcd would be healthy: the cluster would lose its quorum. Nothing was changed.',
+    fix: 'Bring the other control planes back, or remove those that are lost with `cluster node remove NODE --lost`. Then run the same command again.',
+  },
   'curator-node-in-use': {
     fault: 'operator',
     exit: 'precondition',

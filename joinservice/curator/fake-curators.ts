@@ -1,5 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { MemberIdentity } from '../../internal/pki/index.ts';
+import { NODES_PREFIX, parseNodeKey, records } from '../../internal/records/index.ts';
+import { isControlPlane } from '../../internal/role/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import {
   createMemoryLogger,
@@ -40,6 +42,7 @@ export class TestCurators implements AsyncDisposable {
     const facts = {
       certificates: [{ name: 'curator', notAfterMs: 7 }],
       etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+      etcdMembers: () => this.#controlPlanesAsMembers(),
     };
     this.all = Array.from(
       { length: count },
@@ -64,6 +67,17 @@ export class TestCurators implements AsyncDisposable {
     const curators = new TestCurators({ etcd, cluster, first, owner }, count);
     await settle();
     return curators;
+  }
+
+  /** etcd as it would be when every control plane on record has followed its roles. */
+  async #controlPlanesAsMembers() {
+    const { entries } = await this.etcd.list(NODES_PREFIX, { signal: this.#stop.signal });
+    const nodes = entries
+      .filter(({ key }) => parseNodeKey(key)?.part === 'record')
+      .map(({ key, value }) => records.node.decode(key, value));
+    return nodes
+      .filter(({ state, roles }) => state === 'UP' && isControlPlane(roles))
+      .map(({ nodeId }) => ({ name: nodeId, isLearner: false, started: true }));
   }
 
   /** The calls of one of them. */

@@ -45,6 +45,7 @@ test('the directory has control planes that said where they are, forgets removed
   const facts = {
     certificates: [],
     etcdStatus: () => Promise.reject(new Error('nobody asks')),
+    etcdMembers: () => Promise.reject(new Error('nobody asks')),
   };
   const authority = new FakeOwner({ clock }).authority(etcd);
   const curator = new Curator({ etcd, authority, nodeId: 'n', facts, clock, log: createMemoryLogger().log });

@@ -52,7 +52,8 @@ beforeEach(async () => {
   await write(INIT_RESULT_KEY, records.initResult.encode(result));
   await write(OWNERSHIP_KEY, records.ownership.encode(ownership));
   const { log } = createMemoryLogger();
-  const facts = { certificates: [], etcdStatus: () => Promise.reject(new Error('not asked')) };
+  const unused = () => Promise.reject(new Error('not asked'));
+  const facts = { certificates: [], etcdStatus: unused, etcdMembers: unused };
   const authority = new FakeOwner({ clock: now }).authority(etcd);
   const curator = new Curator({ etcd, authority, nodeId: 'first', facts, clock: now, log });
   const server = new RpcServer<MemberIdentity>({

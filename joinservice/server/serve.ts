@@ -77,7 +77,7 @@ export async function serve(
     etcd: cluster,
     authority,
     nodeId: config.nodeId,
-    facts: { certificates, etcdStatus: etcdStatusOf(etcd, config.etcd.metricsUrl) },
+    facts: { certificates, ...etcdFacts(etcd, config.etcd.metricsUrl) },
     clock,
     log: log.child('curator'),
   });
@@ -162,19 +162,21 @@ function storeOf({ stores: [first, ...more] }: JoinserviceConfig, ports: ServePo
   return new BlobStore({ files: ports.files, streams: ports.streams, roots: [first, ...more] });
 }
 
-function etcdStatusOf(etcd: EtcdClient, metricsUrl: string): CuratorFacts['etcdStatus'] {
-  return async (signal) => {
-    const [gauges, members] = [
-      await readMemberGauges(metricsUrl, signal),
-      await etcd.members.list({ signal }),
-    ];
+function etcdFacts(etcd: EtcdClient, metricsUrl: string): Pick<CuratorFacts, 'etcdStatus' | 'etcdMembers'> {
+  const etcdMembers: CuratorFacts['etcdMembers'] = async (signal) => {
+    const members = await etcd.members.list({ signal });
+    return members.map(({ name, isLearner }) => ({ name, isLearner, started: name !== '' }));
+  };
+  const etcdStatus: CuratorFacts['etcdStatus'] = async (signal) => {
+    const gauges = await readMemberGauges(metricsUrl, signal);
     return {
       dbSizeBytes: BigInt(gauges.dbSizeBytes),
       quotaBytes: BigInt(gauges.quotaBytes),
       hasLeader: gauges.hasLeader,
-      members: members.map(({ name, isLearner }) => ({ name, isLearner, started: name !== '' })),
+      members: await etcdMembers(signal),
     };
   };
+  return { etcdStatus, etcdMembers };
 }
 
 async function readIdentity(

@@ -1,6 +1,6 @@
 import { consensusLayout, type ConsensusLayout } from '../consensus-layout.ts';
 import { ownMemberOf, type ConsensusConfig, type ConsensusPorts } from '../consensus-config.ts';
-import { guardQuorum, removeOwnMember } from './membership.ts';
+import { checkLeaveGuard, removeOwnMember } from './membership.ts';
 import { countAnswering, withMembershipSlot, withPeers } from './peers.ts';
 
 const PROBE_MS = 2_000;
@@ -13,13 +13,13 @@ export async function checkLeave(
 ): Promise<void> {
   const layout = consensusLayout(config.stateDir, config.etcd.name);
   if (!(await isCountedOn(ports, layout))) return;
-  if (config.peers.length === 0) return guardQuorum({ others: [], answering: 0 });
+  if (config.peers.length === 0) return checkLeaveGuard(0, 0);
   await withPeers(ports, { config, layout }, async ({ members }) => {
     const listed = await members.list({ signal, timeoutMs: PROBE_MS });
     const own = listed.find(({ name }) => name === config.nodeId);
     if (own === undefined || own.isLearner) return;
     const others = listed.filter(({ id, isLearner }) => !isLearner && id !== own.id);
-    guardQuorum({ others, answering: await countAnswering(ports, layout, others, signal) });
+    checkLeaveGuard(others.length, await countAnswering(ports, layout, others, signal));
   });
 }
 

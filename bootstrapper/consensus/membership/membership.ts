@@ -2,6 +2,7 @@ import type { Clock } from '../../../internal/clock/index.ts';
 import { isAbort } from '../../../internal/errors/index.ts';
 import { EtcdError, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
+import { leaveGuard, quorumOf } from '../../../internal/role/index.ts';
 import { ConsensusError } from '../errors.ts';
 import type { Slot } from './slot.ts';
 
@@ -100,22 +101,19 @@ export async function promoteOwnMember(ports: MembershipPorts, slot: Slot, self:
   await slot.writeIntent(undefined);
 }
 
-/** Whether all voters but this one could decide without it. */
-export interface QuorumFacts {
-  /** The other voters. */
-  readonly others: readonly Member[];
-  readonly answering: number;
-}
-
-/** Throws where taking this member out would leave the rest without a quorum. */
-export function guardQuorum({ others, answering }: QuorumFacts): void {
-  if (others.length === 0)
+/**
+ * The guard of a role change, checked again with the voters that answer this node.
+ * @throws ConsensusError `consensus-last-member`, `consensus-quorum`
+ */
+export function checkLeaveGuard(others: number, answering: number): void {
+  const guard = leaveGuard({ controlPlanes: others, voters: others, healthy: answering });
+  if (guard === 'last-control-plane')
     throw new ConsensusError('consensus-last-member', 'leaving etcd: this is its last voting member');
-  const needed = Math.floor(others.length / 2) + 1;
-  if (answering < needed)
+  const needed = quorumOf(others);
+  if (guard === 'quorum-loss')
     throw new ConsensusError(
       'consensus-quorum',
-      `leaving etcd: ${answering} of the ${others.length} other voting members answer, ${needed} are needed`,
+      `leaving etcd: ${answering} of the ${others} other voting members answer, ${needed} are needed`,
       { details: { answering, needed } },
     );
 }
@@ -133,7 +131,7 @@ export async function removeOwnMember(
     const own = listed.find(({ name }) => name === self.nodeId);
     if (own === undefined) return;
     const others = listed.filter(({ id, isLearner }) => !isLearner && id !== own.id);
-    if (!own.isLearner) guardQuorum({ others, answering: await countAnswering(others) });
+    if (!own.isLearner) checkLeaveGuard(others.length, await countAnswering(others));
     await members.remove(own.id, { signal: slot.signal });
   });
 }

@@ -1,6 +1,7 @@
 import { isAbort } from '../../../internal/errors/index.ts';
 import { EtcdError, Namespace, type EtcdClient, type Member } from '../../../internal/etcd/index.ts';
 import { CLUSTER_PREFIX } from '../../../internal/records/index.ts';
+import { quorumOf } from '../../../internal/role/index.ts';
 import { ownEndpointOf, type ConsensusConfig, type ConsensusPorts } from '../consensus-config.ts';
 import { waitUntilServing } from '../membership/join-etcd.ts';
 import type { PkiPorts } from './ensure-certificates.ts';
@@ -82,6 +83,5 @@ export function canRestart({
   readonly others: number;
   readonly answering: number;
 }): boolean {
-  const quorum = Math.floor((others + 1) / 2) + 1;
-  return answering >= quorum || answering === others;
+  return answering >= quorumOf(others + 1) || answering === others;
 }

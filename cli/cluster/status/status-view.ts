@@ -1,4 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
+import { quorumOf } from '../../../internal/role/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes } from '../../host/index.ts';
 import { keysLine, type KeysView } from './keys-view.ts';
@@ -71,7 +72,7 @@ export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
 /** A voter is as well as its node: etcd itself does not say of others whether they answer. */
 export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]): QuorumPart {
   const voters = etcd.members;
-  const needed = Math.floor(voters / 2) + 1;
+  const needed = quorumOf(voters);
   const well = nodes.filter(
     ({ roles, health }) => roles.includes('consensus') && health === 'healthy',
   ).length;

@@ -5,9 +5,9 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
+import type { EtcdMemberCounts } from '../../../internal/role/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { controlPlaneComponents } from './control-plane-components.ts';
-import type { ConsensusView } from './role-plan.ts';
 import { callCurator } from '../../cluster/index.ts';
 import { NodesError } from '../errors.ts';
 
@@ -22,7 +22,8 @@ export interface ExpectedRoleState {
   readonly controlPlane?: 'ready' | 'gone';
 }
 
-export function consensusFrom({ etcd }: GetClusterInfoResponse): ConsensusView {
+/** The members of the state etcd, as a curator reports them. */
+export function etcdMembersFrom({ etcd }: GetClusterInfoResponse): EtcdMemberCounts {
   const members = etcd?.members ?? [];
   return {
     hasLeader: etcd?.hasLeader ?? false,
@@ -72,7 +73,7 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
       const info = await curator.getClusterInfo({}, call);
       const { nodes } = await curator.listNodes({}, call);
       const node = nodes.find(({ name }) => name === wanted.name);
-      return missingOfEtcd(consensusFrom(info), wanted.voters) ?? (node && missingOfNode(node, wanted));
+      return missingOfEtcd(etcdMembersFrom(info), wanted.voters) ?? (node && missingOfNode(node, wanted));
     });
   } catch (error) {
     context.signal.throwIfAborted();
@@ -80,7 +81,7 @@ async function look(context: CommandContext, wanted: ExpectedRoleState): Promise
   }
 }
 
-function missingOfEtcd(now: ConsensusView, voters: number): Missing | undefined {
+function missingOfEtcd(now: EtcdMemberCounts, voters: number): Missing | undefined {
   if (now.voters !== voters || now.learners > 0)
     return { what: `etcd has ${now.voters} of ${voters} voters and ${now.learners} learning` };
   return now.hasLeader ? undefined : { what: 'etcd has no leader' };

@@ -8,7 +8,7 @@ import {
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { reportedComponents } from './fake-components.ts';
-import { describeQuorum, planRoleChange, quorumOf } from './role-plan.ts';
+import { describeQuorum, planRoleChange } from './role-plan.ts';
 import { parseLabelChanges, parseRoleNames, rolesFromNames, namesFromRoles } from './role-names.ts';
 
 const CONTROL = rolesFromNames(['control-plane']);
@@ -24,23 +24,10 @@ function node(
   return create(NodeSchema, { nodeId: name, name, roles: [...roles], state: NodeState.UP, health, status });
 }
 
-function cluster(nodes: readonly Node[], consensus: Partial<{ hasLeader: boolean; learners: number }> = {}) {
+function cluster(nodes: readonly Node[], etcd: Partial<{ hasLeader: boolean; learners: number }> = {}) {
   const voters = nodes.filter(({ roles }) => roles.includes(NodeRole.CONSENSUS_MEMBER)).length;
-  return { nodes, consensus: { hasLeader: true, voters, learners: 0, ...consensus } };
+  return { nodes, etcd: { hasLeader: true, voters, learners: 0, ...etcd } };
 }
-
-describe('quorumOf()', () => {
-  test.each([
-    [1, 1],
-    [2, 2],
-    [3, 2],
-    [4, 3],
-    [5, 3],
-    [7, 4],
-  ])('of %i voters is %i', (voters, want) => {
-    expect(quorumOf(voters)).toBe(want);
-  });
-});
 
 describe('planRoleChange()', () => {
   const three = [node('n1', CONTROL), node('n2', CONTROL), node('n3', CONTROL)];
@@ -57,7 +44,7 @@ describe('planRoleChange()', () => {
       name: 'a voter whose going breaks the quorum',
       change: { node: three[0] as Node, wanted: WORKER },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL), silent]),
-      why: '1 healthy voters would be left, and 2 of 2',
+      why: 'etcd would have 1 healthy of 2 voters, 2 are needed',
     },
     {
       name: 'any change of members without a leader',
@@ -84,19 +71,19 @@ describe('planRoleChange()', () => {
         node('n1', CONTROL),
         node('n2', CONTROL, NodeHealth.HEALTHY, reportedComponents('connection refused')),
       ]),
-      why: 'no other control plane has an API server that is ready (n2: connection refused)',
+      why: 'no other control plane has a ready API server (n2: connection refused)',
     },
     {
       name: 'to take the only API server away: the other control plane has not said anything',
       change: { node: node('n1', CONTROL), wanted: [] },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.HEALTHY, [])]),
-      why: '(n2: its agent says nothing about it yet)',
+      why: '(n2: its agent has not reported its API server yet)',
     },
     {
       name: 'to take the only API server away: who had another one is silent',
       change: { node: node('n1', CONTROL), wanted: WORKER },
       all: cluster([node('n1', CONTROL), node('n2', CONTROL, NodeHealth.TIMEOUT)]),
-      why: '(n2: the node does not beat)',
+      why: '(n2: no heartbeat)',
     },
     {
       name: 'what is no member',
@@ -105,7 +92,7 @@ describe('planRoleChange()', () => {
         wanted: WORKER,
       },
       all: cluster(three),
-      why: 'no member',
+      why: 'not a member',
     },
   ])('refuses $name', ({ change, all, why }) => {
     expect(planRoleChange(change, all).refusals.join('; ')).toContain(why);
@@ -157,7 +144,7 @@ describe('planRoleChange()', () => {
   });
 
   test('the same roles again change nothing, and etcd is to have a voter for each control plane on record', () => {
-    const behind = { ...cluster(three), consensus: { hasLeader: true, voters: 2, learners: 1 } };
+    const behind = { ...cluster(three), etcd: { hasLeader: true, voters: 2, learners: 1 } };
     const plan = planRoleChange({ node: three[2] as Node, wanted: CONTROL }, behind);
     expect(plan).toMatchObject({ isNothing: true, voters: { before: 2, after: 3 } });
   });

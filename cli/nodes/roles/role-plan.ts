@@ -1,17 +1,17 @@
 import {
+  checkRoleChange,
+  quorumOf,
+  type EtcdMemberCounts,
+  type GuardedNode,
+} from '../../../internal/role/index.ts';
+import {
   NodeHealth,
   NodeRole,
   NodeState,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { apiServerLossReason } from './control-plane-components.ts';
-
-/** etcd as a curator sees it, without the nodes' own words. */
-export interface ConsensusView {
-  readonly hasLeader: boolean;
-  readonly voters: number;
-  readonly learners: number;
-}
+import { rolesFromWire } from '../../sign/index.ts';
+import { apiServerOf } from './control-plane-components.ts';
 
 export interface RoleChange {
   readonly node: Node;
@@ -33,70 +33,48 @@ export interface RolePlan {
   readonly healthy: { readonly before: number; readonly after: number };
 }
 
-export function quorumOf(voters: number): number {
-  return Math.floor(voters / 2) + 1;
-}
-
-/** Pure: from what the curator says. */
+/** The plan for a role change, and what refuses it: the guards of `checkRoleChange`, from what a curator reports. */
 export function planRoleChange(
   change: RoleChange,
-  cluster: { readonly nodes: readonly Node[]; readonly consensus: ConsensusView },
+  cluster: { readonly nodes: readonly Node[]; readonly etcd: EtcdMemberCounts },
 ): RolePlan {
   const { node, wanted } = change;
-  const { nodes, consensus } = cluster;
-  const has = (role: NodeRole): boolean => node.roles.includes(role);
-  const wants = (role: NodeRole): boolean => wanted.includes(role);
-  const leaves = has(NodeRole.CONSENSUS_MEMBER) && !wants(NodeRole.CONSENSUS_MEMBER);
-  const enters = !has(NodeRole.CONSENSUS_MEMBER) && wants(NodeRole.CONSENSUS_MEMBER);
-  const losesWork = has(NodeRole.KUBERNETES_WORKER) && !wants(NodeRole.KUBERNETES_WORKER);
-  const losesApi = has(NodeRole.KUBERNETES_CONTROLLER) && !wants(NodeRole.KUBERNETES_CONTROLLER);
-  const gainsWork = !has(NodeRole.KUBERNETES_WORKER) && wants(NodeRole.KUBERNETES_WORKER);
-  const members = nodes.filter(
+  const loses = (role: NodeRole): boolean => node.roles.includes(role) && !wanted.includes(role);
+  const gains = (role: NodeRole): boolean => !node.roles.includes(role) && wanted.includes(role);
+  const controlPlanes = cluster.nodes.filter(
     ({ roles, state }) => state === NodeState.UP && roles.includes(NodeRole.CONSENSUS_MEMBER),
   );
-  const healthyNow = members.filter(({ health }) => health === NodeHealth.HEALTHY);
   const isNothing = [...node.roles].sort().join() === [...wanted].sort().join();
-  const voters = {
-    before: consensus.voters,
-    // The records say what is to be; etcd may still be on its way there.
-    after: isNothing ? members.length : consensus.voters + (enters ? 1 : 0) - (leaves ? 1 : 0),
-  };
-  const quorum = { before: quorumOf(voters.before), after: quorumOf(voters.after) };
-  const isCounted = healthyNow.some(({ nodeId }) => nodeId === node.nodeId);
-  const healthy = {
-    before: healthyNow.length,
-    after: healthyNow.length + (enters ? 1 : 0) - (leaves && isCounted ? 1 : 0),
-  };
-  const apiGone = losesApi && members.length > 1 ? apiServerLossReason(node, nodes) : undefined;
-  const refusals = [
-    ...(node.state === NodeState.UP ? [] : [`${node.name} is no member that is UP`]),
-    ...(leaves && members.length <= 1 ? ['it is the last control-plane node'] : []),
-    ...((leaves || enters) && !consensus.hasLeader ? ['etcd has no leader: it can change no member'] : []),
-    ...((leaves || enters) && healthy.before < quorum.before
-      ? [`only ${healthy.before} of ${voters.before} voters are healthy, ${quorum.before} are needed`]
-      : []),
-    ...(leaves && members.length > 1 && healthy.after < quorum.after
-      ? [`${healthy.after} healthy voters would be left, and ${quorum.after} of ${voters.after} are needed`]
-      : []),
-    ...(apiGone === undefined ? [] : [apiGone]),
-    ...(enters && consensus.learners > 0 ? ['another control plane is joining: one at a time'] : []),
-  ];
+  const { voters, quorum, healthy, refusals } = checkRoleChange(
+    { node: guardedNodeFrom(node), roles: rolesFromWire(wanted) },
+    { controlPlanes: controlPlanes.map(guardedNodeFrom), etcd: cluster.etcd },
+  );
+  const losesWork = loses(NodeRole.KUBERNETES_WORKER);
+  const gainsWork = gains(NodeRole.KUBERNETES_WORKER);
+  const leaves = loses(NodeRole.CONSENSUS_MEMBER);
+  const enters = gains(NodeRole.CONSENSUS_MEMBER);
+  const notMember = node.state === NodeState.UP ? [] : [`${node.name} is not a member (state UP)`];
   return {
     isNothing,
-    refusals: isNothing ? [] : refusals,
+    refusals: isNothing ? [] : [...notMember, ...refusals.map(({ reason }) => reason)],
     needsDrain: losesWork,
     isWorkChanged: losesWork || gainsWork,
-    voters,
-    quorum,
+    // The records say what is to be; etcd may still be on its way there.
+    voters: isNothing ? { ...voters, after: controlPlanes.length } : voters,
+    quorum: isNothing ? { ...quorum, after: quorumOf(controlPlanes.length) } : quorum,
     healthy,
-    steps: isNothing
-      ? []
-      : stepsOf({
-          losesWork,
-          leaves,
-          enters,
-          gainsWork,
-        }),
+    steps: isNothing ? [] : stepsOf({ losesWork, leaves, enters, gainsWork }),
+  };
+}
+
+function guardedNodeFrom(node: Node): GuardedNode {
+  const { isKnown, isReady, why } = apiServerOf(node);
+  return {
+    nodeId: node.nodeId,
+    name: node.name,
+    roles: rolesFromWire(node.roles),
+    isAlive: node.health === NodeHealth.HEALTHY,
+    apiServer: isKnown ? { isReady, reason: why } : undefined,
   };
 }
 

@@ -4,7 +4,7 @@ import { confirmLoss, renderLosses } from '../../loss/index.ts';
 import { grantForNode } from '../../sign/index.ts';
 import { drainNode, type DrainOptions } from '../drain.ts';
 import { lossesOfRoleChange } from '../removal/losses.ts';
-import { awaitRoleChange, consensusFrom } from './await-role-change.ts';
+import { awaitRoleChange, etcdMembersFrom } from './await-role-change.ts';
 import { CORDONED_BY_SET_ROLE, awaitScheduling } from './await-scheduling.ts';
 import { describeQuorum, planRoleChange, type RolePlan } from './role-plan.ts';
 import { rolesFromNames, namesFromRoles, type RoleName } from './role-names.ts';
@@ -94,7 +94,7 @@ export async function readRolePlan(
   // The one that is known may be the one that goes.
   const { curatorsPath } = await readCaller(context);
   await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
-  return planRoleChange({ node, wanted }, { nodes, consensus: consensusFrom(info) });
+  return planRoleChange({ node, wanted }, { nodes, etcd: etcdMembersFrom(info) });
 }
 
 function renderPlan(name: string, plan: RolePlan, losses: readonly string[]): string {

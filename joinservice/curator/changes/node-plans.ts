@@ -1,9 +1,17 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { put, remove } from '../../../internal/etcd/index.ts';
 import { nodeNameKey, records, type NodeRecord } from '../../../internal/records/index.ts';
-import { checkNodeMove, isControlPlane, type NodeState, type Role } from '../../../internal/role/index.ts';
+import {
+  checkNodeMove,
+  checkRoleChange,
+  isControlPlane,
+  type GuardedNode,
+  type NodeState,
+  type Role,
+  type RoleChangeGuard,
+} from '../../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../curatorproto/gen/curator_pb.js';
-import { CuratorError } from '../errors.ts';
+import { CuratorError, type CuratorErrorCode } from '../errors.ts';
 import type { MutationPlan } from './mutations.ts';
 import { unchangedView } from '../nodes/node-store.ts';
 import { refuseField, type NodeView } from '../nodes/node-wire.ts';
@@ -13,34 +21,52 @@ const MAX_LABELS = 128;
 const LABEL_NAME = /^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 const LABEL_PREFIX = /^(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/;
 
+/** The guards that a curator enforces, and how it names them. A curator that has just read the members has a leader. */
+const GUARD_CODES: Partial<Record<RoleChangeGuard, CuratorErrorCode>> = {
+  'last-control-plane': 'curator-last-control-plane',
+  'last-api-server': 'curator-last-api-server',
+  'quorum-loss': 'curator-quorum-loss',
+};
+
+/** What the guards of a role change look at. */
+export interface GuardedCluster {
+  readonly nodes: readonly NodeView[];
+  /** Voting members of the state etcd. */
+  readonly etcdVoters: number;
+}
+
+/** Whether a change of roles takes something of the control plane, so that `planRoles` needs the whole cluster. */
+export function losesControlPlane(from: readonly Role[], to: readonly Role[]): boolean {
+  return from.some((role) => role !== 'KubernetesWorker' && !to.includes(role));
+}
+
 /**
- * New roles of a node. The last control-plane node keeps its role, whatever happens at the same time elsewhere; and so does
- * the last one whose API server is ready: a promotion is on record long before anything of it answers.
+ * New roles of a node; refused where a guard of `checkRoleChange` would be violated.
+ * @param cluster read after the node; looked at only where `losesControlPlane`
  */
-export function planRoles(node: NodeView, all: readonly NodeView[], roles: readonly Role[]): MutationPlan {
+export function planRoles(node: NodeView, roles: readonly Role[], cluster: GuardedCluster): MutationPlan {
   const { record } = node;
-  const detail = { from: record.roles, to: roles };
   if (record.state === 'DECOMMISSIONED' && roles.length > 0)
     throw new CuratorError('curator-node-in-use', `giving roles to ${record.nodeId}: it is decommissioned`);
-  const when = [unchangedView(node)];
-  const leaves = isControlPlane(record.roles) && !isControlPlane(roles);
-  const losesApi = mayServeApi(node) && !roles.includes('KubernetesController');
-  if (leaves || losesApi) {
-    const others = all.filter((each) => isOtherControlPlane(each, node));
-    if (leaves && others.length === 0)
-      throw new CuratorError('curator-last-control-plane', `taking consensus from ${record.nodeId}`);
-    const other = losesApi ? others.find((each) => saysOfApi(each) === 'ready') : others[0];
-    if (other === undefined)
-      throw new CuratorError(
-        'curator-last-api-server',
-        `taking the control plane from ${record.nodeId}: of ${others.map((each) => each.record.name).join(', ')} none serves the API`,
-      );
-    when.push(unchangedView(other)); // or two demotions at once would each count on the other
+  const controlPlanes = losesControlPlane(record.roles, roles)
+    ? cluster.nodes.filter(isActiveControlPlane)
+    : [];
+  if (losesControlPlane(record.roles, roles)) {
+    const etcd = { hasLeader: true, voters: cluster.etcdVoters, learners: 0 };
+    const change = { node: guardedNodeFrom(node), roles };
+    const { refusals } = checkRoleChange(change, { controlPlanes: controlPlanes.map(guardedNodeFrom), etcd });
+    for (const { guard, reason } of refusals) {
+      const code = GUARD_CODES[guard];
+      if (code !== undefined)
+        throw new CuratorError(code, `cannot change the roles of ${record.name}: ${reason}`);
+    }
   }
+  const others = controlPlanes.filter((each) => each.record.nodeId !== record.nodeId);
   return {
-    when,
+    // With the others: two demotions at once would each count on the other one.
+    when: [node, ...others].map(unchangedView),
     then: sameSet(record.roles, roles) ? [] : [write({ ...record, roles: [...roles] })],
-    detail,
+    detail: { from: record.roles, to: roles },
   };
 }
 
@@ -100,23 +126,16 @@ export function planDeletion(node: NodeView): MutationPlan {
   };
 }
 
-function isOtherControlPlane(each: NodeView, node: NodeView): boolean {
-  const { nodeId, state, roles } = each.record;
-  return nodeId !== node.record.nodeId && state === 'UP' && isControlPlane(roles);
+function isActiveControlPlane({ record }: NodeView): boolean {
+  return record.state === 'UP' && isControlPlane(record.roles);
 }
 
-/** What a node that beats says of its API server: who fell silent may have had one. */
-function saysOfApi({ record, status, isAlive: isBeating }: NodeView): 'ready' | 'not ready' | 'nothing' {
-  if (!isBeating || status === undefined || !record.roles.includes('KubernetesController')) return 'nothing';
-  const { controlPlane } = fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64'));
-  const part = controlPlane.find(({ name }) => name === 'kube-apiserver');
-  return part === undefined ? 'nothing' : part.ready ? 'ready' : 'not ready';
-}
-
-/** A node that is lost, or says that its API server is not ready, takes none away: nothing is won by keeping it. */
-function mayServeApi(node: NodeView): boolean {
-  const isServer = node.record.roles.includes('KubernetesController');
-  return isServer && node.isAlive && saysOfApi(node) !== 'not ready';
+function guardedNodeFrom({ record, status, isAlive }: NodeView): GuardedNode {
+  const { nodeId, name, roles } = record;
+  const reported = status && fromBinary(NodeStatusSchema, Buffer.from(status.status, 'base64')).controlPlane;
+  const part = reported?.find((each) => each.name === 'kube-apiserver');
+  const apiServer = part && { isReady: part.ready, reason: part.why };
+  return { nodeId, name, roles, isAlive, apiServer };
 }
 
 function checkLabel(key: string, value: string): void {

@@ -156,6 +156,20 @@ describe('nodes', () => {
     expect((await curator.setNodeRoles(demotion(lost), as(owner))).node).toMatchObject({ roles: [] });
   });
 
+  test('setNodeRoles() refuses a demotion after which too few etcd voters would be healthy', async () => {
+    const { curator, cluster, owner, first, etcd } = await createCurators();
+    const second = await cluster.addNode('second', { roles: [...CONTROL] });
+    const lost = await cluster.addNode('lost', { roles: [...CONTROL] });
+    for (const each of [first, second, lost]) await beat(curator, each, true);
+    await etcd.commit({ when: [], then: [remove(records.heartbeat.key(nodeIdOf(lost)))] }, { signal });
+    await expect(curator.setNodeRoles(demotion(first), as(owner))).rejects.toMatchObject({
+      code: 'curator-quorum-loss',
+      message: expect.stringContaining('etcd would have 1 healthy of 2 voters, 2 are needed'),
+    });
+    await curator.setNodeRoles(demotion(lost), as(owner));
+    expect((await curator.setNodeRoles(demotion(first), as(owner))).node).toMatchObject({ roles: [] });
+  });
+
   test.each([
     {
       name: 'a controller without consensus',
@@ -175,9 +189,10 @@ describe('nodes', () => {
   });
 
   test('a node leaves in order: roles, state, record; each shortcut is refused', async () => {
-    const { curator, cluster, owner, etcd } = await createCurators();
+    const { curator, cluster, owner, etcd, first } = await createCurators();
     const node = await cluster.addNode('n', { roles: ['ConsensusMember'] });
     const nodeId = nodeIdOf(node);
+    await beat(curator, first, true);
     const state = (to: NodeState) =>
       curator.setNodeState(
         create(CuratorContract.method.setNodeState.input, { nodeId, state: to, mutation: mutation() }),

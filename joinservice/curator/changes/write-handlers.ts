@@ -8,15 +8,15 @@ import {
   UpdateConfigurationRequestSchema,
   UpdateNodeLabelsRequestSchema,
 } from '../../curatorproto/gen/curator_pb.js';
-import { isControlPlane } from '../../../internal/role/index.ts';
 import type { OwnerDocuments } from '../../ownerdocs/index.ts';
 import type { Caller } from '../access/authorize-caller.ts';
 import type { AuthorizedHandlers } from '../access/authorized-handlers.ts';
 import type { Mutation, Mutations } from './mutations.ts';
 import { planConfiguration } from './configuration-plan.ts';
 import { planSignedDeletion } from './deletion-plan.ts';
-import { planLabels, planRoles, planState } from './node-plans.ts';
+import { losesControlPlane, planLabels, planRoles, planState, type GuardedCluster } from './node-plans.ts';
 import type { NodeStore } from '../nodes/node-store.ts';
+import type { CuratorFacts } from '../nodes/read-handlers.ts';
 import { submitterOf, verifyControlPlaneGrant, withDocuments } from './signed-changes.ts';
 import { nodeToWire, rolesFromWire, stateFromWire } from '../nodes/node-wire.ts';
 
@@ -35,11 +35,12 @@ export function writeHandlers(parts: WriteHandlerParts): Pick<AuthorizedHandlers
       await mutations.run(mutation('SetNodeRoles', SetNodeRolesRequestSchema, request, call), async () => {
         const node = await nodes.get(request.nodeId, call.signal);
         // Reading thousands of nodes takes longer than all the rest; only a demotion needs to know the others.
-        const isDemotion = isControlPlane(node.record.roles) && !isControlPlane(roles);
-        const all = isDemotion ? (await nodes.list(call.signal)).nodes : [];
+        const cluster = losesControlPlane(node.record.roles, roles)
+          ? await readGuardedCluster(parts, call.signal)
+          : { nodes: [], etcdVoters: 0 };
         const submission = await authority.submission(request.documents, submitterOf(call));
         await verifyControlPlaneGrant({ ...parts, submission }, { node: node.record, roles }, call.signal);
-        return withDocuments(planRoles(node, all, roles), submission);
+        return withDocuments(planRoles(node, roles, cluster), submission);
       });
       return nodeNow(request.nodeId, call.signal);
     },
@@ -79,6 +80,15 @@ export interface WriteHandlerParts {
   readonly clock: Clock;
   /** What owners have signed. */
   readonly authority: OwnerDocuments;
+  readonly facts: Pick<CuratorFacts, 'etcdMembers'>;
+}
+
+async function readGuardedCluster(
+  { nodes, facts }: WriteHandlerParts,
+  signal: AbortSignal,
+): Promise<GuardedCluster> {
+  const [listed, members] = await Promise.all([nodes.list(signal), facts.etcdMembers(signal)]);
+  return { nodes: listed.nodes, etcdVoters: members.filter(({ isLearner }) => !isLearner).length };
 }
 
 interface MutatingRequest {

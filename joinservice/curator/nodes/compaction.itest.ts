@@ -53,6 +53,7 @@ async function createCurator() {
   const facts = {
     certificates: [],
     etcdStatus: async () => ({ dbSizeBytes: 1n, quotaBytes: 2n, hasLeader: true, members: [] }),
+    etcdMembers: async () => [],
   };
   const log = createMemoryLogger().log;
   const own = new Namespace(far, CLUSTER_PREFIX);

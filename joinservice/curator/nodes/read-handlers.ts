@@ -124,6 +124,15 @@ export interface CuratorFacts {
     readonly dbSizeBytes: bigint;
     readonly quotaBytes: bigint;
     readonly hasLeader: boolean;
-    readonly members: { readonly name: string; readonly isLearner: boolean; readonly started: boolean }[];
+    readonly members: EtcdMemberFacts[];
   }>;
+  /** The members of the state etcd. */
+  etcdMembers(signal: AbortSignal): Promise<EtcdMemberFacts[]>;
+}
+
+interface EtcdMemberFacts {
+  /** Its node's id; empty before its first start. */
+  readonly name: string;
+  readonly isLearner: boolean;
+  readonly started: boolean;
 }

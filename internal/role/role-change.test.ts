@@ -1,0 +1,119 @@
+import { describe, expect, test } from '@jest/globals';
+import { checkRoleChange, leaveGuard, quorumOf, type GuardedNode } from './role-change.ts';
+import type { Role } from './role.ts';
+
+const CONTROL: readonly Role[] = ['ConsensusMember', 'KubernetesController'];
+
+function controlPlane(name: string, over: Partial<GuardedNode> = {}): GuardedNode {
+  return {
+    nodeId: name,
+    name,
+    roles: CONTROL,
+    isAlive: true,
+    apiServer: { isReady: true, reason: '' },
+    ...over,
+  };
+}
+
+function clusterOf(controlPlanes: readonly GuardedNode[], etcd = {}) {
+  return {
+    controlPlanes,
+    etcd: { hasLeader: true, voters: controlPlanes.length, learners: 0, ...etcd },
+  };
+}
+
+describe('quorumOf()', () => {
+  test.each([
+    [1, 1],
+    [2, 2],
+    [3, 2],
+    [4, 3],
+    [5, 3],
+    [7, 4],
+  ])('of %i voters is %i', (voters, want) => {
+    expect(quorumOf(voters)).toBe(want);
+  });
+});
+
+describe('checkRoleChange()', () => {
+  const [a, b, c] = [controlPlane('a'), controlPlane('b'), controlPlane('c')];
+  const lost = controlPlane('c', { isAlive: false });
+  const worker = controlPlane('w', { roles: ['KubernetesWorker'], apiServer: undefined });
+
+  test.each([
+    { name: 'one of three', node: a, roles: [], all: clusterOf([a, b, c]), want: [] },
+    { name: 'the last control plane', node: a, roles: [], all: clusterOf([a]), want: ['last-control-plane'] },
+    {
+      name: 'the only ready API server',
+      node: a,
+      roles: [],
+      all: clusterOf([a, controlPlane('b', { apiServer: { isReady: false, reason: 'starting' } })]),
+      want: ['last-api-server'],
+    },
+    {
+      name: 'the API server alone, while etcd stays',
+      node: a,
+      roles: ['ConsensusMember'],
+      all: clusterOf([a, controlPlane('b', { apiServer: undefined })]),
+      want: ['last-api-server'],
+    },
+    {
+      name: 'a healthy voter beside a lost one',
+      node: a,
+      roles: [],
+      all: clusterOf([a, b, lost]),
+      want: ['quorum-loss'],
+    },
+    { name: 'the lost voter', node: lost, roles: [], all: clusterOf([a, b, lost]), want: [] },
+    {
+      name: 'a lost node that a recovery has taken out of etcd',
+      node: lost,
+      roles: [],
+      all: clusterOf([a, lost], { voters: 1 }),
+      want: [],
+    },
+    {
+      name: 'any voter without a leader',
+      node: a,
+      roles: [],
+      all: clusterOf([a, b, c], { hasLeader: false }),
+      want: ['no-leader'],
+    },
+    {
+      name: 'a promotion beside a learner',
+      node: worker,
+      roles: CONTROL,
+      all: clusterOf([a, b, c], { learners: 1 }),
+      want: ['learner-present'],
+    },
+    {
+      name: 'a promotion while the quorum is gone',
+      node: worker,
+      roles: CONTROL,
+      all: clusterOf([a, lost, { ...lost, nodeId: 'd' }]),
+      want: ['no-quorum'],
+    },
+    { name: 'a worker', node: worker, roles: [], all: clusterOf([a], { hasLeader: false }), want: [] },
+  ] as const)('$name: $want', ({ node, roles, all, want }) => {
+    expect(checkRoleChange({ node, roles }, all).refusals.map(({ guard }) => guard)).toEqual(want);
+  });
+
+  test('counts voters, quorum and healthy control planes before and after', () => {
+    expect(checkRoleChange({ node: lost, roles: [] }, clusterOf([a, b, lost]))).toMatchObject({
+      voters: { before: 3, after: 2 },
+      quorum: { before: 2, after: 2 },
+      healthy: { before: 2, after: 2 },
+    });
+  });
+});
+
+describe('leaveGuard()', () => {
+  test.each([
+    { controlPlanes: 0, voters: 0, healthy: 0, want: 'last-control-plane' },
+    { controlPlanes: 2, voters: 2, healthy: 1, want: 'quorum-loss' },
+    { controlPlanes: 2, voters: 2, healthy: 2, want: undefined },
+    { controlPlanes: 4, voters: 4, healthy: 3, want: undefined },
+  ])('with $healthy healthy of $voters voters left is $want', ({ want, ...remaining }) => {
+    expect(leaveGuard(remaining)).toBe(want);
+  });
+});
