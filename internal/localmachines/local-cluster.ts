@@ -106,9 +106,9 @@ export class LocalCluster {
    * be. One at a time: the manufacturer counts its certificates in a file.
    */
   async manufactureTpm(name: string, signal: AbortSignal): Promise<string> {
-    const { tpm: folder } = nodePaths(this.paths, parseName(name, 'node'));
+    const { tpm: directory } = nodePaths(this.paths, parseName(name, 'node'));
     const { launch, manufacturer } = this.paths;
-    const tpm = { folder, scope: tpmScope(this.network.number, name) };
+    const tpm = { directory, scope: tpmScope(this.network.number, name) };
     if ((await this.#host.files.stat(launch)) === undefined)
       await this.#host.files.writeAtomic(launch, launchScript);
     await manufactureTpm(this.#host, this.#layout, { tpm, manufacturer, launch, signal });

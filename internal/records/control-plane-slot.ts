@@ -15,7 +15,7 @@ export const SLOT_PACE_KEY = 'slots/control-plane/pace';
 const FIRST_PACE_MS = 15_000;
 const MAX_PACE_BYTES = 4096;
 
-/** `place`: 0 for the node whose turn it is, 1 for the next one. */
+/** `position`: 0 for the node that holds the slot, 1 for the next one. */
 export interface SlotPosition {
   readonly position: number;
   readonly estimateMs: number;
@@ -29,9 +29,9 @@ export function slotPositions(
   const paceMs = slotPaceMs(pace);
   const order = queue.toSorted((a, b) => Number(a.createRevision - b.createRevision));
   return new Map(
-    order.map(({ key }, place) => [
+    order.map(({ key }, position) => [
       key.slice(SLOT_QUEUE_PREFIX.length),
-      { place, estimateMs: place * paceMs },
+      { position, estimateMs: position * paceMs },
     ]),
   );
 }
