@@ -1,6 +1,6 @@
 import type { FilePort } from '../../internal/file/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX, type UnitPort } from '../../internal/platform/index.ts';
-import { CURATOR_PORT, JOIN_PORT } from './index.ts';
+import { CURATOR_PORT, JOIN_PORT } from './joinservice-unit.ts';
 
 export const RELAY_UNIT = 'cluster-relay.service';
 /** In a directory that its unprivileged user may enter. */
