@@ -1,6 +1,6 @@
 import { attestationSettings, type Provisioning } from '../../internal/config/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
-import { type CollateralCache, ProvisionedCollateral } from '../collateral/index.ts';
+import type { CollateralCache } from '../collateral/index.ts';
 import {
   createJoinUpgrades,
   type EndpointSource,
@@ -38,12 +38,6 @@ export function createJoinClient(
   const { nodeId, pubKeyDer, keyPem } = identity;
   const attestation =
     provisioning.attestation === undefined ? undefined : attestationSettings(provisioning.attestation);
-  const provisioned = new ProvisionedCollateral({
-    files,
-    path: AGENT_PATHS.provisionedCollateral,
-    cache: collateral,
-    log: log.child('collateral'),
-  });
   return new JoinClient(
     {
       ...{ evidence, clock, log: log.child('join'), random, lookUp: resolveWithSystem },
@@ -52,7 +46,7 @@ export function createJoinClient(
         issuers: evidence.issuers,
         attestation,
         collateral: async () => {
-          await provisioned.load();
+          await collateral.acceptProvisioned();
           return collateral.current;
         },
         clock,

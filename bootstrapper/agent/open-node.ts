@@ -200,15 +200,17 @@ export async function openNode(
   };
 }
 
-async function openCollateral({ clock, log }: AgentPorts, state: NodeState): Promise<CollateralCache> {
-  const shelf = new CollateralCache({
+async function openCollateral({ files, clock, log }: AgentPorts, state: NodeState): Promise<CollateralCache> {
+  const cache = new CollateralCache({
     saved: state.collateral,
+    files,
+    provisionedPath: AGENT_PATHS.provisionedCollateral,
     trust: { amd: amdTrust(), intel: intelTrust() },
     nowMs: () => clock.nowMs(),
     log: log.child('collateral'),
   });
-  await shelf.restore();
-  return shelf;
+  await cache.restore();
+  return cache;
 }
 
 /** The lock of this machine and what it shows of itself: nothing is shown that contradicts the lock. */

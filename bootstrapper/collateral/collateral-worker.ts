@@ -5,70 +5,71 @@ import { launcher, type Runnable, type Scope } from '../../internal/supervisor/i
 import { Distribution } from '../../joinservice/curatorproto/gen/distribution_pb.js';
 import type { Curators } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
-import { NodeCollateralError } from './errors.ts';
 import type { CollateralCache } from './collateral-cache.ts';
+import { NodeCollateralError } from './errors.ts';
 
 /**
- * How long a node may be behind its cluster: 5 to 15 minutes. Asking costs a curator next to nothing, and another stream
- * per node would cost it memory for as long as the node lives.
+ * A node polls every 5 to 15 minutes. A poll costs a curator next to nothing; a stream per node would cost it memory for as
+ * long as the node runs.
  */
-const LOOK_MS = 10 * 60_000;
+const POLL_MS = 10 * 60_000;
 
+/** Inputs and ports of `collateralWorker`. */
 export interface CollateralWorkerOptions {
   readonly reads: { readonly clusterMembership: Readable<Membership | undefined> };
   readonly curators: Curators;
   readonly cache: CollateralCache;
   readonly clock: Clock;
-  /** In [0, 1): nodes that started together don't ask together. */
+  /** In [0, 1): spreads the polls of nodes that started together. */
   readonly random: () => number;
 }
 
-/** Keeps this member's collateral as fresh as its cluster's. */
+/** Keeps the collateral of a member as new as its cluster's. */
 export function collateralWorker(options: CollateralWorkerOptions): Runnable {
   return launcher({
     input: map(options.reads.clusterMembership, (membership) => ({ isMember: membership !== undefined })),
     plan: ({ isMember }) =>
       isMember ? { kind: 'start', config: undefined } : { kind: 'wait', why: 'the membership of this node' },
     start: (scope) => {
-      scope.run('look', (look) => keepFresh(options, look));
+      scope.run('look', (poll) => pollCurators(options, poll));
       return Promise.resolve();
     },
   });
 }
 
-async function keepFresh(options: CollateralWorkerOptions, scope: Scope): Promise<void> {
+async function pollCurators(options: CollateralWorkerOptions, scope: Scope): Promise<void> {
   const { clock, random } = options;
   scope.healthy();
-  for (let told = ''; ;) {
-    told = await lookOnce(options, scope, told);
-    await clock.sleep(LOOK_MS * (0.5 + random()), scope.signal);
+  for (let problem = ''; ;) {
+    problem = await pollOnce(options, scope, problem);
+    await clock.sleep(POLL_MS * (0.5 + random()), scope.signal);
   }
 }
 
-/** Answers what is wrong, so that it is said once and not every few minutes. */
-async function lookOnce(
-  { curators, cache: shelf }: CollateralWorkerOptions,
+/** Resolves with the problem, which is logged only if it is not `logged` already; '' for none. */
+async function pollOnce(
+  { curators, cache }: CollateralWorkerOptions,
   scope: Scope,
-  told: string,
+  logged: string,
 ): Promise<string> {
   const { signal, log } = scope;
-  const knownSha256 = Buffer.from(shelf.givenSha256, 'hex');
+  const knownSha256 = Buffer.from(cache.givenSha256, 'hex');
   try {
     const { bundle } = await curators.use(
       (curator, work) => curator.of(Distribution).fetchCollateral({ knownSha256 }, { signal: work }),
       { signal },
     );
-    if (bundle.length > 0) await shelf.accept(bundle);
+    if (bundle.length > 0) await cache.accept(bundle);
     scope.waiting(undefined);
     return '';
   } catch (error) {
     if (isAbort(error, signal)) throw error;
     const problem = describeError(error);
     scope.waiting(`usable collateral: ${findCoded(error)?.code ?? 'internal'}`);
-    if (problem === told) return told;
+    if (problem === logged) return problem;
     if (error instanceof NodeCollateralError)
-      log.error('collateral of the cluster is refused, what this node had stays in force', { error });
-    else log.info('the collateral of the cluster cannot be had now', { error });
+      log.error('collateral of the cluster refused, keeping the current one', { error });
+    else log.info('fetching the collateral of the cluster failed', { error });
     return problem;
   }
 }

@@ -1,18 +1,16 @@
-import { CodedError, defineErrors, type CodedErrorOptions } from '../../internal/errors/index.ts';
+import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Errors of the collateral cache on a node. */
 export const nodeCollateralErrors = defineErrors({
   'collateral-refused': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
     meaning:
-      'Collateral that this machine was given is malformed, not signed by its manufacturer, out of date, or older than what it has. What it had stays in force.',
-    fix: 'The message says which document and why. In the workspace run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`; a machine that is no member yet needs the new bundle beside its provisioning (`cluster node cloud-init` writes both).',
+      'A collateral bundle that this machine received is malformed, not signed by its manufacturer, expired, or older than the one in use. The machine keeps the one in use.',
+    fix: 'In the workspace run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`. A machine that has not joined yet needs the new bundle beside its provisioning: `cluster node cloud-init` writes both.',
   },
 });
 
-export class NodeCollateralError extends CodedError<keyof typeof nodeCollateralErrors> {
-  constructor(message: string, options?: CodedErrorOptions) {
-    super(nodeCollateralErrors, 'collateral-refused', message, options);
-  }
-}
+/** A collateral bundle was refused; the cause names the document and the check. */
+export class NodeCollateralError extends errorClass(nodeCollateralErrors) {}

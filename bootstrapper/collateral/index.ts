@@ -1,14 +1,12 @@
 /**
- * What AMD and Intel say beside evidence, as this machine has it: it judges join services by it, before it is a member and
- * whenever it renews its certificates.
+ * The collateral of AMD and Intel on this machine. It verifies join services with it, before it is a member and whenever it
+ * renews its certificates.
  *
  * ```
- * beside the provisioning ─▶ ProvisionedCollateral ─┐
- * curators ─▶ collateralWorker (every few minutes) ─┴▶ CollateralShelf ─▶ disk, then in force for validators
- *                                                        └ signatures, dates, nothing older: else what is there stays
+ * file beside the provisioning ─────────▶ CollateralCache ─▶ disk, then `current` for validators
+ * curators ─▶ collateralWorker (polls) ──▶  └ checks signatures, dates, that nothing is older; else keeps what it has
  * ```
  */
+export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';
 export { collateralWorker, type CollateralWorkerOptions } from './collateral-worker.ts';
 export { NodeCollateralError, nodeCollateralErrors } from './errors.ts';
-export { ProvisionedCollateral } from './provisioned-collateral.ts';
-export { CollateralCache, type CachedCollateral } from './collateral-cache.ts';

@@ -6,7 +6,7 @@ import { KEYS_KEY } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import type { Distribution } from '../curatorproto/gen/distribution_pb.js';
-import type { CollateralFeed } from './collateral-feed.ts';
+import type { ClusterCollateral } from '../evidence/index.ts';
 import type { ControlPlaneEntry, Directory, DirectoryFeed } from './directory-feed.ts';
 import { DistributionError } from './errors.ts';
 import type { KeysFeed } from './keys-feed.ts';
@@ -28,7 +28,7 @@ export interface DistributionHandlerParts {
   readonly etcd: KeySpace;
   readonly feed: Pick<DirectoryFeed, 'directory'>;
   readonly keys: Pick<KeysFeed, 'stage'>;
-  readonly collateral: Pick<CollateralFeed, 'fetch'>;
+  readonly collateral: Pick<ClusterCollateral, 'fetch'>;
   /** Absent where this node has no store to read from. */
   readonly blobs: Pick<BlobStore, 'read'> | undefined;
 }

@@ -4,12 +4,11 @@
  *
  * ```
  * etcd ─▶ curator's NodeFeed ─▶ DirectoryFeed (one for all) ─▶ WatchDirectory
- * etcd ─▶ CollateralFeed (one for all) ─────────────────────▶ FetchCollateral
+ * etcd ─▶ ClusterCollateral (joinservice/evidence) ──────────▶ FetchCollateral
  * etcd ─▶ KeysFeed (one for all) ─▶ WatchDirectory; the record itself ─▶ FetchKeys
  * store, seeds (read only) ────────────────────────────────▶ FetchBlob
  * ```
  */
-export { CollateralFeed } from './collateral-feed.ts';
 export { DirectoryFeed, type Directory } from './directory-feed.ts';
 export { distributionHandlers } from './distribution-handlers.ts';
 export { DistributionError, distributionErrors, type DistributionErrorCode } from './errors.ts';

@@ -2,7 +2,7 @@
  * What the join service and the signer both judge by: the operators' document as it speaks of evidence, the collateral of
  * manufacturers, which machine evidence is of, and which addresses a machine can have.
  */
-export { collateralFromRecord, CollateralSource } from './collateral-source.ts';
+export { ClusterCollateral, collateralFromRecord } from './cluster-collateral.ts';
 export {
   attestationKeyNameOf,
   evidenceIdentityOf,

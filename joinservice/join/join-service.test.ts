@@ -90,6 +90,7 @@ beforeEach(async () => {
     signer: { signMember: () => Promise.reject(new Error(`signed ${++signed}`)) },
     identity: { certPem: '', keyPem: generateKeyPem() },
     clusterId: CLUSTER_ID,
+    collateral: { current: {} },
     own: { nodeId: 'n', address: '192.0.2.9' },
     listNodes: () => Promise.resolve([]),
     clock: new FakeClock(),

@@ -15,7 +15,7 @@ import { DOCUMENTS_PREFIX } from '../../internal/records/index.ts';
 import { FairQueue, implement, type Implementation, type TlsIdentity } from '../../internal/rpc/index.ts';
 import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { NodeView } from '../curator/index.ts';
-import { CollateralSource, readAttestation, type ActiveAttestation } from '../evidence/index.ts';
+import { readAttestation, type ActiveAttestation, type ClusterCollateral } from '../evidence/index.ts';
 import { Join } from '../joinproto/gen/join_pb.js';
 import { Admissions } from './admission/admissions.ts';
 import { WriteBudget } from './requests/write-budget.ts';
@@ -50,6 +50,7 @@ export interface JoinServiceOptions {
   /** The node's certificate of the cluster CA and its key. */
   readonly identity: TlsIdentity;
   readonly clusterId: string;
+  readonly collateral: Pick<ClusterCollateral, 'current'>;
   readonly own: { readonly nodeId: string; readonly address: string };
   readonly listNodes: (signal: AbortSignal) => Promise<readonly NodeView[]>;
   readonly clock: Clock;
@@ -62,7 +63,7 @@ export interface JoinServiceOptions {
  * ```
  * configuration/current ─▶ PolicySource ─▶ rules() of attested TLS, policy of decisions
  * identities/           ─▶ MemberKeys   ─┤
- * attestation/          ─▶ CollateralSource
+ * attestation/          ─▶ ClusterCollateral (watched by the caller)
  * joins/                ─▶ JoinFeed ─▶ machines that wait
  * ```
  */
@@ -73,7 +74,7 @@ export class JoinService {
   readonly #policy: ActiveConfigurationSource;
   readonly #feed: JoinFeed;
   readonly #keys: KnownAttestationKeys;
-  readonly #collateral: CollateralSource;
+  readonly #collateral: Pick<ClusterCollateral, 'current'>;
   readonly #clusterId: string;
   readonly #ports: Pick<JoinServiceOptions, 'etcd' | 'clock' | 'log'>;
   readonly #attestation = new EventValue<ActiveAttestation>();
@@ -84,7 +85,7 @@ export class JoinService {
     this.#ports = { etcd, clock, log };
     this.#feed = new JoinFeed({ etcd, log: log.child('joins') });
     this.#keys = new KnownAttestationKeys({ etcd, log: log.child('keys') });
-    this.#collateral = new CollateralSource({ etcd, log: log.child('collateral') });
+    this.#collateral = options.collateral;
     this.#policy = new ActiveConfigurationSource({
       etcd,
       log: log.child('policy'),
@@ -176,7 +177,6 @@ export class JoinService {
       this.#policy.run(signal),
       feed.run(signal),
       this.#keys.run(signal),
-      this.#collateral.run(signal),
       runSweep({ ...this.#ports, feed }, signal),
       wakeWithDocuments(this.#ports.etcd, feed, signal),
     ]);

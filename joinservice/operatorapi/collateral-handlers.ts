@@ -1,12 +1,11 @@
 import { toBinary } from '@bufbuild/protobuf';
 import {
-  checkCollateral,
   MAX_UPLOAD_BYTES,
   parseBundle,
-  type CollateralItem,
+  verifyBundle,
   type ManufacturerTrust,
+  type VerifiedBundle,
 } from '../../internal/attestation/collateral/index.ts';
-import { AttestationError } from '../../internal/attestation/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { absent, put, unchanged, type KeySpace } from '../../internal/etcd/index.ts';
@@ -16,24 +15,23 @@ import { nameOfCaller, refuseField, type Caller, type Mutations } from '../curat
 import { PutCollateralRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
+/** Ports of `collateralHandlers`. */
 export interface CollateralHandlerParts {
   readonly etcd: KeySpace;
   readonly mutations: Mutations;
   readonly clock: Clock;
-  /** Whose documents count. */
+  /** Roots of the manufacturers whose documents are accepted. */
   readonly manufacturers: ManufacturerTrust;
 }
 
-type CollateralMethods = 'getCollateral' | 'putCollateral';
-
-/** Documents of AMD and Intel that an operator fetched: verified as a whole before they take the place of older ones. */
+/** Stores the collateral that operators upload. A bundle is verified as a whole before it replaces the previous one. */
 export function collateralHandlers(
   parts: CollateralHandlerParts,
-): Pick<Handlers<typeof Admission, Caller>, CollateralMethods> {
-  const { etcd, mutations, clock, manufacturers } = parts;
+): Pick<Handlers<typeof Admission, Caller>, 'getCollateral' | 'putCollateral'> {
+  const { etcd, mutations, clock } = parts;
   return {
     getCollateral: async (_request, { signal }) => {
-      const record = await read(etcd, signal);
+      const { record } = await read(etcd, signal);
       if (record === undefined) return {};
       const { bundle, evaluationNumber, updatedMs, updatedBy } = record;
       return {
@@ -55,61 +53,56 @@ export function collateralHandlers(
         signal,
       };
       await mutations.run(mutation, async () => {
-        const entry = await etcd.get(COLLATERAL_KEY, { signal });
-        const before = entry && records.collateral.decode(entry.key, entry.value);
-        const judged = judge(bundle, { manufacturers, nowMs: clock.nowMs(), before });
+        const { entry, record: previous } = await read(etcd, signal);
+        const nowMs = clock.nowMs();
+        const { evaluationNumber, bundle: verified } = verify(bundle, { parts, nowMs, previous });
         const record: CollateralRecord = {
           version: 1,
           bundle: Buffer.from(bundle).toString('base64'),
-          evaluationNumber: judged.evaluationNumber,
-          updatedMs: clock.nowMs(),
+          evaluationNumber,
+          updatedMs: nowMs,
           updatedBy: nameOfCaller(peer),
         };
         return {
           when: [entry === undefined ? absent(COLLATERAL_KEY) : unchanged(entry)],
           then: [put(COLLATERAL_KEY, records.collateral.encode(record))],
-          detail: judged,
+          detail: { evaluationNumber, documents: verified.items.length },
         };
       });
-      return { evaluationNumber: (await read(etcd, signal))?.evaluationNumber ?? 0 };
+      return { evaluationNumber: (await read(etcd, signal)).record?.evaluationNumber ?? 0 };
     },
   };
 }
 
-async function read(etcd: KeySpace, signal: AbortSignal): Promise<CollateralRecord | undefined> {
+async function read(etcd: KeySpace, signal: AbortSignal) {
   const entry = await etcd.get(COLLATERAL_KEY, { signal });
-  return entry && records.collateral.decode(entry.key, entry.value);
+  return { entry, record: entry && records.collateral.decode(entry.key, entry.value) };
 }
 
-/** Every document is verified again where it is used; this keeps a bad bundle from replacing a good one. */
-function judge(
+/** Validators verify every document again; this check keeps a bad bundle from replacing a good one. */
+function verify(
   bundle: Uint8Array,
-  at: {
-    readonly manufacturers: ManufacturerTrust;
+  {
+    parts,
+    nowMs,
+    previous,
+  }: {
+    readonly parts: CollateralHandlerParts;
     readonly nowMs: number;
-    readonly before: CollateralRecord | undefined;
+    readonly previous: CollateralRecord | undefined;
   },
-): { readonly evaluationNumber: number; readonly documents: number } {
-  const seen = at.before?.evaluationNumber ?? 0;
-  const before = at.before === undefined ? [] : itemsOf(Buffer.from(at.before.bundle, 'base64'));
+): VerifiedBundle {
+  const before = {
+    bundle:
+      previous === undefined
+        ? { assembledMs: 0, items: [] }
+        : parseBundle(Buffer.from(previous.bundle, 'base64')),
+    evaluationNumber: previous?.evaluationNumber ?? 0,
+  };
   try {
-    const items = itemsOf(bundle);
-    const options = {
-      trust: at.manufacturers,
-      nowMs: at.nowMs,
-      seenEvaluationNumber: seen,
-      previous: before,
-    };
-    const evaluationNumber = Math.max(seen, checkCollateral(items, options));
-    return { evaluationNumber, documents: items.length };
+    return verifyBundle(bundle, { trust: parts.manufacturers, nowMs, previous: before });
   } catch (cause) {
-    if (!(cause instanceof AttestationError) && !(cause instanceof CodedError)) throw cause;
-    throw new OperatorApiError('operatorapi-collateral-refused', 'verifying collateral that was handed on', {
-      cause,
-    });
+    if (!(cause instanceof CodedError)) throw cause;
+    throw new OperatorApiError('operatorapi-collateral-refused', 'verifying uploaded collateral', { cause });
   }
-}
-
-function itemsOf(bundle: Uint8Array): readonly CollateralItem[] {
-  return parseBundle(Buffer.from(bundle).toString('utf8')).items;
 }

@@ -58,8 +58,8 @@ export const operatorApiErrors = defineErrors({
     exit: 'refused',
     retryable: false,
     meaning:
-      'The collateral that was handed on is malformed, not signed by its manufacturer, out of date, or older than what was used before. What was there stays in use.',
-    fix: 'Fetch it anew (`cluster attest collateral refresh`) and hand that on (`cluster attest collateral hand-on`). Which document it is, and why, stands in the message.',
+      'The uploaded collateral is malformed, not signed by its manufacturer, expired, or older than the collateral in use. The cluster keeps the collateral in use.',
+    fix: 'Run `cluster attest collateral refresh`, then `cluster attest collateral hand-on`.',
   },
   'operatorapi-keys-already-rotated': {
     fault: 'operator',

@@ -3,7 +3,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { TlsIdentity } from '../../internal/rpc/index.ts';
 import type { OwnerDocuments } from '../ownerdocs/index.ts';
 import type { Curator } from '../curator/index.ts';
-import { joinValidators, type ActiveAttestation } from '../evidence/index.ts';
+import { joinValidators, type ActiveAttestation, type ClusterCollateral } from '../evidence/index.ts';
 import { JoinService } from '../join/index.ts';
 import { runEtcdPipe, type SignerClient } from '../signerlink/index.ts';
 import type { JoinserviceConfig } from './joinservice-config.ts';
@@ -22,6 +22,7 @@ export interface JoinParts {
   readonly curator: Curator;
   readonly signer: SignerClient;
   readonly identity: TlsIdentity;
+  readonly collateral: ClusterCollateral;
   /** Told the port each time it is opened. */
   readonly onListening?: ((port: number) => void) | undefined;
 }
@@ -38,6 +39,7 @@ export async function runJoin(settings: JoinSettings, parts: JoinParts, signal: 
     signer,
     identity,
     clusterId,
+    collateral: parts.collateral,
     own: { nodeId, address: settings.address },
     listNodes: (listing) => curator.listNodes(listing),
     clock: ports.clock,

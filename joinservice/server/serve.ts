@@ -15,7 +15,8 @@ import { operatorApiHandlers } from '../operatorapi/index.ts';
 import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
-import { CollateralFeed, DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
+import { ClusterCollateral } from '../evidence/index.ts';
+import { DirectoryFeed, distributionHandlers, KeysFeed } from '../distribution/index.ts';
 import { SignerClient } from '../signerlink/index.ts';
 import { NodeSessions, streamHandlers } from '../streams/index.ts';
 import { curatorUpgrade } from './curator-upgrade.ts';
@@ -82,7 +83,7 @@ export async function serve(
     log: log.child('curator'),
   });
   const feed = new DirectoryFeed({ nodes: curator.nodes, clock });
-  const collateral = new CollateralFeed({ etcd: cluster, log: log.child('collateral') });
+  const collateral = new ClusterCollateral({ etcd: cluster, log: log.child('collateral') });
   const blobs = storeOf(config, ports);
   const keys = new KeysFeed({ etcd: cluster, log: log.child('keys') });
   const distribution = distributionHandlers({ etcd: cluster, feed, keys, collateral, blobs });
@@ -115,7 +116,10 @@ export async function serve(
   log.info('the curator listens', { host: config.listen.host, port });
   options.onListening?.(port);
   const { signal, onJoinListening } = options;
-  const parts = { config, ports, etcd: cluster, authority, curator, identity, onListening: onJoinListening };
+  const parts = {
+    ...{ config, ports, etcd: cluster, authority, curator, identity, collateral },
+    onListening: onJoinListening,
+  };
   try {
     await Promise.all([
       curator.run(signal),

@@ -12,7 +12,7 @@ import {
   type Certificate,
   type Crl,
 } from '../x509/index.ts';
-import { collateralFrom, manufacturerOf } from './collateral-bundle.ts';
+import { collateralFrom, manufacturerOf, parseBundle, type CollateralBundle } from './collateral-bundle.ts';
 import { CollateralError } from './errors.ts';
 import type { CollateralItem } from './collateral-item.ts';
 import { refuseOlderCollateral } from './replacement.ts';
@@ -45,13 +45,34 @@ export function checkCollateral(items: readonly CollateralItem[], options: Colla
   return evaluationNumber;
 }
 
+/** A bundle that passed every check, and the highest evaluation number that was ever used with it or before it. */
+export interface VerifiedBundle {
+  readonly bundle: CollateralBundle;
+  readonly evaluationNumber: number;
+}
+
+/** Parses and verifies an encoded bundle that is to replace `previous`. @throws the refusal of the check */
+export function verifyBundle(
+  encoded: Uint8Array,
+  options: Pick<CollateralCheckOptions, 'trust' | 'nowMs'> & { readonly previous: VerifiedBundle },
+): VerifiedBundle {
+  const { evaluationNumber: seen, bundle: previous } = options.previous;
+  const bundle = parseBundle(encoded);
+  const number = checkCollateral(bundle.items, {
+    ...options,
+    seenEvaluationNumber: seen,
+    previous: previous.items,
+  });
+  return { bundle, evaluationNumber: Math.max(seen, number) };
+}
+
 function checkIntelDocuments(
   items: readonly CollateralItem[],
   options: Omit<CollateralCheckOptions, 'previous'> & { readonly cache: CertificateCache },
 ): number {
   const { trust, cache, nowMs, seenEvaluationNumber } = options;
   const { tdx } = collateralFrom(items);
-  if (tdx === undefined || tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seenEvaluationNumber;
+  if (tdx.tcbInfos.length + tdx.qeIdentities.length === 0) return seenEvaluationNumber;
   return new IntelCollateral({ ...tdx, seenEvaluationNumber }, cache).evaluationNumber({
     cache,
     isPinned: (root) => trust.intel.roots.has(root.fingerprint),
@@ -96,8 +117,8 @@ function makersOf(
     return { isPinned: (root) => roots.has(root.fingerprint), authorities, cache, nowMs };
   };
   return {
-    amd: maker(trust.amd.roots, [...(snp?.certificates ?? []), ...trust.amd.authorities]),
-    intel: maker(trust.intel.roots, tdx?.certificates ?? []),
+    amd: maker(trust.amd.roots, [...snp.certificates, ...trust.amd.authorities]),
+    intel: maker(trust.intel.roots, tdx.certificates),
   };
 }
 

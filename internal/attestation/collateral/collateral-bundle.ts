@@ -51,8 +51,9 @@ export function encodeBundle(bundle: CollateralBundle): string {
   return `${JSON.stringify({ version: 1, assembled: new Date(bundle.assembledMs).toISOString(), items }, undefined, 1)}\n`;
 }
 
-/** Throws a `CollateralError`, nothing else. */
-export function parseBundle(text: string): CollateralBundle {
+/** An encoded bundle, as text or as its UTF-8 bytes. @throws CollateralError and nothing else */
+export function parseBundle(encoded: string | Uint8Array): CollateralBundle {
+  const text = typeof encoded === 'string' ? encoded : Buffer.from(encoded).toString('utf8');
   if (text.length > MAX_BUNDLE_BYTES)
     throw new CollateralError('collateral-malformed', `reading a collateral bundle: ${text.length} bytes`);
   const parsed = schema.safeParse(parseJson(text));
@@ -76,8 +77,14 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Sorts the documents by manufacturer for the validators. */
-export function collateralFrom(items: readonly CollateralItem[]): Pick<Collateral, 'snp' | 'tdx'> {
+/** What the validators of processor evidence take. */
+export type ProcessorCollateral = Required<Pick<Collateral, 'snp' | 'tdx'>>;
+
+/** Sorts documents by manufacturer. `seenEvaluationNumber`: the highest one used before; older documents are refused. */
+export function collateralFrom(
+  items: readonly CollateralItem[],
+  seenEvaluationNumber?: number,
+): ProcessorCollateral {
   const all = withoutDuplicates(items);
   const ders = (kind: 'certificate' | 'crl', maker: string): Uint8Array[] =>
     all.flatMap((item) =>
@@ -94,6 +101,7 @@ export function collateralFrom(items: readonly CollateralItem[]): Pick<Collatera
       crls: ders('crl', 'intel'),
       tcbInfos: texts('tcb-info'),
       qeIdentities: texts('qe-identity'),
+      ...(seenEvaluationNumber === undefined ? {} : { seenEvaluationNumber }),
     },
   };
 }

@@ -16,8 +16,15 @@ export {
   MAX_UPLOAD_BYTES,
   parseBundle,
   type CollateralBundle,
+  type ProcessorCollateral,
 } from './collateral-bundle.ts';
-export { checkCollateral, type CollateralCheckOptions, type ManufacturerTrust } from './check-collateral.ts';
+export {
+  checkCollateral,
+  verifyBundle,
+  type CollateralCheckOptions,
+  type ManufacturerTrust,
+  type VerifiedBundle,
+} from './check-collateral.ts';
 export { CollateralError, collateralErrors, type CollateralErrorCode } from './errors.ts';
 export { withoutDuplicates, type CollateralItem } from './collateral-item.ts';
 export { readCollateralFile } from './read-collateral-file.ts';
