@@ -1,146 +1,139 @@
 import type { ProbeAnswer } from './probe-endpoint.ts';
-import type { CaName, TestCredentialName } from './test-credentials.ts';
+import type { CaName } from './signing-keys.ts';
+import type { TestCredentialName } from './test-credentials.ts';
 
 /** `etcd-*` are the ports of the Kubernetes etcd, `state-etcd-*` those of the state etcd. */
-export const ENDPOINT_KINDS = [
-  'etcd-client',
-  'etcd-peer',
-  'state-etcd-client',
-  'state-etcd-peer',
-  'api-server',
-  'kubelet',
-  'curator',
-] as const;
-export type EndpointKind = (typeof ENDPOINT_KINDS)[number];
+export type EndpointKind =
+  | 'etcd-client'
+  | 'etcd-peer'
+  | 'state-etcd-client'
+  | 'state-etcd-peer'
+  | 'api-server'
+  | 'kubelet'
+  | 'curator';
 
-/** Where papers are shown. */
+/** Where test credentials are presented. */
 export interface Endpoint {
   readonly kind: EndpointKind;
-  /** Name of the node that it is on. */
+  /** Name of its node. */
   readonly node: string;
   readonly host: string;
   readonly port: number;
 }
 
-export type Outcome = 'refused' | 'let-in' | 'unproved';
-
+/** What an answer proves. */
 export interface Verdict {
-  readonly outcome: Outcome;
-  /** For people: what was answered. */
+  readonly outcome: 'refused' | 'admitted' | 'inconclusive';
+  /** The answer, for people. */
   readonly detail: string;
 }
 
+/** How an endpoint is probed. */
 interface EndpointRule {
-  /** What is asked for. The removed node's own id is put in. */
-  readonly path: (nodeId: string) => string;
-  /** Whom the server itself has to be known by. */
-  readonly server: CaName;
-  /** Papers of the removed node, made with the keys of now: whoever it is, its record decides. */
-  readonly own: readonly TestCredentialName[];
-  /** Of a control plane: good at another door, and never at this one. */
-  readonly strange: readonly TestCredentialName[];
-  /** What the keys that it may have held make, for a door that goes by them. */
-  readonly shared: readonly TestCredentialName[];
-  /** Only a certificate of this authority is looked at at all. */
-  readonly handshake: boolean;
+  /** Path of the request; `name` is the id of the removed node, or the name of this node for a valid credential. */
+  readonly path: (name: string) => string;
+  /** The CA that the server's own certificate must be of. */
+  readonly serverCa: CaName;
+  /** Credentials of the removed node, made with the current keys: its record must decide. */
+  readonly ofNode: readonly TestCredentialName[];
+  /** Credentials of a control plane for another endpoint; always refused here. */
+  readonly foreign: readonly TestCredentialName[];
+  /** Credentials made with the keys that the removed node may have held, for endpoints that trust these keys. */
+  readonly ofHeldKeys: readonly TestCredentialName[];
+  /** Whether the TLS handshake refuses certificates of other CAs. */
+  readonly refusesInHandshake: boolean;
 }
 
-/** How each door is tried. etcd decides in the handshake; the others let everybody speak, and then see who it is. */
+const OF_NODE = ['node', 'kubelet'] as const;
+
+function etcdRule(
+  serverCa: CaName,
+  accepted: TestCredentialName,
+  foreign: readonly TestCredentialName[],
+): EndpointRule {
+  const path = (): string => '/version';
+  return { path, serverCa, ofNode: OF_NODE, foreign, ofHeldKeys: [accepted], refusesInHandshake: true };
+}
+
+/** etcd decides in the TLS handshake; the other servers answer everybody and authenticate each request. */
 export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
-  'etcd-client': {
-    path: () => '/version',
-    server: 'etcd-clients-ca',
-    own: ['node', 'kubelet'],
-    strange: ['state-etcd-client'],
-    shared: ['etcd-client'],
-    handshake: true,
-  },
-  'etcd-peer': {
-    path: () => '/version',
-    server: 'etcd-peers-ca',
-    own: ['node', 'kubelet'],
-    strange: ['etcd-client', 'state-etcd-peer'],
-    shared: ['etcd-peer'],
-    handshake: true,
-  },
-  'state-etcd-client': {
-    path: () => '/version',
-    server: 'state-clients-ca',
-    own: ['node', 'kubelet'],
-    strange: ['etcd-client'],
-    shared: ['state-etcd-client'],
-    handshake: true,
-  },
-  'state-etcd-peer': {
-    path: () => '/version',
-    server: 'state-peers-ca',
-    own: ['node', 'kubelet'],
-    strange: ['state-etcd-client', 'etcd-peer'],
-    shared: ['state-etcd-peer'],
-    handshake: true,
-  },
-  // A member's kubelet may read its own Node.
+  'etcd-client': etcdRule('etcd-clients-ca', 'etcd-client', ['state-etcd-client']),
+  'etcd-peer': etcdRule('etcd-peers-ca', 'etcd-peer', ['etcd-client', 'state-etcd-peer']),
+  'state-etcd-client': etcdRule('state-clients-ca', 'state-etcd-client', ['etcd-client']),
+  'state-etcd-peer': etcdRule('state-peers-ca', 'state-etcd-peer', ['state-etcd-client', 'etcd-peer']),
   'api-server': {
-    path: (nodeId) => `/api/v1/nodes/${nodeId}`,
-    server: 'kubernetes-ca',
-    own: ['node', 'kubelet'],
-    strange: [],
-    shared: ['kubernetes-user', 'kubernetes-server', 'front-proxy', 'service-account'],
-    handshake: false,
+    path: (name) => `/api/v1/nodes/${name}`, // a member's kubelet may read its own Node
+    serverCa: 'kubernetes-ca',
+    ofNode: OF_NODE,
+    foreign: [],
+    ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'front-proxy', 'service-account'],
+    refusesInHandshake: false,
   },
   kubelet: {
     path: () => '/pods',
-    server: 'kubernetes-ca',
-    own: ['node', 'kubelet'],
-    strange: [],
-    shared: ['kubernetes-user', 'kubernetes-server', 'service-account'],
-    handshake: false,
+    serverCa: 'kubernetes-ca',
+    ofNode: OF_NODE,
+    foreign: [],
+    ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'service-account'],
+    refusesInHandshake: false,
   },
-  // The node's own key is asked about by its record (cli/admin); here it is what the cluster's authority could make.
+  // The CLI checks the record of the node's own key; this checks what the key of the cluster CA could sign.
   curator: {
     path: () => '/',
-    server: 'cluster-ca',
-    own: [],
-    strange: [],
-    shared: ['member', 'operator'],
-    handshake: false,
+    serverCa: 'cluster-ca',
+    ofNode: [],
+    foreign: [],
+    ofHeldKeys: ['member', 'operator'],
+    refusesInHandshake: false,
   },
 };
 
 /**
- * What an answer proves. Only a refusal for the stated reason is one: a certificate that is too young for the door's
- * clock, a port that is shut, a program that fails refuse everybody and prove nothing. Pure.
+ * What an answer proves. Only a refusal for the expected reason counts: a certificate that is not valid yet by the clock of
+ * the server, a closed port or a failing server refuses everybody. Pure.
  */
-export function judgeAnswer(kind: EndpointKind, paper: TestCredentialName, answer: ProbeAnswer): Verdict {
-  if (answer.kind === 'failed') return { outcome: 'unproved', detail: answer.why };
-  if (answer.kind === 'alert') return judgeAlert(kind, answer.alert);
-  if (answer.kind === 'code') return judgeCode(answer.code);
-  const { status, body } = answer;
-  const said = `HTTP ${status}${reasonIn(body)}`;
-  if (kind === 'curator') return { outcome: 'let-in', detail: 'answered' };
-  if (ENDPOINT_RULES[kind].handshake) return { outcome: 'let-in', detail: said };
-  const refusal = paper === 'kubelet' ? 403 : 401;
-  if (status === refusal) return { outcome: 'refused', detail: said };
-  // Known, and allowed nothing: whoever can make this paper can make one with rights. And what is found or missing was
-  // looked for. 401 for a kubelet is neither: its authority was not believed, so nobody looked at the node.
-  const isKnown = status === 403 || status === 404 || (status >= 200 && status < 300);
-  return { outcome: isKnown ? 'let-in' : 'unproved', detail: said };
+export function judgeAnswer(
+  kind: EndpointKind,
+  credential: TestCredentialName,
+  answer: ProbeAnswer,
+): Verdict {
+  const { refusesInHandshake } = ENDPOINT_RULES[kind];
+  switch (answer.kind) {
+    case 'failed':
+      return { outcome: 'inconclusive', detail: answer.why };
+    case 'alert': {
+      const isRefused = refusesInHandshake && answer.alert === 'UNKNOWN_CA';
+      const detail = `TLS: ${answer.alert.toLowerCase().replaceAll('_', ' ')}`;
+      return { outcome: isRefused ? 'refused' : 'inconclusive', detail };
+    }
+    case 'code':
+      return { outcome: CURATOR_OUTCOMES[answer.code] ?? 'inconclusive', detail: answer.code };
+    case 'status': {
+      if (kind === 'curator') return { outcome: 'admitted', detail: 'answered' };
+      const detail = `HTTP ${answer.status}${messageIn(answer.body)}`;
+      return { outcome: refusesInHandshake ? 'admitted' : outcomeOf(answer.status, credential), detail };
+    }
+  }
 }
 
-function judgeAlert(kind: EndpointKind, alert: string): Verdict {
-  const said = `TLS: ${alert.toLowerCase().replaceAll('_', ' ')}`;
-  const refused = ENDPOINT_RULES[kind].handshake && alert === 'UNKNOWN_CA';
-  return { outcome: refused ? 'refused' : 'unproved', detail: said };
+/** A curator refuses keys without a record; a caller that is only denied a call is known. */
+const CURATOR_OUTCOMES: Readonly<Partial<Record<string, Verdict['outcome']>>> = {
+  'curator-not-member': 'refused',
+  'curator-denied': 'admitted',
+};
+
+/**
+ * 403 and 404 mean that the server authenticated the credential: with the same key it could carry rights. A kubelet is the
+ * exception: 403 is the expected refusal by its record, and 401 says that its CA is not trusted, so no record was checked.
+ */
+function outcomeOf(status: number, credential: TestCredentialName): Verdict['outcome'] {
+  if (status === (credential === 'kubelet' ? 403 : 401)) return 'refused';
+  const isAuthenticated = status === 403 || status === 404 || (status >= 200 && status < 300);
+  return isAuthenticated ? 'admitted' : 'inconclusive';
 }
 
-/** A curator goes by the key on record; whoever is only denied something is known. */
-function judgeCode(code: string): Verdict {
-  if (code === 'curator-not-member') return { outcome: 'refused', detail: code };
-  return { outcome: code === 'curator-denied' ? 'let-in' : 'unproved', detail: code };
-}
-
-/** The `message` of a Status of the Kubernetes API; what others say is left out. */
-function reasonIn(body: string): string {
+/** The `message` of a Kubernetes Status. */
+function messageIn(body: string): string {
   try {
     const { message } = JSON.parse(body) as { readonly message?: unknown };
     return typeof message === 'string' ? `: ${message.slice(0, 300)}` : '';

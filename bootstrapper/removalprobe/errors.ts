@@ -1,39 +1,40 @@
 import { defineErrors, errorClass } from '../../internal/errors/index.ts';
 
+/** Error codes of removal probes. */
 export const removalProbeErrors = defineErrors({
   'removalprobe-is-member': {
     fault: 'operator',
     exit: 'refused',
     retryable: false,
     meaning:
-      'Whether a removed node is still let in is tested with credentials that are forged in its name. The node that was named is still a member, and nobody may act in the name of one.',
-    fix: 'Remove the node first: `cluster node remove` runs the test by itself.',
+      'A removal probe presents test credentials in the name of a removed node. The named node is still a member of the cluster, and no credential may be created in the name of a member.',
+    fix: 'Remove the node first: `cluster node remove` runs the probe by itself.',
   },
   'removalprobe-not-control-plane': {
     fault: 'operator',
     exit: 'precondition',
     retryable: true,
-    meaning:
-      'Only a control-plane node has the keys to test with forged credentials whether a removed node is still let in; this one runs no control plane.',
-    fix: 'Run `cluster node remove` again: it asks the control-plane nodes that there are by then.',
+    meaning: 'A removal probe needs the keys of a control-plane node; this node runs no control plane.',
+    fix: 'Run `cluster node remove` again: it uses the control-plane nodes of that moment.',
   },
   'removalprobe-busy': {
     fault: 'system',
     exit: 'partial',
     retryable: true,
-    meaning:
-      'This node is already testing with forged credentials whether a removed node is still let in; it runs one such test at a time.',
+    meaning: 'This node is already running a removal probe; it runs one at a time.',
     fix: 'Run the same command again in a minute.',
   },
   'removalprobe-request-invalid': {
     fault: 'peer',
     exit: 'usage',
     retryable: false,
-    meaning: 'The request for a test with forged credentials names no node.',
-    fix: 'Compare the versions of agent and CLI; they may differ by one minor.',
+    meaning: 'The request for a removal probe does not name a node by its id.',
+    fix: 'Compare the versions of agent and CLI; they may differ by one minor version.',
   },
 });
 
+/** Code of a `RemovalProbeError`. */
 export type RemovalProbeErrorCode = keyof typeof removalProbeErrors;
 
+/** A removal probe that cannot run. What an endpoint answers is a result, not an error. */
 export class RemovalProbeError extends errorClass(removalProbeErrors) {}

@@ -7,56 +7,39 @@ import type { Endpoint, EndpointKind } from './endpoints.ts';
 
 const API_PORT = 6443;
 const KUBELET_PORT = 10250;
-/** As the agent has its curator listen. */
 const CURATOR_PORT = 9091;
 
+/** The members of both etcd clusters. */
+export interface EtcdMemberLists {
+  readonly state: readonly Member[];
+  readonly kubernetes: readonly Member[];
+}
+
 /**
- * Every door of every node whose heart beats, from the cluster's own records and etcd's members: nobody who asks for a
- * trial says where. Pure.
+ * Every endpoint of every live member, from the records of the cluster and the member lists of etcd: no caller chooses an
+ * endpoint. Pure.
+ * @returns also the names of members without heartbeat or address
  */
 export function findEndpoints(
   entries: readonly Pick<Entry, 'key' | 'value'>[],
   members: EtcdMemberLists,
-): { readonly doors: readonly Endpoint[]; readonly away: readonly string[] } {
-  const nodes = membersOf(entries);
-  const doors = nodes.flatMap(({ record, address, isBeating }): readonly Endpoint[] => {
-    if (!isBeating || address === undefined) return [];
-    const { name: node, roles } = record;
-    const memberOf = (all: readonly Member[]) => all.find(({ name }) => name === record.nodeId);
-    return [
-      ...doorsOf(memberOf(members.kubernetes), { client: 'etcd-client', peer: 'etcd-peer' }, node),
-      ...doorsOf(memberOf(members.state), { client: 'state-etcd-client', peer: 'state-etcd-peer' }, node),
-      ...(roles.includes('KubernetesController')
-        ? [{ kind: 'api-server', node, host: address, port: API_PORT } as const]
-        : []),
-      { kind: 'kubelet', node, host: address, port: KUBELET_PORT },
-      ...(roles.includes('ConsensusMember')
-        ? [{ kind: 'curator', node, host: address, port: CURATOR_PORT } as const]
-        : []),
-    ];
-  });
-  const away = nodes.filter(({ address, isBeating }) => !isBeating || address === undefined);
-  return { doors, away: away.map(({ record }) => record.name) };
-}
-
-interface KnownNode {
-  readonly record: NodeRecord;
-  readonly address: string | undefined;
-  readonly isBeating: boolean;
-}
-
-function membersOf(entries: readonly Pick<Entry, 'key' | 'value'>[]): readonly KnownNode[] {
-  const at = new Map(entries.map(({ key, value }) => [key, value]));
-  return entries.flatMap(({ key, value }) => {
-    if (parseNodeKey(key)?.part !== 'record') return [];
+): { readonly endpoints: readonly Endpoint[]; readonly away: readonly string[] } {
+  const values = new Map(entries.map(({ key, value }) => [key, value]));
+  const endpoints: Endpoint[] = [];
+  const away: string[] = [];
+  for (const { key, value } of entries) {
+    if (parseNodeKey(key)?.part !== 'record') continue;
     const record = records.node.decode(key, value);
-    if (!isMemberState(record.state)) return [];
-    const isBeating = at.has(records.heartbeat.key(record.nodeId));
-    return [{ record, isBeating, address: addressOf(at.get(records.status.key(record.nodeId)), record) }];
-  });
+    if (!isMemberState(record.state)) continue;
+    const host = addressOf(values.get(records.status.key(record.nodeId)), record);
+    const isAlive = values.has(records.heartbeat.key(record.nodeId));
+    if (isAlive && host !== undefined) endpoints.push(...endpointsOf(record, host, members));
+    else away.push(record.name);
+  }
+  return { endpoints, away };
 }
 
-/** As the node itself says; undefined until it has. */
+/** The address that the node reported; undefined until then. */
 function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): string | undefined {
   if (value === undefined) return undefined;
   const { status } = records.status.decode(records.status.key(nodeId), value);
@@ -64,23 +47,27 @@ function addressOf(value: Uint8Array | undefined, { nodeId }: NodeRecord): strin
   return address === '' ? undefined : address;
 }
 
-function doorsOf(
-  member: Member | undefined,
-  kinds: { readonly client: EndpointKind; readonly peer: EndpointKind },
-  node: string,
+function endpointsOf(
+  { nodeId, name: node, roles }: NodeRecord,
+  host: string,
+  members: EtcdMemberLists,
 ): readonly Endpoint[] {
-  const at = (kind: EndpointKind, urls: readonly string[]): readonly Endpoint[] =>
+  const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
     urls.map((url) => {
       const { hostname, port } = new URL(url);
       return { kind, node, host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) };
     });
-  return member === undefined
-    ? []
-    : [...at(kinds.client, member.clientUrls), ...at(kinds.peer, member.peerUrls)];
-}
-
-/** The members of each etcd cluster. */
-export interface EtcdMemberLists {
-  readonly state: readonly Member[];
-  readonly kubernetes: readonly Member[];
+  const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
+  const [kubernetes, state] = [members.kubernetes, members.state].map((all) =>
+    all.find((member) => member.name === nodeId),
+  );
+  return [
+    ...atUrls('etcd-client', kubernetes?.clientUrls),
+    ...atUrls('etcd-peer', kubernetes?.peerUrls),
+    ...atUrls('state-etcd-client', state?.clientUrls),
+    ...atUrls('state-etcd-peer', state?.peerUrls),
+    ...(roles.includes('KubernetesController') ? [at('api-server', API_PORT)] : []),
+    at('kubelet', KUBELET_PORT),
+    ...(roles.includes('ConsensusMember') ? [at('curator', CURATOR_PORT)] : []),
+  ];
 }

@@ -1,52 +1,89 @@
 import { request } from 'node:https';
-import type { TestCredential } from './test-credentials.ts';
+import { describeError } from '../../internal/errors/index.ts';
+import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
+import { createClient, RemoteError, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
+import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import type { TestCertificate, TestCredential } from './test-credentials.ts';
 
-const KNOCK_MS = 5_000;
-const MAX_BODY = 2_000;
+const TIMEOUT_MS = 5_000;
+const MAX_BODY_CHARS = 2_000;
 
-/** What came of one attempt to be let in. */
+/** The result of one request. */
 export type ProbeAnswer =
-  /** TLS took the certificate, or did not ask for one; the program behind it answered. */
+  /** TLS accepted the certificate or asked for none, and the server answered. */
   | { readonly kind: 'status'; readonly status: number; readonly body: string }
-  /** A curator answered with the code of an error. */
+  /** Error code of a curator. */
   | { readonly kind: 'code'; readonly code: string }
-  /** The other end ended the handshake and said why, e.g. "UNKNOWN_CA" (RFC 8446 section 6). */
+  /** The server ended the handshake with this alert, e.g. "UNKNOWN_CA" (RFC 8446 section 6). */
   | { readonly kind: 'alert'; readonly alert: string }
-  /** Nothing that proves anything. */
+  /** Proves nothing. */
   | { readonly kind: 'failed'; readonly why: string };
 
-/** An HTTPS request with a paper, to a server that itself has to show a certificate of `serverCaPem`. */
+/** Where a request goes, and the CA of which the server must show a certificate. */
+export interface ProbeTarget {
+  readonly host: string;
+  readonly port: number;
+  readonly serverCaPem: string;
+}
+
+/** Sends one HTTPS request with a credential; never rejects. */
 export function probeHttps(
-  at: { readonly host: string; readonly port: number; readonly path: string; readonly serverCaPem: string },
-  paper: TestCredential,
+  { serverCaPem: ca, ...target }: ProbeTarget & { readonly path: string },
+  credential: TestCredential,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
-  const { serverCaPem: ca, ...to } = at;
   return new Promise((resolve) => {
-    const asked = request(
-      { ...to, ca, ...shown(paper), timeout: KNOCK_MS, signal, agent: false },
-      (response) => {
-        let body = '';
-        response.setEncoding('utf8');
-        response.on('data', (chunk: string) => (body = (body + chunk).slice(0, MAX_BODY)));
-        response.on('end', () => resolve({ kind: 'status', status: response.statusCode ?? 0, body }));
-        response.on('error', (error) => resolve(failureOf(error)));
-      },
-    );
-    asked.once('timeout', () => asked.destroy(new Error(`no answer within ${KNOCK_MS} ms`)));
-    asked.once('error', (error) => resolve(failureOf(error)));
-    asked.end();
+    const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal, agent: false };
+    const sent = request(options, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => (body = (body + chunk).slice(0, MAX_BODY_CHARS)));
+      response.on('end', () => resolve({ kind: 'status', status: response.statusCode ?? 0, body }));
+      response.on('error', (error) => resolve(failureOf(error)));
+    });
+    sent.once('timeout', () => sent.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
+    sent.once('error', (error) => resolve(failureOf(error)));
+    sent.end();
   });
 }
 
-function shown(paper: TestCredential): object {
-  if ('token' in paper) return { headers: { authorization: `Bearer ${paper.token.reveal()}` } };
-  const { certPem, keyPem, asUser } = paper;
+/** Makes a call that every member may make, at a server that must show the certificate of a curator of this cluster. */
+export async function probeCurator(
+  {
+    host,
+    port,
+    serverCaPem: caPem,
+    ...trust
+  }: ProbeTarget & { readonly clusterId: string; readonly nowMs: () => number },
+  { certPem, keyPem }: TestCertificate,
+  signal: AbortSignal,
+): Promise<ProbeAnswer> {
+  using channel = new RpcChannel({
+    endpoint: `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    upgrade: tlsClientUpgrade({
+      identity: { certPem, keyPem },
+      accept: (certificate) => verifyCuratorCertificate(certificate, { caPem, ...trust }),
+    }),
+  });
+  try {
+    await createClient(Curator, channel).checkHealth({}, { signal, timeoutMs: TIMEOUT_MS });
+    return { kind: 'status', status: 200, body: '' };
+  } catch (error) {
+    signal.throwIfAborted();
+    return error instanceof RemoteError
+      ? { kind: 'code', code: String(error.code) }
+      : { kind: 'failed', why: describeError(error) };
+  }
+}
+
+function presented(credential: TestCredential): object {
+  if ('token' in credential) return { headers: { authorization: `Bearer ${credential.token.reveal()}` } };
+  const { certPem, keyPem, asUser } = credential;
   const headers = asUser === undefined ? {} : { headers: { 'x-remote-user': asUser } };
   return { cert: certPem, key: keyPem.reveal(), ...headers };
 }
 
-/** Node names an alert of the other end ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_…. */
+/** Node.js calls an alert of the other end ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_…. */
 function failureOf(error: Error & { readonly code?: string }): ProbeAnswer {
   const [, alert] = /^ERR_SSL_(?:TLSV1|TLSV13|SSLV3)_ALERT_([A-Z_]+)$/.exec(error.code ?? '') ?? [];
   return alert === undefined ? { kind: 'failed', why: error.message } : { kind: 'alert', alert };

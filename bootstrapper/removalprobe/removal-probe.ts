@@ -1,153 +1,228 @@
 import type { KeySpace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
+import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import { judgeAnswer, ENDPOINT_RULES, type Endpoint, type EndpointKind, type Verdict } from './endpoints.ts';
+import { ENDPOINT_RULES, judgeAnswer, type Endpoint, type EndpointKind, type Verdict } from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
 import { findEndpoints, type EtcdMemberLists } from './find-endpoints.ts';
+import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
 import {
-  readKeys,
   readPair,
-  type KeyFiles,
-  type KeyRing,
-  type Keys,
+  readSigningKeys,
+  type KeyPairs,
   type PairFiles,
+  type SharedKeyFiles,
+  type SigningKeys,
 } from './signing-keys.ts';
-import { probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import { probeCurator } from './probe-curator.ts';
 import {
-  CA_OF,
+  ACCOUNT_PATH,
+  accountUidIn,
+  createServiceAccountToken,
   createTestCertificate,
+  TEST_CERTIFICATES,
   type TestCredential,
   type TestCredentialName,
 } from './test-credentials.ts';
-import { ACCOUNT_PATH, createServiceAccountToken, uidIn } from './service-account-token.ts';
 
 /** `nodeIdOf` (internal/pki). */
 const NODE_ID = /^node-[0-9a-f]{32}$/;
-const AT_ONCE = 8;
+/** A probe must not overload the kubelets of a large cluster. */
+const CONCURRENT_ENDPOINTS = 8;
 
+/** What a removal probe uses of this control plane. */
 export interface RemovalProbePorts {
-  /** The cluster's records: linearizable reads. */
+  /** The records of the cluster, linearizable. */
   readonly etcd: KeySpace;
   readonly listMembers: (signal: AbortSignal) => Promise<EtcdMemberLists>;
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
   readonly clusterId: string;
+  /** Name of this node, whose Node object its own kubelet may read. */
+  readonly nodeName: string;
 }
 
-/** Where this control plane has what it needs. */
-export interface RemovalProbeFiles extends KeyFiles {
-  /** What each kind of door must let in: a door that refuses everybody proves nothing. */
-  readonly genuine: Readonly<Record<EndpointKind, PairFiles & { readonly path: string }>>;
+/** Files of this control plane. */
+export interface RemovalProbeFiles extends SharedKeyFiles {
+  /** A credential that each kind of endpoint must admit: an endpoint that refuses everybody proves nothing. */
+  readonly valid: Readonly<Record<EndpointKind, PairFiles>>;
 }
 
+/** What a curator asks for. */
 export interface RemovalProbeRequest {
-  /** Of a node that is no member any more. */
+  /** Id of a node that is no member. */
   readonly nodeId: string;
-  /** Whether it had the keys of a control plane: then what they make is tried as well. */
+  /** Whether the node held the keys of a control plane; then credentials made with them are tested as well. */
   readonly heldKeys: boolean;
-  /** Of those keys; 0: of the keys of now, with the papers that agents tried before there were others. */
+  /** Generation of these keys. 0: the current keys, and only the credentials of agents that knew no generations. */
   readonly generation: number;
 }
 
-/** One paper at one door. */
+/** The result of one test credential at one endpoint. */
 export interface ProbeResult extends Verdict {
   readonly endpoint: Endpoint;
   readonly credential: TestCredentialName;
 }
 
+/** All results of a removal probe. */
 export interface RemovalProbeReport {
   readonly results: readonly ProbeResult[];
-  /** Names of nodes that are not there and were not asked. */
+  /** Names of members without heartbeat or address, which were not probed. */
   readonly away: readonly string[];
 }
 
 /**
- * Shows papers in the name of a removed node at every door of every node that is there. They are made with the keys that
- * this control plane has, live a minute, and neither they nor their keys leave the memory of this process but as TLS.
- * @throws ImpostorError `removalprobe-is-member`: no member's name is ever borrowed
+ * Presents test credentials of a removed node to every endpoint of every live node. The credentials are created for each
+ * endpoint, are valid for 60 s, and leave the memory of this process only inside TLS.
+ * @throws RemovalProbeError `removalprobe-is-member`, `removalprobe-request-invalid`, `removalprobe-not-control-plane`
  */
 export async function runRemovalProbe(
   ports: RemovalProbePorts,
   files: RemovalProbeFiles,
-  wish: RemovalProbeRequest,
+  request: RemovalProbeRequest,
   signal: AbortSignal,
 ): Promise<RemovalProbeReport> {
-  await refuseMember(ports, wish.nodeId, signal);
+  await refuseMember(ports, request.nodeId, signal);
   const { entries } = await ports.etcd.list(NODES_PREFIX, { signal });
-  const { doors, away } = findEndpoints(entries, await ports.listMembers(signal));
-  ports.log.warn('trying papers in the name of a removed node', { ...wish, doors: doors.length });
-  const keys = await readKeys(ports.files, files, ports.nowMs);
-  const round = { ports, files, keys, wish };
-  const accountUid = await accountUidAt(round, doors, signal);
-  const trials = await inTurns(doors, (door) => tryDoor({ ...round, accountUid }, door, signal));
-  return { results: trials.flat(), away };
+  const { endpoints, away } = findEndpoints(entries, await ports.listMembers(signal));
+  ports.log.warn('probing endpoints in the name of a removed node', {
+    ...request,
+    endpoints: endpoints.length,
+  });
+  const keys = await readSigningKeys(ports.files, files);
+  const prober = new EndpointProber({ ports, files, request, keys, signal });
+  await prober.findAccount(endpoints);
+  const results: (readonly ProbeResult[])[] = [];
+  const queue = endpoints.entries();
+  const probeQueued = async (): Promise<void> => {
+    for (const [index, endpoint] of queue) results[index] = await prober.probe(endpoint);
+  };
+  await Promise.all(Array.from({ length: CONCURRENT_ENDPOINTS }, probeQueued));
+  return { results: results.flat(), away };
 }
 
-interface Round {
+async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal: AbortSignal): Promise<void> {
+  if (!NODE_ID.test(nodeId))
+    throw new RemovalProbeError(
+      'removalprobe-request-invalid',
+      `probing for removed node: ${JSON.stringify(nodeId.slice(0, 80))} is no node id`,
+    );
+  const key = records.node.key(nodeId);
+  const entry = await etcd.get(key, { signal });
+  if (entry !== undefined && isMemberState(records.node.decode(key, entry.value).state))
+    throw new RemovalProbeError('removalprobe-is-member', `probing for removed node: ${nodeId} is a member`);
+}
+
+interface ProbeContext {
   readonly ports: RemovalProbePorts;
   readonly files: RemovalProbeFiles;
-  readonly keys: Keys;
-  readonly wish: RemovalProbeRequest;
-  /** Of the service account that tokens name; undefined where nobody tells. */
-  readonly accountUid?: string | undefined;
+  readonly request: RemovalProbeRequest;
+  readonly keys: SigningKeys;
+  readonly signal: AbortSignal;
 }
 
-async function tryDoor(round: Round, door: Endpoint, signal: AbortSignal): Promise<readonly ProbeResult[]> {
-  const { own, strange, shared } = ENDPOINT_RULES[door.kind];
-  const { heldKeys, generation } = round.wish;
-  const { present, of } = round.keys;
-  const held = of(generation);
-  const shut = await whyShut(round, door, signal);
-  const show = async (name: TestCredentialName, ring: KeyRing): Promise<Verdict> => {
-    if (shut !== undefined) return shut;
-    const paper = await paperOf(round, name, ring);
-    if (paper === undefined) return NOT_MADE;
-    const answer = await knockAt(round, door, paper, signal);
-    signal.throwIfAborted();
-    return judgeAnswer(door.kind, name, answer);
-  };
-  const trials: ProbeResult[] = [];
-  for (const paper of [...own, ...(heldKeys ? strange : [])])
-    trials.push({ endpoint: door, credential: paper, ...(await show(paper, present)) });
-  for (const paper of heldKeys ? shared.filter((name) => generation > 0 || FIRST.includes(name)) : []) {
-    const verdict = held === undefined ? NOT_KEPT : await show(paper, held);
-    const control = held === present ? undefined : CONTROLS[paper];
-    trials.push({
-      endpoint: door,
-      credential: paper,
-      ...(await doubted(verdict, control && (() => show(control, present)))),
-    });
+/** Creates and presents the credentials of one removal probe. */
+class EndpointProber {
+  readonly #context: ProbeContext;
+  /** Uid of the service account that test tokens name; undefined where no API server tells it. */
+  #accountUid: string | undefined;
+
+  constructor(context: ProbeContext) {
+    this.#context = context;
   }
-  return trials;
+
+  /** Asks the API servers in turn for the service account that test tokens name. */
+  async findAccount(endpoints: readonly Endpoint[]): Promise<void> {
+    const { request } = this.#context;
+    if (!request.heldKeys || request.generation === 0) return;
+    for (const endpoint of endpoints.filter(({ kind }) => kind === 'api-server')) {
+      const answer = await this.#presentValid(endpoint, 'kubelet', ACCOUNT_PATH);
+      this.#accountUid = answer.kind === 'status' ? accountUidIn(answer.body) : undefined;
+      if (this.#accountUid !== undefined) return;
+    }
+  }
+
+  async probe(endpoint: Endpoint): Promise<readonly ProbeResult[]> {
+    const { heldKeys, generation } = this.#context.request;
+    const { current, ofGeneration } = this.#context.keys;
+    const { ofNode, foreign, ofHeldKeys } = ENDPOINT_RULES[endpoint.kind];
+    const held = ofGeneration(generation);
+    const unusable = await this.#whyUnusable(endpoint);
+    const judge = async (name: TestCredentialName, keys: KeyPairs): Promise<Verdict> =>
+      unusable ?? this.#judge(endpoint, name, keys);
+    const results: ProbeResult[] = [];
+    for (const credential of [...ofNode, ...(heldKeys ? foreign : [])])
+      results.push({ endpoint, credential, ...(await judge(credential, current)) });
+    for (const credential of heldKeys ? ofHeldKeys : []) {
+      if (generation === 0 && !WITHOUT_GENERATION.includes(credential)) continue;
+      const verdict = held === undefined ? KEYS_DELETED : await judge(credential, held);
+      const control = held === current ? undefined : CONTROLS[credential];
+      const confirmed =
+        verdict.outcome === 'refused' && control !== undefined
+          ? confirm(verdict, await judge(control, current))
+          : verdict;
+      results.push({ endpoint, credential, ...confirmed });
+    }
+    return results;
+  }
+
+  async #judge(endpoint: Endpoint, name: TestCredentialName, keys: KeyPairs): Promise<Verdict> {
+    const credential = await this.#create(name, keys);
+    if (credential === undefined) return NO_ACCOUNT;
+    const { nodeId } = this.#context.request;
+    const answer = await this.#present(endpoint, credential, ENDPOINT_RULES[endpoint.kind].path(nodeId));
+    this.#context.signal.throwIfAborted();
+    return judgeAnswer(endpoint.kind, name, answer);
+  }
+
+  /** Created for one request: it would expire before the last of a thousand endpoints. */
+  async #create(name: TestCredentialName, keys: KeyPairs): Promise<TestCredential | undefined> {
+    const { ports, request } = this.#context;
+    const { nowMs, clusterId } = ports;
+    if (name !== 'service-account') {
+      const { public: caPem, private: keyPem } = keys(TEST_CERTIFICATES[name].ca);
+      const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
+      return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
+    }
+    const uid = this.#accountUid;
+    const { private: keyPem } = keys(name);
+    return uid === undefined ? undefined : { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
+  }
+
+  /** The verdict for all credentials where the endpoint does not admit a valid one. */
+  async #whyUnusable(endpoint: Endpoint): Promise<Verdict | undefined> {
+    const path = ENDPOINT_RULES[endpoint.kind].path(this.#context.ports.nodeName);
+    const answer = await this.#presentValid(endpoint, endpoint.kind, path);
+    if (answer.kind === 'status' && answer.status === 200) return undefined;
+    const { detail } = judgeAnswer(endpoint.kind, 'node', answer);
+    return { outcome: 'inconclusive', detail: `a valid credential is not admitted either: ${detail}` };
+  }
+
+  async #presentValid(endpoint: Endpoint, of: EndpointKind, path: string): Promise<ProbeAnswer> {
+    const { ports, files } = this.#context;
+    return this.#present(endpoint, await readPair(ports.files, files.valid[of]), path);
+  }
+
+  #present({ kind, host, port }: Endpoint, credential: TestCredential, path: string): Promise<ProbeAnswer> {
+    const { ports, keys, signal } = this.#context;
+    const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
+    if (kind !== 'curator') return probeHttps({ ...target, path }, credential, signal);
+    if ('token' in credential) throw new TypeError('curators take no tokens');
+    const { clusterId, nowMs } = ports;
+    return probeCurator({ ...target, clusterId, nowMs }, credential, signal);
+  }
 }
 
-/** Refused for the key, or because nothing like it is let in: only what the keys of now make can tell. */
-async function doubted(verdict: Verdict, control: (() => Promise<Verdict>) | undefined): Promise<Verdict> {
-  if (verdict.outcome !== 'refused' || control === undefined) return verdict;
-  const { outcome, detail: said } = await control();
-  if (outcome === 'let-in') return verdict;
-  return { outcome: 'unproved', detail: `made with the keys of now it is not let in either: ${said}` };
+/** A refusal of replaced keys counts only where the same credential, made with the current keys, is admitted. */
+function confirm(refused: Verdict, { outcome, detail }: Verdict): Verdict {
+  if (outcome === 'admitted') return refused;
+  return { outcome: 'inconclusive', detail: `made with the current keys it is not admitted either: ${detail}` };
 }
 
-/** For one door: on the way to the last of a thousand it would run out. */
-async function paperOf(
-  { ports, wish, accountUid: uid }: Round,
-  name: TestCredentialName,
-  { signers, serviceAccount }: KeyRing,
-): Promise<TestCredential | undefined> {
-  if (name !== 'service-account')
-    return createTestCertificate(name, { ...wish, ...ports }, signers[CA_OF[name]]);
-  return uid === undefined
-    ? undefined
-    : { token: createServiceAccountToken(serviceAccount, { uid, nowMs: ports.nowMs() }) };
-}
-
-/** What was tried before there were generations: who asks for none knows no others. */
-const FIRST: readonly TestCredentialName[] = [
+/** What agents tested before requests named a generation. */
+const WITHOUT_GENERATION: readonly TestCredentialName[] = [
   'etcd-client',
   'etcd-peer',
   'state-etcd-client',
@@ -155,7 +230,7 @@ const FIRST: readonly TestCredentialName[] = [
   'kubernetes-user',
 ];
 
-/** What must be let in where a paper is refused for its key alone. The others' keys are the same in all generations. */
+/** The credential that must be admitted where the other is refused for its key alone. Other keys are never replaced. */
 const CONTROLS: Readonly<Partial<Record<TestCredentialName, TestCredentialName>>> = {
   'etcd-client': 'etcd-client',
   'etcd-peer': 'etcd-peer',
@@ -167,70 +242,8 @@ const CONTROLS: Readonly<Partial<Record<TestCredentialName, TestCredentialName>>
   'service-account': 'service-account',
 };
 
-const NOT_MADE: Verdict = { outcome: 'unproved', detail: 'no such paper could be made' };
-const NOT_KEPT: Verdict = {
-  outcome: 'unproved',
-  detail: 'keys of that generation are not kept: they were replaced more than once',
+const NO_ACCOUNT: Verdict = { outcome: 'inconclusive', detail: 'no API server returned the service account' };
+const KEYS_DELETED: Verdict = {
+  outcome: 'inconclusive',
+  detail: 'keys of this generation were replaced more than once and are deleted',
 };
-
-async function refuseMember({ etcd }: RemovalProbePorts, nodeId: string, signal: AbortSignal): Promise<void> {
-  if (!NODE_ID.test(nodeId))
-    throw new RemovalProbeError(
-      'removalprobe-request-invalid',
-      `trying papers: ${JSON.stringify(nodeId.slice(0, 80))}`,
-    );
-  const key = records.node.key(nodeId);
-  const entry = await etcd.get(key, { signal });
-  if (entry !== undefined && isMemberState(records.node.decode(key, entry.value).state))
-    throw new RemovalProbeError('removalprobe-is-member', `trying papers of ${nodeId}`);
-}
-
-function knockAt(
-  { ports, keys, wish }: Round,
-  door: Endpoint & { readonly path?: string },
-  paper: TestCredential,
-  signal: AbortSignal,
-): Promise<ProbeAnswer> {
-  const { path, server } = ENDPOINT_RULES[door.kind];
-  const at = { path: path(wish.nodeId), ...door, serverCaPem: keys.believed(server) };
-  if (door.kind !== 'curator') return probeHttps(at, paper, signal);
-  if ('token' in paper) throw new TypeError('curators take no tokens');
-  return probeCurator({ ...ports, ...at }, paper, signal);
-}
-
-/** A door that does not let in who belongs there: nothing is proved at it. */
-async function whyShut(round: Round, door: Endpoint, signal: AbortSignal): Promise<Verdict | undefined> {
-  const { path, ...pair } = round.files.genuine[door.kind];
-  const genuine = await readPair(round.ports.files, pair);
-  const answer = await knockAt(round, { ...door, path }, genuine, signal);
-  if (answer.kind === 'status' && answer.status === 200) return undefined;
-  const { detail: said } = judgeAnswer(door.kind, 'node', answer);
-  return { outcome: 'unproved', detail: `who belongs there is not let in either: ${said}` };
-}
-
-/** From the first API server that tells: tokens name an account that is there. */
-async function accountUidAt(
-  round: Round,
-  doors: readonly Endpoint[],
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  if (!round.wish.heldKeys || round.wish.generation === 0) return undefined;
-  const genuine = await readPair(round.ports.files, round.files.genuine.kubelet);
-  for (const door of doors.filter(({ kind }) => kind === 'api-server')) {
-    const answer = await knockAt(round, { ...door, path: ACCOUNT_PATH }, genuine, signal);
-    const uid = answer.kind === 'status' ? uidIn(answer.body) : undefined;
-    if (uid !== undefined) return uid;
-  }
-  return undefined;
-}
-
-/** A few at a time: a cluster of a thousand kubelets is not to be stormed. The order stays. */
-async function inTurns<T, R>(all: readonly T[], work: (each: T) => Promise<R>): Promise<readonly R[]> {
-  const results: R[] = [];
-  const queue = all.entries();
-  const worker = async (): Promise<void> => {
-    for (const [index, each] of queue) results[index] = await work(each);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  return results;
-}

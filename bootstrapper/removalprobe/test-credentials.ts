@@ -1,136 +1,162 @@
+import { sign } from 'node:crypto';
 import {
   generateKeyPem,
   nodeLeaf,
   operatorLeaf,
   pubKeyDerOf,
-  type LeafSpec,
   type CertificateSigner,
+  type LeafSpec,
 } from '../../internal/pki/index.ts';
-import type { Secret } from '../../internal/secret/index.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import type { CaName } from './signing-keys.ts';
 
-/** The authorities whose keys every control plane has, as far as one of their certificates might open a door. */
-export const CA_NAMES = [
-  'cluster-ca',
-  'etcd-clients-ca',
-  'etcd-peers-ca',
-  'state-clients-ca',
-  'state-peers-ca',
-  'kubernetes-ca',
-  'kubernetes-clients-ca',
-  'front-proxy-ca',
-] as const;
-export type CaName = (typeof CA_NAMES)[number];
+/** Enough for all probes of one endpoint. A server whose clock is further ahead answers so, which proves nothing. */
+const LIFETIME_SECONDS = 60;
+/** `--service-account-issuer` as kubeadm sets it. */
+const ISSUER = 'https://kubernetes.default.svc.cluster.local';
+/** The account of the namespace that everybody may read: nothing is granted to it. */
+const ACCOUNT = { namespace: 'kube-public', name: 'default' } as const;
+/** Path at the API server of the account that test tokens name. */
+export const ACCOUNT_PATH = `/api/v1/namespaces/${ACCOUNT.namespace}/serviceaccounts/${ACCOUNT.name}`;
 
-/**
- * What an impostor would show. The first two are the removed node's own papers as it had them. The others are what the
- * keys of a control plane make, but in a name that nothing is granted to: they ask whether the authority is believed,
- * which is what the holder of its key needs, and could do nothing where it is. `kubernetes-server` is a client whom the
- * authority of servers has signed, `member` a node nobody knows, `service-account` a token.
- */
-export const TEST_CERTIFICATES = [
-  'node',
-  'kubelet',
-  'etcd-client',
-  'etcd-peer',
-  'state-etcd-client',
-  'state-etcd-peer',
-  'kubernetes-user',
-  'kubernetes-server',
-  'front-proxy',
-  'member',
-  'operator',
-] as const;
-export type TestCertificateName = (typeof TEST_CERTIFICATES)[number];
-export type TestCredentialName = TestCertificateName | 'service-account';
-
-export interface TestCertificate {
-  readonly certPem: string;
-  readonly keyPem: Secret<string>;
-  /** In whose name a front proxy speaks. */
-  readonly asUser?: string;
-}
-
-/** A certificate, or a token that is shown in its place. */
-export type TestCredential = TestCertificate | { readonly token: Secret<string> };
-
-/** In whose name papers are made. */
-export interface Removed {
+/** The node in whose name test credentials are created. */
+export interface RemovedNode {
   readonly nodeId: string;
   readonly clusterId: string;
 }
 
-/** Time enough for a round of trials. A door whose clock is further ahead says so, and that is no refusal. */
-export const LIFE_SECONDS = 60;
-const LIFE_DAYS = LIFE_SECONDS / (24 * 60 * 60);
-
-/** Which key each takes. */
-export const CA_OF: Readonly<Record<TestCertificateName, CaName>> = {
-  node: 'cluster-ca',
-  kubelet: 'kubernetes-clients-ca',
-  'etcd-client': 'etcd-clients-ca',
-  'etcd-peer': 'etcd-peers-ca',
-  'state-etcd-client': 'state-clients-ca',
-  'state-etcd-peer': 'state-peers-ca',
-  'kubernetes-user': 'kubernetes-clients-ca',
-  'kubernetes-server': 'kubernetes-ca',
-  'front-proxy': 'front-proxy-ca',
-  member: 'cluster-ca',
-  operator: 'cluster-ca',
-};
-
-/** A paper in the name of a node that is no member, for a key that is made here and dropped after the trial. */
-export async function createTestCertificate(
-  name: TestCertificateName,
-  removed: Removed,
-  signer: CertificateSigner,
-): Promise<TestCertificate> {
-  const keyPem = generateKeyPem();
-  const leaf = LEAVES[name](removed, pubKeyDerOf(keyPem));
-  const certPem = await signer.issue({ ...leaf, validDays: LIFE_DAYS });
-  return name === 'front-proxy' ? { certPem, keyPem, asUser: nobody(removed.nodeId) } : { certPem, keyPem };
+/** A client certificate with its key, PEM. */
+export interface TestCertificate {
+  readonly certPem: string;
+  readonly keyPem: Secret<string>;
+  /** The user that a front proxy claims to act for (`X-Remote-User`). */
+  readonly asUser?: string;
 }
 
-/** What etcd and Kubernetes have no user of, and the cluster no operator. */
-const nobody = (nodeId: string): string => `removed:${nodeId}`;
+/** What a request presents: a client certificate or a bearer token. */
+export type TestCredential = TestCertificate | { readonly token: Secret<string> };
 
 type Leaf = Omit<LeafSpec, 'validDays'>;
 
-const LEAVES: Readonly<Record<TestCertificateName, (removed: Removed, pubKeyDer: Uint8Array) => Leaf>> = {
-  node: ({ nodeId }, pubKeyDer) => ({
-    commonName: nodeId,
-    organization: 'cluster:nodes',
-    pubKeyDer,
-    usages: ['server', 'client'],
-    names: [{ type: 'dns', value: nodeId }],
-  }),
-  // Kubernetes decides by the user's uid, the node's id, first; the name it would look at next is the id too, so that
-  // whoever asks for a trial cannot choose the name of a node that is there.
-  kubelet: ({ nodeId }, pubKeyDer) => ({
-    commonName: `system:node:${nodeId}`,
-    organization: 'system:nodes',
-    userId: nodeId,
-    pubKeyDer,
-    usages: ['client'],
-    names: [],
-  }),
-  'etcd-client': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
-  'etcd-peer': ({ nodeId }, pubKeyDer) => peer(nodeId, pubKeyDer),
-  'state-etcd-client': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
-  'state-etcd-peer': ({ nodeId }, pubKeyDer) => peer(nodeId, pubKeyDer),
-  'kubernetes-user': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
-  'kubernetes-server': ({ nodeId }, pubKeyDer) => client(nobody(nodeId), pubKeyDer),
-  // API servers take this name only (kubeadm's --requestheader-allowed-names); whom it speaks for has no rights.
-  'front-proxy': (_removed, pubKeyDer) => client('front-proxy-client', pubKeyDer),
-  // Its id is its key's, as for every node: a member nobody has admitted.
-  member: ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] }),
-  operator: ({ clusterId, nodeId }, pubKeyDer) =>
-    operatorLeaf({ clusterId, pubKeyDer, name: nobody(nodeId) }),
-};
+interface TestCertificateSpec {
+  readonly ca: CaName;
+  readonly leaf: (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
+}
 
-function peer(nodeId: string, pubKeyDer: Uint8Array): Leaf {
-  return { ...client(nobody(nodeId), pubKeyDer), usages: ['server', 'client'] };
+/**
+ * `node` and `kubelet` are certificates that the removed node had. The others are what the keys of a control plane can sign,
+ * in a name without any rights: they test whether the CA is trusted. `kubernetes-server` is a client certificate of the CA of
+ * servers; `member` is of a node that was never admitted.
+ */
+export const TEST_CERTIFICATES = {
+  node: {
+    ca: 'cluster-ca',
+    leaf: ({ nodeId }, pubKeyDer) => ({
+      commonName: nodeId,
+      organization: 'cluster:nodes',
+      pubKeyDer,
+      usages: ['server', 'client'],
+      names: [{ type: 'dns', value: nodeId }],
+    }),
+  },
+  // Kubernetes decides by the uid first, which is the node id. The name is the id too: a caller that chose a name could
+  // name a node of the cluster.
+  kubelet: {
+    ca: 'kubernetes-clients-ca',
+    leaf: ({ nodeId }, pubKeyDer) => ({
+      ...client(`system:node:${nodeId}`, pubKeyDer),
+      organization: 'system:nodes',
+      userId: nodeId,
+    }),
+  },
+  'etcd-client': { ca: 'etcd-clients-ca', leaf: userWithoutRights },
+  'etcd-peer': { ca: 'etcd-peers-ca', leaf: peerWithoutRights },
+  'state-etcd-client': { ca: 'state-clients-ca', leaf: userWithoutRights },
+  'state-etcd-peer': { ca: 'state-peers-ca', leaf: peerWithoutRights },
+  'kubernetes-user': { ca: 'kubernetes-clients-ca', leaf: userWithoutRights },
+  'kubernetes-server': { ca: 'kubernetes-ca', leaf: userWithoutRights },
+  // The only name that API servers accept (kubeadm: --requestheader-allowed-names); the user it acts for has no rights.
+  'front-proxy': { ca: 'front-proxy-ca', leaf: (_, pubKeyDer) => client('front-proxy-client', pubKeyDer) },
+  member: {
+    ca: 'cluster-ca',
+    leaf: ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] }),
+  },
+  operator: {
+    ca: 'cluster-ca',
+    leaf: ({ clusterId, nodeId }, pubKeyDer) =>
+      operatorLeaf({ clusterId, pubKeyDer, name: nameWithoutRights(nodeId) }),
+  },
+} as const satisfies Readonly<Record<string, TestCertificateSpec>>;
+
+/** Name of a test certificate in requests and reports. */
+export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
+/** Name of a test credential in requests and reports. */
+export type TestCredentialName = TestCertificateName | 'service-account';
+
+/** Signs a certificate for a key that is created here and never stored. It is valid for 60 s. */
+export async function createTestCertificate(
+  name: TestCertificateName,
+  removed: RemovedNode,
+  signer: CertificateSigner,
+): Promise<TestCertificate> {
+  const keyPem = generateKeyPem();
+  const leaf = TEST_CERTIFICATES[name].leaf(removed, pubKeyDerOf(keyPem));
+  const certPem = await signer.issue({ ...leaf, validDays: LIFETIME_SECONDS / (24 * 60 * 60) });
+  const asUser = name === 'front-proxy' ? { asUser: nameWithoutRights(removed.nodeId) } : {};
+  return { certPem, keyPem, ...asUser };
+}
+
+/**
+ * A token of the account without rights (RFC 7519, ES256), as an API server issues it. It must name an existing account: API
+ * servers refuse tokens of others whatever their key is.
+ */
+export function createServiceAccountToken(
+  keyPem: Secret<string>,
+  { uid, nowMs }: { readonly uid: string; readonly nowMs: number },
+): Secret<string> {
+  const { namespace, name } = ACCOUNT;
+  const issued = Math.floor(nowMs / 1000);
+  const claims = {
+    iss: ISSUER,
+    aud: [ISSUER],
+    sub: `system:serviceaccount:${namespace}:${name}`,
+    iat: issued,
+    nbf: issued,
+    exp: issued + LIFETIME_SECONDS,
+    'kubernetes.io': { namespace, serviceaccount: { name, uid } },
+  };
+  const signed = `${encodePart({ alg: 'ES256', typ: 'JWT' })}.${encodePart(claims)}`;
+  const key = { key: keyPem.reveal(), dsaEncoding: 'ieee-p1363' } as const;
+  return new Secret(`${signed}.${sign('sha256', Buffer.from(signed), key).toString('base64url')}`);
+}
+
+/** The uid in an account that an API server returned; undefined for any other body. */
+export function accountUidIn(body: string): string | undefined {
+  try {
+    const { metadata } = JSON.parse(body) as { readonly metadata?: { readonly uid?: unknown } };
+    return typeof metadata?.uid === 'string' ? metadata.uid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** etcd and Kubernetes have no user of this name, and the cluster has no operator of it. */
+function nameWithoutRights(nodeId: string): string {
+  return `removed:${nodeId}`;
+}
+
+function userWithoutRights({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+  return client(nameWithoutRights(nodeId), pubKeyDer);
+}
+
+function peerWithoutRights(removed: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+  return { ...userWithoutRights(removed, pubKeyDer), usages: ['server', 'client'] };
 }
 
 function client(commonName: string, pubKeyDer: Uint8Array): Leaf {
   return { commonName, pubKeyDer, usages: ['client'], names: [] };
+}
+
+function encodePart(part: object): string {
+  return Buffer.from(JSON.stringify(part)).toString('base64url');
 }
