@@ -7,7 +7,7 @@ import { APILB_HEALTH_SOCKET, readBalancerHealth } from '../kubernetes/index.ts'
 import type { EtcdMembers } from '../controlplane/index.ts';
 import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
-import { removalProbe } from './removal-probe.ts';
+import { createRemovalProbeTask } from './removal-probe.ts';
 import type { OpenNode } from './open-node.ts';
 
 /** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
@@ -82,7 +82,7 @@ function taskPorts(
       make: (nonce, signal) => evidence.forVerify({ clusterId, nodeId, nonce }, signal),
     },
     reset: (order) => resetOrders.accept(clusterId, order),
-    probe: removalProbe({
+    probe: createRemovalProbeTask({
       ...{ files, nowMs: () => clock.nowMs(), log: log.child('impostor'), etcd },
       ...{ nodeName, clusterId },
     }),

@@ -19,25 +19,26 @@ import {
 import { CONTROL_PLANE_KEY_FILES, KUBELET_FILES, PATHS } from '../kubernetes/index.ts';
 import { AGENT_PATHS } from '../nodestate/index.ts';
 
-export interface RemovalProbePorts {
+/** What a removal probe uses of this agent. */
+export interface RemovalProbeTaskPorts {
   readonly files: FilePort;
   readonly nowMs: () => number;
   readonly log: Logger;
-  /** The local members as their root, while this node is a member that serves. */
+  /** The local etcd members, as their root user; undefined unless this node is a member that serves. */
   readonly etcd: () => EtcdMembers | undefined;
   readonly nodeName: string;
   readonly clusterId: string;
 }
 
-/** Tries papers for an operator, one round at a time; the answer as bytes of a `ProbeReport`. */
-export function removalProbe(ports: RemovalProbePorts): TaskPorts['probe'] {
-  let isTrying = false;
-  return async (wish, signal) => {
+/** Runs one removal probe at a time for an operator; resolves with the bytes of a `ProbeReport`. */
+export function createRemovalProbeTask(ports: RemovalProbeTaskPorts): TaskPorts['probe'] {
+  let isRunning = false;
+  return async (request, signal) => {
     const etcd = ports.etcd();
-    if (etcd === undefined)
-      throw new RemovalProbeError('removalprobe-not-control-plane', `trying papers of ${wish.nodeId}`);
-    if (isTrying) throw new RemovalProbeError('removalprobe-busy', `trying papers of ${wish.nodeId}`);
-    isTrying = true;
+    const doing = `probing for removed node ${request.nodeId}`;
+    if (etcd === undefined) throw new RemovalProbeError('removalprobe-not-control-plane', doing);
+    if (isRunning) throw new RemovalProbeError('removalprobe-busy', doing);
+    isRunning = true;
     try {
       const reads = {
         etcd: new Namespace(etcd.state, CLUSTER_PREFIX),
@@ -46,68 +47,51 @@ export function removalProbe(ports: RemovalProbePorts): TaskPorts['probe'] {
           kubernetes: await etcd.kubernetes.members.list({ signal: listing }),
         }),
       };
-      return reportOf(await runRemovalProbe({ ...ports, ...reads }, filesOf(ports.nodeName), wish, signal));
+      return encodeReport(
+        await runRemovalProbe({ ...ports, ...reads }, controlPlaneFiles(), request, signal),
+      );
     } finally {
-      isTrying = false;
+      isRunning = false;
     }
   };
 }
 
 const OUTCOMES = {
   refused: WireOutcome.REFUSED,
-  'let-in': WireOutcome.LET_IN,
-  unproved: WireOutcome.UNPROVED,
+  admitted: WireOutcome.LET_IN,
+  inconclusive: WireOutcome.UNPROVED,
 } as const;
 
-function reportOf({ results: trials, away }: RemovalProbeReport): Uint8Array {
+function encodeReport({ results, away }: RemovalProbeReport): Uint8Array {
   const report = create(ProbeReportSchema, {
     away: [...away],
-    trials: trials.map(({ endpoint: door, credential: paper, outcome, detail: said }) => ({
-      node: door.node,
-      door: door.kind,
-      paper,
+    trials: results.map(({ endpoint, credential, outcome, detail }) => ({
+      node: endpoint.node,
+      door: endpoint.kind,
+      paper: credential,
       outcome: OUTCOMES[outcome],
-      said,
+      said: detail,
     })),
   });
   return toBinary(ProbeReportSchema, report);
 }
 
-/** Where a control plane has the keys that all of them share, and what each of its doors knows. */
-function filesOf(nodeName: string): RemovalProbeFiles {
-  const authority = (
-    name: `${'cluster' | 'etcd-clients' | 'etcd-peers' | 'state-clients' | 'state-peers' | 'kubernetes' | 'front-proxy'}-ca`,
-  ) => ({
-    certFile: CONTROL_PLANE_KEY_FILES[`${name}.crt`],
-    keyFile: CONTROL_PLANE_KEY_FILES[`${name}.key`],
-  });
+/** The keys that all control planes share, and a credential that each kind of endpoint admits. */
+function controlPlaneFiles(): RemovalProbeFiles {
   const kubernetes = consensusLayout(AGENT_PATHS.state, 'kubernetes');
   const state = consensusLayout(AGENT_PATHS.state, 'state');
-  const { clientCert, clientKey } = KUBELET_FILES;
-  const toKubelets = `${PATHS.pki}/apiserver-kubelet-client`;
-  const node = { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey };
+  const apiServer = `${PATHS.pki}/apiserver-kubelet-client`;
   return {
-    authorities: {
-      'cluster-ca': authority('cluster-ca'),
-      'etcd-clients-ca': authority('etcd-clients-ca'),
-      'etcd-peers-ca': authority('etcd-peers-ca'),
-      'state-clients-ca': authority('state-clients-ca'),
-      'state-peers-ca': authority('state-peers-ca'),
-      'kubernetes-ca': authority('kubernetes-ca'),
-      // One and the same before the first rotation, and afterwards in its file.
-      'kubernetes-clients-ca': authority('kubernetes-ca'),
-      'front-proxy-ca': authority('front-proxy-ca'),
-    },
-    serviceAccountKey: CONTROL_PLANE_KEY_FILES['service-account.key'],
+    keyFiles: CONTROL_PLANE_KEY_FILES,
     rotation: AGENT_PATHS.rotation,
-    genuine: {
-      'etcd-client': { ...kubernetes.user('root'), path: '/version' },
-      'etcd-peer': { ...kubernetes.peer, path: '/version' },
-      'state-etcd-client': { ...state.user('root'), path: '/version' },
-      'state-etcd-peer': { ...state.peer, path: '/version' },
-      'api-server': { certFile: clientCert, keyFile: clientKey, path: `/api/v1/nodes/${nodeName}` },
-      kubelet: { certFile: `${toKubelets}.crt`, keyFile: `${toKubelets}.key`, path: '/pods' },
-      curator: { ...node, path: '/' },
+    valid: {
+      'etcd-client': kubernetes.user('root'),
+      'etcd-peer': kubernetes.peer,
+      'state-etcd-client': state.user('root'),
+      'state-etcd-peer': state.peer,
+      'api-server': { certFile: KUBELET_FILES.clientCert, keyFile: KUBELET_FILES.clientKey },
+      kubelet: { certFile: `${apiServer}.crt`, keyFile: `${apiServer}.key` },
+      curator: { certFile: `${AGENT_PATHS.credentials}/node.crt`, keyFile: AGENT_PATHS.machineKey },
     },
   };
 }

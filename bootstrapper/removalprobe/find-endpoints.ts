@@ -1,13 +1,10 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import { PORTS } from '../../internal/endpoint/index.ts';
 import type { Entry, Member } from '../../internal/etcd/index.ts';
 import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { Endpoint, EndpointKind } from './endpoints.ts';
-
-const API_PORT = 6443;
-const KUBELET_PORT = 10250;
-const CURATOR_PORT = 9091;
 
 /** The members of both etcd clusters. */
 export interface EtcdMemberLists {
@@ -66,8 +63,8 @@ function endpointsOf(
     ...atUrls('etcd-peer', kubernetes?.peerUrls),
     ...atUrls('state-etcd-client', state?.clientUrls),
     ...atUrls('state-etcd-peer', state?.peerUrls),
-    ...(roles.includes('KubernetesController') ? [at('api-server', API_PORT)] : []),
-    at('kubelet', KUBELET_PORT),
-    ...(roles.includes('ConsensusMember') ? [at('curator', CURATOR_PORT)] : []),
+    ...(roles.includes('KubernetesController') ? [at('api-server', PORTS.apiServer)] : []),
+    at('kubelet', PORTS.kubelet),
+    ...(roles.includes('ConsensusMember') ? [at('curator', PORTS.curator)] : []),
   ];
 }

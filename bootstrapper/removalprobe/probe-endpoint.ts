@@ -1,4 +1,5 @@
 import { request } from 'node:https';
+import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import { createClient, RemoteError, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
@@ -59,7 +60,7 @@ export async function probeCurator(
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
   using channel = new RpcChannel({
-    endpoint: `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    endpoint: formatEndpoint(host, port),
     upgrade: tlsClientUpgrade({
       identity: { certPem, keyPem },
       accept: (certificate) => verifyCuratorCertificate(certificate, { caPem, ...trust }),

@@ -19,6 +19,7 @@ import {
   ProcessUnits,
 } from '../../internal/testing/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { Consensus, consensusLayout, KUBERNETES_ETCD, type RunningConsensus } from '../consensus/index.ts';
 import { judgeAnswer } from './endpoints.ts';
 import { probeHttps } from './probe-endpoint.ts';
@@ -34,12 +35,12 @@ const HERE = `node-${'c'.repeat(32)}`;
 let folder: string;
 let units: ProcessUnits;
 let running: RunningConsensus;
-let genuineFiles: RemovalProbeFiles;
+let probeFiles: RemovalProbeFiles;
 const etcd = new MemoryEtcd();
 
 /** A real etcd with the certificates that a control plane gives it; nothing listens as API server or kubelet. */
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'cluster-impostor-'));
+  folder = await mkdtemp(join(tmpdir(), 'cluster-removalprobe-'));
   units = new ProcessUnits();
   const stateDir = join(folder, 'state');
   await files.makeDirectory(stateDir);
@@ -61,28 +62,23 @@ beforeAll(async () => {
     signal,
   );
   const layout = consensusLayout(stateDir, 'kubernetes');
-  const genuine = { certFile: layout.peer.certFile, keyFile: layout.peer.keyFile, path: '/version' };
-  genuineFiles = {
-    authorities: {
-      'cluster-ca': await authority('cluster'),
-      'etcd-clients-ca': layout.clientsCa,
-      'etcd-peers-ca': layout.peersCa,
-      'state-clients-ca': await authority('state clients'),
-      'state-peers-ca': await authority('state peers'),
-      'kubernetes-ca': await authority('kubernetes'),
-      'kubernetes-clients-ca': await authority('kubernetes clients'),
-      'front-proxy-ca': await authority('front-proxy-ca'),
+  probeFiles = {
+    keyFiles: {
+      ...(await createKeyFiles()),
+      'etcd-clients-ca.crt': layout.clientsCa.certFile,
+      'etcd-clients-ca.key': layout.clientsCa.keyFile,
+      'etcd-peers-ca.crt': layout.peersCa.certFile,
+      'etcd-peers-ca.key': layout.peersCa.keyFile,
     },
-    serviceAccountKey: layout.clientsCa.keyFile,
     rotation: join(folder, 'rotation.json'),
-    genuine: {
-      'etcd-client': { ...layout.user('root'), path: '/version' },
-      'etcd-peer': genuine,
-      'state-etcd-client': genuine,
-      'state-etcd-peer': genuine,
-      'api-server': genuine,
-      kubelet: genuine,
-      curator: genuine,
+    valid: {
+      'etcd-client': layout.user('root'),
+      'etcd-peer': layout.peer,
+      'state-etcd-client': layout.peer,
+      'state-etcd-peer': layout.peer,
+      'api-server': layout.peer,
+      kubelet: layout.peer,
+      curator: layout.peer,
     },
   };
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address: '127.0.0.1' })));
@@ -112,7 +108,8 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-async function authority(name: string) {
+/** Files of a new CA, named after it. */
+async function createCa(name: string) {
   const at = { certFile: join(folder, `${name}.crt`), keyFile: join(folder, `${name}.key`) };
   const keyPem = generateKeyPem();
   await files.writeAtomic(at.keyFile, keyPem.reveal());
@@ -123,39 +120,57 @@ async function authority(name: string) {
   return at;
 }
 
-async function tryAt(over: Partial<RemovalProbeFiles['authorities']>, heldKeys = true, generation = 0) {
-  const authorities = { ...genuineFiles.authorities, ...over };
+/** Key files of a control plane, all new. */
+async function createKeyFiles() {
+  const written: Record<string, string> = {};
+  for (const name of Object.keys(CONTROL_PLANE_KEY_FILES).filter((each) => each.endsWith('-ca.crt'))) {
+    const ca = name.slice(0, -'.crt'.length);
+    const { certFile, keyFile } = await createCa(ca);
+    written[`${ca}.crt`] = certFile;
+    written[`${ca}.key`] = keyFile;
+  }
+  return {
+    ...(written as RemovalProbeFiles['keyFiles']),
+    'service-account.key': written['cluster-ca.key'] ?? '',
+  };
+}
+
+async function probeEtcd(over: Partial<RemovalProbeFiles['keyFiles']> = {}, heldKeys = true, generation = 0) {
   const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
-  const { log } = createMemoryLogger();
-  const { results: trials } = await runRemovalProbe(
-    { etcd, listMembers: async () => members, files, nowMs: () => Date.now(), log, clusterId: 'c0ffee' },
-    { ...genuineFiles, authorities },
+  const { results } = await runRemovalProbe(
+    { ...ports(), listMembers: async () => members },
+    { ...probeFiles, keyFiles: { ...probeFiles.keyFiles, ...over } },
     { nodeId: REMOVED, heldKeys, generation },
     signal,
   );
-  return trials
-    .filter(({ endpoint: door }) => door.kind.startsWith('etcd-'))
-    .map(({ endpoint: door, credential: paper, outcome }) => `${door.kind} ${paper} ${outcome}`);
+  return results
+    .filter(({ endpoint }) => endpoint.kind.startsWith('etcd-'))
+    .map(({ endpoint, credential, outcome }) => `${endpoint.kind} ${credential} ${outcome}`);
 }
 
-test("a real etcd refuses a removed node's papers, and lets in what its authorities' keys make", async () => {
+function ports() {
+  const { log } = createMemoryLogger();
+  return { etcd, files, nowMs: () => Date.now(), log, clusterId: 'c0ffee', nodeName: 'n1' };
+}
+
+test('etcd refuses the certificates of a removed node and admits certificates signed with its CA keys', async () => {
   const before = await readdir(folder, { recursive: true });
-  expect(await tryAt({})).toEqual([
+  expect(await probeEtcd()).toEqual([
     'etcd-client node refused',
     'etcd-client kubelet refused',
     'etcd-client state-etcd-client refused',
-    'etcd-client etcd-client let-in',
+    'etcd-client etcd-client admitted',
     'etcd-peer node refused',
     'etcd-peer kubelet refused',
     'etcd-peer etcd-client refused',
     'etcd-peer state-etcd-peer refused',
-    'etcd-peer etcd-peer let-in',
+    'etcd-peer etcd-peer admitted',
   ]);
   expect((await readdir(folder, { recursive: true })).length).toBe(before.length);
 });
 
-test('a worker held no such keys: none of what they make is made', async () => {
-  expect(await tryAt({}, false)).toEqual([
+test('a removal probe of a worker uses no shared keys', async () => {
+  expect(await probeEtcd({}, false)).toEqual([
     'etcd-client node refused',
     'etcd-client kubelet refused',
     'etcd-peer node refused',
@@ -163,131 +178,114 @@ test('a worker held no such keys: none of what they make is made', async () => {
   ]);
 });
 
-test('what the key of another authority of the same name makes is refused', async () => {
+test('etcd refuses a certificate of another CA with the same name', async () => {
   const [{ clientUrls, peerUrls }] = (await running.admin.members.list({ signal })) as [Member];
-  const { authorities } = genuineFiles;
-  for (const [kind, paper, urls, ca] of [
-    ['etcd-client', 'etcd-client', clientUrls, authorities['etcd-clients-ca']],
-    ['etcd-peer', 'etcd-peer', peerUrls, authorities['etcd-peers-ca']],
+  for (const [kind, urls, ca] of [
+    ['etcd-client', clientUrls, 'etcd-clients-ca'],
+    ['etcd-peer', peerUrls, 'etcd-peers-ca'],
   ] as const) {
-    const serverCaPem = await readFile(ca.certFile, 'utf8');
+    const serverCaPem = await readFile(probeFiles.keyFiles[`${ca}.crt`], 'utf8');
     const { port } = new URL(urls[0] ?? '');
     const at = { host: '127.0.0.1', port: Number(port), path: '/version', serverCaPem };
     const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: name, keyPem, nowMs: Date.now() });
-    const forged = await createTestCertificate(
-      paper,
+    const certificate = await createTestCertificate(
+      kind,
       { nodeId: REMOVED, clusterId: 'c0ffee' },
       new KeyCertificateSigner({ caPem, keyPem, nowMs: () => Date.now() }),
     );
-    expect(judgeAnswer(kind, paper, await probeHttps(at, forged, signal))).toMatchObject({
+    expect(judgeAnswer(kind, kind, await probeHttps(at, certificate, signal))).toMatchObject({
       outcome: 'refused',
     });
   }
 });
 
-describe('when keys have been replaced', () => {
+describe('a removal probe after a key rotation', () => {
   const rotate = async (phase: 'refresh' | 'done', next: RotatingPairs, previous: RotatingPairs) =>
-    files.writeAtomic(genuineFiles.rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
-  const shared = (said: readonly string[]) =>
-    said.filter((line) =>
+    files.writeAtomic(probeFiles.rotation, encodeKeySet({ generation: 2, phase, next, previous }).reveal());
+  const ofHeldKeys = (results: readonly string[]) =>
+    results.filter((line) =>
       ['etcd-client etcd-client', 'etcd-peer etcd-peer'].some((at) => line.startsWith(at)),
     );
   let foreign: RotatingPairs;
-  let genuine: RotatingPairs;
+  let trusted: RotatingPairs;
 
   beforeAll(async () => {
     foreign = await createPairs(1, Date.now());
-    const pairOf = async ({
-      certFile,
-      keyFile,
-    }: {
-      readonly certFile: string;
-      readonly keyFile: string;
-    }) => ({
-      public: await readFile(certFile, 'utf8'),
-      private: new Secret(await readFile(keyFile, 'utf8')),
+    const pairOf = async (name: 'etcd-clients-ca' | 'etcd-peers-ca') => ({
+      public: await readFile(probeFiles.keyFiles[`${name}.crt`], 'utf8'),
+      private: new Secret(await readFile(probeFiles.keyFiles[`${name}.key`], 'utf8')),
     });
-    const { authorities } = genuineFiles;
-    genuine = {
+    trusted = {
       ...(await createPairs(2, Date.now())),
-      'etcd-clients-ca': await pairOf(authorities['etcd-clients-ca']),
-      'etcd-peers-ca': await pairOf(authorities['etcd-peers-ca']),
+      'etcd-clients-ca': await pairOf('etcd-clients-ca'),
+      'etcd-peers-ca': await pairOf('etcd-peers-ca'),
     };
   });
-  afterAll(() => rm(genuineFiles.rotation, { force: true }));
+  afterAll(() => rm(probeFiles.rotation, { force: true }));
 
-  test('those of before are refused where those of now are let in', async () => {
-    await rotate('done', genuine, foreign);
-    expect(shared(await tryAt({}, true, 1))).toEqual([
+  test('proves that old keys are refused where current keys are admitted', async () => {
+    await rotate('done', trusted, foreign);
+    expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
       'etcd-client etcd-client refused',
       'etcd-peer etcd-peer refused',
     ]);
-    expect(shared(await tryAt({}, true, 2))).toEqual([
-      'etcd-client etcd-client let-in',
-      'etcd-peer etcd-peer let-in',
+    expect(ofHeldKeys(await probeEtcd({}, true, 2))).toEqual([
+      'etcd-client etcd-client admitted',
+      'etcd-peer etcd-peer admitted',
     ]);
   });
 
-  test('while both are believed those of before are let in', async () => {
-    await rotate('refresh', foreign, genuine);
-    expect(shared(await tryAt({}, true, 1))).toEqual([
-      'etcd-client etcd-client let-in',
-      'etcd-peer etcd-peer let-in',
+  test('finds old keys admitted while both generations are trusted', async () => {
+    await rotate('refresh', foreign, trusted);
+    expect(ofHeldKeys(await probeEtcd({}, true, 1))).toEqual([
+      'etcd-client etcd-client admitted',
+      'etcd-peer etcd-peer admitted',
     ]);
   });
 
-  test('those of before that are refused prove nothing where those of now are refused as well', async () => {
-    await rotate('refresh', foreign, genuine);
-    expect(shared(await tryAt({}, true, 2))).toEqual([
-      'etcd-client etcd-client unproved',
-      'etcd-peer etcd-peer unproved',
+  test('is inconclusive where current keys are refused as well', async () => {
+    await rotate('refresh', foreign, trusted);
+    expect(ofHeldKeys(await probeEtcd({}, true, 2))).toEqual([
+      'etcd-client etcd-client inconclusive',
+      'etcd-peer etcd-peer inconclusive',
     ]);
   });
 
-  test('those that were replaced twice are not kept, and nothing is claimed of them', async () => {
-    await rotate('done', genuine, foreign);
-    expect(shared(await tryAt({}, true, 7))).toEqual([
-      'etcd-client etcd-client unproved',
-      'etcd-peer etcd-peer unproved',
+  test('is inconclusive for keys that were replaced twice and deleted', async () => {
+    await rotate('done', trusted, foreign);
+    expect(ofHeldKeys(await probeEtcd({}, true, 7))).toEqual([
+      'etcd-client etcd-client inconclusive',
+      'etcd-peer etcd-peer inconclusive',
     ]);
   });
 });
 
-test('a server that cannot show the certificate of its authority proves nothing', async () => {
-  const foreign = await authority('etcd clients');
-  const said = await tryAt({ 'etcd-clients-ca': foreign });
-  expect(said.filter((line) => line.startsWith('etcd-client '))).toEqual([
-    'etcd-client node unproved',
-    'etcd-client kubelet unproved',
-    'etcd-client state-etcd-client unproved',
-    'etcd-client etcd-client unproved',
+test('a removal probe is inconclusive where the server has no certificate of the expected CA', async () => {
+  const { certFile, keyFile } = await createCa('etcd clients');
+  const results = await probeEtcd({ 'etcd-clients-ca.crt': certFile, 'etcd-clients-ca.key': keyFile });
+  expect(results.filter((line) => line.startsWith('etcd-client '))).toEqual([
+    'etcd-client node inconclusive',
+    'etcd-client kubelet inconclusive',
+    'etcd-client state-etcd-client inconclusive',
+    'etcd-client etcd-client inconclusive',
   ]);
 });
 
-test('a door that lets nobody in proves nothing', async () => {
+test('a removal probe is inconclusive where the endpoint admits no valid credential', async () => {
   await units.stop(KUBERNETES_ETCD.unit);
-  expect(new Set((await tryAtStopped()).map((line) => line.split(' ')[2]))).toEqual(new Set(['unproved']));
+  expect(new Set(await probeStoppedEtcd())).toEqual(new Set(['inconclusive']));
 });
 
-async function tryAtStopped() {
-  const { log } = createMemoryLogger();
-  const port = await findFreePort();
-  const url = [`https://127.0.0.1:${port}`];
+async function probeStoppedEtcd() {
+  const url = [`https://127.0.0.1:${await findFreePort()}`];
   const member = { id: 1n, name: HERE, clientUrls: url, peerUrls: url, isLearner: false };
-  const { results: trials } = await runRemovalProbe(
-    {
-      etcd,
-      listMembers: async () => ({ kubernetes: [member], state: [] }),
-      files,
-      nowMs: () => Date.now(),
-      log,
-      clusterId: 'c0ffee',
-    },
-    genuineFiles,
+  const { results } = await runRemovalProbe(
+    { ...ports(), listMembers: async () => ({ kubernetes: [member], state: [] }) },
+    probeFiles,
     { nodeId: REMOVED, heldKeys: true, generation: 0 },
     signal,
   );
-  return trials.map(({ endpoint: door, credential: paper, outcome }) => `${door.kind} ${paper} ${outcome}`);
+  return results.map(({ outcome }) => outcome);
 }

@@ -11,17 +11,24 @@ import {
 } from '../../internal/pki/index.ts';
 import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
+import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { judgeAnswer, ENDPOINT_RULES, type EndpointKind, type Outcome } from './endpoints.ts';
+import { ENDPOINT_RULES, judgeAnswer, type EndpointKind, type Verdict } from './endpoints.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import type { ProbeAnswer } from './probe-endpoint.ts';
-import { TEST_CERTIFICATES, createTestCertificate, type TestCredentialName } from './test-credentials.ts';
-import { createServiceAccountToken, uidIn } from './service-account-token.ts';
+import {
+  accountUidIn,
+  createServiceAccountToken,
+  createTestCertificate,
+  TEST_CERTIFICATES,
+  type TestCredentialName,
+} from './test-credentials.ts';
 import { runRemovalProbe, type RemovalProbeFiles } from './removal-probe.ts';
 
 const signal = new AbortController().signal;
 const NODE_ID = `node-${'a'.repeat(32)}`;
 const REMOVED = { nodeId: NODE_ID, clusterId: 'c0ffee' };
+const NAMES = Object.keys(TEST_CERTIFICATES) as (keyof typeof TEST_CERTIFICATES)[];
 const nowMs = Date.UTC(2026, 5, 1);
 
 let signer: KeyCertificateSigner;
@@ -31,8 +38,8 @@ beforeAll(async () => {
   signer = new KeyCertificateSigner({ caPem, keyPem, nowMs: () => nowMs });
 });
 
-describe('makePaper()', () => {
-  test.each(TEST_CERTIFICATES)('%s lives a minute and for a key of its own', async (name) => {
+describe('createTestCertificate()', () => {
+  test.each(NAMES)('%s: a certificate is valid for 60 s and has a new key', async (name) => {
     const [one, other] = [
       await createTestCertificate(name, REMOVED, signer),
       await createTestCertificate(name, REMOVED, signer),
@@ -43,23 +50,23 @@ describe('makePaper()', () => {
     expect(JSON.stringify(one)).not.toContain('PRIVATE KEY');
   });
 
-  test.each(TEST_CERTIFICATES)('%s names the removed node and nobody with a right', async (name) => {
-    const paper = await createTestCertificate(name, REMOVED, signer);
-    const { subject, publicKey } = new X509Certificate(paper.certPem);
+  test.each(NAMES)('%s: a certificate names the removed node and no subject with rights', async (name) => {
+    const certificate = await createTestCertificate(name, REMOVED, signer);
+    const { subject, publicKey } = new X509Certificate(certificate.certPem);
     const common = /^CN=(.*)$/m.exec(subject)?.[1];
     const harmless = [NODE_ID, `system:node:${NODE_ID}`, `removed:${NODE_ID}`];
-    // A node's id is its key's, and this key was never admitted; a front proxy is what it says of others.
+    // The id of a node comes from its key, and this key was never admitted. A front proxy acts in the name of others.
     if (name === 'member') harmless.push(nodeIdOf(spkiDerOf(publicKey)));
     if (name === 'front-proxy') harmless.push('front-proxy-client');
     expect(harmless).toContain(common);
-    expect(paper.asUser).toBe(name === 'front-proxy' ? `removed:${NODE_ID}` : undefined);
+    expect(certificate.asUser).toBe(name === 'front-proxy' ? `removed:${NODE_ID}` : undefined);
     const groups = [...subject.matchAll(/^O=(.*)$/gm)].map(([, group]) => group);
     const known = ['cluster:nodes', 'cluster:operators', 'system:nodes'];
     expect(groups.filter((group) => !known.includes(group ?? ''))).toEqual([]);
   });
 });
 
-test('a token is that of an account without rights, lives a minute, and is verified by its key', () => {
+test('createServiceAccountToken() makes a token for 60 s of an account without rights', () => {
   const keyPem = generateKeyPem();
   const [head = '', claims = '', signature = ''] = createServiceAccountToken(keyPem, { uid: 'u1', nowMs })
     .reveal()
@@ -83,8 +90,8 @@ test.each([
   { body: '{"kind":"Status","message":"forbidden"}', want: undefined },
   { body: 'Forbidden', want: undefined },
   { body: '', want: undefined },
-])('uidIn($body) is $want', ({ body, want }) => {
-  expect(uidIn(body)).toBe(want);
+])('accountUidIn($body) is $want', ({ body, want }) => {
+  expect(accountUidIn(body)).toBe(want);
 });
 
 describe('judge()', () => {
@@ -94,40 +101,40 @@ describe('judge()', () => {
     body: message === undefined ? '' : JSON.stringify({ message }),
   });
   const alert = (name: string): ProbeAnswer => ({ kind: 'alert', alert: name });
-  const table: readonly (readonly [EndpointKind, TestCredentialName, ProbeAnswer, Outcome])[] = [
+  const table: readonly (readonly [EndpointKind, TestCredentialName, ProbeAnswer, Verdict['outcome']])[] = [
     ['etcd-client', 'etcd-client', alert('UNKNOWN_CA'), 'refused'],
-    ['etcd-client', 'etcd-client', status(200), 'let-in'],
-    // Let in by TLS is let in, whatever the program then thinks of the request.
-    ['etcd-peer', 'etcd-peer', status(404), 'let-in'],
+    ['etcd-client', 'etcd-client', status(200), 'admitted'],
+    // TLS accepted the certificate: the status of the response does not matter.
+    ['etcd-peer', 'etcd-peer', status(404), 'admitted'],
     ['etcd-peer', 'etcd-peer', alert('UNKNOWN_CA'), 'refused'],
-    // The door's clock, or a certificate that nobody would take: says nothing about the authority.
-    ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'unproved'],
-    ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'unproved'],
-    ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'unproved'],
-    ['api-server', 'kubelet', status(403, 'cluster: node x is on no record'), 'refused'],
-    ['api-server', 'kubelet', status(404), 'let-in'],
-    ['api-server', 'kubelet', status(200), 'let-in'],
-    ['api-server', 'kubelet', status(401), 'unproved'],
+    // The clock of the server, or a certificate that no server accepts: says nothing about the CA.
+    ['etcd-client', 'etcd-client', alert('CERTIFICATE_EXPIRED'), 'inconclusive'],
+    ['etcd-client', 'node', alert('BAD_CERTIFICATE'), 'inconclusive'],
+    ['etcd-peer', 'node', { kind: 'failed', why: 'connect ECONNREFUSED' }, 'inconclusive'],
+    ['api-server', 'kubelet', status(403, 'cluster: node x is not a member'), 'refused'],
+    ['api-server', 'kubelet', status(404), 'admitted'],
+    ['api-server', 'kubelet', status(200), 'admitted'],
+    ['api-server', 'kubelet', status(401), 'inconclusive'],
     ['api-server', 'node', status(401), 'refused'],
-    ['api-server', 'node', status(403), 'let-in'],
-    ['api-server', 'kubernetes-user', status(403), 'let-in'],
+    ['api-server', 'node', status(403), 'admitted'],
+    ['api-server', 'kubernetes-user', status(403), 'admitted'],
     ['api-server', 'kubernetes-user', status(401), 'refused'],
-    ['api-server', 'node', status(500), 'unproved'],
+    ['api-server', 'node', status(500), 'inconclusive'],
     ['kubelet', 'kubelet', status(403), 'refused'],
-    ['kubelet', 'kubernetes-user', alert('UNKNOWN_CA'), 'unproved'],
-    ['kubelet', 'kubernetes-user', status(503), 'unproved'],
+    ['kubelet', 'kubernetes-user', alert('UNKNOWN_CA'), 'inconclusive'],
+    ['kubelet', 'kubernetes-user', status(503), 'inconclusive'],
     ['api-server', 'service-account', status(401), 'refused'],
-    ['api-server', 'front-proxy', status(403), 'let-in'],
+    ['api-server', 'front-proxy', status(403), 'admitted'],
     ['curator', 'member', { kind: 'code', code: 'curator-not-member' }, 'refused'],
-    ['curator', 'operator', { kind: 'code', code: 'curator-denied' }, 'let-in'],
-    ['curator', 'member', { kind: 'code', code: 'etcd-unavailable' }, 'unproved'],
-    ['curator', 'member', status(200), 'let-in'],
+    ['curator', 'operator', { kind: 'code', code: 'curator-denied' }, 'admitted'],
+    ['curator', 'member', { kind: 'code', code: 'etcd-unavailable' }, 'inconclusive'],
+    ['curator', 'member', status(200), 'admitted'],
   ];
-  test.each(table)('%s, %s paper, %j: %s', (door, paper, answer, want) => {
+  test.each(table)('%s, %s credential, %j: %s', (door, paper, answer, want) => {
     expect(judgeAnswer(door, paper, answer).outcome).toBe(want);
   });
 
-  test("tells the API server's reason, and nothing else of a body", () => {
+  test('shows the message of the API server, and nothing else of a response body', () => {
     expect(judgeAnswer('api-server', 'kubelet', status(403, 'on no record')).detail).toBe(
       'HTTP 403: on no record',
     );
@@ -149,18 +156,18 @@ const record = (nodeId: string, over: Partial<NodeRecord> = {}): NodeRecord => (
   ...over,
 });
 
-/** A node as etcd has it; without a heart where it is not there. */
-function enter(etcd: MemoryEtcd, node: NodeRecord, at: { address?: string; beats?: boolean } = {}): void {
-  const { address = '192.0.2.1', beats = true } = at;
+/** Writes the records of a node; without a heartbeat it counts as absent. */
+function enter(etcd: MemoryEtcd, node: NodeRecord, at: { address?: string; isAlive?: boolean } = {}): void {
+  const { address = '192.0.2.1', isAlive = true } = at;
   const status = Buffer.from(toBinary(NodeStatusSchema, create(NodeStatusSchema, { address })));
-  const said = { version: 1, status: status.toString('base64'), updatedMs: 0 } as const;
+  const reported = { version: 1, status: status.toString('base64'), updatedMs: 0 } as const;
   const { nodeId } = node;
   etcd.commitNow({
     when: [],
     then: [
       put(records.node.key(nodeId), records.node.encode(node)),
-      put(records.status.key(nodeId), records.status.encode(said)),
-      ...(beats
+      put(records.status.key(nodeId), records.status.encode(reported)),
+      ...(isAlive
         ? [put(records.heartbeat.key(nodeId), records.heartbeat.encode({ version: 1, sinceMs: 0 }))]
         : []),
     ],
@@ -175,18 +182,18 @@ const member = (name: string) => ({
   isLearner: false,
 });
 
-describe('findDoors()', () => {
-  test('are those of members that are there; who is away is named', async () => {
+describe('findEndpoints()', () => {
+  test('lists the endpoints of live members and the names of absent ones', async () => {
     const etcd = new MemoryEtcd();
     enter(etcd, record('cp', { roles: ['ConsensusMember', 'KubernetesController'] }));
     enter(etcd, record('worker'), { address: '192.0.2.2' });
-    enter(etcd, record('off'), { beats: false });
+    enter(etcd, record('off'), { isAlive: false });
     enter(etcd, record('silent'), { address: '' });
     enter(etcd, record('gone', { state: 'DECOMMISSIONED' }));
     const { entries } = await etcd.list('nodes/', { signal });
-    const members = [member('cp'), member('gone'), member('stranger')];
-    const { doors, away } = findEndpoints(entries, { kubernetes: members, state: members });
-    expect(doors.map(({ kind, node, host, port }) => `${kind} ${node} ${host} ${port}`)).toEqual([
+    const members = [member('cp'), member('gone'), member('unknown')];
+    const { endpoints, away } = findEndpoints(entries, { kubernetes: members, state: members });
+    expect(endpoints.map(({ kind, node, host, port }) => `${kind} ${node} ${host} ${port}`)).toEqual([
       'etcd-client name-of-cp 2001:db8::7 2379',
       'etcd-peer name-of-cp 192.0.2.7 2380',
       'state-etcd-client name-of-cp 2001:db8::7 2379',
@@ -200,51 +207,47 @@ describe('findDoors()', () => {
   });
 });
 
-describe('tryPapers()', () => {
+describe('runRemovalProbe()', () => {
   const pair = { certFile: '/none.crt', keyFile: '/none.key' };
-  const genuine = { ...pair, path: '/' };
   const files: RemovalProbeFiles = {
-    authorities: {
-      'cluster-ca': pair,
-      'etcd-clients-ca': pair,
-      'etcd-peers-ca': pair,
-      'state-clients-ca': pair,
-      'state-peers-ca': pair,
-      'kubernetes-ca': pair,
-      'kubernetes-clients-ca': pair,
-      'front-proxy-ca': pair,
-    },
-    serviceAccountKey: '/none.key',
+    keyFiles: CONTROL_PLANE_KEY_FILES,
     rotation: '/none.json',
-    genuine: {
-      'etcd-client': genuine,
-      'etcd-peer': genuine,
-      'state-etcd-client': genuine,
-      'state-etcd-peer': genuine,
-      'api-server': genuine,
-      kubelet: genuine,
-      curator: genuine,
+    valid: {
+      'etcd-client': pair,
+      'etcd-peer': pair,
+      'state-etcd-client': pair,
+      'state-etcd-peer': pair,
+      'api-server': pair,
+      kubelet: pair,
+      curator: pair,
     },
   };
   const run = (etcd: MemoryEtcd, nodeId: string) => {
     const { log } = createMemoryLogger();
-    const ports = { etcd, files: new MemoryFiles(), nowMs: () => nowMs, log, clusterId: 'c0ffee' };
-    const wish = { nodeId, heldKeys: true, generation: 0 };
+    const ports = {
+      etcd,
+      files: new MemoryFiles(),
+      nowMs: () => nowMs,
+      log,
+      clusterId: 'c0ffee',
+      nodeName: 'n1',
+    };
+    const request = { nodeId, heldKeys: true, generation: 0 };
     return runRemovalProbe(
       { ...ports, listMembers: async () => ({ kubernetes: [], state: [] }) },
       files,
-      wish,
+      request,
       signal,
     );
   };
 
-  test("never borrows a member's name: nothing is read or made", async () => {
+  test('refuses the id of a member before it reads a key', async () => {
     const etcd = new MemoryEtcd();
     enter(etcd, record(NODE_ID));
     await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-is-member' });
   });
 
-  test('takes one that is decommissioned or on no record as far as it has keys', async () => {
+  test('accepts a decommissioned or unknown node, and then needs the keys of a control plane', async () => {
     const etcd = new MemoryEtcd();
     await expect(run(etcd, NODE_ID)).rejects.toMatchObject({ code: 'removalprobe-not-control-plane' });
     enter(etcd, record(NODE_ID, { state: 'DECOMMISSIONED' }));
@@ -252,7 +255,7 @@ describe('tryPapers()', () => {
   });
 
   test.each(['', 'root', 'node-', `${NODE_ID}/record`, `node-${'A'.repeat(32)}`])(
-    'refuses %j, which is no id',
+    'refuses %j, which is no node id',
     async (nodeId) => {
       await expect(run(new MemoryEtcd(), nodeId)).rejects.toMatchObject({
         code: 'removalprobe-request-invalid',
@@ -261,7 +264,7 @@ describe('tryPapers()', () => {
   );
 });
 
-test('every door that may know a node is tried with the papers that the removed one had', () => {
-  for (const [kind, { own }] of Object.entries(ENDPOINT_RULES))
-    expect(own).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
+test('every endpoint but the curator is probed with the certificates that the removed node had', () => {
+  for (const [kind, { ofNode }] of Object.entries(ENDPOINT_RULES))
+    expect(ofNode).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
 });

@@ -188,7 +188,9 @@ class EndpointProber {
     }
     const uid = this.#accountUid;
     const { private: keyPem } = keys(name);
-    return uid === undefined ? undefined : { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
+    return uid === undefined
+      ? undefined
+      : { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
   }
 
   /** The verdict for all credentials where the endpoint does not admit a valid one. */
@@ -218,7 +220,10 @@ class EndpointProber {
 /** A refusal of replaced keys counts only where the same credential, made with the current keys, is admitted. */
 function confirm(refused: Verdict, { outcome, detail }: Verdict): Verdict {
   if (outcome === 'admitted') return refused;
-  return { outcome: 'inconclusive', detail: `made with the current keys it is not admitted either: ${detail}` };
+  return {
+    outcome: 'inconclusive',
+    detail: `made with the current keys it is not admitted either: ${detail}`,
+  };
 }
 
 /** What agents tested before requests named a generation. */

@@ -269,44 +269,44 @@ test('an administrator can ask each API server what it would say to a kubelet', 
   });
 }, 30_000);
 
-test("a removed node's papers are refused as such, and what the CA's key makes is let in: a trial tells both", async () => {
+test('an API server refuses the certificates of a removed node and admits certificates signed with the CA key', async () => {
   const removedId = `node-${'d'.repeat(32)}`;
   removed.add(removedId);
   const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
   const { signal } = new AbortController();
   const at = { host: '127.0.0.1', port: apiPort, path: `/api/v1/nodes/${removedId}`, serverCaPem };
-  const tryPaper = async (name: TestCertificateName, signer: KeyCertificateSigner) =>
+  const probe = async (name: TestCertificateName, signer: KeyCertificateSigner) =>
     judgeAnswer(
       'api-server',
       name,
       await probeHttps(at, await createTestCertificate(name, removedOf(removedId), signer), signal),
     );
-  const strangers = await authority('kubernetes');
-  expect(await tryPaper('kubelet', kubernetesCa)).toEqual({
+  const otherCa = await authority('kubernetes');
+  expect(await probe('kubelet', kubernetesCa)).toEqual({
     outcome: 'refused',
-    said: expect.stringMatching(/^HTTP 403: .*: test$/) as unknown,
+    detail: expect.stringMatching(/^HTTP 403: .*: test$/) as unknown,
   });
-  expect(await tryPaper('node', strangers)).toMatchObject({ outcome: 'refused' });
-  expect(await tryPaper('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'let-in' });
-  // What a replaced authority will look like: its name is the same, its key is not.
-  expect(await tryPaper('kubernetes-user', strangers)).toMatchObject({ outcome: 'refused' });
-  expect(await tryPaper('kubelet', strangers)).toMatchObject({ outcome: 'unproved' });
-  // A member's own kubelet is let in there, which is what makes a refusal a proof.
+  expect(await probe('node', otherCa)).toMatchObject({ outcome: 'refused' });
+  expect(await probe('kubernetes-user', kubernetesCa)).toMatchObject({ outcome: 'admitted' });
+  // A replaced CA: the same name with another key.
+  expect(await probe('kubernetes-user', otherCa)).toMatchObject({ outcome: 'refused' });
+  expect(await probe('kubelet', otherCa)).toMatchObject({ outcome: 'inconclusive' });
+  // The kubelet of a member is admitted; without this a refusal proves nothing.
   const member = `node-${'e'.repeat(32)}`;
   const asMember = await probeHttps(
     { ...at, path: `/api/v1/nodes/${member}` },
     await createTestCertificate('kubelet', removedOf(member), kubernetesCa),
     signal,
   );
-  expect(judgeAnswer('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'let-in' });
-  // Who speaks for others, and tokens: by keys of their own.
-  expect(await tryPaper('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'let-in' });
-  expect(await tryPaper('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
+  expect(judgeAnswer('api-server', 'kubelet', asMember)).toMatchObject({ outcome: 'admitted' });
+  // The front proxy has a CA of its own.
+  expect(await probe('front-proxy', frontProxyCa)).toMatchObject({ outcome: 'admitted' });
+  expect(await probe('front-proxy', await authority('front-proxy-ca'))).toMatchObject({
     outcome: 'refused',
   });
 }, 30_000);
 
-test('a token is let in by the key that API servers believe, and by no other', async () => {
+test('an API server admits a token signed with the trusted key and refuses any other', async () => {
   const admin = await clientOf({ commonName: 'admin', organization: 'system:masters' });
   const server = `https://127.0.0.1:${apiPort}`;
   const serverCaPem = await readFile(join(folder, 'serving/apiserver.crt'), 'utf8');
@@ -321,9 +321,9 @@ test('a token is let in by the key that API servers believe, and by no other', a
     const token = createServiceAccountToken(keyPem, { uid, nowMs: nowMs() });
     return judgeAnswer('api-server', 'service-account', await probeHttps(at, { token }, signal)).outcome;
   };
-  expect(await tryToken(serviceAccountKey)).toBe('let-in');
+  expect(await tryToken(serviceAccountKey)).toBe('admitted');
   expect(await tryToken(generateKeyPem())).toBe('refused');
-  // Of an account that is not there even the right key's is refused, so it would prove nothing.
+  // A token of an unknown account is refused whatever its key is, so it proves nothing.
   expect(await tryToken(serviceAccountKey, 'another')).toBe('refused');
 }, 60_000);
 
