@@ -16,6 +16,7 @@ export {
 } from './balancer/balancer-health.ts';
 export {
   createHealthProbe,
+  getHttps,
   isListening,
   probeNode,
   probeReadyz,

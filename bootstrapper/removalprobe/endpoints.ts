@@ -30,63 +30,55 @@ export interface Verdict {
 
 /** How an endpoint is probed. */
 interface EndpointRule {
-  /** Path of the request; `name` is the id of the removed node, or the name of this node for a valid credential. */
-  readonly path: (name: string) => string;
   /** The CA that the server's own certificate must be of. */
   readonly serverCa: CaName;
-  /** Credentials of the removed node, made with the current keys: its record must decide. */
-  readonly ofNode: readonly TestCredentialName[];
   /** Credentials of a control plane for another endpoint; always refused here. */
   readonly foreign: readonly TestCredentialName[];
   /** Credentials made with the keys that the removed node may have held, for endpoints that trust these keys. */
   readonly ofHeldKeys: readonly TestCredentialName[];
-  /** Whether the TLS handshake refuses certificates of other CAs. */
-  readonly refusesInHandshake: boolean;
 }
 
-const OF_NODE = ['node', 'kubelet'] as const;
+const KUBELET_RULE: EndpointRule = {
+  serverCa: 'kubernetes-ca',
+  foreign: [],
+  ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'service-account'],
+};
+
+/** Which credentials are tested at each kind of endpoint, beside those of the node itself. */
+export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
+  'etcd-client': etcdRule('etcd-clients-ca', 'etcd-client', ['state-etcd-client']),
+  'etcd-peer': etcdRule('etcd-peers-ca', 'etcd-peer', ['etcd-client', 'state-etcd-peer']),
+  'state-etcd-client': etcdRule('state-clients-ca', 'state-etcd-client', ['etcd-client']),
+  'state-etcd-peer': etcdRule('state-peers-ca', 'state-etcd-peer', ['state-etcd-client', 'etcd-peer']),
+  'api-server': { ...KUBELET_RULE, ofHeldKeys: [...KUBELET_RULE.ofHeldKeys, 'front-proxy'] },
+  kubelet: KUBELET_RULE,
+  // The CLI checks the record of the node's own key; this checks what the key of the cluster CA could sign.
+  curator: { serverCa: 'cluster-ca', foreign: [], ofHeldKeys: ['member', 'operator'] },
+};
 
 function etcdRule(
   serverCa: CaName,
   accepted: TestCredentialName,
   foreign: readonly TestCredentialName[],
 ): EndpointRule {
-  const path = (): string => '/version';
-  return { path, serverCa, ofNode: OF_NODE, foreign, ofHeldKeys: [accepted], refusesInHandshake: true };
+  return { serverCa, foreign, ofHeldKeys: [accepted] };
 }
 
-/** etcd decides in the TLS handshake; the other servers answer everybody and authenticate each request. */
-export const ENDPOINT_RULES: Readonly<Record<EndpointKind, EndpointRule>> = {
-  'etcd-client': etcdRule('etcd-clients-ca', 'etcd-client', ['state-etcd-client']),
-  'etcd-peer': etcdRule('etcd-peers-ca', 'etcd-peer', ['etcd-client', 'state-etcd-peer']),
-  'state-etcd-client': etcdRule('state-clients-ca', 'state-etcd-client', ['etcd-client']),
-  'state-etcd-peer': etcdRule('state-peers-ca', 'state-etcd-peer', ['state-etcd-client', 'etcd-peer']),
-  'api-server': {
-    path: (name) => `/api/v1/nodes/${name}`, // a member's kubelet may read its own Node
-    serverCa: 'kubernetes-ca',
-    ofNode: OF_NODE,
-    foreign: [],
-    ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'front-proxy', 'service-account'],
-    refusesInHandshake: false,
-  },
-  kubelet: {
-    path: () => '/pods',
-    serverCa: 'kubernetes-ca',
-    ofNode: OF_NODE,
-    foreign: [],
-    ofHeldKeys: ['kubernetes-user', 'kubernetes-server', 'service-account'],
-    refusesInHandshake: false,
-  },
-  // The CLI checks the record of the node's own key; this checks what the key of the cluster CA could sign.
-  curator: {
-    path: () => '/',
-    serverCa: 'cluster-ca',
-    ofNode: [],
-    foreign: [],
-    ofHeldKeys: ['member', 'operator'],
-    refusesInHandshake: false,
-  },
-};
+/** Certificates that the removed node had. At curators the CLI checks the record of its key instead. */
+export function credentialsOfNode(kind: EndpointKind): readonly TestCredentialName[] {
+  return kind === 'curator' ? [] : ['node', 'kubelet'];
+}
+
+/** What is requested; `name` is of a node whose kubelet may read its own Node object. */
+export function pathFor(kind: EndpointKind, name: string): string {
+  if (isEtcd(kind)) return '/version';
+  return kind === 'api-server' ? `/api/v1/nodes/${name}` : '/pods';
+}
+
+/** etcd refuses certificates in the TLS handshake; the other servers authenticate each request. */
+function isEtcd(kind: EndpointKind): boolean {
+  return /^(state-)?etcd-/.test(kind);
+}
 
 /**
  * What an answer proves. Only a refusal for the expected reason counts: a certificate that is not valid yet by the clock of
@@ -97,12 +89,11 @@ export function judgeAnswer(
   credential: TestCredentialName,
   answer: ProbeAnswer,
 ): Verdict {
-  const { refusesInHandshake } = ENDPOINT_RULES[kind];
   switch (answer.kind) {
     case 'failed':
       return { outcome: 'inconclusive', detail: answer.why };
     case 'alert': {
-      const isRefused = refusesInHandshake && answer.alert === 'UNKNOWN_CA';
+      const isRefused = isEtcd(kind) && answer.alert === 'UNKNOWN_CA';
       const detail = `TLS: ${answer.alert.toLowerCase().replaceAll('_', ' ')}`;
       return { outcome: isRefused ? 'refused' : 'inconclusive', detail };
     }
@@ -111,7 +102,7 @@ export function judgeAnswer(
     case 'status': {
       if (kind === 'curator') return { outcome: 'admitted', detail: 'answered' };
       const detail = `HTTP ${answer.status}${messageIn(answer.body)}`;
-      return { outcome: refusesInHandshake ? 'admitted' : outcomeOf(answer.status, credential), detail };
+      return { outcome: isEtcd(kind) ? 'admitted' : outcomeOf(answer.status, credential), detail };
     }
   }
 }

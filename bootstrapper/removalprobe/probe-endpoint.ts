@@ -1,13 +1,12 @@
-import { request } from 'node:https';
 import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import { verifyCuratorCertificate } from '../../internal/pki/index.ts';
 import { createClient, RemoteError, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
+import { getHttps } from '../kubernetes/index.ts';
 import type { TestCertificate, TestCredential } from './test-credentials.ts';
 
 const TIMEOUT_MS = 5_000;
-const MAX_BODY_CHARS = 2_000;
 
 /** The result of one request. */
 export type ProbeAnswer =
@@ -28,24 +27,20 @@ export interface ProbeTarget {
 }
 
 /** Sends one HTTPS request with a credential; never rejects. */
-export function probeHttps(
+export async function probeHttps(
   { serverCaPem: ca, ...target }: ProbeTarget & { readonly path: string },
   credential: TestCredential,
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
-  return new Promise((resolve) => {
-    const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal, agent: false };
-    const sent = request(options, (response) => {
-      let body = '';
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => (body = (body + chunk).slice(0, MAX_BODY_CHARS)));
-      response.on('end', () => resolve({ kind: 'status', status: response.statusCode ?? 0, body }));
-      response.on('error', (error) => resolve(failureOf(error)));
-    });
-    sent.once('timeout', () => sent.destroy(new Error(`no answer within ${TIMEOUT_MS} ms`)));
-    sent.once('error', (error) => resolve(failureOf(error)));
-    sent.end();
-  });
+  try {
+    const options = { ...target, ca, ...presented(credential), timeout: TIMEOUT_MS, signal };
+    return { kind: 'status', ...(await getHttps(options)) };
+  } catch (error) {
+    // Node.js: ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_… for an alert of the other end.
+    const { code = '' } = error as { readonly code?: string };
+    const [, alert] = /^ERR_SSL_(?:TLSV1|TLSV13|SSLV3)_ALERT_([A-Z_]+)$/.exec(code) ?? [];
+    return alert === undefined ? { kind: 'failed', why: describeError(error) } : { kind: 'alert', alert };
+  }
 }
 
 /** Makes a call that every member may make, at a server that must show the certificate of a curator of this cluster. */
@@ -82,10 +77,4 @@ function presented(credential: TestCredential): object {
   const { certPem, keyPem, asUser } = credential;
   const headers = asUser === undefined ? {} : { headers: { 'x-remote-user': asUser } };
   return { cert: certPem, key: keyPem.reveal(), ...headers };
-}
-
-/** Node.js calls an alert of the other end ERR_SSL_TLSV1_ALERT_…, ERR_SSL_TLSV13_ALERT_… or ERR_SSL_SSLV3_ALERT_…. */
-function failureOf(error: Error & { readonly code?: string }): ProbeAnswer {
-  const [, alert] = /^ERR_SSL_(?:TLSV1|TLSV13|SSLV3)_ALERT_([A-Z_]+)$/.exec(error.code ?? '') ?? [];
-  return alert === undefined ? { kind: 'failed', why: error.message } : { kind: 'alert', alert };
 }

@@ -130,12 +130,12 @@ async function createKeyFiles() {
     written[`${ca}.key`] = keyFile;
   }
   return {
-    ...(written as RemovalProbeFiles['keyFiles']),
+    ...written,
     'service-account.key': written['cluster-ca.key'] ?? '',
   };
 }
 
-async function probeEtcd(over: Partial<RemovalProbeFiles['keyFiles']> = {}, heldKeys = true, generation = 0) {
+async function probeEtcd(over: Readonly<Record<string, string>> = {}, heldKeys = true, generation = 0) {
   const members = { kubernetes: await running.admin.members.list({ signal }), state: [] };
   const { results } = await runRemovalProbe(
     { ...ports(), listMembers: async () => members },
@@ -184,7 +184,7 @@ test('etcd refuses a certificate of another CA with the same name', async () => 
     ['etcd-client', clientUrls, 'etcd-clients-ca'],
     ['etcd-peer', peerUrls, 'etcd-peers-ca'],
   ] as const) {
-    const serverCaPem = await readFile(probeFiles.keyFiles[`${ca}.crt`], 'utf8');
+    const serverCaPem = await readFile(probeFiles.keyFiles[`${ca}.crt`] ?? '', 'utf8');
     const { port } = new URL(urls[0] ?? '');
     const at = { host: '127.0.0.1', port: Number(port), path: '/version', serverCaPem };
     const [, name = ''] = /^CN=(.*)$/m.exec(new X509Certificate(serverCaPem).subject) ?? [];
@@ -214,8 +214,8 @@ describe('a removal probe after a key rotation', () => {
   beforeAll(async () => {
     foreign = await createPairs(1, Date.now());
     const pairOf = async (name: 'etcd-clients-ca' | 'etcd-peers-ca') => ({
-      public: await readFile(probeFiles.keyFiles[`${name}.crt`], 'utf8'),
-      private: new Secret(await readFile(probeFiles.keyFiles[`${name}.key`], 'utf8')),
+      public: await readFile(probeFiles.keyFiles[`${name}.crt`] ?? '', 'utf8'),
+      private: new Secret(await readFile(probeFiles.keyFiles[`${name}.key`] ?? '', 'utf8')),
     });
     trusted = {
       ...(await createPairs(2, Date.now())),

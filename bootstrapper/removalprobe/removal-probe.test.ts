@@ -13,7 +13,13 @@ import { records, type NodeRecord } from '../../internal/records/index.ts';
 import { createMemoryLogger, MemoryEtcd, MemoryFiles } from '../../internal/testing/index.ts';
 import { CONTROL_PLANE_KEY_FILES } from '../kubernetes/index.ts';
 import { NodeStatusSchema } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { ENDPOINT_RULES, judgeAnswer, type EndpointKind, type Verdict } from './endpoints.ts';
+import {
+  credentialsOfNode,
+  ENDPOINT_RULES,
+  judgeAnswer,
+  type EndpointKind,
+  type Verdict,
+} from './endpoints.ts';
 import { findEndpoints } from './find-endpoints.ts';
 import type { ProbeAnswer } from './probe-endpoint.ts';
 import {
@@ -265,6 +271,6 @@ describe('runRemovalProbe()', () => {
 });
 
 test('every endpoint but the curator is probed with the certificates that the removed node had', () => {
-  for (const [kind, { ofNode }] of Object.entries(ENDPOINT_RULES))
-    expect(ofNode).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
+  for (const kind of Object.keys(ENDPOINT_RULES) as EndpointKind[])
+    expect(credentialsOfNode(kind)).toEqual(kind === 'curator' ? [] : ['node', 'kubelet']);
 });

@@ -4,18 +4,20 @@ import type { Logger } from '../../internal/logging/index.ts';
 import { KeyCertificateSigner } from '../../internal/pki/index.ts';
 import { NODES_PREFIX, records } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
-import { ENDPOINT_RULES, judgeAnswer, type Endpoint, type EndpointKind, type Verdict } from './endpoints.ts';
+import { Secret } from '../../internal/secret/index.ts';
+import {
+  credentialsOfNode,
+  ENDPOINT_RULES,
+  judgeAnswer,
+  pathFor,
+  type Endpoint,
+  type EndpointKind,
+  type Verdict,
+} from './endpoints.ts';
 import { RemovalProbeError } from './errors.ts';
 import { findEndpoints, type EtcdMemberLists } from './find-endpoints.ts';
 import { probeCurator, probeHttps, type ProbeAnswer } from './probe-endpoint.ts';
-import {
-  readPair,
-  readSigningKeys,
-  type KeyPairs,
-  type PairFiles,
-  type SharedKeyFiles,
-  type SigningKeys,
-} from './signing-keys.ts';
+import { readSigningKeys, readText, type PairFiles, type SigningKeys } from './signing-keys.ts';
 import {
   ACCOUNT_PATH,
   accountUidIn,
@@ -45,7 +47,11 @@ export interface RemovalProbePorts {
 }
 
 /** Files of this control plane. */
-export interface RemovalProbeFiles extends SharedKeyFiles {
+export interface RemovalProbeFiles {
+  /** Paths of the keys that all control planes share, as `NAME.crt` and `NAME.key`. */
+  readonly keyFiles: Readonly<Record<string, string>>;
+  /** Path of the key set (internal/keyset); it exists from the first rotation on. */
+  readonly rotation: string;
   /** A credential that each kind of endpoint must admit: an endpoint that refuses everybody proves nothing. */
   readonly valid: Readonly<Record<EndpointKind, PairFiles>>;
 }
@@ -145,57 +151,55 @@ class EndpointProber {
   }
 
   async probe(endpoint: Endpoint): Promise<readonly ProbeResult[]> {
-    const { heldKeys, generation } = this.#context.request;
-    const { current, ofGeneration } = this.#context.keys;
-    const { ofNode, foreign, ofHeldKeys } = ENDPOINT_RULES[endpoint.kind];
-    const held = ofGeneration(generation);
+    const { request, keys } = this.#context;
+    const { foreign, ofHeldKeys } = ENDPOINT_RULES[endpoint.kind];
     const unusable = await this.#whyUnusable(endpoint);
-    const judge = async (name: TestCredentialName, keys: KeyPairs): Promise<Verdict> =>
-      unusable ?? this.#judge(endpoint, name, keys);
+    const verdictOf = async (name: TestCredentialName, generation: number): Promise<Verdict> =>
+      unusable ?? this.#verdictOf(endpoint, name, generation);
+    const ofNode = credentialsOfNode(endpoint.kind);
     const results: ProbeResult[] = [];
-    for (const credential of [...ofNode, ...(heldKeys ? foreign : [])])
-      results.push({ endpoint, credential, ...(await judge(credential, current)) });
-    for (const credential of heldKeys ? ofHeldKeys : []) {
-      if (generation === 0 && !WITHOUT_GENERATION.includes(credential)) continue;
-      const verdict = held === undefined ? KEYS_DELETED : await judge(credential, held);
-      const control = held === current ? undefined : CONTROLS[credential];
-      const confirmed =
-        verdict.outcome === 'refused' && control !== undefined
-          ? confirm(verdict, await judge(control, current))
-          : verdict;
-      results.push({ endpoint, credential, ...confirmed });
+    for (const credential of [...ofNode, ...(request.heldKeys ? foreign : [])])
+      results.push({ endpoint, credential, ...(await verdictOf(credential, 0)) });
+    for (const credential of request.heldKeys ? ofHeldKeys : []) {
+      const { generation } = request;
+      if (generation === 0 && !WITHOUT_GENERATION.test(credential)) continue;
+      const verdict = await verdictOf(credential, generation);
+      const control = keys.hasRotated && generation > 0 ? controlOf(credential) : undefined;
+      const isConfirmed = verdict.outcome !== 'refused' || control === undefined;
+      const result = isConfirmed ? verdict : confirm(verdict, await verdictOf(control, 0));
+      results.push({ endpoint, credential, ...result });
     }
     return results;
   }
 
-  async #judge(endpoint: Endpoint, name: TestCredentialName, keys: KeyPairs): Promise<Verdict> {
-    const credential = await this.#create(name, keys);
-    if (credential === undefined) return NO_ACCOUNT;
-    const { nodeId } = this.#context.request;
-    const answer = await this.#present(endpoint, credential, ENDPOINT_RULES[endpoint.kind].path(nodeId));
-    this.#context.signal.throwIfAborted();
+  async #verdictOf(endpoint: Endpoint, name: TestCredentialName, generation: number): Promise<Verdict> {
+    const { request, signal } = this.#context;
+    const credential = await this.#create(name, generation);
+    if (typeof credential === 'string') return { outcome: 'inconclusive', detail: credential };
+    const answer = await this.#present(endpoint, credential, pathFor(endpoint.kind, request.nodeId));
+    signal.throwIfAborted();
     return judgeAnswer(endpoint.kind, name, answer);
   }
 
-  /** Created for one request: it would expire before the last of a thousand endpoints. */
-  async #create(name: TestCredentialName, keys: KeyPairs): Promise<TestCredential | undefined> {
-    const { ports, request } = this.#context;
+  /** Created for one request: it would expire before the last of a thousand endpoints. @returns a text: why there is none */
+  async #create(name: TestCredentialName, generation: number): Promise<TestCredential | string> {
+    const { ports, request, keys } = this.#context;
     const { nowMs, clusterId } = ports;
+    const pair = keys.pair(name === 'service-account' ? name : TEST_CERTIFICATES[name][0], generation);
+    if (pair === undefined) return 'keys of this generation were replaced more than once and are deleted';
+    const { public: caPem, private: keyPem } = pair;
     if (name !== 'service-account') {
-      const { public: caPem, private: keyPem } = keys(TEST_CERTIFICATES[name].ca);
       const signer = new KeyCertificateSigner({ caPem, keyPem, nowMs });
       return createTestCertificate(name, { nodeId: request.nodeId, clusterId }, signer);
     }
     const uid = this.#accountUid;
-    const { private: keyPem } = keys(name);
-    return uid === undefined
-      ? undefined
-      : { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
+    if (uid === undefined) return 'no API server returned the service account';
+    return { token: createServiceAccountToken(keyPem, { uid, nowMs: nowMs() }) };
   }
 
   /** The verdict for all credentials where the endpoint does not admit a valid one. */
   async #whyUnusable(endpoint: Endpoint): Promise<Verdict | undefined> {
-    const path = ENDPOINT_RULES[endpoint.kind].path(this.#context.ports.nodeName);
+    const path = pathFor(endpoint.kind, this.#context.ports.nodeName);
     const answer = await this.#presentValid(endpoint, endpoint.kind, path);
     if (answer.kind === 'status' && answer.status === 200) return undefined;
     const { detail } = judgeAnswer(endpoint.kind, 'node', answer);
@@ -204,17 +208,29 @@ class EndpointProber {
 
   async #presentValid(endpoint: Endpoint, of: EndpointKind, path: string): Promise<ProbeAnswer> {
     const { ports, files } = this.#context;
-    return this.#present(endpoint, await readPair(ports.files, files.valid[of]), path);
+    const { certFile, keyFile } = files.valid[of];
+    const certPem = await readText(ports.files, certFile);
+    const keyPem = new Secret(await readText(ports.files, keyFile));
+    return this.#present(endpoint, { certPem, keyPem }, path);
   }
 
   #present({ kind, host, port }: Endpoint, credential: TestCredential, path: string): Promise<ProbeAnswer> {
     const { ports, keys, signal } = this.#context;
     const target = { host, port, serverCaPem: keys.trusted(ENDPOINT_RULES[kind].serverCa) };
-    if (kind !== 'curator') return probeHttps({ ...target, path }, credential, signal);
-    if ('token' in credential) throw new TypeError('curators take no tokens');
+    if (kind !== 'curator' || 'token' in credential)
+      return probeHttps({ ...target, path }, credential, signal);
     const { clusterId, nowMs } = ports;
     return probeCurator({ ...target, clusterId, nowMs }, credential, signal);
   }
+}
+
+/** What agents tested before requests named a generation. */
+const WITHOUT_GENERATION = /etcd|kubernetes-user/;
+
+/** The credential that must be admitted where another is refused for its key alone; undefined: its key is never replaced. */
+function controlOf(name: TestCredentialName): TestCredentialName | undefined {
+  if (name === 'member' || name === 'operator') return undefined;
+  return name === 'kubernetes-server' ? 'kubernetes-user' : name;
 }
 
 /** A refusal of replaced keys counts only where the same credential, made with the current keys, is admitted. */
@@ -225,30 +241,3 @@ function confirm(refused: Verdict, { outcome, detail }: Verdict): Verdict {
     detail: `made with the current keys it is not admitted either: ${detail}`,
   };
 }
-
-/** What agents tested before requests named a generation. */
-const WITHOUT_GENERATION: readonly TestCredentialName[] = [
-  'etcd-client',
-  'etcd-peer',
-  'state-etcd-client',
-  'state-etcd-peer',
-  'kubernetes-user',
-];
-
-/** The credential that must be admitted where the other is refused for its key alone. Other keys are never replaced. */
-const CONTROLS: Readonly<Partial<Record<TestCredentialName, TestCredentialName>>> = {
-  'etcd-client': 'etcd-client',
-  'etcd-peer': 'etcd-peer',
-  'state-etcd-client': 'state-etcd-client',
-  'state-etcd-peer': 'state-etcd-peer',
-  'kubernetes-user': 'kubernetes-user',
-  'kubernetes-server': 'kubernetes-user',
-  'front-proxy': 'front-proxy',
-  'service-account': 'service-account',
-};
-
-const NO_ACCOUNT: Verdict = { outcome: 'inconclusive', detail: 'no API server returned the service account' };
-const KEYS_DELETED: Verdict = {
-  outcome: 'inconclusive',
-  detail: 'keys of this generation were replaced more than once and are deleted',
-};

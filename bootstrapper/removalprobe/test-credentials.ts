@@ -38,10 +38,7 @@ export type TestCredential = TestCertificate | { readonly token: Secret<string> 
 
 type Leaf = Omit<LeafSpec, 'validDays'>;
 
-interface TestCertificateSpec {
-  readonly ca: CaName;
-  readonly leaf: (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
-}
+type LeafOf = (removed: RemovedNode, pubKeyDer: Uint8Array) => Leaf;
 
 /**
  * `node` and `kubelet` are certificates that the removed node had. The others are what the keys of a control plane can sign,
@@ -49,44 +46,19 @@ interface TestCertificateSpec {
  * servers; `member` is of a node that was never admitted.
  */
 export const TEST_CERTIFICATES = {
-  node: {
-    ca: 'cluster-ca',
-    leaf: ({ nodeId }, pubKeyDer) => ({
-      commonName: nodeId,
-      organization: 'cluster:nodes',
-      pubKeyDer,
-      usages: ['server', 'client'],
-      names: [{ type: 'dns', value: nodeId }],
-    }),
-  },
-  // Kubernetes decides by the uid first, which is the node id. The name is the id too: a caller that chose a name could
-  // name a node of the cluster.
-  kubelet: {
-    ca: 'kubernetes-clients-ca',
-    leaf: ({ nodeId }, pubKeyDer) => ({
-      ...client(`system:node:${nodeId}`, pubKeyDer),
-      organization: 'system:nodes',
-      userId: nodeId,
-    }),
-  },
-  'etcd-client': { ca: 'etcd-clients-ca', leaf: userWithoutRights },
-  'etcd-peer': { ca: 'etcd-peers-ca', leaf: peerWithoutRights },
-  'state-etcd-client': { ca: 'state-clients-ca', leaf: userWithoutRights },
-  'state-etcd-peer': { ca: 'state-peers-ca', leaf: peerWithoutRights },
-  'kubernetes-user': { ca: 'kubernetes-clients-ca', leaf: userWithoutRights },
-  'kubernetes-server': { ca: 'kubernetes-ca', leaf: userWithoutRights },
+  node: ['cluster-ca', nodeCertificate],
+  kubelet: ['kubernetes-clients-ca', kubeletCertificate],
+  'etcd-client': ['etcd-clients-ca', withoutRights],
+  'etcd-peer': ['etcd-peers-ca', peerWithoutRights],
+  'state-etcd-client': ['state-clients-ca', withoutRights],
+  'state-etcd-peer': ['state-peers-ca', peerWithoutRights],
+  'kubernetes-user': ['kubernetes-clients-ca', withoutRights],
+  'kubernetes-server': ['kubernetes-ca', withoutRights],
   // The only name that API servers accept (kubeadm: --requestheader-allowed-names); the user it acts for has no rights.
-  'front-proxy': { ca: 'front-proxy-ca', leaf: (_, pubKeyDer) => client('front-proxy-client', pubKeyDer) },
-  member: {
-    ca: 'cluster-ca',
-    leaf: ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] }),
-  },
-  operator: {
-    ca: 'cluster-ca',
-    leaf: ({ clusterId, nodeId }, pubKeyDer) =>
-      operatorLeaf({ clusterId, pubKeyDer, name: nameWithoutRights(nodeId) }),
-  },
-} as const satisfies Readonly<Record<string, TestCertificateSpec>>;
+  'front-proxy': ['front-proxy-ca', (_, pubKeyDer) => client('front-proxy-client', pubKeyDer)],
+  member: ['cluster-ca', ({ clusterId }, pubKeyDer) => nodeLeaf({ clusterId, pubKeyDer, addresses: [] })],
+  operator: ['cluster-ca', operatorWithoutRights],
+} as const satisfies Readonly<Record<string, readonly [ca: CaName, leafOf: LeafOf]>>;
 
 /** Name of a test certificate in requests and reports. */
 export type TestCertificateName = keyof typeof TEST_CERTIFICATES;
@@ -100,7 +72,8 @@ export async function createTestCertificate(
   signer: CertificateSigner,
 ): Promise<TestCertificate> {
   const keyPem = generateKeyPem();
-  const leaf = TEST_CERTIFICATES[name].leaf(removed, pubKeyDerOf(keyPem));
+  const [, leafOf] = TEST_CERTIFICATES[name];
+  const leaf = leafOf(removed, pubKeyDerOf(keyPem));
   const certPem = await signer.issue({ ...leaf, validDays: LIFETIME_SECONDS / (24 * 60 * 60) });
   const asUser = name === 'front-proxy' ? { asUser: nameWithoutRights(removed.nodeId) } : {};
   return { certPem, keyPem, ...asUser };
@@ -145,12 +118,29 @@ function nameWithoutRights(nodeId: string): string {
   return `removed:${nodeId}`;
 }
 
-function userWithoutRights({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+function nodeCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+  const names = [{ type: 'dns', value: nodeId }] as const;
+  return { ...client(nodeId, pubKeyDer), organization: 'cluster:nodes', usages: ['server', 'client'], names };
+}
+
+/**
+ * Kubernetes decides by the uid first, which is the node id. The name is the id too: a caller that chose the name could name
+ * another node.
+ */
+function kubeletCertificate({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+  return { ...client(`system:node:${nodeId}`, pubKeyDer), organization: 'system:nodes', userId: nodeId };
+}
+
+function withoutRights({ nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
   return client(nameWithoutRights(nodeId), pubKeyDer);
 }
 
 function peerWithoutRights(removed: RemovedNode, pubKeyDer: Uint8Array): Leaf {
-  return { ...userWithoutRights(removed, pubKeyDer), usages: ['server', 'client'] };
+  return { ...withoutRights(removed, pubKeyDer), usages: ['server', 'client'] };
+}
+
+function operatorWithoutRights({ clusterId, nodeId }: RemovedNode, pubKeyDer: Uint8Array): Leaf {
+  return operatorLeaf({ clusterId, pubKeyDer, name: nameWithoutRights(nodeId) });
 }
 
 function client(commonName: string, pubKeyDer: Uint8Array): Leaf {

@@ -1,47 +1,50 @@
-import { connect } from 'node:net';
 import { Agent, request, type RequestOptions } from 'node:https';
+import { connect } from 'node:net';
+import { splitEndpoint } from '../../../internal/endpoint/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 
-const PROBE_MS = 2_000;
-const MAX_WORDS = 2000;
+const TIMEOUT_MS = 2_000;
+const MAX_BODY_CHARS = 2_000;
+const MAX_REASON_CHARS = 200;
 
-/** Asks the API server on this machine whether it is ready: resolves with its words, rejects with the reason. */
+/** Resolves when the API server at this address is ready; rejects with the reason. */
 export type ApiProbe = (options: {
   readonly host: string;
   readonly port: number;
+  /** The CA of the API server's certificate. */
   readonly caPem: string;
   readonly signal: AbortSignal;
 }) => Promise<void>;
 
-/** `/readyz` needs no credentials (system:public-info-viewer); the server is checked against the cluster's own CA. */
+/** Requests `/readyz`, which needs no credentials (system:public-info-viewer). */
 export const probeReadyz: ApiProbe = async ({ host, port, caPem, signal }) => {
-  refuseUnready('/readyz', await ask({ host, port, path: '/readyz', ca: caPem, signal }));
+  refuseUnready('/readyz', await getHttps({ host, port, path: '/readyz', ca: caPem, signal }));
 };
 
-/** A part of the control plane of this machine, which is ready or is not. */
+/** A health endpoint of a control-plane component of this machine. */
 export interface HealthRequest {
   readonly host: string;
   readonly port: number;
   readonly path: string;
-  /** Who signed for it; absent: it signed for itself when it started, and nobody else knows it. */
+  /** The CA of the server's certificate; undefined: the certificate is self-signed at each start. */
   readonly caPem?: string;
   readonly signal: AbortSignal;
 }
 
-/** Rejects with the reason while it is not. */
-export type HealthProbe = (question: HealthRequest) => Promise<void>;
+/** Resolves when the component is ready; rejects with the reason. */
+export type HealthProbe = (request: HealthRequest) => Promise<void>;
 
-/** Asks over connections that stay: a handshake for each look would be most of what an idle control plane costs. */
+/** Probes over connections that stay open: TLS handshakes would be most of the CPU time of an idle control plane. */
 export function createHealthProbe(): HealthProbe {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   return async ({ host, port, path, caPem, signal }) => {
-    // Any program of this machine may answer where none has a name: nothing that is trusted follows from it.
+    // Any program of this machine may answer without a certificate to verify: nothing trusted follows from the answer.
     const trust = caPem === undefined ? { rejectUnauthorized: false } : { ca: caPem };
-    refuseUnready(path, await ask({ host, port, path, agent, signal, ...trust }));
+    refuseUnready(path, await getHttps({ host, port, path, agent, signal, ...trust }));
   };
 }
 
-/** Whether the API server at "host:port" has this node, asked as the node's own kubelet: rejects with the reason if not. */
+/** Resolves when the API server at "host:port" returns the Node object to the kubelet of this node; rejects with the reason. */
 export type NodeProbe = (options: {
   readonly endpoint: string;
   readonly nodeName: string;
@@ -51,57 +54,59 @@ export type NodeProbe = (options: {
   readonly signal: AbortSignal;
 }) => Promise<void>;
 
+/** Requests the Node object with a client certificate. */
 export const probeNode: NodeProbe = async ({ endpoint, nodeName, caPem, certPem, keyPem, signal }) => {
-  const { hostname, port } = new URL(`https://${endpoint}`);
-  const { status, words } = await ask({
-    host: hostname.replace(/^\[|\]$/g, ''),
-    port: port === '' ? 443 : Number(port),
+  const { status, body } = await getHttps({
+    ...splitEndpoint(endpoint),
     path: `/api/v1/nodes/${encodeURIComponent(nodeName)}`,
     ca: caPem,
     cert: certPem,
     key: keyPem.reveal(),
     signal,
   });
-  if (status !== 200) throw new Error(`${endpoint} answers ${status}: ${words.slice(0, 200)}`);
+  if (status !== 200) throw new Error(`${endpoint} answered ${status}: ${body.slice(0, MAX_REASON_CHARS)}`);
 };
 
-interface Answer {
+/** A response whose body is cut to 2,000 characters. */
+export interface HttpsResponse {
   readonly status: number;
-  readonly words: string;
+  readonly body: string;
 }
 
-function refuseUnready(path: string, { status, words }: Answer): void {
+function refuseUnready(path: string, { status, body }: HttpsResponse): void {
   if (status === 200) return;
-  const failed = words.split('\n').filter((line) => line.startsWith('[-]'));
-  throw new Error(`${path.slice(1)} answers ${status}: ${failed.join(' ') || words.slice(0, 200)}`);
+  const failed = body.split('\n').filter((line) => line.startsWith('[-]'));
+  const reason = failed.join(' ') || body.slice(0, MAX_REASON_CHARS);
+  throw new Error(`${path.slice(1)} answered ${status}: ${reason}`);
 }
 
-/** The beginning of an answer: a few words tell a probe enough. */
-function ask(options: RequestOptions): Promise<Answer> {
+/** Sends one GET request. Rejects without a response within `timeout` (default: 2 s). */
+export function getHttps(options: RequestOptions): Promise<HttpsResponse> {
+  const { timeout = TIMEOUT_MS } = options;
   return new Promise((resolve, reject) => {
-    const asked = request({ agent: false, ...options, timeout: PROBE_MS }, (response) => {
-      let words = '';
+    const sent = request({ agent: false, ...options, timeout }, (response) => {
+      let body = '';
       response.setEncoding('utf8');
-      response.on('data', (chunk: string) => (words = (words + chunk).slice(0, MAX_WORDS)));
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, words }));
+      response.on('data', (chunk: string) => (body = (body + chunk).slice(0, MAX_BODY_CHARS)));
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
       response.on('error', reject);
     });
-    asked.once('timeout', () => asked.destroy(new Error(`no answer within ${PROBE_MS} ms`)));
-    asked.once('error', reject);
-    asked.end();
+    sent.once('timeout', () => sent.destroy(new Error(`no answer within ${timeout} ms`)));
+    sent.once('error', reject);
+    sent.end();
   });
 }
 
-/** Whether somebody takes connections there. */
+/** Whether a TCP connection to this port is not refused. */
 export function isListening(host: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: PROBE_MS });
-    const answer = (isThere: boolean) => (): void => {
+    const socket = connect({ host, port, timeout: TIMEOUT_MS });
+    const answer = (isOpen: boolean) => (): void => {
       socket.destroy();
-      resolve(isThere);
+      resolve(isOpen);
     };
     socket.once('connect', answer(true));
-    // Who takes a connection so slowly is still there; only a refusal says that nobody is.
+    // A server that accepts slowly still listens; only a refusal proves the contrary.
     socket.once('timeout', answer(true));
     socket.once('error', answer(false));
   });
