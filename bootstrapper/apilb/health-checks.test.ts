@@ -139,7 +139,7 @@ describe('HealthChecks', () => {
   test('closes the connections of an upstream that is not ready only when it stays so for five seconds', async () => {
     const { clock, probe, cuts, checks, records } = create();
     await settle();
-    probe.unready.set('a', 'readyz answers 500: [-]etcd failed');
+    probe.unready.set('a', 'readyz answered 500: [-]etcd failed');
     await clock.advance(2_200 + 4_999);
     expect([cuts, checks.verdictOf(a)]).toEqual([[], 'unready']);
     await clock.advance(2_200);

@@ -75,7 +75,7 @@ describe('ReadyzProbe', () => {
   test('says which checks failed, without what could steer a terminal', async () => {
     answer = say(withBody('500 Internal Server Error', '[+]ping ok\n[-]etcd \u001b[31mfailed\n'));
     const why = await new ReadyzProbe(tls, caPem).check(upstream);
-    expect(why).toBe('readyz answers 500: [-]etcd ?[31mfailed');
+    expect(why).toBe('readyz answered 500: [-]etcd ?[31mfailed');
   });
 
   test('tells a server of another authority from one that does not answer', async () => {
@@ -100,7 +100,7 @@ describe('ReadyzProbe', () => {
 
   test('what is no HTTP is not ready', async () => {
     answer = say('SSH-2.0\r\n\r\n');
-    expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBe('readyz answers 0: ');
+    expect(await new ReadyzProbe(tls, caPem).check(upstream)).toBe('readyz answered 0: ');
   });
 
   test('rejects when nobody listens', async () => {

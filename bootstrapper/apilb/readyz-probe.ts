@@ -136,7 +136,7 @@ function whyUnready(status: number, body: string): string {
   if (status === OTHER_AUTHORITY) return `another authority signed its certificate: ${body}`;
   const failed = body.split('\n').filter((line) => line.startsWith('[-]'));
   const words = (failed.join(' ') || body).replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
-  return `${PATH.slice(1)} answers ${status}: ${words}`;
+  return `${PATH.slice(1)} answered ${status}: ${words}`;
 }
 
 function hostHeader({ host, port }: Endpoint): string {

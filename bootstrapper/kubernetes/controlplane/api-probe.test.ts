@@ -27,13 +27,13 @@ const clientCert = await issue('client');
 describe('probes of an API server', () => {
   let server: Server;
   let port: number;
-  let health = { status: 200, words: 'ok' };
+  let health = { status: 200, body: 'ok' };
   beforeAll(async () => {
     const tls = { ca: caPem, cert: await issue('server'), key: keyPem.reveal(), requestCert: true };
     server = createServer({ ...tls, rejectUnauthorized: false }, (request, response) => {
-      const isKnown = (request.socket as TLSSocket).authorized;
-      if (request.url === '/readyz') response.writeHead(health.status).end(health.words);
-      else if (!isKnown) response.writeHead(401).end('Unauthorized');
+      const isAuthenticated = (request.socket as TLSSocket).authorized;
+      if (request.url === '/readyz') response.writeHead(health.status).end(health.body);
+      else if (!isAuthenticated) response.writeHead(401).end('Unauthorized');
       else if (request.url === '/api/v1/nodes/n2') response.end('{}');
       else response.writeHead(404).end('nodes "n3" not found');
     });
@@ -46,25 +46,25 @@ describe('probes of an API server', () => {
   const node = (nodeName: string, certPem = clientCert, ca = caPem): Promise<void> =>
     probeNode({ endpoint: `127.0.0.1:${port}`, nodeName, caPem: ca, certPem, keyPem, signal });
 
-  test('probeReadyz() says which check failed', async () => {
+  test('probeReadyz() rejects with the checks that failed', async () => {
     const ready = (): Promise<void> => probeReadyz({ host: '127.0.0.1', port, caPem, signal });
     await ready();
-    health = { status: 500, words: '[+]ping ok\n[-]etcd failed\n' };
-    await expect(ready()).rejects.toThrow('readyz answers 500: [-]etcd failed');
+    health = { status: 500, body: '[+]ping ok\n[-]etcd failed\n' };
+    await expect(ready()).rejects.toThrow('readyz answered 500: [-]etcd failed');
   });
 
-  test('probeNode() finds the node that has registered, and says why not', async () => {
+  test('probeNode() resolves for a registered node and rejects with the response otherwise', async () => {
     await node('n2');
-    await expect(node('n3')).rejects.toThrow('answers 404: nodes "n3" not found');
+    await expect(node('n3')).rejects.toThrow('answered 404: nodes "n3" not found');
   });
 
-  test('probeNode() asks as the kubelet, and only an API server of its own cluster', async () => {
-    const strangerKey = generateKeyPem();
-    const stranger = await createCaCertPem({
+  test('probeNode() refuses an API server of another CA', async () => {
+    const otherKey = generateKeyPem();
+    const otherCaPem = await createCaCertPem({
       commonName: 'other',
-      keyPem: strangerKey,
+      keyPem: otherKey,
       nowMs: Date.now(),
     });
-    await expect(node('n2', await issue('client'), stranger)).rejects.toThrow(/certificate|signature/);
+    await expect(node('n2', await issue('client'), otherCaPem)).rejects.toThrow(/certificate|signature/);
   });
 });

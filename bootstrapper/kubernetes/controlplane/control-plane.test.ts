@@ -130,11 +130,11 @@ describe('ControlPlane', () => {
     const bed = createControlPlane((argv) =>
       argv.includes('upload-config') ? { exitCode: 1, output: 'would exceed context deadline' } : undefined,
     );
-    bed.refusals.push(new Error('127.0.0.1:6445 answers 401: Unauthorized'));
+    bed.refusals.push(new Error('127.0.0.1:6445 answered 401: Unauthorized'));
     await expect(runAll(bed.create())).rejects.toMatchObject({
       code: 'kubernetes-kubeadm-failed',
       message: expect.stringMatching(
-        /would exceed context deadline.*; asked as the same user: 127\.0\.0\.1:6445 answers 401: Unauthorized$/,
+        /would exceed context deadline.*; asked as the same user: 127\.0\.0\.1:6445 answered 401: Unauthorized$/,
       ),
       details: { phase: 'upload-config all' },
     });
