@@ -10,7 +10,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? String(value) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** "93.1 MiB of 311.0 MiB, 30 %" or "3 of 12". */
+/** "93.1 MiB of 311.0 MiB, 30%" or "3 of 12". */
 export function formatShare(done: {
   readonly of: number;
   readonly value: number;
@@ -18,10 +18,10 @@ export function formatShare(done: {
 }): string {
   if (done.unit === 'steps') return `${done.value} of ${done.of}`;
   const percent = done.of === 0 ? 100 : Math.floor((done.value / done.of) * 100);
-  return `${formatBytes(done.value)} of ${formatBytes(done.of)}, ${percent} %`;
+  return `${formatBytes(done.value)} of ${formatBytes(done.of)}, ${percent}%`;
 }
 
-/** One row per object, columns by two spaces, no line longer than needed. */
+/** One row per object, columns separated by two spaces, no trailing blanks. */
 export function formatTable(header: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [header, ...rows];
   const widths = header.map((_, column) => Math.max(...all.map((row) => (row[column] ?? '').length)));
@@ -33,4 +33,10 @@ export function formatTable(header: readonly string[], rows: readonly (readonly 
         .trimEnd(),
     )
     .join('\n');
+}
+
+/** One line a field: labels padded to the longest one, then the text. */
+export function formatFields(fields: readonly (readonly [label: string, text: string])[]): string {
+  const [first, ...others] = fields;
+  return first === undefined ? '' : formatTable(first, others);
 }

@@ -97,7 +97,7 @@ describe('a host for a pipe', () => {
       update('two', { of: 4096, value: 2048, unit: 'bytes' });
       update('three');
     });
-    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50 %)\nWorking: done in 11s\n');
+    expect(err()).toBe('Working …\n  two (2.0 KiB of 4.0 KiB, 50%)\nWorking: done in 11s\n');
   });
 
   test('says whose progress it is as soon as somebody else spoke', async () => {
@@ -260,7 +260,7 @@ describe('a host for a terminal', () => {
 describe('formats', () => {
   test('bytes have binary units, shares a percentage', () => {
     expect([0, 1023, 1024, 97_622_000].map(formatBytes)).toEqual(['0 B', '1023 B', '1.0 KiB', '93.1 MiB']);
-    expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100 %');
+    expect(formatShare({ of: 0, value: 0, unit: 'bytes' })).toBe('0 B of 0 B, 100%');
     expect(formatShare({ of: 12, value: 3, unit: 'steps' })).toBe('3 of 12');
   });
 

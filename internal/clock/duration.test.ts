@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { formatDuration, parseDuration } from './index.ts';
+import { formatDuration, formatExpiry, parseDuration } from './index.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -17,6 +17,11 @@ describe('formatDuration()', () => {
     { ms: 7 * DAY_MS - 3_600_000, want: '6d23h' },
     { ms: 8 * DAY_MS + 3_600_000, want: '8d' },
   ])('writes $ms ms as $want', ({ ms, want }) => expect(formatDuration(ms)).toBe(want));
+});
+
+test('formatExpiry() says how long a certificate is still valid, or since when it is not', () => {
+  expect(formatExpiry(DAY_MS, 0)).toBe('expires in 1d');
+  expect(formatExpiry(0, 3_600_000)).toBe('expired 1h ago');
 });
 
 describe('parseDuration()', () => {

@@ -19,6 +19,12 @@ export function formatDuration(ms: number): string {
   return days < DAYS_ONLY_FROM ? twoUnits(hours, 24, 'd', 'h') : `${days}d`;
 }
 
+/** "expires in 6d23h" or "expired 3h ago", for certificates and documents. */
+export function formatExpiry(notAfterMs: number, nowMs: number): string {
+  const leftMs = notAfterMs - nowMs;
+  return leftMs > 0 ? `expires in ${formatDuration(leftMs)}` : `expired ${formatDuration(-leftMs)} ago`;
+}
+
 /** "90s", "10m", "2h" in ms; undefined for anything else. Zero is refused. */
 export function parseDuration(text: string): number | undefined {
   const [, count, unit] = /^([1-9][0-9]{0,5})([smh])$/.exec(text) ?? [];

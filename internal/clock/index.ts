@@ -2,4 +2,4 @@
 export { Backoff, type BackoffOptions } from './backoff.ts';
 export { SystemClock, type Clock } from './clock.ts';
 export { yieldToEventLoop } from './turn.ts';
-export { formatDuration, parseDuration } from './duration.ts';
+export { formatDuration, formatExpiry, parseDuration } from './duration.ts';

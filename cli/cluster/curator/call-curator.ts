@@ -57,7 +57,7 @@ export async function callCurator<T>(
   if (cutOff > 0 && from.only === undefined)
     throw new ClusterError(
       'cluster-quorum-lost',
-      `quorum lost: ${cutOff} of ${endpoints.length} control planes answer (${endpoints.join(', ')})`,
+      `quorum lost: ${cutOff} of ${endpoints.length} control planes respond (${endpoints.join(', ')})`,
       { cause: most?.error },
     );
   throw new ClusterError(

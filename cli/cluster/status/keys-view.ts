@@ -4,20 +4,20 @@ import { RpcError } from '../../../internal/rpc/index.ts';
 import type { CuratorCallOptions, CuratorClients } from '../curator/call-curator.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
-/** What each phase is about (internal/keyset), in order. */
+/** The phases of a key rotation (internal/keyset), in order. */
 const PHASES: Readonly<Record<string, string>> = {
-  asked: 'a control plane is to make the new keys',
-  hand: 'every control plane gets the new keys',
-  believe: 'the new keys are believed beside the old ones',
-  issue: 'control planes show what the new keys make',
-  refresh: 'kubelets and pods get what the new keys make',
-  retire: 'the old keys are believed no more',
+  asked: 'waiting for a control plane to create new keys',
+  hand: 'distributing the new keys to all control planes',
+  believe: 'trusting the new keys as well as the old ones',
+  issue: 'issuing certificates with the new keys',
+  refresh: 'refreshing credentials of kubelets and pods',
+  retire: 'revoking trust in the old keys',
 };
 const DONE = 'done';
 
-/** How far the cluster is with replacing the keys that control planes share. */
+/** Progress of a rotation of the keys that control planes share; plain JSON values. */
 export interface KeysView {
-  /** 1 as they were made with the cluster. */
+  /** 1 for the initial keys of the cluster. */
   readonly generation: number;
   readonly phase: string;
   readonly isDone: boolean;
@@ -25,10 +25,11 @@ export interface KeysView {
   readonly phaseSinceMs: number;
   readonly startedBy: string;
   readonly reason: string;
+  /** Nodes that the current phase waits for, and why. */
   readonly awaited: readonly { readonly name: string; readonly why: string }[];
 }
 
-export function keysViewFrom(response: GetKeysResponse): KeysView {
+function keysViewFrom(response: GetKeysResponse): KeysView {
   const phase = printable(response.stage?.phase ?? DONE);
   return {
     generation: Number(response.stage?.generation ?? 1n),
@@ -42,34 +43,29 @@ export function keysViewFrom(response: GetKeysResponse): KeysView {
   };
 }
 
-/** undefined from a curator that knows nothing of it yet. */
+/** undefined from a curator of a version without key rotation. */
 export async function fetchKeysView(
-  of: CuratorClients,
+  clients: CuratorClients,
   call: CuratorCallOptions,
 ): Promise<KeysView | undefined> {
   try {
-    return keysViewFrom(await of(Admission).getKeys({}, call));
+    return keysViewFrom(await clients(Admission).getKeys({}, call));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;
   }
 }
 
-/** "3 of 6, control planes show what the new keys make, for 12 s; waits for n2 (it is off)" */
+/** "phase 4 of 6: issuing certificates with the new keys, for 12s; waiting for n2 (it is off)" */
 export function describeRotationPhase(view: KeysView, nowMs: number): string {
   const names = Object.keys(PHASES);
   const index = names.indexOf(view.phase);
-  const what = index < 0 ? view.phase : `${index + 1} of ${names.length}, ${PHASES[view.phase]}`;
+  const what =
+    index < 0 ? `phase ${view.phase}` : `phase ${index + 1} of ${names.length}: ${PHASES[view.phase]}`;
   return `${what}, for ${formatDuration(nowMs - view.phaseSinceMs)}${awaitedText(view)}`;
 }
 
 function awaitedText({ awaited }: KeysView): string {
   if (awaited.length === 0) return '';
-  return `; waits for ${awaited.map(({ name, why }) => `${name} (${why})`).join(', ')}`;
-}
-
-/** For the picture of the whole; nothing where no rotation is under way. */
-export function keysLine(view: KeysView | undefined, nowMs: number): readonly string[] {
-  if (view === undefined || view.isDone) return [];
-  return [`keys        being replaced: ${describeRotationPhase(view, nowMs)}`];
+  return `; waiting for ${awaited.map(({ name, why }) => `${name} (${why})`).join(', ')}`;
 }

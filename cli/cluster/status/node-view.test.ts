@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals';
 import { NodeSchema } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { nodeViewsFrom } from './node-view.ts';
 
-test('nodes are in the order of their names, numbers as numbers', () => {
+test('nodeViewsFrom() sorts nodes by name, numbers as numbers', () => {
   const nodes = ['n10', 'db-1', 'n2', 'n1'].map((name) =>
     create(NodeSchema, { name, nodeId: `node-${name}` }),
   );

@@ -1,14 +1,15 @@
-import { formatDuration } from '../../../internal/clock/index.ts';
+import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
 import {
   NodeHealth,
   NodeRole,
   NodeState,
   type Node,
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
+import { roleNames } from '../../../internal/role/index.ts';
 import { formatTable } from '../../host/index.ts';
 import { printable } from '../../../internal/printable/index.ts';
 
-const NONE = '-';
+const NONE = '<none>';
 
 export interface CertificateView {
   readonly name: string;
@@ -27,13 +28,13 @@ export interface NodeView {
   readonly kubernetesVersion: string;
   readonly createdMs: number;
   readonly lastError: string | undefined;
-  /** All that the node says it has. */
+  /** All certificates that the node reports. */
   readonly certificates: readonly CertificateView[];
-  /** The certificate that runs out first, as far as the node says. */
+  /** The certificate that expires first, of those that the node reports. */
   readonly expiry: { readonly certificate: string; readonly notAfterMs: number } | undefined;
-  /** Last errors of what runs on it. */
+  /** Last errors of the components of its agent. */
   readonly troubles: readonly string[];
-  /** The parts of its Kubernetes control plane that are not ready, each with its reason. */
+  /** Components of its Kubernetes control plane that are not ready, and why. */
   readonly partsNotReady: readonly { readonly name: string; readonly why: string }[];
 }
 
@@ -57,12 +58,12 @@ const ROLES: Readonly<Record<NodeRole, string>> = {
   [NodeRole.KUBERNETES_WORKER]: 'worker',
 };
 
-/** By name, n2 before n10: curators list them by their ids. */
+/** Sorted by name, n2 before n10. */
 export function nodeViewsFrom(nodes: readonly Node[]): readonly NodeView[] {
   return nodes.map(nodeViewFrom).toSorted((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }));
 }
 
-/** Wire → view. Texts are the nodes' own and made safe to print. */
+/** Converts a node of the curator contract. Texts come from the nodes, so they are made safe to print. */
 export function nodeViewFrom(node: Node): NodeView {
   const { status } = node;
   const troubles = (status?.runnables ?? []).flatMap(({ path, lastError }) =>
@@ -97,46 +98,60 @@ function firstExpiry(certificates: readonly CertificateView[]): NodeView['expiry
   return first && { certificate: first.name, notAfterMs: first.notAfterMs };
 }
 
-/** kubectl's manners: name first, age last, one row per object. `ready` is what the kubelet says, where it was asked. */
+/** Values of the column STATUS, as kubectl writes them. */
+const STATUSES: Readonly<Record<string, string>> = {
+  healthy: 'Healthy',
+  silent: 'NotResponding',
+  unknown: 'Unknown',
+  new: 'New',
+  standby: 'Standby',
+  decommissioned: 'Decommissioned',
+};
+
+/**
+ * The table of nodes, with kubectl's column names.
+ * @param options.ready by node name, whether its kubelet is Ready; undefined when Kubernetes was not asked
+ */
 export function renderNodes(
   nodes: readonly NodeView[],
   options: { readonly nowMs: number; readonly wide: boolean; readonly ready?: ReadonlyMap<string, boolean> },
 ): string {
   const { wide, ready, nowMs } = options;
-  const header = ['NAME', 'ROLES', 'STATE', 'HEALTH'];
+  const header = ['NAME', 'STATUS'];
   if (ready !== undefined) header.push('KUBELET');
-  header.push('ADDRESS', 'VERSION');
-  if (wide) header.push('EXPIRES', 'AGENT', 'ID', 'LAST ERROR');
+  header.push('ROLES', 'AGE', 'VERSION', 'ADDRESS');
+  if (wide) header.push('CERTIFICATES', 'AGENT', 'ID', 'LAST ERROR');
   const rows = nodes.map((node) => [
     node.name,
-    node.roles.join(',') || NONE,
-    node.state,
-    node.health,
+    statusText(node),
     ...(ready === undefined ? [] : [kubeletText(ready.get(node.name))]),
-    node.address || NONE,
-    node.kubernetesVersion || NONE,
-    ...(wide ? [expiryText(node, nowMs), node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
+    roleNames(node.roles).join(',') || NONE,
     formatDuration(nowMs - node.createdMs),
+    node.kubernetesVersion || NONE,
+    node.address || NONE,
+    ...(wide ? [expiryText(node, nowMs), node.agentVersion || NONE, node.id, node.lastError ?? NONE] : []),
   ]);
-  return formatTable([...header, 'AGE'], rows);
+  return formatTable(header, rows);
 }
 
-/** Every certificate of every node, for each node the first to run out first. */
+/** Every certificate of every node; for each node the one that expires first comes first. */
 export function renderCertificates(nodes: readonly NodeView[], nowMs: number): string {
   const rows = nodes.flatMap(({ name, certificates }) =>
     certificates
       .toSorted((a, b) => a.notAfterMs - b.notAfterMs)
-      .map((each) => [name, each.name, leftText(each.notAfterMs, nowMs)]),
+      .map((each) => [name, each.name, formatExpiry(each.notAfterMs, nowMs)]),
   );
-  return formatTable(['NODE', 'CERTIFICATE', 'EXPIRES'], rows);
+  return formatTable(['NODE', 'CERTIFICATE', 'STATUS'], rows);
+}
+
+/** "Healthy", "Standby", "Standby,NotResponding": the state is shown unless the node is up. */
+function statusText({ state, health }: NodeView): string {
+  const parts = state === 'up' ? [health] : health === 'healthy' ? [state] : [state, health];
+  return [...new Set(parts)].map((part) => STATUSES[part] ?? part).join(',');
 }
 
 function expiryText({ expiry }: NodeView, nowMs: number): string {
-  return expiry === undefined ? NONE : leftText(expiry.notAfterMs, nowMs);
-}
-
-function leftText(notAfterMs: number, nowMs: number): string {
-  return notAfterMs > nowMs ? formatDuration(notAfterMs - nowMs) : 'run out';
+  return expiry === undefined ? NONE : formatExpiry(expiry.notAfterMs, nowMs);
 }
 
 function kubeletText(ready: boolean | undefined): string {

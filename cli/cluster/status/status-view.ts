@@ -1,11 +1,11 @@
-import { formatDuration } from '../../../internal/clock/index.ts';
+import { formatDuration, formatExpiry } from '../../../internal/clock/index.ts';
 import { quorumOf } from '../../../internal/role/index.ts';
 import { NodeHealth, type EtcdStatus, type Node } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { formatBytes } from '../../host/index.ts';
-import { keysLine, type KeysView } from './keys-view.ts';
+import { describeRotationPhase, type KeysView } from './keys-view.ts';
 import type { NodeView } from './node-view.ts';
 
-/** A part of the picture: what it says, or why it could not be had. */
+/** A part of the status: its value, or why it could not be read. `codes` are those of the error and its causes. */
 export type Part<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: string; readonly codes: readonly string[] };
@@ -18,7 +18,7 @@ export interface EtcdPart {
   readonly learners: number;
 }
 
-/** How many voters there are, must agree, are well, and may still be lost. */
+/** Voting members of etcd: all, needed for a quorum, healthy, and healthy beyond the quorum. */
 export interface QuorumPart {
   readonly voters: number;
   readonly needed: number;
@@ -31,12 +31,12 @@ export interface CuratorPart {
   readonly createdMs: number;
   /** The state etcd. */
   readonly etcd: EtcdPart;
-  /** As the control planes tell of it; undefined where none does. */
+  /** As the control planes report it; undefined when none does. */
   readonly kubernetesEtcd: EtcdPart | undefined;
   readonly quorum: QuorumPart;
-  /** undefined where the caller may not know. */
+  /** undefined when the caller may not read join requests. */
   readonly pendingJoins: number | undefined;
-  /** undefined from a curator that knows nothing of replacing keys. */
+  /** undefined from a curator of a version without key rotation. */
   readonly keys?: KeysView | undefined;
   readonly nodes: readonly NodeView[];
 }
@@ -48,8 +48,8 @@ export interface KubernetesPart {
 }
 
 /**
- * The Kubernetes etcd as the control planes that beat see it: no curator has a certificate for it. One that sees a
- * leader is believed before one that does not, which may be cut off.
+ * The Kubernetes etcd as healthy control planes report it: curators have no certificate for it. A report with a leader is
+ * preferred, because a control plane that sees none may be cut off from the others.
  */
 export function kubernetesEtcdOf(nodes: readonly Node[]): EtcdStatus | undefined {
   const seen = nodes.flatMap(({ health, status }) =>
@@ -69,18 +69,18 @@ export function etcdFrom(etcd: EtcdStatus | undefined): EtcdPart {
   };
 }
 
-/** A voter is as well as its node: etcd itself does not say of others whether they answer. */
+/** A voter counts as healthy when its node is: an etcd member does not report whether the others respond. */
 export function quorumFrom(etcd: EtcdPart, nodes: readonly NodeView[]): QuorumPart {
   const voters = etcd.members;
   const needed = quorumOf(voters);
-  const well = nodes.filter(
+  const healthyNodes = nodes.filter(
     ({ roles, health }) => roles.includes('consensus') && health === 'healthy',
   ).length;
-  const healthy = Math.min(well, voters);
+  const healthy = Math.min(healthyNodes, voters);
   return { voters, needed, healthy, spare: Math.max(0, healthy - needed) };
 }
 
-/** Each with the name of what it is about. */
+/** Problems to show below the status, most fundamental first; each names its node, pod or etcd. */
 export function problemsOf(
   curator: CuratorPart,
   kubernetes: KubernetesPart | undefined,
@@ -88,21 +88,19 @@ export function problemsOf(
 ): readonly string[] {
   const { etcd, kubernetesEtcd, nodes, quorum } = curator;
   return [
-    ...troublesOfEtcd('the state etcd', etcd),
-    ...(kubernetesEtcd === undefined ? [] : troublesOfEtcd('the Kubernetes etcd', kubernetesEtcd)),
+    ...problemsOfEtcd('the state etcd', etcd),
+    ...(kubernetesEtcd === undefined ? [] : problemsOfEtcd('the Kubernetes etcd', kubernetesEtcd)),
     ...(quorum.healthy < quorum.voters && quorum.spare === 0
-      ? [
-          `quorum hangs on each of the ${quorum.healthy} voters left: with one more lost, nothing can be decided`,
-        ]
+      ? [`etcd tolerates no further failure: ${quorum.healthy} of ${quorum.voters} voters are healthy`]
       : []),
     ...nodes
       .filter(({ health }) => health !== 'healthy')
-      .map(({ name, health }) => `node ${name} is ${health}`),
-    // What a silent node said last is no news.
+      .map(({ name, health }) => `node ${name} is ${health === 'silent' ? 'not responding' : health}`),
+    // The last report of a node that does not respond is outdated.
     ...nodes
       .filter(({ health }) => health === 'healthy')
       .flatMap(({ name, partsNotReady }) =>
-        partsNotReady.map((part) => `${part.name} of ${name}: ${part.why}`),
+        partsNotReady.map((part) => `${part.name} on node ${name}: ${part.why}`),
       ),
     ...nodes.flatMap(({ name, lastError }) =>
       lastError === undefined ? [] : [`node ${name}: ${lastError}`],
@@ -110,78 +108,83 @@ export function problemsOf(
     ...nodes.flatMap(({ name, expiry }) =>
       expiry === undefined || expiry.notAfterMs > nowMs
         ? []
-        : [`certificate ${expiry.certificate} of ${name} has run out`],
+        : [`certificate ${expiry.certificate} of node ${name} ${formatExpiry(expiry.notAfterMs, nowMs)}`],
     ),
     ...(kubernetes?.nodes ?? [])
       .filter(({ ready }) => !ready)
-      .map(({ name, why }) => `kubelet of ${name}: ${why}`),
+      .map(({ name, why }) => `kubelet on node ${name}: ${why}`),
     ...(kubernetes?.pods.notReady ?? []).map((name) => `pod ${name} is not ready`),
   ];
 }
 
-function troublesOfEtcd(title: string, etcd: EtcdPart): readonly string[] {
+function problemsOfEtcd(title: string, etcd: EtcdPart): readonly string[] {
   return [
-    ...(etcd.hasLeader ? [] : [`${title} has no leader: it decides nothing until enough voters are back`]),
+    ...(etcd.hasLeader
+      ? []
+      : [`${title} has no leader: it accepts no writes until enough voters are available`]),
     ...(etcd.quotaBytes > 0 && etcd.dbSizeBytes > 0.8 * etcd.quotaBytes
-      ? [`${title} has used more than 80 % of its quota`]
+      ? [`${title} uses more than 80% of its quota`]
       : []),
   ];
 }
 
-function describeEtcd({ members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart): string {
-  const learning = learners === 0 ? '' : ` and ${learners} learning`;
-  const quota = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
-  return `${counted(members, 'member')}${learning}, ${hasLeader ? 'has a leader' : 'no leader'}, ${quota}`;
-}
+/** A line of the summary: its label and its text. */
+export type StatusLine = readonly [label: string, text: string];
 
-export function renderCurator(curator: Part<CuratorPart>, nowMs: number): readonly string[] {
-  if (!curator.ok)
+export function curatorLines(curator: Part<CuratorPart>, nowMs: number): readonly StatusLine[] {
+  if (!curator.ok) {
+    const lost = 'LOST: too few etcd members respond; see `cluster help recover`';
     return [
-      ...(isQuorumLost(curator.codes)
-        ? [
-            'quorum      LOST: curators answer, but too few etcd voters do. Bring control-plane nodes back, or see `cluster help recover`.',
-          ]
-        : []),
-      `curator     not reached: ${curator.error}`,
+      ...(isQuorumLost(curator.codes) ? [['quorum', lost] as const] : []),
+      ['curator', `not reached: ${curator.error}`],
     ];
-  const { etcd, kubernetesEtcd, createdMs, quorum, pendingJoins = 0 } = curator.value;
+  }
+  const { etcd, kubernetesEtcd, createdMs, quorum, pendingJoins = 0, keys, nodes } = curator.value;
   return [
-    `created     ${formatDuration(nowMs - createdMs)} ago`,
-    `state etcd  ${describeEtcd(etcd)}`,
-    ...(kubernetesEtcd === undefined ? [] : [`kube etcd   ${describeEtcd(kubernetesEtcd)}`]),
-    `quorum      ${quorum.needed} of ${counted(quorum.voters, 'voter')} needed, ${quorum.healthy} healthy: ${spareText(quorum)}`,
+    ['created', `${formatDuration(nowMs - createdMs)} ago`],
+    ['state etcd', describeEtcd(etcd)],
+    ...(kubernetesEtcd === undefined ? [] : [['kube etcd', describeEtcd(kubernetesEtcd)] as const]),
+    ['quorum', describeQuorum(quorum)],
     ...(pendingJoins === 0
       ? []
-      : [`joins       ${counted(pendingJoins, 'machine')} to be decided about: cluster node ls --joins`]),
-    ...keysLine(curator.value.keys, nowMs),
-    ...expiryLine(curator.value.nodes, nowMs),
+      : [['joins', `${counted(pendingJoins, 'machine')} pending: cluster node ls --joins`] as const]),
+    ...(keys === undefined || keys.isDone
+      ? []
+      : [['key rotation', describeRotationPhase(keys, nowMs)] as const]),
+    ...expiryLine(nodes, nowMs),
   ];
 }
 
-export function renderKubernetes(kubernetes: Part<KubernetesPart>): readonly string[] {
-  if (!kubernetes.ok) return [`kubernetes  not reached: ${kubernetes.error}`];
+export function kubernetesLine(kubernetes: Part<KubernetesPart>): StatusLine {
+  if (!kubernetes.ok) return ['kubernetes', `not reached: ${kubernetes.error}`];
   const { server, pods } = kubernetes.value;
-  return [`kubernetes  ${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
+  return ['kubernetes', `${server}, ${pods.total - pods.notReady.length} of ${pods.total} pods ready`];
 }
 
-/** A curator that answers with its etcd's silence has lost the majority, not its way. */
-export function isQuorumLost(codes: readonly string[]): boolean {
+/** A curator that responds, but whose etcd does not, has lost the etcd quorum. */
+function isQuorumLost(codes: readonly string[]): boolean {
   return codes.some((code) => code.startsWith('etcd-'));
 }
 
-function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly string[] {
+function expiryLine(nodes: readonly NodeView[], nowMs: number): readonly StatusLine[] {
   const [first] = nodes
     .flatMap(({ name, expiry }) => (expiry === undefined ? [] : [{ name, ...expiry }]))
     .sort((a, b) => a.notAfterMs - b.notAfterMs);
   if (first === undefined) return [];
-  const left = first.notAfterMs - nowMs;
-  const when = left > 0 ? `in ${formatDuration(left)}` : 'has run out';
-  return [`expiry      ${first.certificate} of ${first.name} first, ${when}`];
+  const { certificate, name, notAfterMs } = first;
+  return [['next certificate expiry', `${certificate} of ${name} ${formatExpiry(notAfterMs, nowMs)}`]];
 }
 
-function spareText({ healthy, needed, spare }: QuorumPart): string {
-  if (healthy < needed) return 'too few';
-  return spare === 0 ? 'none may be lost' : `${spare} may be lost`;
+function describeEtcd({ members, learners, hasLeader, dbSizeBytes, quotaBytes }: EtcdPart): string {
+  const learning = learners === 0 ? '' : ` and ${counted(learners, 'learner')}`;
+  const quota = `${formatBytes(dbSizeBytes)} of ${formatBytes(quotaBytes)}`;
+  return `${counted(members, 'member')}${learning}, ${hasLeader ? 'has a leader' : 'no leader'}, ${quota}`;
+}
+
+function describeQuorum({ voters, healthy, needed, spare }: QuorumPart): string {
+  const tolerated = spare === 0 ? 'no failures' : counted(spare, 'failure');
+  const verdict = healthy < needed ? 'quorum lost' : `tolerates ${tolerated}`;
+  return `${needed} of ${counted(voters, 'voter')} needed, ${healthy} healthy; ${verdict}`;
 }
 
 function counted(count: number, what: string): string {

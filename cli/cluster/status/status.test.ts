@@ -95,7 +95,7 @@ function contextOf(files: MemoryFiles): CommandContext & { readonly host: Record
   return {
     host: new RecordingHost(),
     ports: { files, commands: new FakeCommands(), clock: new SystemClock() },
-    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/desk' },
+    paths: { cache: '/cache', data: '/data', config: '/config', workspace: '/workspace' },
     env: { KUBECONFIG: '/home/me/kc' },
     signal: new AbortController().signal,
   };
@@ -177,12 +177,12 @@ async function start(endpoints: (signer: KeyCertificateSigner) => Promise<string
     },
   }));
   const access = { server: 'https://127.0.0.1:1', caPem: signer.caPem, certPem: ownerCertPem, keyPem };
-  await files.writeAtomic('/desk/kubeconfig', renderKubeconfig('prod', access));
+  await files.writeAtomic('/workspace/kubeconfig', renderKubeconfig('prod', access));
   return files;
 }
 
 describe('runNodeList()', () => {
-  test('asks the next curator when the first does not answer', async () => {
+  test('calls the next curator when the first does not respond', async () => {
     const context = contextOf(await start(async (signer) => ['127.0.0.1:1', await startCurator(signer)]));
     await runNodeList(context, { wide: true });
     expect(context.host.answered).toMatchObject({
@@ -193,12 +193,12 @@ describe('runNodeList()', () => {
     const [record] = context.host.records;
     const table = record?.kind === 'result' ? record.text.split('\n') : [];
     expect(table[0]).toMatch(
-      /^NAME +ROLES +STATE +HEALTH +ADDRESS +VERSION +EXPIRES +AGENT +ID +LAST ERROR +AGE$/,
+      /^NAME +STATUS +ROLES +AGE +VERSION +ADDRESS +CERTIFICATES +AGENT +ID +LAST ERROR$/,
     );
-    expect(table[1]).toMatch(/^n1 /);
+    expect(table[1]).toMatch(/^n1 +Healthy +control-plane,worker /);
   });
 
-  test('asks the next curator when the first one is cut off from the others', async () => {
+  test('calls the next curator when the first one has no etcd quorum', async () => {
     const context = contextOf(
       await start(async (signer) => [
         await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
@@ -209,7 +209,7 @@ describe('runNodeList()', () => {
     expect(context.host.answered).toMatchObject({ nodes: [{ name: 'n1' }] });
   });
 
-  test('says that the quorum is lost, how many answer, and how to go on', async () => {
+  test('reports a lost quorum, the number of control planes that respond, and the way to recover', async () => {
     const context = contextOf(
       await start(async (signer) => [
         '127.0.0.1:1',
@@ -219,12 +219,12 @@ describe('runNodeList()', () => {
     );
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
       code: 'cluster-quorum-lost',
-      message: expect.stringContaining('1 of 3 control planes answer'),
+      message: expect.stringContaining('1 of 3 control planes respond'),
       fix: expect.stringContaining('cluster recover quorum'),
     });
   });
 
-  test('says that no curator answers', async () => {
+  test('fails when no curator responds', async () => {
     const context = contextOf(await start(async () => ['127.0.0.1:1']));
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({
       code: 'cluster-curator-unreachable',
@@ -232,7 +232,7 @@ describe('runNodeList()', () => {
     });
   });
 
-  test('asks the next curator when another machine has the address of the first one', async () => {
+  test('calls the next curator when another machine took over the address of the first one', async () => {
     const context = contextOf(
       await start(async (signer) => [
         await startCurator(await createSigner('other')),
@@ -248,7 +248,7 @@ describe('runNodeList()', () => {
     await expect(runNodeList(context, { wide: false })).rejects.toMatchObject({ exit: 'refused' });
   });
 
-  test('needs a cluster', async () => {
+  test('fails without a cluster', async () => {
     const files = new MemoryFiles();
     await generateWorkspace(contextOf(files), { name: 'prod' });
     await expect(runNodeList(contextOf(files), { wide: false })).rejects.toMatchObject({
@@ -257,7 +257,7 @@ describe('runNodeList()', () => {
   });
 });
 
-test('runStatus() shows what can be had, says what cannot and ends as unhealthy', async () => {
+test('runStatus() shows the parts that can be read, why others cannot, and ends as unhealthy', async () => {
   const context = contextOf(await start(async (signer) => [await startCurator(signer)]));
   expect(await runStatus(context, { wide: true })).toBe('unhealthy');
   expect(context.host.answered).toMatchObject({
@@ -287,15 +287,15 @@ test('runStatus() shows what can be had, says what cannot and ends as unhealthy'
   const text = context.host.records
     .flatMap((record) => (record.kind === 'result' ? [record.text] : []))
     .join();
-  expect(text).toContain('quorum      1 of 1 voter needed, 1 healthy: none may be lost');
-  expect(text).toContain('joins       2 machines to be decided about');
-  expect(text).toContain('! certificate node of n1 has run out');
-  expect(text).toMatch(/^yours {7}certificate for 36\dd, kubeconfig for 36\dd/m);
-  expect(text).toMatch(/^n1 +node +run out\nn1 +kubelet +run out$/m);
-  expect(text).toMatch(/^keys {8}being replaced: 4 of 6, .*; waits for n2 \(it is off\)$/m);
+  expect(text).toMatch(/^quorum +1 of 1 voter needed, 1 healthy; tolerates no failures$/m);
+  expect(text).toMatch(/^joins +2 machines pending/m);
+  expect(text).toMatch(/^! certificate node of node n1 expired \d+d ago$/m);
+  expect(text).toMatch(/^your credentials +certificate expires in 36\dd, kubeconfig expires in 36\dd/m);
+  expect(text).toMatch(/^n1 +node +expired \d+d ago\nn1 +kubelet +expired \d+d ago$/m);
+  expect(text).toMatch(/^key rotation +phase 4 of 6: .*; waiting for n2 \(it is off\)$/m);
 });
 
-test('runStatus() says that the quorum is lost also when the machines that are off are asked last', async () => {
+test('runStatus() reports a lost quorum when a later control plane cannot be reached at all', async () => {
   const context = contextOf(
     await start(async (signer) => [
       await startCurator(signer, { listNodes: cutOff, getClusterInfo: cutOff }),
@@ -308,17 +308,17 @@ test('runStatus() says that the quorum is lost also when the machines that are o
 });
 
 describe('runKubeconfig()', () => {
-  test('prints what is in the workspace', async () => {
+  test('prints the kubeconfig of the workspace', async () => {
     const files = await start(async () => []);
     const context = contextOf(files);
     await runKubeconfig(context, { merge: false, home: '/home/me' });
     expect(context.host.answered).toMatchObject({
-      path: '/desk/kubeconfig',
+      path: '/workspace/kubeconfig',
       kubeconfig: expect.stringContaining('current-context: prod'),
     });
   });
 
-  test('merges into the file that kubectl reads, takes another name where it is taken, and asks nothing', async () => {
+  test('merges into the file that kubectl reads, under another context name when the name is taken', async () => {
     const files = await start(async () => []);
     await files.writeAtomic('/home/me/kc', 'clusters: [{name: prod, cluster: {server: "https://other"}}]\n');
     const context = contextOf(files);

@@ -3,21 +3,22 @@ import { CodedError, describeError, type ExitName } from '../../../internal/erro
 import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { PROGRAM_VERSION } from '../../app/version.ts';
+import { formatFields } from '../../host/index.ts';
 import { layoutOf, StateFile } from '../../workspace/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
 import { fetchKeysView } from './keys-view.ts';
 import { saveKnownCurators } from '../curator/known-curators.ts';
 import { readCaller, type Caller } from '../curator/caller.ts';
 import { nodeViewsFrom, renderCertificates, renderNodes } from './node-view.ts';
-import { credentialExpiryLine, readCredentialExpiry } from './credential-expiry.ts';
+import { describeCredentials, readCredentialExpiry } from './credential-expiry.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { currentKubeAccess } from '../kubeconfig/renew-kubeconfig.ts';
 import {
   etcdFrom,
   kubernetesEtcdOf,
   quorumFrom,
-  renderCurator,
-  renderKubernetes,
+  curatorLines,
+  kubernetesLine,
   problemsOf,
   type CuratorPart,
   type KubernetesPart,
@@ -28,34 +29,36 @@ export interface StatusOptions {
   readonly wide: boolean;
 }
 
-/** `cluster status`: what is where, since when, in which state. Answers `unhealthy` when a part is not as it should be. */
+/** `cluster status`. Returns `unhealthy` when a part of the cluster cannot be read or has a problem. */
 export async function runStatus(context: CommandContext, options: StatusOptions): Promise<ExitName> {
-  const member = await readCaller(context);
+  const caller = await readCaller(context);
   const [curator, kubernetes, charts] = await Promise.all([
-    part(context, () => readCurator(context, member)),
+    part(context, () => readCurator(context, caller)),
     part(context, () => readKubernetes(context)),
-    installedCharts(context, member),
+    installedCharts(context, caller),
   ]);
-  const yours = await readCredentialExpiry(context); // what was due was renewed for the questions above
+  const yours = await readCredentialExpiry(context); // read now: the requests above renew credentials
   const nowMs = context.ports.clock.nowMs();
-  // An operator may have no way into Kubernetes; the owner has.
-  const isKubernetesDue = kubernetes.ok || member.kind === 'owner';
-  const troubles = curator.ok
+  // An operator who is not an owner may have no kubeconfig.
+  const isKubernetesRequired = kubernetes.ok || caller.kind === 'owner';
+  const problems = curator.ok
     ? problemsOf(curator.value, kubernetes.ok ? kubernetes.value : undefined, nowMs)
     : [];
-  const healthy = curator.ok && kubernetes.ok === isKubernetesDue && troubles.length === 0;
-  const { clusterId } = member;
-  const name = curator.ok ? curator.value.name : member.name;
+  const healthy = curator.ok && kubernetes.ok === isKubernetesRequired && problems.length === 0;
+  const { clusterId } = caller;
+  const name = curator.ok ? curator.value.name : caller.name;
   context.host.result({ name, clusterId, healthy, yours, curator, kubernetes, charts }, () =>
     [
       `Cluster ${name === '' ? '' : `${name}  `}${clusterId}`,
-      ...renderCurator(curator, nowMs),
-      ...(isKubernetesDue ? renderKubernetes(kubernetes) : []),
-      ...credentialExpiryLine(yours, nowMs),
-      ...(charts === undefined ? [] : [`charts      ${charts.join(', ') || 'none'}`]),
+      formatFields([
+        ...curatorLines(curator, nowMs),
+        ...(isKubernetesRequired ? [kubernetesLine(kubernetes)] : []),
+        ['your credentials', describeCredentials(yours, nowMs)],
+        ...(charts === undefined ? [] : [['charts', charts.join(', ') || '<none>'] as const]),
+      ]),
       ...(curator.ok ? ['', renderNodeTable(curator.value, kubernetes, { ...options, nowMs })] : []),
       ...(curator.ok && options.wide ? ['', renderCertificates(curator.value.nodes, nowMs), ''] : []),
-      ...troubles.map((text) => `! ${text}`),
+      ...problems.map((text) => `! ${text}`),
     ].join('\n'),
   );
   return healthy ? 'ok' : 'unhealthy';
@@ -92,12 +95,12 @@ function codesOf(error: unknown): readonly string[] {
 }
 
 async function readCurator(context: CommandContext, { curatorsPath }: Caller): Promise<CuratorPart> {
-  return callCurator(context, async (curator, call, of) => {
+  return callCurator(context, async (curator, call, clients) => {
     const [info, { nodes }, { joins }, keys] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),
-      of(Admission).listJoins({ states: [JoinState.PENDING] }, call),
-      fetchKeysView(of, call),
+      clients(Admission).listJoins({ states: [JoinState.PENDING] }, call),
+      fetchKeysView(clients, call),
     ]);
     await saveKnownCurators(context.ports.files, curatorsPath, info.directory);
     const [views, etcd] = [nodeViewsFrom(nodes), etcdFrom(info.etcd)];
@@ -115,7 +118,7 @@ async function readCurator(context: CommandContext, { curatorsPath }: Caller): P
   });
 }
 
-/** What this program installed, where it was this workspace that did. */
+/** Charts that were installed from this workspace; undefined for an operator, whose workspace installs none. */
 async function installedCharts(
   { paths, ports }: CommandContext,
   { kind }: Caller,

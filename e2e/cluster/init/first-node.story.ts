@@ -129,7 +129,7 @@ await test('the first node: what it keeps, what it hides, and how it comes back'
     // Unhealthy, exit code 10, until the last pod is ready.
     const ask = (): Promise<string> => bench.must('--workspace', workspace, 'status');
     const status = await eventually('the cluster is healthy', 120, ask, (text) =>
-      /n1 +consensus,controller,worker +up +healthy +Ready/.test(text),
+      /n1 +Healthy +Ready +control-plane,worker /.test(text),
     );
     for (const etcd of ['state etcd', 'kube etcd'])
       assert.match(status, new RegExp(`${etcd} +1 member, has a leader, [\\d.]+ [KM]iB of [\\d.]+ GiB`));

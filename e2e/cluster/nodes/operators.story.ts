@@ -74,7 +74,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     assert.doesNotMatch(await readFile(ann.grant, 'utf8'), /PRIVATE KEY/);
     await ann.must('operator', 'accept', ann.grant);
     assert.match(await ann.must('node', 'ls'), /n1 .*\n.*n2 /);
-    assert.match(await ann.must('status'), /quorum +2 of 2 voters needed, 2 healthy: none may be lost/);
+    assert.match(await ann.must('status'), /quorum +2 of 2 voters needed, 2 healthy; tolerates no failures/);
   });
 
   await story.test(
@@ -118,7 +118,7 @@ await test('operators with keys of their own look, steer and own, each as far as
     await bob.must('node', 'cordon', 'n2');
     await bob.must('node', 'uncordon', 'n2');
     assert.match(await bob.must('verify', 'n2'), /is verified/);
-    assert.match(await bob.must('status'), /yours +certificate for .*, kubeconfig for .*\n/);
+    assert.match(await bob.must('status'), /your credentials +certificate expires in .*, kubeconfig expires in .*\n/);
   });
 
   await story.test('a machine that knows his key alone takes the cluster for a stranger’s', async () => {

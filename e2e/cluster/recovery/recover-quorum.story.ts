@@ -212,7 +212,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
       await machines.sh('n1', 'kubectl rollout status deployment work --timeout=90s');
       await machines.cliJson('node', 'label', 'n4', 'after=1');
       assert.equal((await cluster.labelsOf('n4'))['after'], '1');
-      await cluster.health('healthy', ['n1', 'n4']);
+      await cluster.health('Healthy', ['n1', 'n4']);
     },
   );
 
@@ -319,7 +319,7 @@ await test('a cluster that lost its quorum goes on from the control plane that w
         () => cluster.seenAt('n1', 'kept'),
         (x) => x === '2',
       );
-      await cluster.health('silent', OTHERS);
+      await cluster.health('NotResponding', OTHERS);
       for (const each of OTHERS) {
         const removed = await cluster.cli('node', 'remove', '--yes', each, '--lost', '--keep-keys');
         assert.equal(removed.code, 0, removed.stderr);

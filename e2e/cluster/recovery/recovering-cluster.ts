@@ -100,13 +100,13 @@ export class RecoveringCluster {
     );
   }
 
-  /** As the records have it: "healthy" while it beats, "silent" once it counts as lost. */
-  async health(health: 'healthy' | 'silent', nodes: readonly string[]): Promise<void> {
+  /** Waits until `cluster node ls` shows the nodes as healthy, or as not responding. */
+  async health(health: 'Healthy' | 'NotResponding', nodes: readonly string[]): Promise<void> {
     await eventually(
       `${nodes.join(' and ')}: ${health}`,
       90,
       () => this.cli('node', 'ls'),
-      ({ stdout }) => nodes.every((node) => new RegExp(`^${node} .*\\b${health}\\b`, 'm').test(stdout)),
+      ({ stdout }) => nodes.every((node) => new RegExp(`^${node} +${health} `, 'm').test(stdout)),
     );
   }
 }
