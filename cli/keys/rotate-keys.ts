@@ -151,7 +151,7 @@ function renderKeys(keys: KeysView, nowMs: number): string {
       : `Generation ${generation}, in force for ${formatDuration(nowMs - phaseSinceMs)}, asked for ${ago}`;
   return [
     `Being replaced by generation ${generation}, asked for ${ago}`,
-    `phase  ${describeRotationPhase({ ...keys, awaited: [] }, nowMs)}`,
+    describeRotationPhase({ ...keys, awaited: [] }, nowMs),
     ...(awaited.length === 0
       ? []
       : [
