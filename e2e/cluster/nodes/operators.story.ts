@@ -118,7 +118,10 @@ await test('operators with keys of their own look, steer and own, each as far as
     await bob.must('node', 'cordon', 'n2');
     await bob.must('node', 'uncordon', 'n2');
     assert.match(await bob.must('verify', 'n2'), /is verified/);
-    assert.match(await bob.must('status'), /your credentials +certificate expires in .*, kubeconfig expires in .*\n/);
+    assert.match(
+      await bob.must('status'),
+      /your credentials +certificate expires in .*, kubeconfig expires in .*\n/,
+    );
   });
 
   await story.test('a machine that knows his key alone takes the cluster for a stranger’s', async () => {
