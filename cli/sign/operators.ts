@@ -20,7 +20,7 @@ export type OperatorChange =
 /**
  * The operators after a change, and the owners where those change. They are made from what an owner signed before and never
  * from the records: whoever could write a record there would be signed with the next change.
- * @throws AuthorityError `owner-document-required` where nothing was signed yet: `cluster sign` shows the records first
+ * @throws OwnerDocumentError `owner-document-required` where nothing was signed yet: `cluster sign` shows the records first
  */
 export async function signedOperators(
   context: CommandContext,

@@ -1,63 +1,60 @@
-import { defineErrors, errorClass, type ErrorSpec } from '../errors/index.ts';
+import { refusedCheck as refusal } from '../attestation/index.ts';
+import { defineErrors, errorClass } from '../errors/index.ts';
 
-const SIGN_AGAIN = 'Have an owner run the command again that makes this document.';
+const SIGN_AGAIN = 'Ask an owner to run the command that creates this document again.';
+const DO_NOT_USE = 'Do not use the document. Ask an owner to sign a new one.';
 
+/** Refusals of owner-signed documents. */
 export const ownerDocumentErrors = defineErrors({
   'owner-document-malformed': refusal(
     'An owner-signed document does not have the form that this version writes.',
-    'Compare the versions of the CLI and of the agents; if they match, have an owner sign again.',
+    'Compare the versions of the CLI and of the agents. If they match, ask an owner to sign the document again.',
   ),
   'owner-document-trailing-bytes': refusal(
-    'Bytes follow the signature of an owner-signed document.',
-    'Do not use the document; have an owner sign again.',
+    'An owner-signed document has bytes after its signature.',
+    DO_NOT_USE,
   ),
   'owner-document-kind-unknown': refusal(
-    'An owner-signed document is of a kind that this version does not know.',
+    'This version does not know the kind of an owner-signed document.',
     'Upgrade the program that refused it.',
   ),
   'owner-document-kind-mismatch': refusal(
-    'A valid kind of owner-signed document was shown in the place of another kind.',
-    'Do not use the document: somebody put it where it does not belong.',
+    'A valid owner-signed document was used as a document of another kind.',
+    'Do not use the document: it was stored where it does not belong.',
   ),
   'owner-document-signer-unknown': refusal(
-    'The key that signed the document is no owner key of this cluster.',
-    'Have an owner sign it whose key is in the provisioning of the machines, or in the signed set of owners.',
+    'The key that signed the document is not an owner key of this cluster.',
+    'Ask an owner whose key is in the provisioning of the machines, or in the signed set of owners, to sign it.',
   ),
   'owner-document-signature-invalid': refusal(
     'The signature of an owner-signed document is missing or does not match its content.',
-    'Do not use the document: somebody changed it, or signed it with another key.',
+    'Do not use the document: it was changed, or signed with another key.',
   ),
-  'owner-document-cluster-mismatch': refusal(
-    'The document was signed for another cluster.',
-    'Do not use the document; have an owner sign one for this cluster.',
-  ),
+  'owner-document-cluster-mismatch': refusal('The document was signed for another cluster.', DO_NOT_USE),
   'owner-document-epoch-old': refusal(
     'The document was signed before the cluster was recovered or restored.',
     SIGN_AGAIN,
   ),
   'owner-document-serial-old': refusal(
-    'A newer document of the same kind was accepted before: somebody shows an old one again.',
-    'Show the newest document. If it is lost, have an owner sign again.',
+    'A newer document of the same kind was accepted before, so this one is a replay of an old document.',
+    'Use the newest document. If it is lost, ask an owner to sign again.',
   ),
   'owner-document-serial-conflict': refusal(
-    'Another document with the same serial number was accepted before; the first one stays.',
-    'Find out who signed twice: either two owners at the same time, or somebody copied an owner key.',
+    'Another document with the same serial number was accepted before; the first one stays valid.',
+    'Find out whether two owners signed at the same time. If they did not, an owner key was copied: remove that owner.',
   ),
   'owner-document-expired': refusal(
-    'The end date of the document has passed: it lets nothing new in.',
+    'The document has passed its end date and allows nothing new.',
     SIGN_AGAIN,
   ),
   'owner-document-required': refusal(
-    'Control-plane places, trusted machines and measurements, operators and readmissions need an owner’s signature.',
-    'Have an owner run the same command with the owner key.',
+    'Control-plane roles, trusted machines and measurements, operators and readmissions need an owner’s signature.',
+    'Ask an owner to run the same command with the owner key.',
   ),
 });
 
+/** Codes of `OwnerDocumentError`. */
 export type OwnerDocumentErrorCode = keyof typeof ownerDocumentErrors;
 
 /** An owner-signed document was refused. Nothing of it may be used. */
 export class OwnerDocumentError extends errorClass(ownerDocumentErrors) {}
-
-function refusal(meaning: string, fix: string): ErrorSpec {
-  return { fault: 'peer', exit: 'refused', retryable: false, meaning, fix };
-}

@@ -1,25 +1,31 @@
 /**
- * Domain: owner-signed documents, and the one verifier of them. Everything that gives control-plane authority is such a
- * document; every program verifies it before it acts on it, with owners that it knows from elsewhere than etcd
- * (docs/decisions/owner-documents.md).
+ * Domain: owner-signed documents and their one verifier. Such a document is what allows a node to be a control plane, a
+ * machine to return, and a configuration, an operator or another owner to be trusted. Every program verifies it before it
+ * acts on it, with owners that it knows from elsewhere than etcd (docs/decisions/owner-documents.md).
  *
  * ```
  * CLI: signDocument ──▶ curator: verifyDocument, stores the bytes ──▶ join service, signer, agent: verifyDocument
- *                                                                     with owners from provisioning (followOwners)
+ *                                                                     with owners from provisioning (resolveOwners)
  * ```
  */
-export { DOCUMENT_KINDS, MAX_OWNERS, subjectOf, type DocumentBodies, type DocumentKind } from './bodies.ts';
+export {
+  DOCUMENT_KINDS,
+  DOCUMENT_LIFETIMES_MS,
+  MAX_OWNERS,
+  subjectOf,
+  type DocumentBodies,
+  type DocumentKind,
+} from './document-kinds.ts';
+export { OwnerDocumentError, ownerDocumentErrors, type OwnerDocumentErrorCode } from './errors.ts';
 export {
   MAX_DOCUMENT_BYTES,
   parseDocument,
+  recordKeyOf,
   signDocument,
   type DocumentContent,
   type UnverifiedDocument,
 } from './owner-document.ts';
-export { OwnerDocumentError, ownerDocumentErrors, type OwnerDocumentErrorCode } from './errors.ts';
-export { DOCUMENT_LIFETIMES_MS } from './lifetimes.ts';
 export { resolveOwners, type OwnerSet } from './owners.ts';
-export { recordKeyOf } from './record-key.ts';
 export {
   floorOf,
   verifyDocument,

@@ -5,7 +5,13 @@ import { canonicalJson } from '../config/index.ts';
 import { ed25519PubKeyFrom, generateEd25519Key } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
 import { fuzz } from '../testing/fuzz.ts';
-import { DOCUMENT_KINDS, MAX_OWNERS, subjectOf, type DocumentBodies, type DocumentKind } from './bodies.ts';
+import {
+  DOCUMENT_KINDS,
+  MAX_OWNERS,
+  subjectOf,
+  type DocumentBodies,
+  type DocumentKind,
+} from './document-kinds.ts';
 import { targets } from './owner-document.fuzz.ts';
 import { MAX_DOCUMENT_BYTES, parseDocument, signDocument, type DocumentContent } from './owner-document.ts';
 import { resolveOwners } from './owners.ts';

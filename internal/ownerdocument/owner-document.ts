@@ -3,10 +3,18 @@ import { z } from 'zod';
 import { canonicalJson } from '../config/index.ts';
 import { ED25519_SIGNATURE_BYTES, ed25519PubKeyFrom, lengthPrefixed, signEd25519 } from '../crypto/index.ts';
 import type { Secret } from '../secret/index.ts';
-import { bodyShapes, DOCUMENT_KINDS, rawKey, type DocumentBodies, type DocumentKind } from './bodies.ts';
+import { documentKey } from '../records/index.ts';
+import {
+  bodyShapes,
+  DOCUMENT_KINDS,
+  rawKey,
+  subjectOf,
+  type DocumentBodies,
+  type DocumentKind,
+} from './document-kinds.ts';
 import { OwnerDocumentError } from './errors.ts';
 
-/** Of a whole document, its signature included. */
+/** Size limit of a document, its signature included. */
 export const MAX_DOCUMENT_BYTES = 64 * 1024;
 const LENGTH_BYTES = 4;
 const LABEL = 'cluster/authority/document/v1\0';
@@ -23,32 +31,32 @@ const headShape = z.strictObject({
   body: z.unknown(),
 });
 
-/** What an owner says, before it is signed. */
+/** The content of a document before it is signed. */
 export interface DocumentContent<K extends DocumentKind> {
   readonly kind: K;
   readonly clusterId: string;
   readonly epoch: number;
-  /** From 1; grows with each document of the same kind and subject. */
+  /** Starts at 1 and grows with each document of the same kind and subject. */
   readonly serial: number;
   readonly issuedMs: number;
-  /** The document lets nothing new in from here on. */
+  /** From this time on the document allows nothing new. */
   readonly endsMs: number;
   readonly body: DocumentBodies[K];
 }
 
-/** A document as it was read; nothing of it is proved. */
+/** A parsed document whose signature has not been verified. */
 export interface UnverifiedDocument<K extends DocumentKind = DocumentKind> extends DocumentContent<K> {
-  /** Raw Ed25519: the key that claims to have signed. */
+  /** Raw Ed25519: the key that the document claims to be signed with. */
   readonly signer: Uint8Array;
-  /** What the signature is over. */
+  /** The bytes that the signature covers. */
   readonly statement: Uint8Array;
   readonly signature: Uint8Array;
-  /** SHA-256 of the signed content in hex: two documents are the same if this is. */
+  /** SHA-256 of the signed content in hex; identifies the document. */
   readonly sha256: string;
 }
 
 /**
- * Signs with an owner's Ed25519 key (PKCS#8 PEM) and encodes:
+ * Signs a document with an owner's Ed25519 key (PKCS#8 PEM). Its encoding:
  *
  * ```
  * u32 (big endian)  length of the content
@@ -57,15 +65,15 @@ export interface UnverifiedDocument<K extends DocumentKind = DocumentKind> exten
  * 64 bytes          Ed25519 over "cluster/authority/document/v1\0", the length and the content
  * ```
  *
- * One content has one encoding: a reader encodes again what it read and refuses other bytes.
- * @throws AuthorityError `owner-document-malformed` for content that no reader would accept
+ * Each content has exactly one encoding: `parseDocument()` encodes what it read again and refuses other bytes.
+ * @throws OwnerDocumentError `owner-document-malformed` for content that `parseDocument()` would refuse
  */
 export function signDocument<K extends DocumentKind>(
   content: DocumentContent<K>,
   keyPem: Secret<string>,
 ): Uint8Array {
   const raw = ed25519PubKeyFrom(keyPem);
-  if (raw === undefined) throw new TypeError('an owner key is an Ed25519 key');
+  if (raw === undefined) throw new TypeError('the owner key is not an Ed25519 key');
   const { kind, clusterId, epoch, serial, issuedMs, endsMs, body } = content;
   const signer = Buffer.from(raw).toString('base64');
   const text = canonicalJson({ version: 1, kind, clusterId, epoch, serial, issuedMs, endsMs, signer, body });
@@ -76,19 +84,20 @@ export function signDocument<K extends DocumentKind>(
 }
 
 /**
- * Reads a document without verifying who signed it. `bytes` are an attacker's.
- * @throws AuthorityError `owner-document-malformed`, `owner-document-trailing-bytes`, `owner-document-kind-unknown`
+ * Parses a document without verifying its signature. `bytes` may come from an attacker.
+ * @throws OwnerDocumentError `owner-document-malformed`, `owner-document-trailing-bytes`, `owner-document-kind-unknown`
  */
 export function parseDocument(bytes: Uint8Array): UnverifiedDocument {
-  if (bytes.length > MAX_DOCUMENT_BYTES) throw malformed(`${bytes.length} bytes`);
+  if (bytes.length > MAX_DOCUMENT_BYTES)
+    throw malformed(`${bytes.length} bytes, at most ${MAX_DOCUMENT_BYTES} allowed`);
   const buffer = Buffer.from(bytes);
   const payloadEnd = buffer.length < LENGTH_BYTES ? Infinity : LENGTH_BYTES + buffer.readUInt32BE(0);
   const end = payloadEnd + ED25519_SIGNATURE_BYTES;
-  if (buffer.length < end) throw malformed(`it ends after ${bytes.length} bytes`);
+  if (buffer.length < end) throw malformed(`truncated after ${bytes.length} bytes`);
   if (buffer.length > end)
     throw new OwnerDocumentError(
       'owner-document-trailing-bytes',
-      `reading a document: ${buffer.length - end} bytes more`,
+      `reading an owner-signed document: ${buffer.length - end} bytes after its signature`,
     );
   const payload = buffer.subarray(0, payloadEnd);
   return {
@@ -99,6 +108,15 @@ export function parseDocument(bytes: Uint8Array): UnverifiedDocument {
   };
 }
 
+/**
+ * The etcd key of a document: by kind and subject. Each set of owners is kept under its serial, because a verifier follows
+ * all of them (`resolveOwners()`).
+ */
+export function recordKeyOf(document: UnverifiedDocument): string {
+  const { kind, serial } = document;
+  return documentKey(kind, kind === 'owners' ? serial : subjectOf(document));
+}
+
 function contentFrom(content: Uint8Array): DocumentContent<DocumentKind> & { readonly signer: Uint8Array } {
   const parsed = headShape.safeParse(jsonFrom(content));
   if (!parsed.success) throw malformed(z.prettifyError(parsed.error), parsed.error);
@@ -107,12 +125,13 @@ function contentFrom(content: Uint8Array): DocumentContent<DocumentKind> & { rea
   if (kind === undefined)
     throw new OwnerDocumentError(
       'owner-document-kind-unknown',
-      `reading a document: kind ${JSON.stringify(named.slice(0, 40))}`,
+      `reading an owner-signed document: unknown kind ${JSON.stringify(named.slice(0, 40))}`,
     );
   const body = bodyShapes[kind].safeParse(unknownBody);
   if (!body.success) throw malformed(`${kind}: ${z.prettifyError(body.error)}`, body.error);
-  if (head.endsMs <= head.issuedMs) throw malformed('it ends before it begins');
-  if (!Buffer.from(canonicalJson(parsed.data), 'utf8').equals(content)) throw malformed('another encoding');
+  if (head.endsMs <= head.issuedMs) throw malformed('its end date is before its issue date');
+  if (!Buffer.from(canonicalJson(parsed.data), 'utf8').equals(content))
+    throw malformed('not in the canonical encoding');
   return { ...head, kind, signer: new Uint8Array(Buffer.from(signer, 'base64')), body: body.data };
 }
 
@@ -120,7 +139,7 @@ function jsonFrom(content: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content));
   } catch (error) {
-    throw malformed('it is no JSON', error);
+    throw malformed('not JSON', error);
   }
 }
 
@@ -129,5 +148,7 @@ function statementOf(payload: Uint8Array): Uint8Array {
 }
 
 function malformed(why: string, cause?: unknown): OwnerDocumentError {
-  return new OwnerDocumentError('owner-document-malformed', `reading a document: ${why}`, { cause });
+  return new OwnerDocumentError('owner-document-malformed', `reading an owner-signed document: ${why}`, {
+    cause,
+  });
 }

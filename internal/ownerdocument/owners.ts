@@ -1,19 +1,19 @@
 import { parseDocument } from './owner-document.ts';
 import { floorOf, verifyDocument, type DocumentTrust, type Floor } from './verify-document.ts';
 
-/** Who the owners are, and after which `owners` document. */
+/** The owners of a cluster, and the `owners` document that names them. */
 export interface OwnerSet {
   /** Raw Ed25519. */
   readonly keys: readonly [Uint8Array, ...Uint8Array[]];
-  /** The document that says so; undefined while the provisioning alone does. */
+  /** The last accepted `owners` document; undefined while only the provisioning names owners. */
   readonly floor: Floor | undefined;
 }
 
 /**
- * The owners of now: each `owners` document is signed by an owner of the set before it. `start` comes from provisioning
- * or from the verifier's own disk, `documents` from anybody (etcd), in the order of their serials; those before the
- * start's own are skipped.
- * @throws AuthorityError for the first document that does not follow
+ * Determines the current owners. Each `owners` document is signed by an owner of the set before it.
+ * @param start from provisioning or from the verifier's own disk
+ * @param documents from etcd, untrusted, in the order of their serials; documents before the one of `start` are skipped
+ * @throws OwnerDocumentError for the first document that an owner of the set before it did not sign
  */
 export function resolveOwners(
   start: OwnerSet,
@@ -24,11 +24,11 @@ export function resolveOwners(
   for (const bytes of documents) {
     const { serial, signer } = parseDocument(bytes);
     if (serial < (now.floor?.serial ?? 0)) continue;
-    // A machine that was provisioned with a later owner's key cannot follow what came before that owner.
+    // A machine that was provisioned with the key of a later owner cannot verify the documents before that owner.
     if (now.floor === undefined && !now.keys.some((key) => Buffer.compare(key, signer) === 0)) continue;
     const next = verifyDocument(bytes, {
       ...trust,
-      // A chain begins in the epoch in which the cluster was made, and an old link is no less true for its age.
+      // The chain starts in the epoch in which the cluster was created, and its documents stay valid after their end.
       epoch: 1,
       acceptExpired: true,
       kind: 'owners',
@@ -42,6 +42,6 @@ export function resolveOwners(
 
 function keysFrom(texts: readonly string[]): OwnerSet['keys'] {
   const [first, ...others] = texts.map((text) => new Uint8Array(Buffer.from(text, 'base64')));
-  if (first === undefined) throw new TypeError('a set of owners is never empty');
+  if (first === undefined) throw new TypeError('the set of owners is empty');
   return [first, ...others];
 }

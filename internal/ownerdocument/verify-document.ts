@@ -1,19 +1,19 @@
 import { verify } from 'node:crypto';
 import { ownerPubKeyFromRaw } from '../attestation/ownerkey/index.ts';
-import type { DocumentBodies, DocumentKind } from './bodies.ts';
+import type { DocumentBodies, DocumentKind } from './document-kinds.ts';
 import { parseDocument, type UnverifiedDocument } from './owner-document.ts';
 import { OwnerDocumentError } from './errors.ts';
 
-/** The highest document of one kind and subject that was accepted so far. */
+/** The newest document of one kind and subject that was accepted so far. Older ones are refused. */
 export interface Floor {
   readonly serial: number;
-  /** Of the document with that serial; absent where only the number is known. */
+  /** SHA-256 of the document with that serial; absent where only the serial is known. */
   readonly sha256?: string | undefined;
 }
 
-/** What the verifier knows from elsewhere than etcd: its provisioning, its configuration, its own disk. */
+/** What the verifier knows from its provisioning, its configuration or its own disk, and never from etcd. */
 export interface DocumentTrust {
-  /** Raw Ed25519 keys of the owners; never empty in a cluster that trusts anything. */
+  /** Raw Ed25519 keys of the owners. With an empty list every document is refused. */
   readonly owners: readonly Uint8Array[];
   readonly clusterId: string;
   /** Documents of an earlier epoch are refused. */
@@ -21,18 +21,19 @@ export interface DocumentTrust {
   readonly nowMs: number;
 }
 
+/** The document that the caller needs. */
 export interface ExpectedDocument<K extends DocumentKind> extends DocumentTrust {
   readonly kind: K;
-  /** undefined: none was accepted so far. */
+  /** The last accepted document; undefined when there was none. */
   readonly floor: Floor | undefined;
   /**
-   * For what runs already (a renewal, a rotation that was begun): an end date ends nothing. Never for anything that lets
-   * somebody or something new in.
+   * Ignores the end date. Only for what is running already, such as a renewal or a rotation in progress; never for
+   * admitting a new machine, operator or owner.
    */
   readonly acceptExpired?: boolean;
 }
 
-/** A document that an owner of the cluster signed. */
+/** A document whose signature by an owner of the cluster was verified. */
 export interface VerifiedDocument<K extends DocumentKind> {
   readonly kind: K;
   readonly epoch: number;
@@ -46,10 +47,9 @@ export interface VerifiedDocument<K extends DocumentKind> {
 }
 
 /**
- * The one verifier of owner-signed documents: curator, join service, signer, agent and CLI call this and nothing else.
- * `bytes` may be anybody's. The caller compares the body with what it is about to do, and keeps `serial` and `sha256` as
- * its new floor.
- * @throws AuthorityError with a code per reason
+ * The one verifier of owner-signed documents, used by curator, join service, signer, agent and CLI. `bytes` are untrusted.
+ * The caller compares the body with what it is about to do, and keeps `floorOf()` the document as its new floor.
+ * @throws OwnerDocumentError with one code for each reason
  */
 export function verifyDocument<K extends DocumentKind>(
   bytes: Uint8Array,
@@ -57,24 +57,32 @@ export function verifyDocument<K extends DocumentKind>(
 ): VerifiedDocument<K> {
   const document = parseDocument(bytes);
   if (!isOfKind(document, expected.kind))
-    throw refused('owner-document-kind-mismatch', document, `expected is ${expected.kind}`);
+    throw refused(
+      'owner-document-kind-mismatch',
+      document,
+      `a document of kind ${expected.kind} was expected`,
+    );
   verifySignature(document, expected.owners);
   if (document.clusterId !== expected.clusterId)
-    throw refused('owner-document-cluster-mismatch', document, `it is for cluster ${document.clusterId}`);
+    throw refused('owner-document-cluster-mismatch', document, `signed for cluster ${document.clusterId}`);
   if (document.epoch < expected.epoch)
     throw refused(
       'owner-document-epoch-old',
       document,
-      `epoch ${document.epoch}, the cluster is in ${expected.epoch}`,
+      `signed in epoch ${document.epoch}, the cluster is in epoch ${expected.epoch}`,
     );
   verifySerial(document, expected.floor);
   if (document.endsMs <= expected.nowMs && expected.acceptExpired !== true)
-    throw refused('owner-document-expired', document, `on ${new Date(document.endsMs).toISOString()}`);
+    throw refused(
+      'owner-document-expired',
+      document,
+      `expired on ${new Date(document.endsMs).toISOString()}`,
+    );
   const { kind, epoch, serial, issuedMs, endsMs, signer, sha256, body } = document;
   return { kind, epoch, serial, issuedMs, endsMs, signer, sha256, body };
 }
 
-/** The floor that a verified document leaves behind. */
+/** The floor for documents after this one. */
 export function floorOf(document: Pick<VerifiedDocument<DocumentKind>, 'serial' | 'sha256'>): Floor {
   return { serial: document.serial, sha256: document.sha256 };
 }
@@ -86,12 +94,12 @@ function verifySignature(document: UnverifiedDocument, owners: readonly Uint8Arr
     throw refused('owner-document-signer-unknown', document, `signed by ${signer}`);
   }
   if (!verify(undefined, document.statement, ownerPubKeyFromRaw(owner), document.signature))
-    throw refused('owner-document-signature-invalid', document, 'the signature is not over this content');
+    throw refused('owner-document-signature-invalid', document, 'the signature does not match the content');
 }
 
 function verifySerial(document: UnverifiedDocument, floor: Floor | undefined): void {
   if (floor === undefined || document.serial > floor.serial) return;
-  const known = `serial ${document.serial}, accepted was ${floor.serial}`;
+  const known = `serial ${document.serial}, serial ${floor.serial} was accepted before`;
   if (document.serial < floor.serial) throw refused('owner-document-serial-old', document, known);
   if (floor.sha256 !== undefined && floor.sha256 !== document.sha256)
     throw refused('owner-document-serial-conflict', document, `${known} with other content`);
@@ -109,7 +117,7 @@ function refused(
   { kind, serial }: UnverifiedDocument,
   why: string,
 ): OwnerDocumentError {
-  return new OwnerDocumentError(code, `verifying ${kind} document ${serial}: ${why}`, {
+  return new OwnerDocumentError(code, `verifying ${kind} document with serial ${serial}: ${why}`, {
     details: { kind, serial },
   });
 }

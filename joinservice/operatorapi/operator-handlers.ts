@@ -128,7 +128,7 @@ async function putOperator(
   };
 }
 
-/** That an owner has signed exactly the operators that there are after a change. @throws AuthorityError */
+/** That an owner has signed exactly the operators that there are after a change. @throws OwnerDocumentError */
 function verifyOperators(submission: Submission, after: readonly OperatorRecord[], doing: string): void {
   const lines = (all: readonly Pick<OperatorRecord, 'name' | 'fingerprint' | 'role'>[]): string =>
     all

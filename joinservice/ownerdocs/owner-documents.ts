@@ -39,7 +39,7 @@ export class OwnerDocuments {
     this.#ports = ports;
   }
 
-  /** @throws AuthorityError where the chain of `owners` documents is broken: then nothing counts */
+  /** @throws OwnerDocumentError where the chain of `owners` documents is broken: then nothing counts */
   async trust(signal: AbortSignal): Promise<CurrentTrust> {
     const { etcd, clock, clusterId, ownerKeys } = this.#ports;
     const [cluster, chain] = await Promise.all([
@@ -58,7 +58,7 @@ export class OwnerDocuments {
   /**
    * The document of a kind that is on record, verified; undefined where there is none.
    * @param subject empty for kinds that exist once
-   * @throws AuthorityError where what is there is refused
+   * @throws OwnerDocumentError where what is there is refused
    */
   async newest<K extends DocumentKind>(
     kind: K,
@@ -127,7 +127,7 @@ export class OwnerDocuments {
     return submission;
   }
 
-  /** Of this submission, else of those on record. @throws AuthorityError where what is on record is refused */
+  /** Of this submission, else of those on record. @throws OwnerDocumentError where what is on record is refused */
   async current<K extends DocumentKind>(
     submission: Submission,
     of: { readonly kind: K; readonly subject: string },

@@ -14,7 +14,7 @@ export function sha256Of(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
 }
 
-/** The exact bytes of a stored document. @throws AuthorityError `owner-document-malformed` */
+/** The exact bytes of a stored document. @throws OwnerDocumentError `owner-document-malformed` */
 export function documentBytes({ key, value }: Entry): Uint8Array {
   try {
     return new Uint8Array(Buffer.from(records.document.decode(key, value).document, 'base64'));

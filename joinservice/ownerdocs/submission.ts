@@ -28,7 +28,7 @@ export class Submission {
     this.#recordedBy = options.recordedBy;
   }
 
-  /** Where a document belongs. @throws AuthorityError for what is none */
+  /** Where a document belongs. @throws OwnerDocumentError for what is none */
   static keyFor(bytes: Uint8Array): string {
     return recordKeyOf(parseDocument(bytes));
   }
@@ -43,7 +43,7 @@ export class Submission {
     return this.#documents.map((each) => `${each.kind} ${each.serial} ${subjectOf(each)}`.trim());
   }
 
-  /** @param stored what is on record in the place of this document. @throws AuthorityError */
+  /** @param stored what is on record in the place of this document. @throws OwnerDocumentError */
   add(bytes: Uint8Array, stored: Entry | undefined): void {
     if (this.#documents.length === MAX_DOCUMENTS)
       throw new OwnerDocumentError(

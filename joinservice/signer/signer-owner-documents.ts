@@ -42,7 +42,7 @@ export class SignerOwnerDocuments {
     this.#ports = ports;
   }
 
-  /** Raw Ed25519 keys of the owners of now. @throws AuthorityError where the chain of sets is broken */
+  /** Raw Ed25519 keys of the owners of now. @throws OwnerDocumentError where the chain of sets is broken */
   async owners(signal: AbortSignal): Promise<readonly Uint8Array[]> {
     return (await this.#trust(true, signal)).owners;
   }
@@ -50,7 +50,7 @@ export class SignerOwnerDocuments {
   /**
    * The owner's grant for a place in the control plane: for this node key on this machine, with these roles. Neither its end
    * date nor a recovery of the quorum ends the renewals of what runs already.
-   * @throws SignerError `signer-grant-missing`, `signer-grant-other`; AuthorityError
+   * @throws SignerError `signer-grant-missing`, `signer-grant-other`; OwnerDocumentError
    */
   async grant(
     node: NodeRecord,

@@ -16,7 +16,7 @@ export class SocketIssuer implements SessionIssuer {
     this.#path = options.path;
   }
 
-  /** Rejects with a `RemoteEvidenceError` or the signal's reason; the signal is also the only time limit. */
+  /** Rejects with a `EvidenceSocketError` or the signal's reason; the signal is also the only time limit. */
   async issueForSession(statement: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const question = encodeRequest(this.variant, statement);
     signal.throwIfAborted();

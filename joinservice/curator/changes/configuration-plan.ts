@@ -38,7 +38,7 @@ export async function planConfiguration(
   return withDocuments({ when: [unchanged(change.entry)], then, detail }, submission);
 }
 
-/** @throws CuratorError, ConfigError or AuthorityError unless this document may take the place of what is stored */
+/** @throws CuratorError, ConfigError or OwnerDocumentError unless this document may take the place of what is stored */
 export function configurationChange(
   entry: Entry | undefined,
   next: { readonly document: Uint8Array; readonly baseRevision: bigint },

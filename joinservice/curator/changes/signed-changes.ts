@@ -40,7 +40,7 @@ export function ownerSignatureMissing(doing: string): OwnerDocumentError {
 /**
  * That an owner has signed a place in the control plane, if these roles are one that the node does not have: granted now
  * or before, or listed in an inventory that an owner signed.
- * @throws AuthorityError `owner-document-required`, or why the document is refused that is on record
+ * @throws OwnerDocumentError `owner-document-required`, or why the document is refused that is on record
  */
 export async function verifyControlPlaneGrant(
   parts: { readonly etcd: KeySpace; readonly authority: OwnerDocuments; readonly submission: Submission },

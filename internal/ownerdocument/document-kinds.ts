@@ -1,0 +1,112 @@
+import { z } from 'zod';
+import { ED25519_KEY_BYTES } from '../crypto/index.ts';
+import { OPERATOR_ROLES } from '../records/index.ts';
+import { ROLES } from '../role/index.ts';
+
+/**
+ * The kinds of documents that an owner signs. `policy`, `operators` and `owners` exist once in a cluster; a `grant` exists
+ * per node, a `readmission` per machine. A new kind needs a line here, a lifetime and a shape below.
+ */
+export const DOCUMENT_KINDS = ['owners', 'policy', 'operators', 'grant', 'readmission'] as const;
+/** One of `DOCUMENT_KINDS`. */
+export type DocumentKind = (typeof DOCUMENT_KINDS)[number];
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * For how long after signing a document allows something new. A document that admits one machine is short-lived. One that
+ * says who is trusted is valid for as long as all owners may be absent.
+ */
+export const DOCUMENT_LIFETIMES_MS: Readonly<Record<DocumentKind, number>> = {
+  owners: 3650 * DAY_MS,
+  policy: 365 * DAY_MS,
+  operators: 365 * DAY_MS,
+  grant: 7 * DAY_MS,
+  readmission: 30 * DAY_MS,
+};
+
+/** Owners that a cluster may have at the same time. */
+export const MAX_OWNERS = 16;
+const MAX_OPERATORS = 256;
+
+/** A raw Ed25519 public key in canonical base64. */
+export const rawKey = z.string().refine((text) => {
+  const raw = Buffer.from(text, 'base64');
+  return raw.length === ED25519_KEY_BYTES && raw.toString('base64') === text;
+}, 'base64 of 32 bytes expected');
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const fingerprint = z.string().regex(/^sha256:[0-9a-f]{64}$/);
+/** A machine as inventories name it, e.g. `tpm-ek:HEX`. */
+const identity = z.string().regex(/^[a-z0-9][a-z0-9+-]{0,31}:[0-9a-f]{16,128}$/);
+const serial = z.int().min(0);
+
+/** Replaces the set of owners. */
+const ownersBody = z.strictObject({
+  keys: z.array(rawKey).min(1).max(MAX_OWNERS).refine(areUnique, 'the same key appears twice'),
+});
+
+/** The configuration that says which machines and software are trusted, by the hash of its exact bytes. */
+const policyBody = z.strictObject({ configurationSha256: sha256 });
+
+/** Replaces the set of operators. */
+const operatorsBody = z.strictObject({
+  operators: z
+    .array(
+      z.strictObject({
+        name: z.string().regex(/^[a-z0-9]([a-z0-9._@-]{0,62}[a-z0-9])?$/),
+        /** Fingerprint of the operator's key. */
+        fingerprint,
+        role: z.enum(OPERATOR_ROLES),
+      }),
+    )
+    .min(1)
+    .max(MAX_OPERATORS)
+    .refine((all) => areUnique(all.map(({ name }) => name)), 'the same name appears twice')
+    .refine((all) => areUnique(all.map((each) => each.fingerprint)), 'the same key appears twice'),
+});
+
+/**
+ * The roles that one node on one machine may have. A grant without control-plane roles withdraws those of an earlier grant.
+ */
+const grantBody = z.strictObject({
+  /** The machine, independent of its node key. */
+  identity,
+  nodeId: z.string().regex(/^[0-9a-z-]{1,64}$/),
+  /** Fingerprint of the node key. */
+  fingerprint,
+  roles: z.array(z.enum(ROLES)).min(1).refine(areUnique, 'the same role appears twice'),
+  /** The lowest serials that a new node may accept, so that nobody can show it an old set. */
+  floors: z.strictObject({ owners: serial, policy: serial, operators: serial }),
+});
+
+/** Allows a removed machine to enrol again. */
+const readmissionBody = z.strictObject({
+  identity,
+  /** Number of the removal that is lifted, together with all earlier removals of the machine but no later one. */
+  removal: z.int().positive(),
+});
+
+/** The schema of a document's body, by kind. */
+export const bodyShapes = {
+  owners: ownersBody,
+  policy: policyBody,
+  operators: operatorsBody,
+  grant: grantBody,
+  readmission: readmissionBody,
+} as const satisfies Readonly<Record<DocumentKind, z.ZodType>>;
+
+/** The body of a document, by kind. */
+export type DocumentBodies = { readonly [K in DocumentKind]: z.infer<(typeof bodyShapes)[K]> };
+
+/**
+ * What a document is about: the node of a grant, the machine of a readmission; empty for kinds that exist once. A document
+ * replaces the earlier ones of the same kind and subject, and serials are compared only among them.
+ */
+export function subjectOf({ body }: { readonly body: DocumentBodies[DocumentKind] }): string {
+  if ('nodeId' in body) return body.nodeId;
+  return 'identity' in body ? body.identity : '';
+}
+
+function areUnique(values: readonly string[]): boolean {
+  return new Set(values).size === values.length;
+}
