@@ -24,7 +24,7 @@ export {
   voucherStatement,
   type OwnerVoucher,
 } from './owner-statements.ts';
-export { P256_SPKI_BYTES, P256_SPKI_PREFIX, p256KeyFromPoint } from './p256.ts';
+export { P256_ORDER, P256_SPKI_BYTES, P256_SPKI_PREFIX, p256KeyFromPoint, P384_ORDER } from './p256.ts';
 export { seal, unseal, type SealContext, type Sealed } from './seal.ts';
 export { selfSignedCertificate } from './self-signed.ts';
 export {

@@ -5,6 +5,12 @@ export const P256_SPKI_PREFIX = Buffer.from('3059301306072a8648ce3d020106082a864
 /** Size of that SubjectPublicKeyInfo: the prefix, then the coordinates x and y of 32 bytes each. */
 export const P256_SPKI_BYTES = P256_SPKI_PREFIX.length + 64;
 
+/** Group order of P-256 (FIPS 186-5): signatures and private keys are numbers from 1 to the order - 1. */
+export const P256_ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+/** Group order of P-384. */
+export const P384_ORDER =
+  0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n;
+
 /** A P-256 public key from its coordinates x and y (32 bytes each). Throws when the point is not on the curve. */
 export function p256KeyFromPoint(xy: Uint8Array): KeyObject {
   return createPublicKey({ key: Buffer.concat([P256_SPKI_PREFIX, xy]), format: 'der', type: 'spki' });

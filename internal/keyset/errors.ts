@@ -1,16 +1,18 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** Errors of the key set file. */
 export const keySetErrors = defineErrors({
   'keyset-invalid': {
     fault: 'system',
     exit: 'internal',
     retryable: false,
     meaning:
-      'The file with which a control plane replaces the keys that all of them share is damaged, or was written by a newer version.',
-    fix: 'Compare the versions of the agents on all control-plane nodes. If the file is damaged, move it away and restart bootstrapper.service: the node gets it again from another control plane.',
+      'The key set file (the keys of a rotation on a control-plane node) is damaged, or was written by a newer version.',
+    fix: 'Compare the versions of the agents on all control-plane nodes. If they match, move the file away and restart bootstrapper.service: the node fetches it from another control plane.',
   },
 });
 
+/** Codes of `KeySetError`. */
 export type KeySetErrorCode = keyof typeof keySetErrors;
 
 export class KeySetError extends errorClass(keySetErrors) {}

@@ -1,6 +1,6 @@
 /**
- * Domain: how the keys that control planes share are replaced, as values. A `KeySet` has the keys of two generations and the
- * phase of the way from one to the other; what is believed and what signs follows from it and from nothing else.
+ * Domain: rotation of the keys that all control planes share, as values. A `KeySet` has the keys of two generations and the
+ * phase of the rotation from one to the other. Which keys are trusted and which key signs depends on nothing else.
  */
 export {
   planRotation,

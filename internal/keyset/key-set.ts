@@ -12,26 +12,27 @@ import {
   type RotatingKey,
 } from './phases.ts';
 
-/** A certificate of an authority, or a public key; and what belongs to it. All PEM. */
+/** A CA certificate or a public key, and its private key. PEM. */
 export interface RotatingPair {
   readonly public: string;
   readonly private: Secret<string>;
 }
 
+/** The pairs of one generation. */
 export type RotatingPairs = Readonly<Record<RotatingKey, RotatingPair>>;
 
-/** What a control plane has of a rotation: one file, which says of each key what is believed and what signs. */
+/** The state of a rotation on a control plane: one file, from which follows what is trusted and what signs. */
 export interface KeySet extends KeyStage {
   readonly previous: RotatingPairs;
   readonly next: RotatingPairs;
 }
 
-/** Whom to believe: PEM, one after the other where there are two. */
+/** The trusted CA certificates or public keys: concatenated PEM of one or two generations. */
 export function trustedPem({ phase, previous, next }: KeySet, name: RotatingKey): string {
   return trustedPublicPem(phase, { previous: previous[name].public, next: next[name].public });
 }
 
-/** The same of public halves alone. */
+/** Like `trustedPem()`, for callers that have only the public halves. */
 export function trustedPublicPem(
   phase: KeyPhase,
   { previous, next }: { readonly previous: string; readonly next: string },
@@ -43,16 +44,17 @@ export function trustedPublicPem(
   return both.map((pem) => `${pem.trim()}\n`).join('');
 }
 
-/** What signs now. */
+/** The pair that signs in the current phase. */
 export function signingPair({ phase, previous, next }: KeySet, name: RotatingKey): RotatingPair {
   return (isPhaseAtLeast(phase, 'issue') ? next : previous)[name];
 }
 
+/** The public halves, PEM. */
 export function publicPartsOf(pairs: RotatingPairs): Record<RotatingKey, string> {
   return mapKeys((name) => pairs[name].public);
 }
 
-/** New ones, all of them. Their names carry the generation: two of one name could be taken for each other. */
+/** Creates all pairs of a generation. CA names carry the generation, so that two CAs never have the same name. */
 export async function createPairs(generation: number, nowMs: number): Promise<RotatingPairs> {
   const made: Partial<Record<RotatingKey, RotatingPair>> = {};
   for (const name of ROTATING_KEYS) {
@@ -68,7 +70,7 @@ export async function createPairs(generation: number, nowMs: number): Promise<Ro
   return mapKeys((name) => made[name] ?? missing(name));
 }
 
-/** What the authorities are called in certificates; one that replaces another adds its generation. */
+/** Common names of the CAs; `createPairs()` appends the generation. */
 export const CA_COMMON_NAMES: Readonly<Record<Exclude<RotatingKey, 'service-account'>, string>> = {
   'etcd-clients-ca': 'etcd clients',
   'etcd-peers-ca': 'etcd peers',
@@ -96,7 +98,7 @@ const shape = z.strictObject({
   next: pairsShape,
 });
 
-/** Secret as a whole. */
+/** Encodes the key set file (JSON), which contains private keys. */
 export function encodeKeySet({ generation, phase, previous, next }: KeySet): Secret<string> {
   const plain = (pairs: RotatingPairs): z.infer<typeof pairsShape> =>
     mapKeys((name) => ({ public: pairs[name].public, private: pairs[name].private.reveal() }));
@@ -104,7 +106,11 @@ export function encodeKeySet({ generation, phase, previous, next }: KeySet): Sec
   return new Secret(`${JSON.stringify(text)}\n`);
 }
 
-/** @throws KeySetError `keyset-invalid`, which tells nothing of what it read */
+/**
+ * Parses the key set file.
+ * @param source the path, for errors
+ * @throws KeySetError `keyset-invalid`, without the content of the file
+ */
 export function parseKeySet(source: string, text: string): KeySet {
   let read: z.infer<typeof shape>;
   try {
@@ -116,7 +122,7 @@ export function parseKeySet(source: string, text: string): KeySet {
     mapKeys((name) => {
       const pair = { public: of[name].public, private: new Secret(of[name].private) };
       if (!isPair(pair)) {
-        const why = `reading ${source}: the halves of ${name} do not belong together`;
+        const why = `reading ${source}: public and private key of ${name} do not match`;
         throw new KeySetError('keyset-invalid', why, { details: { path: source } });
       }
       return pair;
@@ -147,5 +153,5 @@ function mapKeys<T>(of: (name: RotatingKey) => T): Record<RotatingKey, T> {
 }
 
 function missing(name: RotatingKey): never {
-  throw new TypeError(`no ${name} was made`);
+  throw new TypeError(`${name} was not created`);
 }

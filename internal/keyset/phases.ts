@@ -1,7 +1,7 @@
 /**
- * The keys that all control planes share and that say whom doors believe: authorities of clients, and the key of service
- * accounts. Others stay for good: what signs servers' certificates (pods and kubeconfigs pin it), the cluster CA (curators
- * go by the key on record) and the key that encrypts secrets at rest.
+ * The shared keys of control planes that can be rotated: the CAs of clients and the service-account key. Not rotated are the
+ * CA of server certificates (pods and kubeconfigs pin it), the cluster CA (curators check the keys on record) and the key that
+ * encrypts secrets at rest.
  */
 export const ROTATING_KEYS = [
   'etcd-clients-ca',
@@ -12,40 +12,44 @@ export const ROTATING_KEYS = [
   'front-proxy-ca',
   'service-account',
 ] as const;
+/** One of `ROTATING_KEYS`. */
 export type RotatingKey = (typeof ROTATING_KEYS)[number];
 
 /**
- * What a rotation goes through, in order. Two neighbours get along with each other, so nodes may be one apart.
+ * The phases of a rotation, in order. Neighboring phases are compatible, so nodes may be one phase apart. The names are in
+ * etcd and in files on nodes.
  *
- * | phase   | believed        | issued by |                                                        |
- * |---------|-----------------|-----------|--------------------------------------------------------|
- * | hand    | previous        | previous  | every control plane gets the new keys                  |
- * | believe | previous, next  | previous  |                                                        |
- * | issue   | previous, next  | next      | what control planes show is made anew                  |
- * | refresh | previous, next  | next      | what kubelets and pods show is made anew               |
- * | retire  | next            | next      |                                                        |
- * | done    | next            | next      | the previous ones open nothing; they are kept to try it |
+ * | phase   | trusted         | issued by |                                                              |
+ * |---------|-----------------|-----------|--------------------------------------------------------------|
+ * | hand    | previous        | previous  | every control plane receives the new keys                    |
+ * | believe | previous, next  | previous  |                                                              |
+ * | issue   | previous, next  | next      | credentials of control planes are issued again               |
+ * | refresh | previous, next  | next      | credentials of kubelets and pods are issued again            |
+ * | retire  | next            | next      |                                                              |
+ * | done    | next            | next      | previous keys are kept only to probe that they are refused   |
  */
 export const KEY_PHASES = ['hand', 'believe', 'issue', 'refresh', 'retire', 'done'] as const;
+/** One of `KEY_PHASES`. */
 export type KeyPhase = (typeof KEY_PHASES)[number];
 
-/** How far somebody is: a generation of the keys, and a phase of the way to it. */
+/** Progress of a node or of the whole rotation: a generation of keys, and the phase of the rotation to it. */
 export interface KeyStage {
   readonly generation: number;
   readonly phase: KeyPhase;
 }
 
-/** Whether one is at least as far as the other. */
+/** Whether a stage is the wanted one or a later one. */
 export function hasReached(now: KeyStage | undefined, wanted: KeyStage): boolean {
   if (now === undefined || now.generation < wanted.generation) return false;
   return now.generation > wanted.generation || rankOf(now.phase) >= rankOf(wanted.phase);
 }
 
+/** Whether a phase is `first` or a later one. */
 export function isPhaseAtLeast(phase: KeyPhase, first: KeyPhase): boolean {
   return rankOf(phase) >= rankOf(first);
 }
 
-/** As somebody said it; undefined for what this version does not know. */
+/** Parses a stage that a node reported; undefined for a phase or generation that this version does not know. */
 export function parseStage(said: {
   readonly generation: bigint;
   readonly phase: string;
@@ -57,7 +61,7 @@ export function parseStage(said: {
     : { generation, phase };
 }
 
-/** "2/believe" */
+/** Formats a stage: "2/believe". */
 export function formatStage({ generation, phase }: KeyStage): string {
   return `${generation}/${phase}`;
 }

@@ -11,8 +11,7 @@ const member = (
   const stage = at === undefined ? undefined : { generation: Number(generation), phase: phase as KeyPhase };
   return { nodeId: `node-${name}`, name, isControlPlane: false, isAlive: true, stage, ...as };
 };
-const worker = (name: string, at: string | undefined, isBeating = true) =>
-  member(name, at, { isAlive: isBeating });
+const worker = (name: string, at: string | undefined, isAlive = true) => member(name, at, { isAlive });
 const off = (name: string, at: string) => member(name, at, { isControlPlane: true, isAlive: false });
 const now = (phase: RotationRecord['phase']): RotationRecord => ({ generation: 2, phase, madeBy: 'node-a' });
 

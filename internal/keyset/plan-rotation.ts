@@ -1,47 +1,49 @@
 import { hasReached, KEY_PHASES, type KeyPhase, type KeyStage } from './phases.ts';
 
-/** A rotation as it is on record. */
+/** The record of a rotation. */
 export interface RotationRecord {
   readonly generation: number;
-  /** `asked`: nobody has made the new keys yet. */
+  /** `asked`: an owner requested the rotation; no control plane has created the new keys yet. */
   readonly phase: KeyPhase | 'asked';
-  /** The control plane that made the new keys. */
+  /** Node id of the control plane that created the new keys. */
   readonly madeBy?: string | undefined;
 }
 
-/** A member of the cluster, as far as a rotation is concerned. */
+/** What a rotation needs to know about a member of the cluster. */
 export interface RotationMember {
   readonly nodeId: string;
   readonly name: string;
   readonly isControlPlane: boolean;
   readonly isAlive: boolean;
-  /** What it has reached, as it says itself; undefined from an agent that cannot take part. */
+  /** The stage that the node reported; undefined for an agent that is too old to take part. */
   readonly stage: KeyStage | undefined;
 }
 
+/** A member that a rotation waits for. */
 export interface PendingMember {
   readonly nodeId: string;
   readonly name: string;
-  /** For people. */
+  /** Why it is waited for, for people. */
   readonly why: string;
 }
 
+/** The next step of a rotation. */
 export type RotationPlan =
   | { readonly kind: 'next'; readonly phase: KeyPhase }
   | { readonly kind: 'wait'; readonly awaited: readonly PendingMember[] }
-  /** A control plane may make the new keys; `again`: of another generation, for there are or were keys of this one. */
+  /** A control plane may create the new keys; `again`: with a new generation, because keys of this generation exist. */
   | { readonly kind: 'make'; readonly again: boolean }
   | { readonly kind: 'done' };
 
 /**
- * Where a rotation goes from here. Control planes are waited for also while they are off: one that missed two phases could
- * not speak to its peers. Workers that are silent are not: they ask for what they missed when they are back.
+ * Plans the next step of a rotation. It waits for control planes even while they are down: a control plane that misses two
+ * phases could not connect to its peers. It does not wait for workers that are down: they catch up when they return.
  */
 export function planRotation(now: RotationRecord, members: readonly RotationMember[]): RotationPlan {
   if (now.phase === 'done') return { kind: 'done' };
-  const counted = members.filter(({ isControlPlane, isAlive: isBeating }) => isControlPlane || isBeating);
+  const counted = members.filter(({ isControlPlane, isAlive }) => isControlPlane || isAlive);
   if (now.phase === 'asked') {
-    // Records that were restored may know less than the nodes have on disk.
+    // After a restore, nodes may have newer keys on disk than the records say.
     if (members.some(({ stage }) => stage !== undefined && stage.generation >= now.generation))
       return { kind: 'make', again: true };
     const unable = counted.filter(({ stage }) => stage === undefined);
@@ -66,9 +68,8 @@ function waiting(late: readonly RotationMember[], now: RotationRecord): Rotation
   return { kind: 'wait', awaited };
 }
 
-function whyLate({ isAlive: isBeating, stage }: RotationMember, now: RotationRecord): string {
-  if (!isBeating) return 'it is off; remove it if it will not come back';
-  if (stage === undefined) return 'its agent is too old to replace keys';
-  const at = stage.generation === now.generation ? `it is still at "${stage.phase}"` : 'it has not begun';
-  return at;
+function whyLate({ isAlive, stage }: RotationMember, now: RotationRecord): string {
+  if (!isAlive) return 'not reachable; remove the node if it will not return';
+  if (stage === undefined) return 'its agent is too old to rotate keys';
+  return stage.generation === now.generation ? `still in phase "${stage.phase}"` : 'has not started';
 }

@@ -8,26 +8,30 @@ import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts
 const MAX_BYTES = 8192;
 
 /**
- * The public key of a PKCS#10 request whose sender proved to hold the private one. Name, extensions and attributes are
- * the sender's wishes and are ignored: what a certificate says is decided by whoever signs.
- * @param requestDer from a stranger
+ * Verifies that the sender of a PKCS#10 request holds its private key, and returns the public key. Name, extensions and
+ * attributes of the request are ignored: the signer decides what the certificate contains.
+ * @param requestDer untrusted
  * @returns SubjectPublicKeyInfo, DER
+ * @throws PkiError `pki-request-invalid`
  */
 export async function verifyCertificateRequest(requestDer: Uint8Array): Promise<Uint8Array> {
   if (requestDer.length > MAX_BYTES)
-    throw new PkiError('pki-request-invalid', `reading a certificate request: ${requestDer.length} bytes`);
+    throw new PkiError(
+      'pki-request-invalid',
+      `reading a certificate request: ${requestDer.length} bytes, at most ${MAX_BYTES} allowed`,
+    );
   try {
     const request = new Pkcs10CertificateRequest(Buffer.from(requestDer));
     const pubKeyDer = new Uint8Array(request.publicKey.rawData);
-    await webPublicKey(pubKeyDer); // refuses algorithms that we don't sign for
+    await webPublicKey(pubKeyDer); // refuses unsupported algorithms
     if (await request.verify(webcrypto)) return pubKeyDer;
   } catch (error) {
     throw new PkiError('pki-request-invalid', 'reading a certificate request', { cause: error });
   }
-  throw new PkiError('pki-request-invalid', 'verifying a certificate request: its signature is wrong');
+  throw new PkiError('pki-request-invalid', 'verifying a certificate request: invalid signature');
 }
 
-/** A PKCS#10 request for a key, DER: proof of possession and nothing else. */
+/** Creates a PKCS#10 request (DER), which proves the possession of a private key (PEM). */
 export async function createCertificateRequest(
   keyPem: Secret<string>,
   commonName: string,

@@ -17,18 +17,19 @@ import { algorithmOf, pubKeyDerOf, webPrivateKey, webPublicKey } from './keys.ts
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const CA_YEARS = 10;
-/** k8s.io/apimachinery/pkg/apis/asn1: the subject's attribute that the API server takes for the user's uid. */
+/** The subject attribute that the Kubernetes API server reads as the user's uid (k8s.io/apimachinery/pkg/apis/asn1). */
 const KUBERNETES_UID = '1.3.6.1.4.1.57683.2';
-/** Clocks of two machines may differ by this much. */
+/** By how much the clocks of two machines may differ. Certificates are back-dated by it. */
 export const CLOCK_TOLERANCE_MS = 5 * 60 * 1000;
 
+/** Extended key usage: TLS server or TLS client. */
 export type Usage = 'server' | 'client';
 
-/** What a certificate is to say. The signer checks nothing: whoever asks it has decided. */
+/** The content of an end-entity certificate. The signer does not check it: its caller has decided. */
 export interface LeafSpec {
   readonly commonName: string;
   readonly organization?: string;
-  /** Of a client of the Kubernetes API: its user's uid there. */
+  /** The user's uid, for a client of the Kubernetes API. */
   readonly userId?: string;
   /** SubjectPublicKeyInfo, DER. */
   readonly pubKeyDer: Uint8Array;
@@ -37,18 +38,20 @@ export interface LeafSpec {
   readonly validDays: number;
 }
 
+/** One subject alternative name. */
 export type SubjectName = { readonly type: 'dns' | 'ip' | 'url'; readonly value: string };
 
 /**
- * Who signs for one CA. The seam to a process of its own that holds the key and has no network: callers know the CA's
- * certificate and what they get, never the key.
+ * Signs certificates for one CA. Callers know the CA's certificate, never its key, so that the key can be in a separate
+ * process without network (joinservice/signer).
  */
 export interface CertificateSigner {
   readonly caPem: string;
+  /** Returns the certificate in PEM. */
   issue(spec: LeafSpec): Promise<string>;
 }
 
-/** A self-signed CA certificate, ten years, for end-entity certificates only. */
+/** Creates a self-signed CA certificate (PEM) that is valid for ten years and can sign end-entity certificates only. */
 export async function createCaCertPem(options: {
   readonly commonName: string;
   readonly keyPem: Secret<string>;
@@ -73,7 +76,7 @@ export async function createCaCertPem(options: {
   return pem(certificate);
 }
 
-/** Signs with a key in memory. */
+/** Signs with a CA key in memory. */
 export class KeyCertificateSigner implements CertificateSigner {
   readonly caPem: string;
   readonly #keyPem: Secret<string>;
@@ -122,8 +125,8 @@ export class KeyCertificateSigner implements CertificateSigner {
 }
 
 /**
- * RFC 5280 4.2.1.1: what the authority says of itself. Others derive that otherwise than we do (Go takes SHA-256 by RFC
- * 7093), and OpenSSL takes an issuer whose identifier differs for another one.
+ * Copies the key identifier from the CA certificate (RFC 5280 4.2.1.1). It cannot be computed from the key: Go derives it
+ * with SHA-256 (RFC 7093), and OpenSSL does not accept an issuer whose identifier differs.
  */
 async function authorityKeyIdentifierOf(ca: X509Certificate): Promise<AuthorityKeyIdentifierExtension> {
   const own = ca.getExtension(SubjectKeyIdentifierExtension);

@@ -15,24 +15,24 @@ import {
 const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 
-/** A node that answers as a control plane's service. */
+/** The node whose join service or curator answers. */
 export interface CuratorIdentity {
   readonly clusterId: string;
   readonly nodeId: string;
 }
 
-/** What a node's key says about the TLS key of the services on that node. */
+/** With its own key, a node delegates to the TLS key of the services on it. */
 export interface Delegation {
   readonly clusterId: string;
-  /** SubjectPublicKeyInfo, DER, of the key that the services use for TLS. */
+  /** SubjectPublicKeyInfo (DER) of the key that the services use for TLS. */
   readonly tlsPubKeyDer: Uint8Array;
-  /** Seconds since the epoch. */
+  /** Seconds since the Unix epoch. */
   readonly notAfterSeconds: number;
 }
 
 /**
- * What a node signs with its own key, so that the services on it may answer in its name with another key. Label, then
- * cluster id and TLS key, each with its length (u32 big endian) before it, then the end (u64 big endian).
+ * What a node signs with its own key to allow the services on it to answer in its name with another key: label, then cluster
+ * id and TLS key, each with its length (u32 big endian) before it, then the end (u64 big endian).
  */
 export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }: Delegation): Uint8Array {
   const end = u64(BigInt(notAfterSeconds));
@@ -40,15 +40,15 @@ export function delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds }
 }
 
 /**
- * The certificate of the join service and the curator on one node: it serves and cannot call. The key is the service's own,
- * so whoever takes the service over does not have the node's. The node's key vouches for it in the URI, with an end: a copy
- * of the cluster CA makes no certificate in the name of a node.
+ * The certificate of the join service and the curator on one node, for TLS servers only. The services have their own key, so
+ * an attacker who compromises them does not get the key of the node. The URI carries the delegation that the node signed,
+ * with an end: a stolen cluster CA cannot issue a certificate in the name of a node.
  */
 export function curatorLeaf(options: {
   readonly delegation: Delegation;
-  /** SubjectPublicKeyInfo, DER, of the node's own key: Ed25519. */
+  /** SubjectPublicKeyInfo (DER) of the node's own Ed25519 key. */
   readonly nodePubKeyDer: Uint8Array;
-  /** The node's key over `delegationStatement`. */
+  /** Signature of the node's key over `delegationStatement()`. */
   readonly signature: Uint8Array;
   readonly addresses: readonly string[];
   readonly validDays: number;
@@ -73,8 +73,8 @@ export function curatorLeaf(options: {
 }
 
 /**
- * Which node answers: by the certificate of its services or, from releases before those had one, by the node's own. Throws
- * `pki-untrusted` or `pki-expired`.
+ * Verifies the certificate of a node's services and returns the node. Releases whose services had no certificate of their own
+ * show the node's, which is accepted as well. Throws `pki-untrusted` or `pki-expired`.
  */
 export function verifyCuratorCertificate(certificate: X509Certificate, trust: MemberTrust): CuratorIdentity {
   if (!isCuratorCertificate(certificate)) return verifyNodeCertificate(certificate, trust);
@@ -82,13 +82,14 @@ export function verifyCuratorCertificate(certificate: X509Certificate, trust: Me
   checkIssued(certificate, trust, doing);
   const usages = (certificate.keyUsage as readonly string[] | undefined) ?? [];
   if (!usages.includes(SERVER_AUTH) || usages.includes(CLIENT_AUTH))
-    throw new PkiError('pki-untrusted', `${doing}: it does not only serve`);
+    throw new PkiError('pki-untrusted', `${doing}: it is not for TLS servers only`);
   return verifyDelegation(certificate, trust, doing);
 }
 
 /**
- * A control plane of this cluster, whichever: for clients that know no more than an address, at which any worker could
- * answer. A demoted one passes until its certificate runs out, and whoever has copied the cluster's CA for good.
+ * Verifies that any control plane of this cluster answers, for clients that know only an address, at which a worker could
+ * answer as well. A former control plane passes until its certificate expires; an attacker with a copy of the cluster CA
+ * passes without limit.
  */
 export function verifyControlPlaneCertificate(
   certificate: X509Certificate,
@@ -96,11 +97,11 @@ export function verifyControlPlaneCertificate(
 ): CuratorIdentity {
   const identity = verifyCuratorCertificate(certificate, trust);
   if (!isControlPlaneCertificate(certificate))
-    throw new PkiError('pki-untrusted', `verifying a control plane: it is ${identity.nodeId}, which is none`);
+    throw new PkiError('pki-untrusted', `verifying a control plane: ${identity.nodeId} is not one`);
   return identity;
 }
 
-/** What it says; whether that is true `verifyCurator` tells. */
+/** Whether it claims to be one; `verifyCuratorCertificate()` proves it. */
 function isCuratorCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).some((name) => /^URI:cluster:\/\/[^/]+\/curator\//.test(name));
 }
@@ -108,7 +109,7 @@ function isCuratorCertificate(certificate: X509Certificate): boolean {
 const CURATOR_URI =
   /^URI:cluster:\/\/([^/]+)\/curator\/(node-[0-9a-f]{32})\/(\d{1,12})\.([\w-]{1,128})\.([\w-]{1,128})$/;
 
-/** Everything in the name is the peer's until the node's key has signed it. */
+/** Everything in the URI is untrusted until the signature of the node's key has been verified. */
 function verifyDelegation(
   certificate: X509Certificate,
   { clusterId, nowMs }: MemberTrust,
@@ -117,16 +118,19 @@ function verifyDelegation(
   const uris = namesOf(certificate).filter((name) => name.startsWith('URI:'));
   const [, namedCluster, nodeId, end, key = '', signed = ''] = CURATOR_URI.exec(uris[0] ?? '') ?? [];
   if (uris.length !== 1 || namedCluster !== clusterId || nodeId === undefined)
-    throw new PkiError('pki-untrusted', `${doing}: it names no curator of cluster ${clusterId}`);
+    throw new PkiError('pki-untrusted', `${doing}: not a curator of cluster ${clusterId}`);
   const nodePubKeyDer = Buffer.from(key, 'base64url');
   if (nodeIdOf(nodePubKeyDer) !== nodeId)
-    throw new PkiError('pki-untrusted', `${doing}: the key in it is not that of ${nodeId}`);
+    throw new PkiError('pki-untrusted', `${doing}: the key in its URI is not the key of ${nodeId}`);
   const notAfterSeconds = Number(end);
   const tlsPubKeyDer = spkiDerOf(certificate.publicKey);
   const statement = delegationStatement({ clusterId, tlsPubKeyDer, notAfterSeconds });
   if (!isSignedByEd25519Key(nodePubKeyDer, statement, Buffer.from(signed, 'base64url')))
-    throw new PkiError('pki-untrusted', `${doing}: ${nodeId} did not delegate to its key`);
+    throw new PkiError('pki-untrusted', `${doing}: ${nodeId} did not sign the delegation`);
   if (notAfterSeconds * 1000 < nowMs() - CLOCK_TOLERANCE_MS)
-    throw new PkiError('pki-expired', `${doing}: the delegation ended at ${notAfterSeconds}`);
+    throw new PkiError(
+      'pki-expired',
+      `${doing}: the delegation expired at ${new Date(notAfterSeconds * 1000).toISOString()}`,
+    );
   return { clusterId, nodeId };
 }

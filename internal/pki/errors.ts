@@ -1,29 +1,31 @@
 import { defineErrors, errorClass } from '../errors/index.ts';
 
+/** Refusals of certificates and certificate requests. */
 export const pkiErrors = defineErrors({
   'pki-request-invalid': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
     meaning: 'A certificate request is malformed, or its sender does not hold the key it names.',
-    fix: 'Make the request anew with the private key at hand.',
+    fix: 'Create the request again, with the private key that belongs to the public key in it.',
   },
   'pki-untrusted': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
-    meaning: "The certificate shown is not one that this cluster's CA signed for this purpose.",
-    fix: 'Check that both sides belong to the same cluster; compare the fingerprint of the cluster CA.',
+    meaning: "The peer's certificate was not signed by the CA of this cluster, or not for this purpose.",
+    fix: 'Compare the fingerprints of the cluster CA on both machines. If they differ, the machines belong to different clusters.',
   },
   'pki-expired': {
     fault: 'peer',
     exit: 'refused',
     retryable: false,
-    meaning: 'The certificate shown is outside its dates, beyond the tolerance of five minutes.',
-    fix: 'Compare the clocks of both machines; if they agree, have the certificate renewed.',
+    meaning: "The peer's certificate is expired or not valid yet, by more than the tolerance of 5m.",
+    fix: 'Compare the clocks of both machines. If they agree, renew the certificate.',
   },
 });
 
+/** Codes of `PkiError`. */
 export type PkiErrorCode = keyof typeof pkiErrors;
 
 export class PkiError extends errorClass(pkiErrors) {}

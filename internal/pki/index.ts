@@ -1,7 +1,13 @@
 /**
- * Domain: X.509 as this cluster uses it. Authorities, the seam to whoever holds their key (`Signer`), requests, and the
- * certificates of members: issued by `nodeLeaf` and `operatorLeaf`, read back by `verifyMember`; and of the services of a
- * control plane, which have a key of their own: `curatorLeaf` and `verifyCurator`.
+ * Domain: the certificates of this cluster (X.509).
+ *
+ * | certificate of                        | specified by   | verified by                 |
+ * |---------------------------------------|----------------|-----------------------------|
+ * | a node                                | `nodeLeaf`     | `verifyMemberCertificate`   |
+ * | an operator                           | `operatorLeaf` | `verifyMemberCertificate`   |
+ * | join service and curator of a node    | `curatorLeaf`  | `verifyCuratorCertificate`  |
+ *
+ * A `CertificateSigner` issues them with the key of a CA, which may be in another process.
  */
 export {
   CLOCK_TOLERANCE_MS,

@@ -7,12 +7,12 @@ const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
 const NODE_DAYS = 7;
 const OPERATOR_DAYS = 365;
-/** A DNS name that only certificates of control planes have; nobody resolves it. */
+/** A DNS name that only certificates of control planes have. It is never resolved. */
 export const CONTROL_PLANE_NAME = 'control-plane.cluster.internal';
 
 /**
- * Who a certificate of the cluster CA speaks for. It says who somebody is and never what they may do: that is decided
- * by the record of the key in etcd.
+ * The subject of a certificate of the cluster CA. A certificate identifies its holder and grants no permission: the record
+ * of the key in etcd decides what the holder may do.
  */
 export type MemberIdentity =
   | {
@@ -26,21 +26,21 @@ export type MemberIdentity =
       readonly clusterId: string;
       readonly name: string;
       readonly fingerprint: string;
-      /** Has shown its key alone: an owner that lost its certificate. No certificate of the CA says this of anybody. */
+      /** Set for an owner who lost the certificate and proved only the key. Never read from a certificate. */
       readonly isKeyOnly?: true;
     };
 
 /**
- * A node's certificate: serves and calls. Its id is in the common name, as a DNS name and in a URI that also names the
- * cluster; the id is the key's own, so nobody can ask for another one's.
+ * The certificate of a node, for TLS servers and clients. The node id is its common name, a DNS name and part of a URI that
+ * also names the cluster. The id is derived from the key, so no node can request the certificate of another one.
  */
 export function nodeLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly addresses: readonly string[];
-  /** Whether it runs a control plane: what clients go by that don't know which node has to answer. */
+  /** Adds the name of control planes, for clients that do not know the id of the node that they call. */
   readonly isControlPlane?: boolean;
-  /** 7 unless said; a fraction is fine. */
+  /** Default: 7. May be a fraction. */
   readonly validDays?: number;
 }): LeafSpec {
   const nodeId = nodeIdOf(options.pubKeyDer);
@@ -59,12 +59,12 @@ export function nodeLeaf(options: {
   };
 }
 
-/** The certificate of a person or a program that administers the cluster: calls only. */
+/** The certificate of a person or program that administers the cluster, for TLS clients only. */
 export function operatorLeaf(options: {
   readonly clusterId: string;
   readonly pubKeyDer: Uint8Array;
   readonly name: string;
-  /** A year unless said; a fraction is fine. */
+  /** Default: 365. May be a fraction. */
   readonly validDays?: number;
 }): LeafSpec {
   return {
@@ -77,28 +77,31 @@ export function operatorLeaf(options: {
   };
 }
 
+/** What certificates of cluster members are verified against. */
 export interface MemberTrust {
-  /** The cluster CA. */
+  /** Certificate of the cluster CA. */
   readonly caPem: string;
   readonly clusterId: string;
   readonly nowMs: () => number;
 }
 
-/** Who showed this certificate, having proved to hold its key; throws `pki-untrusted` or `pki-expired`. */
+/**
+ * Verifies the certificate of a peer that proved, in TLS, to hold its key. Throws PkiError `pki-untrusted` or `pki-expired`.
+ */
 export function verifyMemberCertificate(certificate: X509Certificate, trust: MemberTrust): MemberIdentity {
   const doing = `verifying the certificate of ${certificate.subject.replaceAll('\n', ', ')}`;
   checkIssued(certificate, trust, doing);
   const identity = identityOf(certificate, spkiDerOf(certificate.publicKey));
   if (identity?.clusterId !== trust.clusterId)
-    throw new PkiError('pki-untrusted', `${doing}: it names no member of cluster ${trust.clusterId}`);
+    throw new PkiError('pki-untrusted', `${doing}: not a member of cluster ${trust.clusterId}`);
   return identity;
 }
 
-/** That the cluster CA has signed it, and that it is good now. Throws `pki-untrusted` or `pki-expired`. */
+/** Checks that the cluster CA signed a certificate and that it is valid now. Throws `pki-untrusted` or `pki-expired`. */
 export function checkIssued(certificate: X509Certificate, trust: MemberTrust, doing: string): void {
   const ca = new X509Certificate(trust.caPem);
   if (certificate.ca || !certificate.checkIssued(ca) || !certificate.verify(ca.publicKey))
-    throw new PkiError('pki-untrusted', `${doing}: another CA signed it`);
+    throw new PkiError('pki-untrusted', `${doing}: not signed by the cluster CA`);
   const nowMs = trust.nowMs();
   if (Date.parse(certificate.validFrom) > nowMs + CLOCK_TOLERANCE_MS)
     throw new PkiError('pki-expired', `${doing}: not valid before ${certificate.validFrom}`);
@@ -106,7 +109,10 @@ export function checkIssued(certificate: X509Certificate, trust: MemberTrust, do
     throw new PkiError('pki-expired', `${doing}: not valid after ${certificate.validTo}`);
 }
 
-/** A node of this cluster, whichever: for clients of a curator, whose address proves nothing. */
+/**
+ * Verifies that a certificate is one of a node of this cluster. For clients that know only an address, not the id of the
+ * node. Throws `pki-untrusted` or `pki-expired`.
+ */
 export function verifyNodeCertificate(
   certificate: X509Certificate,
   trust: MemberTrust,
@@ -115,16 +121,17 @@ export function verifyNodeCertificate(
   if (identity.kind !== 'node')
     throw new PkiError(
       'pki-untrusted',
-      `verifying a node's certificate: it is that of operator ${identity.name}`,
+      `verifying the certificate of a node: it belongs to operator ${identity.name}`,
     );
   return identity;
 }
 
-/** What it says; whether that is true its signature tells. */
+/** Whether a certificate has the name of control planes. Does not verify its signature. */
 export function isControlPlaneCertificate(certificate: X509Certificate): boolean {
   return namesOf(certificate).includes(`DNS:${CONTROL_PLANE_NAME}`);
 }
 
+/** Subject alternative names as node:crypto prints them: `DNS:…`, `URI:…`, `IP Address:…`. */
 export function namesOf(certificate: X509Certificate): readonly string[] {
   return (certificate.subjectAltName ?? '').split(', ');
 }

@@ -13,9 +13,9 @@ const USAGES: Readonly<Record<string, Usage>> = {
 };
 
 /**
- * The same certificate for longer: same key, subject, purposes and names. The key stays, so that the pair is never torn:
- * one file changes, by one rename.
- * @throws TypeError when it says something that this PKI cannot say; it would be lost
+ * Issues a certificate again with a new end: same key, subject, usages and names. The key stays the same, so that only the
+ * certificate file changes, by one rename, and the pair always matches.
+ * @throws TypeError when the certificate contains something that a `LeafSpec` cannot express and that would be lost
  */
 export async function reissueCertificate(
   certPem: string,
@@ -25,11 +25,11 @@ export async function reissueCertificate(
   const before = new X509Certificate(certPem);
   const issued = await signer.issue({ ...leafOf(before), validDays });
   if (partsOf(new X509Certificate(issued)) !== partsOf(before))
-    throw new TypeError(`a certificate with more in its subject: ${before.subject}`);
+    throw new TypeError(`reissuing a certificate: unsupported subject ${before.subject}`);
   return issued;
 }
 
-/** In one order: others put the organization before the name. */
+/** Sorted, because other tools put the organization before the common name. */
 function partsOf({ subjectName }: X509Certificate): string {
   return subjectName
     .toJSON()
@@ -41,13 +41,13 @@ function partsOf({ subjectName }: X509Certificate): string {
 function leafOf(certificate: X509Certificate): Omit<LeafSpec, 'validDays'> {
   const field = (name: string): string | undefined => {
     const [value, ...more] = certificate.subjectName.getField(name);
-    if (more.length > 0) throw new TypeError(`a certificate with several ${name} in its subject`);
+    if (more.length > 0) throw new TypeError(`reissuing a certificate: several ${name} in its subject`);
     return value;
   };
   const [commonName, organization] = [field('CN'), field('O')];
-  if (commonName === undefined) throw new TypeError('a certificate without a common name');
+  if (commonName === undefined) throw new TypeError('reissuing a certificate: no common name');
   const [usage, ...usages] = usagesOf(certificate);
-  if (usage === undefined) throw new TypeError('a certificate without a purpose');
+  if (usage === undefined) throw new TypeError('reissuing a certificate: no extended key usage');
   return {
     commonName,
     ...(organization === undefined ? {} : { organization }),
@@ -61,7 +61,8 @@ function usagesOf(certificate: X509Certificate): readonly Usage[] {
   const usages = certificate.getExtension(ExtendedKeyUsageExtension)?.usages ?? [];
   return usages.map((oid) => {
     const usage = USAGES[String(oid)];
-    if (usage === undefined) throw new TypeError(`a certificate for the purpose ${String(oid)}`);
+    if (usage === undefined)
+      throw new TypeError(`reissuing a certificate: unsupported extended key usage ${String(oid)}`);
     return usage;
   });
 }
@@ -70,7 +71,7 @@ function namesOf(certificate: X509Certificate): readonly SubjectName[] {
   const names = certificate.getExtension(SubjectAlternativeNameExtension)?.names.items ?? [];
   return names.map(({ type, value }) => {
     if (type !== 'dns' && type !== 'ip' && type !== 'url')
-      throw new TypeError(`a certificate with a name of kind ${type}`);
+      throw new TypeError(`reissuing a certificate: unsupported kind of name ${type}`);
     return { type, value };
   });
 }

@@ -1,2 +1,2 @@
-/** Ground: values that never print themselves. */
+/** Ground: a wrapper for secret values that keeps them out of logs, JSON and error messages. */
 export { Secret } from './secret.ts';

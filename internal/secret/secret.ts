@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 
 const MASK = '[secret]';
 
-/** A value that does not print: `String`, JSON and `util.inspect` all show `[secret]`. */
+/** A secret value. `String()`, JSON and `util.inspect()` print `[secret]` instead of it. */
 export class Secret<T> {
   readonly #value: T;
 
@@ -10,7 +10,7 @@ export class Secret<T> {
     this.#value = value;
   }
 
-  /** The value itself. Each call site is a place where a secret leaves its wrapper; keep them few. */
+  /** The value itself. Call this as late as possible, where the secret is used. */
   reveal(): T {
     return this.#value;
   }

@@ -103,6 +103,6 @@ test('whom it waits for is named, and since when', async () => {
     stage: { generation: 2n, phase: 'asked' },
     phaseSinceMs: 1_000n,
     startedBy: 'operator:owner',
-    awaited: [{ name: 'c', why: 'its agent is too old to replace keys' }],
+    awaited: [{ name: 'c', why: 'its agent is too old to rotate keys' }],
   });
 });

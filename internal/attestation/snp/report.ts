@@ -1,3 +1,4 @@
+import { P384_ORDER } from '../../crypto/index.ts';
 import { CheckList } from '../check-list.ts';
 import { isZero, LittleEndianReader } from '../bytes.ts';
 import { snpErrors, type SnpErrorCode } from './errors.ts';
@@ -58,8 +59,7 @@ const SCALAR_FIELD_BYTES = 72;
 const P384_BYTES = 48;
 const ECDSA_P384_SHA384 = 1;
 const HIGHEST_POLICY_BIT = 25n;
-const P384_ORDER =
-  0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n;
+
 
 type Checks = CheckList<SnpErrorCode>;
 

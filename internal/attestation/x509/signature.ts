@@ -1,4 +1,5 @@
 import { constants, verify } from 'node:crypto';
+import { P256_ORDER, P384_ORDER } from '../../crypto/index.ts';
 import { parseInteger, readOnly, TAG } from '../asn1/index.ts';
 import type { SignatureAlgorithm } from './algorithm.ts';
 import { withX509Errors, X509Error } from './errors.ts';
@@ -10,16 +11,12 @@ export interface SignedBytes {
   readonly signature: Uint8Array;
 }
 
-/** The group orders (FIPS 186-5): r and s lie between 1 and n - 1. */
+/** Size of r and s; both are at least 1 and below the group order (FIPS 186-5). */
 const CURVES: Readonly<
   Partial<Record<PublicKeyKind, { readonly scalarBytes: number; readonly order: bigint }>>
 > = {
-  p256: { scalarBytes: 32, order: 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n },
-  p384: {
-    scalarBytes: 48,
-    order:
-      0xffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973n,
-  },
+  p256: { scalarBytes: 32, order: P256_ORDER },
+  p384: { scalarBytes: 48, order: P384_ORDER },
 };
 
 /** Verifies a signature of a certificate or CRL or throws `x509-signature`. `what` names the document in the error. */
