@@ -18,7 +18,7 @@ const hex = (key: Secret<Uint8Array>): string => Buffer.from(key.reveal()).toStr
 describe('deriveKey()', () => {
   const uuid = '00000000-0000-4000-8000-000000000000';
 
-  test('gives every context and every length a key of its own, and the same one again', () => {
+  test('derives a distinct and reproducible key for every context and length', () => {
     const contexts: readonly KeyContext[] = [
       { kind: 'cluster-id' },
       { kind: 'cluster-unlock' },
@@ -33,13 +33,13 @@ describe('deriveKey()', () => {
     expect(hex(deriveKey(master, { kind: 'cluster-id' }, 16))).toBe(prefixes[0]);
   });
 
-  test('never changes what it derives: disks are opened with it', () => {
+  test('derives the same keys in every release: disks are unlocked with them', () => {
     expect(hex(deriveKey(master, { kind: 'cluster-unlock' }, 32))).toMatchInlineSnapshot(
       `"f8ad6533ed352a18a8f3232554e339196a66b50ea6d8a04274a105be730495e3"`,
     );
   });
 
-  test('refuses a context with another context in its free part', () => {
+  test('refuses a disk UUID that contains another context', () => {
     expect(() => deriveKey(master, { kind: 'disk', uuid: '../cluster-id' }, 32)).toThrow(RangeError);
   });
 
@@ -51,7 +51,7 @@ describe('deriveKey()', () => {
 });
 
 describe('ownership', () => {
-  test('a signature says id, authority and epoch, each of them', async () => {
+  test('the signature covers cluster id, CA and epoch', async () => {
     const keyPem = generateEd25519Key();
     const pem = async (): Promise<string> =>
       selfSignedCertificate({ keyPem: generateEd25519Key().reveal(), commonName: 'ca', nowMs: 0 });
@@ -67,7 +67,7 @@ describe('ownership', () => {
   });
 });
 
-test('ed25519PubKeyFrom() answers nothing for keys of other kinds and for what is no key', () => {
+test('ed25519PubKeyFrom() returns undefined for other kinds of keys and for malformed text', () => {
   expect(ed25519PubKeyFrom(generateEd25519Key())).toHaveLength(32);
   expect(ed25519PubKeyFrom(generateKeyPem())).toBeUndefined();
   expect(ed25519PubKeyFrom(new Secret('nonsense'))).toBeUndefined();

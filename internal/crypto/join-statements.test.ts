@@ -8,7 +8,7 @@ const { publicKey, privateKey } = generateKeyPairSync('ed25519');
 const pubKeyDer = new Uint8Array(publicKey.export({ format: 'der', type: 'spki' }));
 const signed = (statement: Uint8Array): Uint8Array => new Uint8Array(sign(undefined, statement, privateKey));
 
-test('a statement is signed for one session and one purpose', () => {
+test('a signed statement is valid for one session and one purpose', () => {
   const signature = signed(machineKeyStatement(session));
   expect(isSignedByEd25519Key(pubKeyDer, machineKeyStatement(session), signature)).toBe(true);
   expect(isSignedByEd25519Key(pubKeyDer, joinServerStatement(session), signature)).toBe(false);
@@ -16,7 +16,7 @@ test('a statement is signed for one session and one purpose', () => {
   expect(() => machineKeyStatement(session.subarray(1))).toThrow(RangeError);
 });
 
-describe('isSignedBy() refuses', () => {
+describe('isSignedByEd25519Key() refuses', () => {
   const statement = machineKeyStatement(session);
   const other = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   test.each([

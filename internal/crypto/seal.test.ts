@@ -15,7 +15,7 @@ const text = new Secret(new TextEncoder().encode('the keys of the control plane'
 const sealed = seal(text, own.pubKeyDer, context);
 const flipped = (bytes: Uint8Array, at: number): Uint8Array => bytes.with(at, (bytes.at(at) ?? 0) ^ 1);
 
-test('what was sealed to a key is read by its holder, and is another text each time', () => {
+test('unseal() decrypts what was sealed to its key, and seal() never produces the same ciphertext twice', () => {
   expect(unseal(sealed, own.keyPem, context).reveal()).toEqual(text.reveal());
   expect(seal(text, own.pubKeyDer, context).ciphertext).not.toEqual(sealed.ciphertext);
   expect(
@@ -50,7 +50,7 @@ describe('unseal() fails for', () => {
   });
 });
 
-test('seal() takes P-256 keys only', () => {
+test('seal() refuses keys other than P-256', () => {
   const others = [
     generateKeyPairSync('ed25519').publicKey,
     generateKeyPairSync('ec', { namedCurve: 'P-384' }).publicKey,

@@ -19,7 +19,7 @@ const statement: TicketStatement = {
 };
 
 describe('encodeTicketStatement()', () => {
-  test('has another encoding for each change of each field, also where bytes move between two', () => {
+  test('encodes every change of a field differently, also when bytes move between neighboring fields', () => {
     const changes: readonly Partial<TicketStatement>[] = [
       {},
       { clusterId: 'd' },
@@ -48,7 +48,7 @@ describe('encodeTicketStatement()', () => {
   });
 });
 
-test('evidence is bound to the whole statement, in 64 bytes', () => {
+test('ticketEvidenceBinding() covers the whole statement in 64 bytes', () => {
   const one = ticketEvidenceBinding(encodeTicketStatement(statement));
   const other = ticketEvidenceBinding(encodeTicketStatement({ ...statement, timeMs: 2 }));
   expect(one).toHaveLength(64);

@@ -27,7 +27,7 @@ test.each([
   }
 });
 
-test('nodes of two neighbouring phases believe what the other one shows', () => {
+test('nodes in neighboring phases trust the credentials of each other', () => {
   for (const [index, phase] of KEY_PHASES.slice(0, -1).entries()) {
     const later = KEY_PHASES[index + 1] ?? phase;
     for (const name of ROTATING_KEYS) {
@@ -37,14 +37,14 @@ test('nodes of two neighbouring phases believe what the other one shows', () => 
   }
 });
 
-test('new ones are authorities of their own name, and a key that tokens are checked with', () => {
+test('createPairs() creates CAs with distinct names and a key pair for service-account tokens', () => {
   expect(new X509Certificate(set.next['etcd-peers-ca'].public).subject).toBe('CN=etcd peers 3');
   expect(new X509Certificate(set.next['kubernetes-clients-ca'].public).ca).toBe(true);
   expect(createPublicKey(set.next['service-account'].public).asymmetricKeyType).toBe('ec');
 });
 
 describe('parseKeySet()', () => {
-  test('reads what was written', () => {
+  test('parses what encodeKeySet() wrote', () => {
     const text = encodeKeySet(set).reveal();
     expect(encodeKeySet(parseKeySet('x', text)).reveal()).toBe(text);
   });

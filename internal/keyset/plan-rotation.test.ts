@@ -25,7 +25,7 @@ const cases: readonly {
     name: 'nobody makes keys while an agent cannot take part',
     at: now('asked'),
     members: [member('a', '1/done'), worker('w', undefined)],
-    want: [['w', 'its agent is too old to replace keys']],
+    want: [['w', 'its agent is too old to rotate keys']],
   },
   {
     name: 'one makes them when all can',
@@ -43,7 +43,7 @@ const cases: readonly {
     name: 'every control plane is to have them',
     at: now('hand'),
     members: [member('a', '2/hand'), member('b', '1/done'), worker('w', '1/done')],
-    want: [['b', 'it has not begun']],
+    want: [['b', 'has not started']],
   },
   {
     name: 'workers have none',
@@ -61,7 +61,7 @@ const cases: readonly {
     name: 'not while another one has them',
     at: now('hand'),
     members: [member('b', '2/hand'), member('c', '1/done')],
-    want: [['c', 'it has not begun']],
+    want: [['c', 'has not started']],
   },
   {
     name: 'later phases need their maker no more',
@@ -73,7 +73,7 @@ const cases: readonly {
     name: 'a control plane that is off is waited for',
     at: now('issue'),
     members: [member('a', '2/issue'), off('b', '2/believe')],
-    want: [['b', 'it is off; remove it if it will not come back']],
+    want: [['b', 'not reachable; remove the node if it will not return']],
   },
   {
     name: 'a worker that is off is not',
@@ -85,7 +85,7 @@ const cases: readonly {
     name: 'one that beats is',
     at: now('refresh'),
     members: [member('a', '2/refresh'), worker('w', '2/issue')],
-    want: [['w', 'it is still at "issue"']],
+    want: [['w', 'still in phase "issue"']],
   },
   {
     name: 'the last phase ends it',

@@ -58,12 +58,15 @@ const good = signDocument(content('policy'), owner);
 const goodDigest = parseDocument(good).sha256;
 
 describe('verifyDocument()', () => {
-  test.each(DOCUMENT_KINDS.map((kind) => ({ kind })))('answers what an owner signed: $kind', ({ kind }) => {
-    const verified = verifyDocument(signDocument(content(kind), owner), expected(kind));
-    expect(verified).toMatchObject({ kind, serial: 7, epoch: 2, body: bodies[kind], signer: rawOf(owner) });
-  });
+  test.each(DOCUMENT_KINDS.map((kind) => ({ kind })))(
+    'returns the content of a document that an owner signed: $kind',
+    ({ kind }) => {
+      const verified = verifyDocument(signDocument(content(kind), owner), expected(kind));
+      expect(verified).toMatchObject({ kind, serial: 7, epoch: 2, body: bodies[kind], signer: rawOf(owner) });
+    },
+  );
 
-  test('accepts the same document again, and any with a higher serial', () => {
+  test('accepts the same document again and documents with a higher serial', () => {
     const first = verifyDocument(good, expected('policy'));
     verifyDocument(good, { ...expected('policy'), floor: floorOf(first) });
     const next = signDocument({ ...content('policy'), serial: 8 }, owner);
@@ -71,13 +74,13 @@ describe('verifyDocument()', () => {
     verifyDocument(good, { ...expected('policy'), floor: { serial: 7 } });
   });
 
-  test('accepts an ended document for what runs already, and for nothing else', () => {
+  test('accepts an expired document only with acceptExpired', () => {
     const ended = signDocument({ ...content('policy'), endsMs: NOW }, owner);
     verifyDocument(ended, { ...expected('policy'), acceptExpired: true });
     expect(() => verifyDocument(ended, expected('policy'))).toThrow(coded('owner-document-expired'));
   });
 
-  test('accepts a document of a later epoch than it knows', () => {
+  test('accepts a document of a later epoch', () => {
     verifyDocument(signDocument({ ...content('policy'), epoch: 3 }, owner), expected('policy'));
   });
 
@@ -229,18 +232,18 @@ describe('parseDocument() refuses', () => {
     expect(() => parseDocument(given)).toThrow(coded(code ?? 'owner-document-malformed'));
   });
 
-  test('whatever a fuzzer finds, with a code of its own', () => {
+  test('fuzzed input with a code of the catalog', () => {
     for (const target of targets) expect(fuzz(target).refused).toBeGreaterThan(0);
   });
 });
 
-test('signDocument() refuses content that no reader would accept, and a key that is no owner key', () => {
+test('signDocument() refuses content that parseDocument() would refuse, and other kinds of keys', () => {
   expect(() => signDocument({ ...content('policy'), serial: 0 }, owner)).toThrow(
     coded('owner-document-malformed'),
   );
 });
 
-test('every document survives signing and reading, and every change of one byte is refused', () => {
+test('verifyDocument() returns what signDocument() encoded and refuses every change of one byte', () => {
   const key = fc
     .uint8Array({ minLength: 32, maxLength: 32 })
     .map((raw) => Buffer.from(raw).toString('base64'));
@@ -267,7 +270,7 @@ test('every document survives signing and reading, and every change of one byte 
   );
 });
 
-test('subjectOf() tells documents apart that do not replace one another', () => {
+test('subjectOf() distinguishes documents that do not replace each other', () => {
   expect(DOCUMENT_KINDS.map((kind) => subjectOf({ body: bodies[kind] }))).toEqual([
     '',
     '',
@@ -277,14 +280,14 @@ test('subjectOf() tells documents apart that do not replace one another', () => 
   ]);
 });
 
-describe('followOwners()', () => {
+describe('resolveOwners()', () => {
   const [a, b, c] = [generateEd25519Key(), generateEd25519Key(), generateEd25519Key()];
   const trust = { clusterId: CLUSTER, epoch: 5, nowMs: NOW + 10_000 };
   const start = { keys: [rawOf(a)] as const, floor: undefined };
   const link = (serial: number, by: Secret<string>, ...keys: readonly Secret<string>[]): Uint8Array =>
     signDocument({ ...content('owners', { keys: keys.map(base64Of) }), serial }, by);
 
-  test('goes from set to set, whatever their age and epoch', () => {
+  test('follows each set of owners to the next, whatever their age and epoch', () => {
     const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b)];
     const now = resolveOwners(start, chain, trust);
     expect(now.keys).toEqual([rawOf(b)]);
@@ -293,7 +296,7 @@ describe('followOwners()', () => {
     expect(resolveOwners(start, [], trust)).toEqual(start);
   });
 
-  test('begins where an owner of the start has signed: what others signed before says nothing', () => {
+  test('starts at the first document that an owner of the start signed and ignores those before', () => {
     const chain = [link(1, a, a), link(2, a, a, b), link(3, b, b, c)];
     const later = { keys: [rawOf(b)] as const, floor: undefined };
     expect(resolveOwners(later, chain, trust).keys).toEqual([rawOf(b), rawOf(c)]);
@@ -301,12 +304,12 @@ describe('followOwners()', () => {
     expect(resolveOwners(stranger, chain, trust)).toEqual(stranger);
   });
 
-  test('refuses a set by an owner who was removed before', () => {
+  test('refuses a set that was signed by a removed owner', () => {
     const chain = [link(1, a, a, b), link(2, b, b), link(3, a, a, c)];
     expect(() => resolveOwners(start, chain, trust)).toThrow(coded('owner-document-signer-unknown'));
   });
 
-  test('refuses another set in the place of the one it has', () => {
+  test('refuses another set with the serial of the current one', () => {
     const now = resolveOwners(start, [link(1, a, a, b)], trust);
     expect(() => resolveOwners(now, [link(1, a, a, c)], trust)).toThrow(
       coded('owner-document-serial-conflict'),

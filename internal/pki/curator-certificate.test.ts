@@ -56,8 +56,8 @@ const issued = async (spec: LeafSpec): Promise<X509Certificate> =>
   new X509Certificate(await signer.issue(spec));
 const coded = (code: string): unknown => expect.objectContaining({ code });
 
-describe('verifyCurator()', () => {
-  test('names the node whose key has delegated to the key of its services', async () => {
+describe('verifyCuratorCertificate()', () => {
+  test('returns the node whose key delegated to the key of its services', async () => {
     const certificate = await issued(leaf());
     const nodeId = nodeIdOf(pubKeyDerOf(node));
     expect(verifyCuratorCertificate(certificate, trust)).toEqual({ clusterId, nodeId });
@@ -66,7 +66,7 @@ describe('verifyCurator()', () => {
     expect(certificate.checkIP('198.18.0.11')).toBe('198.18.0.11');
   });
 
-  test('takes the certificate of the node itself, as releases before had it', async () => {
+  test('accepts the certificate of the node itself, which older releases show', async () => {
     const spec = nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(node), addresses: [] });
     expect(verifyCuratorCertificate(await issued(spec), trust)).toMatchObject({
       nodeId: nodeIdOf(pubKeyDerOf(node)),
@@ -102,13 +102,13 @@ describe('verifyCurator()', () => {
     expect(() => verifyCuratorCertificate(certificate, trust)).toThrow(coded('pki-untrusted'));
   });
 
-  test('refuses it after the end of the delegation, also where the CA has signed for longer', async () => {
+  test('refuses an expired delegation even while the certificate is valid', async () => {
     const certificate = await issued({ ...leaf(), validDays: 100 });
     const later = { ...trust, nowMs: () => (notAfterSeconds + 301) * 1000 };
     expect(() => verifyCuratorCertificate(certificate, later)).toThrow(coded('pki-expired'));
   });
 
-  test('refuses one of another CA', async () => {
+  test('refuses a certificate of another CA', async () => {
     const keyPem = generateKeyPem();
     const caPem = await createCaCertPem({ commonName: 'cluster', keyPem, nowMs: NOW });
     const certificate = await issued(leaf());
@@ -116,7 +116,7 @@ describe('verifyCurator()', () => {
   });
 });
 
-test('verifyMember() refuses the certificate of a curator: it serves, and speaks for no member', async () => {
+test('verifyMemberCertificate() refuses the certificate of a curator', async () => {
   const certificate = await issued(leaf());
   expect(() => verifyMemberCertificate(certificate, trust)).toThrow(coded('pki-untrusted'));
 });

@@ -7,7 +7,7 @@ const seed = (last: number, length = 48): Secret<Uint8Array> =>
   new Secret(Uint8Array.from({ length }, (_, at) => (at === length - 1 ? last : 0)));
 
 describe('keyPemFromSeed()', () => {
-  test('of nothing but zeros is the key 1: its point is the generator of P-256 (SEC 2, 2.4.2)', () => {
+  test('derives the private key 1 from a seed of zeros: its point is the generator of P-256 (SEC 2, 2.4.2)', () => {
     const { d, x, y } = createPrivateKey(keyPemFromSeed(seed(0)).reveal()).export({ format: 'jwk' });
     const hex = (base64url: string | undefined): string =>
       Buffer.from(base64url ?? '', 'base64url').toString('hex');
@@ -18,7 +18,7 @@ describe('keyPemFromSeed()', () => {
     ]);
   });
 
-  test('is always the same for one seed, another for another, and signs', () => {
+  test('derives one usable key from each seed', () => {
     const [key, again, other] = [1, 1, 2].map((last) => keyPemFromSeed(seed(last)).reveal());
     expect(again).toBe(key);
     expect(other).not.toBe(key);

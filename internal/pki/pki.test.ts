@@ -64,7 +64,7 @@ async function createForeignSigner(): Promise<KeyCertificateSigner> {
   });
 }
 
-test('what is issued names its authority by the identifier that the authority has, however it came by it', async () => {
+test('KeyCertificateSigner copies the key identifier of the CA into issued certificates', async () => {
   const signer = await createForeignSigner();
   const pem = await signer.issue({
     ...{
@@ -104,7 +104,7 @@ describe('certificates of members', () => {
     expect((Date.parse(certificate.validTo) - NOW) / DAY_MS).toBe(7);
   });
 
-  test('a control plane is told from a worker, which any address could lead to', async () => {
+  test('verifyControlPlaneCertificate() accepts a control plane and refuses a worker', async () => {
     const signer = await createSigner();
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
     const certificate = async (isControlPlane: boolean): Promise<X509Certificate> => {
@@ -122,7 +122,7 @@ describe('certificates of members', () => {
     );
   });
 
-  test('an operator is no node, whatever its name', async () => {
+  test('verifyNodeCertificate() refuses an operator whose name is a node id', async () => {
     const signer = await createSigner();
     const pem = await signer.issue(
       operatorLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), name: 'a/../node/x' }),
@@ -152,7 +152,7 @@ describe('certificates of members', () => {
     );
   });
 
-  test('verifyMember() takes a clock that is five minutes late', async () => {
+  test('verifyMemberCertificate() tolerates a clock that is 5m late', async () => {
     const signer = await createSigner();
     const pem = await signer.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -161,7 +161,7 @@ describe('certificates of members', () => {
     expect(verifyMemberCertificate(new X509Certificate(pem), trust).kind).toBe('node');
   });
 
-  test('verifyMember() refuses a CA of the same name with another key', async () => {
+  test('verifyMemberCertificate() refuses a CA of the same name with another key', async () => {
     const [ours, theirs] = [await createSigner(), await createSigner()];
     const pem = await theirs.issue(
       nodeLeaf({ clusterId, pubKeyDer: pubKeyDerOf(generateKeyPem()), addresses: [] }),
@@ -184,7 +184,7 @@ describe('certificates of members', () => {
     ).toThrow(expect.objectContaining({ code: 'pki-untrusted' }));
   });
 
-  test('verifyMember() refuses the CA itself', async () => {
+  test('verifyMemberCertificate() refuses the CA certificate itself', async () => {
     const signer = await createSigner();
     const trust = { caPem: signer.caPem, clusterId, nowMs: () => NOW };
     expect(() => verifyMemberCertificate(new X509Certificate(signer.caPem), trust)).toThrow(
@@ -194,14 +194,14 @@ describe('certificates of members', () => {
 });
 
 describe('certificate requests', () => {
-  test('verifyRequest() answers the key that was proved', async () => {
+  test('verifyCertificateRequest() returns the proved key', async () => {
     const key = generateKeyPem();
     expect(await verifyCertificateRequest(await createCertificateRequest(key, 'x'))).toEqual(
       pubKeyDerOf(key),
     );
   });
 
-  test('verifyRequest() refuses every flipped bit of the signature and short, long or empty input', async () => {
+  test('verifyCertificateRequest() refuses every flipped bit of the signature and short, long or empty input', async () => {
     const good = await createCertificateRequest(generateKeyPem(), 'x');
     const flipped = good.slice();
     flipped.set([(flipped.at(-1) ?? 0) ^ 1], flipped.length - 1);
@@ -210,7 +210,7 @@ describe('certificate requests', () => {
     }
   });
 
-  test('verifyRequest() refuses a weak key', async () => {
+  test('verifyCertificateRequest() refuses a weak key', async () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp224r1' });
     const key = new Secret(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
     await expect(createCertificateRequest(key, 'x')).rejects.toThrow(TypeError);

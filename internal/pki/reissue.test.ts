@@ -63,7 +63,7 @@ describe('reissueCertificate()', () => {
     expect(Date.parse(is.validTo)).toBe(at.nowMs + 10 * DAY_MS);
   });
 
-  test('is due at two thirds again', async () => {
+  test('gives the new certificate its own renewal time, at two thirds of its lifetime', async () => {
     const at = { nowMs: NOW };
     const signer = await createSigner(at);
     const leaf = { commonName: 'x', usages: ['client'], names: [], validDays: 9 } as const;
@@ -105,8 +105,8 @@ describe('reissueCertificate()', () => {
     expect(said).toContain(want);
   });
 
-  test('refuses what it could not say again', async () => {
+  test('refuses a certificate that it could not reproduce', async () => {
     const signer = await createSigner({ nowMs: NOW });
-    await expect(reissueCertificate(signer.caPem, signer, 1)).rejects.toThrow('without a purpose');
+    await expect(reissueCertificate(signer.caPem, signer, 1)).rejects.toThrow('no extended key usage');
   });
 });

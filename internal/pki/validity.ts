@@ -16,6 +16,6 @@ export function certificateTimesOf(certPem: string): CertificateTimes {
 }
 
 /** When to renew a certificate: after two thirds of its lifetime, so that a third is left for retries. */
-export function renewalTimeOf({ issuedMs: madeMs, notAfterMs }: CertificateTimes): number {
-  return madeMs + Math.floor(((notAfterMs - madeMs) * 2) / 3);
+export function renewalTimeOf({ issuedMs, notAfterMs }: CertificateTimes): number {
+  return issuedMs + Math.floor(((notAfterMs - issuedMs) * 2) / 3);
 }

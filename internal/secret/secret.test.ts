@@ -6,7 +6,7 @@ import { Secret } from './index.ts';
 const PLAIN = 'correct horse battery staple';
 const secret = new Secret(PLAIN);
 
-test('reveal() gives the value itself', () => {
+test('reveal() returns the value', () => {
   const key = new Uint8Array([1, 2, 3]);
   expect(new Secret(key).reveal()).toBe(key);
 });
@@ -27,7 +27,7 @@ test.each(prints)('$name prints [secret] and nothing of the value', ({ print }) 
   expect(print()).not.toContain('horse');
 });
 
-test('copies and keys of it hold nothing of the value', () => {
+test('copies and property names of a secret do not contain its value', () => {
   expect(JSON.stringify({ ...secret })).toBe('{}');
   expect(Reflect.ownKeys(secret)).toEqual([]);
   expect(inspect(structuredClone(secret))).not.toContain('horse');
