@@ -60,7 +60,6 @@ const P384_BYTES = 48;
 const ECDSA_P384_SHA384 = 1;
 const HIGHEST_POLICY_BIT = 25n;
 
-
 type Checks = CheckList<SnpErrorCode>;
 
 /**
