@@ -1,9 +1,10 @@
 import { SystemClock } from '../internal/clock/index.ts';
+import { PORTS } from '../internal/endpoint/index.ts';
 import { describeError, EXIT_CODES, findCoded, isAbort } from '../internal/errors/index.ts';
 import { DiskFiles, DiskStreams } from '../internal/file/index.ts';
 import { createLogger, lineSink, ignoreOutputErrors } from '../internal/logging/index.ts';
 import { VERSION } from '../internal/versions/index.ts';
-import { METRICS_PORT, parseJoinserviceConfig, serve } from './server/index.ts';
+import { parseJoinserviceConfig, serve } from './server/index.ts';
 
 /** `joinservice CONFIG`: hosts the curator. Unprivileged; started and stopped by the agent as a unit of its own. */
 const MAX_CONFIG_BYTES = 64 * 1024;
@@ -37,7 +38,10 @@ try {
   await serve(
     config,
     { files, streams: new DiskStreams(), clock, log },
-    { signal: stop.signal, metrics: { port: config.metricsPort ?? METRICS_PORT, version: VERSION, usage } },
+    {
+      signal: stop.signal,
+      metrics: { port: config.metricsPort ?? PORTS.joinserviceMetrics, version: VERSION, usage },
+    },
   );
 } catch (error) {
   if (!isAbort(error, stop.signal)) {

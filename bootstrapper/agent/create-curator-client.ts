@@ -1,6 +1,6 @@
-import { hostFrom, type Provisioning } from '../../internal/config/index.ts';
+import type { Provisioning } from '../../internal/config/index.ts';
+import { hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { CuratorClient } from '../curatorclient/index.ts';
-import { CURATOR_PORT, RELAY_PORTS } from '../units/index.ts';
 import type { RoleValues } from '../roleserve/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { MachineIdentity, OperatorEndpoints } from '../nodestate/index.ts';
@@ -20,16 +20,17 @@ export function createCuratorClient(
     readonly port?: number;
   },
 ): CuratorClient {
-  const { reads, identity, provisioning, operatorEndpoints, port = CURATOR_PORT } = options;
+  const { reads, identity, provisioning, operatorEndpoints, port = PORTS.curator } = options;
   return new CuratorClient({
     ...{ reads, clock, random, port },
     keyPem: identity.keyPem,
-    relayPort: RELAY_PORTS.curator,
+    relayPort: PORTS.curatorRelay,
     log: log.child('curators'),
     // The newest knowledge first, as it is now: somebody at a terminal may add to it.
     staticHosts: () =>
       [...operatorEndpoints.list, ...provisioning.joinEndpoints]
-        .map(hostFrom)
-        .filter((host) => host !== undefined),
+        .map((text) => parseEndpoint(text, PORTS.join))
+        .filter((endpoint) => endpoint !== undefined)
+        .map(hostOf),
   });
 }

@@ -1,3 +1,4 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import { mergeMetrics, readMetrics, renderMetrics, serveMetrics } from '../../internal/metrics/index.ts';
 import type { Runnable, TreeSnapshot } from '../../internal/supervisor/index.ts';
 import { nodeStreamWorker, type TaskPorts } from '../nodestream/index.ts';
@@ -9,9 +10,6 @@ import { agentMetrics, listCertificateExpiries } from '../nodestatus/index.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import { createRemovalProbeTask } from './removal-probe.ts';
 import type { OpenNode } from './open-node.ts';
-
-/** Loopback ports of what counts on a node; the join service's is written in its own configuration's defaults too. */
-export const METRICS_PORTS = { agent: 9095, joinservice: 9096 } as const;
 
 export interface OperatorRunnablesOptions {
   readonly ports: AgentPorts;
@@ -44,7 +42,7 @@ export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<R
   const metrics = async (signal: AbortSignal): Promise<string> => {
     const read = (port: number): Promise<string | undefined> =>
       readMetrics(`http://127.0.0.1:${port}/metrics`, { clock, signal });
-    const joinservice = await read(METRICS_PORTS.joinservice);
+    const joinservice = await read(PORTS.joinserviceMetrics);
     const etcd = await Promise.all(
       ETCD_NAMES.map(async (name) => ({
         labels: { etcd: name },
@@ -62,7 +60,7 @@ export function operatorRunnables(options: OperatorRunnablesOptions): Readonly<R
     }),
     metrics: async (scope) => {
       scope.healthy();
-      await serveMetrics({ port: METRICS_PORTS.agent, render }, scope.signal);
+      await serveMetrics({ port: PORTS.agentMetrics, render }, scope.signal);
     },
   };
 }

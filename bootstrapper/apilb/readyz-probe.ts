@@ -1,4 +1,5 @@
 import type { connect, createSecureContext, SecureContext, TLSSocket } from 'node:tls';
+import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import type { Endpoint } from './config.ts';
 import type { UpstreamProbe } from './health-checks.ts';
 import { upstreamKey } from './upstreams.ts';
@@ -140,5 +141,5 @@ function whyUnready(status: number, body: string): string {
 }
 
 function hostHeader({ host, port }: Endpoint): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  return formatEndpoint(host, port);
 }

@@ -1,3 +1,4 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import type { EtcdUser } from '../../internal/etcd/index.ts';
 import type { CA_COMMON_NAMES } from '../../internal/keyset/index.ts';
 import { CLUSTER_PREFIX } from '../../internal/records/index.ts';
@@ -69,8 +70,8 @@ export const ETCD_INSTANCES = { state: STATE_ETCD, kubernetes: KUBERNETES_ETCD }
 
 /** Where the members of each listen; Kubernetes' has the ports that kubeadm gives it. */
 export const ETCD_PORTS: Readonly<Record<EtcdName, ListenPorts>> = {
-  kubernetes: { client: 2379, peer: 2380, metrics: 2381 },
-  state: { client: 2382, peer: 2383, metrics: 2384 },
+  kubernetes: PORTS.kubernetesEtcd,
+  state: PORTS.stateEtcd,
 };
 
 /** 8 GiB is the largest quota etcd recommends; 4 leave room to raise it in an emergency. The records are small. */

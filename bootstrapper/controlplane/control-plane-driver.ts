@@ -17,15 +17,9 @@ import {
   saveInitResult,
   saveOwnership,
 } from '../consensus/index.ts';
-import {
-  AUTHORIZE_PORT,
-  CURATOR_PORT,
-  CuratorUnit,
-  ETCD_PROXY_SOCKET,
-  JOIN_PORT,
-  SIGNER_SOCKET,
-} from '../units/index.ts';
+import { CuratorUnit, ETCD_PROXY_SOCKET, SIGNER_SOCKET } from '../units/index.ts';
 import { EVIDENCE_SOCKET } from '../../internal/atls/evidencesocket/index.ts';
+import { formatEndpoint, PORTS, urlHost } from '../../internal/endpoint/index.ts';
 import type { ClusterDirectory } from '../curatorclient/index.ts';
 import type { MachineEvidence } from '../attest/index.ts';
 import type { Membership } from '../membership/index.ts';
@@ -165,12 +159,12 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
       clusterId: membership.clusterId,
       nodeId: membership.nodeId,
       ownerKeys: this.#options.owners.map(({ pubKeyDer }) => rawBase64Of(pubKeyDer)),
-      listen: { host: '0.0.0.0', port: CURATOR_PORT },
+      listen: { host: '0.0.0.0', port: PORTS.curator },
       etcdEndpoints: [endpoint],
       metricsUrl,
       stores: this.#options.blobStores,
       join: {
-        listen: { host: '0.0.0.0', port: JOIN_PORT },
+        listen: { host: '0.0.0.0', port: PORTS.join },
         address: membership.nodeAddress,
         evidence: { socket: EVIDENCE_SOCKET, variant: this.#options.evidence.variant },
         signer: { socket: SIGNER_SOCKET, etcdPipe: ETCD_PROXY_SOCKET },
@@ -191,9 +185,12 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
     await new CuratorUnit(this.#ports).start(config, signal);
     const { nodeId, clusterCaPem } = membership;
     // Before the API server, which waits for the curator.
-    const place = { nodeId, clusterCaPem, port: AUTHORIZE_PORT, client: apiServer };
+    const place = { nodeId, clusterCaPem, port: PORTS.authorization, client: apiServer };
     await writeAuthorizationConfig(this.#ports.files, place);
-    return { apiServerEtcd: apiServer, curatorEndpoint: `${membership.nodeAddress}:${CURATOR_PORT}` };
+    return {
+      apiServerEtcd: apiServer,
+      curatorEndpoint: formatEndpoint(membership.nodeAddress, PORTS.curator),
+    };
   }
 
   /** What the join service and the curator answer with. Fine where they do not run. */
@@ -315,7 +312,7 @@ export class MachineControlPlaneDriver implements ControlPlaneDriver {
   #peersOf(membership: Membership): readonly string[] {
     const known = this.#options.directory() ?? membership.directory;
     const others = known.filter(({ nodeId }) => nodeId !== membership.nodeId);
-    return others.map(({ host }) => (host.includes(':') ? `[${host}]` : host));
+    return others.map(({ host }) => urlHost(host));
   }
 
   #etcdPair(say?: Say): EtcdPair {

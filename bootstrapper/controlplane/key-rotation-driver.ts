@@ -1,5 +1,6 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue, when } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import {
@@ -12,7 +13,6 @@ import {
 } from '../../internal/keyset/index.ts';
 import { Secret } from '../../internal/secret/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
-import { JOIN_PORT } from '../units/index.ts';
 import type { JoinClient, OpenedTicket } from '../joinclient/index.ts';
 import {
   installSharedKeys,
@@ -165,7 +165,7 @@ async function askAgain(
   const asked = known.filter(({ nodeId }) => first === undefined || nodeId === first);
   const controlPlanes = asked.map(({ nodeId, host }) => ({
     nodeId,
-    endpoint: `${host.includes(':') ? `[${host}]` : host}:${JOIN_PORT}`,
+    endpoint: formatEndpoint(host, PORTS.join),
   }));
   const roles = [...(currentValue(values.localRoles) ?? [])];
   const member = { clusterId: membership.clusterId, nodeCertPem: membership.nodeCertPem };

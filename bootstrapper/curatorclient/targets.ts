@@ -1,3 +1,4 @@
+import { formatEndpoint } from '../../internal/endpoint/index.ts';
 import type { ControlPlaneNode } from './directory.ts';
 
 /** How long a curator that failed is asked last. */
@@ -38,17 +39,17 @@ export function curatorTargets(options: TargetOptions): readonly CuratorTarget[]
   const all: readonly CuratorTarget[] = [
     ...directory.map(({ nodeId, host, curator }) => ({
       nodeId,
-      endpoint: endpointOf(host, port),
+      endpoint: formatEndpoint(host, port),
       source: curator ? ('directory' as const) : ('unseen' as const),
     })),
     ...staticHosts.map((host) => ({
       nodeId: undefined,
-      endpoint: endpointOf(host, port),
+      endpoint: formatEndpoint(host, port),
       source: 'written' as const,
     })),
     ...relays.map((host) => ({
       nodeId: undefined,
-      endpoint: endpointOf(host, relayPort),
+      endpoint: formatEndpoint(host, relayPort),
       source: 'relay' as const,
     })),
   ];
@@ -102,10 +103,6 @@ export function rankTargets(
 
 export function targetKey({ endpoint, nodeId }: CuratorTarget): string {
   return `${nodeId ?? ''} ${endpoint}`;
-}
-
-function endpointOf(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 function compare(a: readonly number[], b: readonly number[]): number {

@@ -1,10 +1,9 @@
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
-import { endpointFrom } from '../../internal/config/index.ts';
+import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { describeError } from '../../internal/errors/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 
-const JOIN_PORT = 9090;
 const MAX_ENDPOINTS = 32;
 const MAX_BYTES = 64 * 1024;
 
@@ -12,7 +11,7 @@ const MAX_BYTES = 64 * 1024;
 export interface EndpointSource {
   /** For logs and traces. */
   readonly name: string;
-  /** "host:port" or what `endpointFrom` reads; empty when it knows none now. */
+  /** "host:port" or what `parseEndpoint` reads; empty when it knows none now. */
   list(signal: AbortSignal): Promise<readonly string[]>;
 }
 
@@ -127,7 +126,7 @@ export async function discover(
       return;
     }
     for (const text of answer.value) {
-      const endpoint = endpointFrom(text, JOIN_PORT);
+      const endpoint = parseEndpoint(text, PORTS.join);
       if (endpoint === undefined)
         problems.push({ source, why: `${JSON.stringify(text.slice(0, 80))} is no endpoint` });
       else if (endpoints.size < MAX_ENDPOINTS) endpoints.add(endpoint);

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { withTimeout } from '../../internal/cleanup/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { hostOf } from '../../internal/endpoint/index.ts';
 import { JoinClientError } from './errors.ts';
 import type { JoinFacts } from './join-facts.ts';
 
@@ -26,7 +27,7 @@ export async function recordNameLookup(
     readonly signal: AbortSignal;
   },
 ): Promise<void> {
-  const host = hostIn(endpoint);
+  const host = hostOf(endpoint);
   const { facts, lookUp, clock, signal } = options;
   if (isIP(host) !== 0) return facts.recordNoNameNeeded();
   const limit = { what: `asking the resolver for ${host}`, ms: LOOKUP_MS, clock, signal };
@@ -39,9 +40,4 @@ export async function recordNameLookup(
       new JoinClientError('joinclient-name-unknown', `looking up ${host}`, { cause }),
     );
   }
-}
-
-/** Of "host:port", an IPv6 address without its brackets. */
-function hostIn(endpoint: string): string {
-  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }

@@ -70,11 +70,5 @@ export { retireControlPlane, type RetirePorts } from './controlplane/retire-cont
 export { writeKubeletClientsCa, placeKubernetesKeys } from './credentials/shared-keys.ts';
 export { startContainerRuntime } from './node/container-runtime.ts';
 export { listLabeledNodes, removeTaintAndLabels } from './taints/stale-labels.ts';
-export {
-  API_PORT,
-  PATHS,
-  type EtcdClientFiles,
-  type HostSettings,
-  type KubernetesSettings,
-} from './settings.ts';
+export { PATHS, type EtcdClientFiles, type HostSettings, type KubernetesSettings } from './settings.ts';
 export { APILB_UNIT, CONTAINERD_UNIT, KUBELET_UNIT } from './node/units.ts';

@@ -54,16 +54,9 @@ export const PATHS = {
   manifests: '/etc/kubernetes/manifests',
 } as const;
 
-export const API_PORT = 6443;
-
 /** Where this node finds an API server. */
 export function apiEndpointOf({ apiEndpoint }: Pick<KubernetesSettings, 'apiEndpoint'>): string {
   return apiEndpoint ?? `${LOCAL_API_ENDPOINT.host}:${LOCAL_API_ENDPOINT.port}`;
-}
-
-/** Of "host:port", IPv6 without its brackets: as a certificate names it. */
-export function hostOf(endpoint: string): string {
-  return endpoint.slice(0, endpoint.lastIndexOf(':')).replace(/^\[|\]$/g, '');
 }
 
 /** What the API server uses of its etcd: the local member, as a client that may do everything there. */

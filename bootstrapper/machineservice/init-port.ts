@@ -8,12 +8,11 @@ import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { machineHandlers, type MachineServicePorts } from './machine-handlers.ts';
 import { Machine } from '../../initproto/gen/machine_pb.js';
+import { PORTS } from '../../internal/endpoint/index.ts';
 import { createInitServer, type InitJob, type InitServicePorts } from '../initserver/index.ts';
 import type { MachineIdentity } from '../nodestate/index.ts';
 import { untilInitIsOver } from './until-init-is-over.ts';
 
-/** The Init port: open on every machine that has not joined a cluster. */
-const INIT_PORT = 9000;
 /** For the answer to the acknowledgement itself. */
 const CLOSE_MS = 2_000;
 
@@ -67,7 +66,7 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
       scope.healthy();
       await untilInitIsOver({ job, enrolment: options.enrolment, clock }, signal);
     });
-    scope.log.info('the init port is closed', { port: INIT_PORT });
+    scope.log.info('the init port is closed', { port: PORTS.init });
   }
 
   async function listen(
@@ -82,8 +81,8 @@ export function initServerRunnable(options: InitServerOptions): Runnable {
       clock,
       log: scope.log,
     });
-    await server.listen('0.0.0.0', INIT_PORT);
-    scope.log.info('waiting for an owner', { port: INIT_PORT, fingerprint: identity.fingerprint });
+    await server.listen('0.0.0.0', PORTS.init);
+    scope.log.info('waiting for an owner', { port: PORTS.init, fingerprint: identity.fingerprint });
     scope.waiting('an owner');
     await until();
     await server.close(CLOSE_MS);

@@ -1,8 +1,8 @@
 import type { Clock } from '../../internal/clock/index.ts';
-import { endpointFrom } from '../../internal/config/index.ts';
 import { combine, follow, type Readable } from '../../internal/event/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Machine } from '../../initproto/gen/machine_pb.js';
+import { parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { Enrolment } from '../enrolment/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { JoinClient } from '../joinclient/index.ts';
@@ -11,7 +11,6 @@ import type { KubernetesStatus, RoleSet } from '../roleserve/index.ts';
 import { enrolmentEvent } from './enrolment-event.ts';
 import { MachineServiceError } from './errors.ts';
 
-const JOIN_PORT = 9090;
 const MAX_ENDPOINTS = 16;
 
 /** One member of etcd in a survey; `raftIndex` is undefined when it did not answer. */
@@ -141,7 +140,7 @@ function endpointsFrom(given: readonly string[]): readonly string[] {
       `reading endpoints: ${given.length} of them`,
     );
   return given.map((text) => {
-    const endpoint = text.length > 300 ? undefined : endpointFrom(text, JOIN_PORT);
+    const endpoint = text.length > 300 ? undefined : parseEndpoint(text, PORTS.join);
     if (endpoint !== undefined) return endpoint;
     throw new MachineServiceError(
       'machineservice-endpoint-invalid',

@@ -1,4 +1,5 @@
 import { nodeSettingsFrom, operatorMinutesFrom } from '../../internal/config/index.ts';
+import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import {
   type CertificateSigner,
@@ -9,8 +10,7 @@ import {
 import { Secret } from '../../internal/secret/index.ts';
 import type { Membership } from '../membership/index.ts';
 import type { InitOutcome, InitRecord } from '../initserver/index.ts';
-import { API_PORT, PATHS } from '../kubernetes/index.ts';
-import { CURATOR_PORT } from '../units/index.ts';
+import { PATHS } from '../kubernetes/index.ts';
 
 const MAX_PEM_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
@@ -32,7 +32,7 @@ export async function buildInitOutcome(
   });
   const { apiEndpoint } = nodeSettingsFrom(spec.configuration);
   const validDays = operatorMinutesFrom(spec.configuration) / MINUTES_PER_DAY;
-  const own = [`${membership.nodeAddress}:${API_PORT}`];
+  const own = [formatEndpoint(membership.nodeAddress, PORTS.apiServer)];
   const adminKey = await verifyCertificateRequest(Buffer.from(spec.kubernetesAdminCsrBase64, 'base64'));
   const ownerKey = await verifyCertificateRequest(Buffer.from(spec.ownerCsrBase64, 'base64'));
   const admin = {
@@ -54,7 +54,7 @@ export async function buildInitOutcome(
     kubernetesCaPem,
     kubernetesAdminCertPem: await kubernetesCa.issue(admin),
     apiEndpoints: apiEndpoint === undefined ? own : [apiEndpoint, ...own],
-    curatorEndpoints: [`${membership.nodeAddress}:${CURATOR_PORT}`],
+    curatorEndpoints: [formatEndpoint(membership.nodeAddress, PORTS.curator)],
     epoch: membership.epoch,
   };
 }

@@ -22,6 +22,7 @@ import type { Membership } from '../membership/index.ts';
 import { PATHS } from '../kubernetes/index.ts';
 import type { QuorumRecovery } from '../machineservice/index.ts';
 import type { Clock } from '../../internal/clock/index.ts';
+import { PORTS, urlHost } from '../../internal/endpoint/index.ts';
 import type { CommandRunner } from '../../internal/exec/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -37,8 +38,6 @@ import {
 const MAX_BYTES = 64 * 1024;
 /** For the answer to reach who has ordered: the socket closes with the agent. */
 const ANSWER_MS = 500;
-/** Of the copy that is looked into; the loopback only. */
-const RECOVERY_PORTS = { client: 2385, peer: 2386, metrics: 2387 };
 
 export interface RecoveryPorts {
   readonly files: FilePort;
@@ -59,9 +58,9 @@ function configOf(
   const program = (file: string): string => `${PATHS.bin}/${file}`;
   return {
     ...{ etcd: ETCD_INSTANCES[name], nodeId, clusterId, address: nodeAddress },
-    ...{ ports: ETCD_PORTS[name], recoveryPorts: RECOVERY_PORTS, quotaBytes: QUOTA_BYTES[name] },
+    ...{ ports: ETCD_PORTS[name], recoveryPorts: PORTS.recoveryEtcd, quotaBytes: QUOTA_BYTES[name] },
     peers: clientEndpointsOf(
-      others.map(({ host }) => (host.includes(':') ? `[${host}]` : host)),
+      others.map(({ host }) => urlHost(host)),
       ETCD_PORTS[name],
     ),
     ...{ etcdBinary: program('etcd'), etcdctlBinary: program('etcdctl'), etcdutlBinary: program('etcdutl') },

@@ -1,5 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf';
-import { PORTS } from '../../internal/endpoint/index.ts';
+import { PORTS, splitEndpoint } from '../../internal/endpoint/index.ts';
 import type { Entry, Member } from '../../internal/etcd/index.ts';
 import { parseNodeKey, records, type NodeRecord } from '../../internal/records/index.ts';
 import { isMemberState } from '../../internal/role/index.ts';
@@ -50,10 +50,7 @@ function endpointsOf(
   members: EtcdMemberLists,
 ): readonly Endpoint[] {
   const atUrls = (kind: EndpointKind, urls: readonly string[] = []): readonly Endpoint[] =>
-    urls.map((url) => {
-      const { hostname, port } = new URL(url);
-      return { kind, node, host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) };
-    });
+    urls.map((url) => ({ kind, node, ...splitEndpoint(new URL(url).host) }));
   const at = (kind: EndpointKind, port: number): Endpoint => ({ kind, node, host, port });
   const [kubernetes, state] = [members.kubernetes, members.state].map((all) =>
     all.find((member) => member.name === nodeId),

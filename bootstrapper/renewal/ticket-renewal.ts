@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import type { CertificatesConfig } from '../../internal/config/index.ts';
+import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import { currentValue } from '../../internal/event/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
@@ -9,7 +10,6 @@ import {
   isControlPlaneCertificate,
 } from '../../internal/pki/index.ts';
 import { isControlPlane, type Role } from '../../internal/role/index.ts';
-import { JOIN_PORT, RELAY_PORTS } from '../units/index.ts';
 import { directoryFromMembership } from '../curatorclient/index.ts';
 import type { Membership } from '../membership/index.ts';
 import { type JoinClient, JoinClientError, type OpenedTicket } from '../joinclient/index.ts';
@@ -154,12 +154,12 @@ async function askAgain(
       nodeCertPem,
       controlPlanes: (told ?? membership.directory).map(({ nodeId, host }) => ({
         nodeId,
-        endpoint: endpointAt(host, JOIN_PORT),
+        endpoint: formatEndpoint(host, PORTS.join),
       })),
       // One's own leads to those who are asked already.
       relays: (relays ?? [])
         .filter((host) => host !== nodeAddress)
-        .map((host) => endpointAt(host, RELAY_PORTS.join)),
+        .map((host) => formatEndpoint(host, PORTS.joinRelay)),
     },
     signal,
   );
@@ -172,10 +172,6 @@ async function refuseOtherAuthority(files: FilePort, { kubernetesCaPem }: Opened
   const found = await files.read(KUBELET_FILES.ca, MAX_PEM_BYTES);
   if (found !== undefined && Buffer.from(found).toString('utf8').trim() !== kubernetesCaPem.trim())
     throw new JoinClientError('joinclient-ticket-invalid', 'opening the ticket: another Kubernetes CA');
-}
-
-function endpointAt(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 /** The role of a control plane came after the ticket: what all control planes share is not here yet. */

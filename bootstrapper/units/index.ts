@@ -19,15 +19,12 @@
 export { CuratorUnit, type CuratorUnitConfig, type CuratorUnitPorts } from './curator-unit.ts';
 export { UnitError, unitErrors, type UnitErrorCode } from './errors.ts';
 export {
-  AUTHORIZE_PORT,
-  CURATOR_PORT,
-  JOIN_PORT,
   JOINSERVICE_UNIT,
   JOINSERVICE_USER,
   type JoinserviceFiles,
   type JoinserviceSettings,
 } from './joinservice-unit.ts';
-export { RELAY_PORTS, RELAY_UNIT, ensureRelay } from './relay-unit.ts';
+export { RELAY_UNIT, ensureRelay } from './relay-unit.ts';
 export {
   ETCD_PROXY_SOCKET,
   SIGNER_SOCKET,

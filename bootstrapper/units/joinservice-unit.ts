@@ -1,10 +1,7 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX } from '../../internal/platform/index.ts';
 export const JOINSERVICE_UNIT = 'cluster-joinservice.service';
 export const JOINSERVICE_USER = 'cluster-joinservice';
-export const CURATOR_PORT = 9091;
-export const JOIN_PORT = 9090;
-/** On the loopback: where the API server of this node asks whether a kubelet's node is a member. */
-export const AUTHORIZE_PORT = 9092;
 
 /** Where systemd shows a unit its credentials (systemd.exec(5), LoadCredential=). */
 const CREDENTIALS = `/run/credentials/${JOINSERVICE_UNIT}`;
@@ -59,7 +56,7 @@ export function buildJoinserviceConfig(settings: JoinserviceSettings, folder: st
     keyFile: at('curator.key'),
     stores: settings.stores,
     join: settings.join,
-    authorize: { port: AUTHORIZE_PORT, callersCaFile: at('apiserver-ca.crt') },
+    authorize: { port: PORTS.authorization, callersCaFile: at('apiserver-ca.crt') },
     etcd: {
       endpoints: settings.etcdEndpoints,
       caFile: at('etcd-ca.crt'),

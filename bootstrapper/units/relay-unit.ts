@@ -1,14 +1,11 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import { NODE_MEMORY, SERVICE_SANDBOX, type UnitPort } from '../../internal/platform/index.ts';
-import { CURATOR_PORT, JOIN_PORT } from './joinservice-unit.ts';
 
 export const RELAY_UNIT = 'cluster-relay.service';
 /** In a directory that its unprivileged user may enter. */
 const CONFIG = '/etc/cluster-relay/config.json';
 const MAX_BYTES = 64 * 1024;
-
-/** Where a relay listens for whom. */
-export const RELAY_PORTS = { curator: 9093, join: 9094 } as const;
 
 /**
  * What strangers may take of each of the two. Whoever has found its way goes to the control planes themselves, at the latest
@@ -30,7 +27,7 @@ function passagesOf(controlPlanes: readonly string[]) {
     upstreams: controlPlanes.map((each) => ({ host: each, port: to })),
     limits: LIMITS,
   });
-  return [passage(RELAY_PORTS.curator, CURATOR_PORT), passage(RELAY_PORTS.join, JOIN_PORT)];
+  return [passage(PORTS.curatorRelay, PORTS.curator), passage(PORTS.joinRelay, PORTS.join)];
 }
 
 /** Writes what the relay follows, without a restart; starts it where it does not run. */

@@ -1,4 +1,5 @@
-import { hostFrom, LOCAL_API_ENDPOINT, type ClusterConfig } from '../../internal/config/index.ts';
+import { LOCAL_API_ENDPOINT, type ClusterConfig } from '../../internal/config/index.ts';
+import { type HostPort, splitEndpoint } from '../../internal/endpoint/index.ts';
 import { ChartError } from './errors.ts';
 
 /** The pod network: first of all, because nothing else runs without it. */
@@ -71,13 +72,8 @@ function networkChart(config: ClusterConfig): PlannedChart {
 }
 
 /** Where a node itself finds the API: the address of its service leads nowhere before kube-proxy has been there. */
-function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): {
-  readonly host: string;
-  readonly port: number;
-} {
-  const host = endpoint === undefined ? undefined : hostFrom(endpoint);
-  if (endpoint === undefined || host === undefined) return LOCAL_API_ENDPOINT;
-  return { host, port: Number(endpoint.slice(endpoint.lastIndexOf(':') + 1)) };
+function apiServerOf({ apiServer: { endpoint } }: ClusterConfig): HostPort {
+  return endpoint === undefined ? LOCAL_API_ENDPOINT : splitEndpoint(endpoint);
 }
 
 function plannedFrom(chart: ClusterConfig['charts'][number]): PlannedChart {

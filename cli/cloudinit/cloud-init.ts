@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { stringify } from 'yaml';
 import { Curator } from '../../joinservice/curatorproto/gen/curator_pb.js';
-import { endpointFrom } from '../../internal/config/index.ts';
 import { certificateSha256 } from '../../internal/crypto/index.ts';
+import { formatEndpoint, hostOf, parseEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import { collateralForMachine } from './collateral-for-machine.ts';
 import { installCommand, parseAgentPackage, type AgentPackage } from './agent-package.ts';
@@ -11,7 +11,6 @@ import { fileOrClusterConfiguration } from '../configuration/index.ts';
 import { ownerKeysToProvision } from '../operators/index.ts';
 import { AppError } from '../app/errors.ts';
 
-const JOIN_PORT = 9090;
 /**
  * The least that the large clouds take as user data (EC2: 16 KiB before base64). What is longer would be cut or refused
  * there, and a machine without its provisioning is lost for good; one without collateral can be given it later.
@@ -117,7 +116,7 @@ function packed(collateral: string) {
 }
 
 function endpointOf(text: string): string {
-  const endpoint = endpointFrom(text, JOIN_PORT);
+  const endpoint = parseEndpoint(text, PORTS.join);
   if (endpoint === undefined)
     throw new AppError('app-usage', `reading the endpoint ${JSON.stringify(text)}: HOST or HOST:PORT`);
   return endpoint;
@@ -126,8 +125,5 @@ function endpointOf(text: string): string {
 /** Every control plane that there is now. */
 async function known(context: CommandContext): Promise<readonly string[]> {
   const { directory } = await callCurator(context, (_, call, of) => of(Curator).getClusterInfo({}, call));
-  return directory.map(({ curatorEndpoint }) => {
-    const host = curatorEndpoint.slice(0, curatorEndpoint.lastIndexOf(':'));
-    return endpointFrom(host, JOIN_PORT) ?? `${host}:${JOIN_PORT}`;
-  });
+  return directory.map(({ curatorEndpoint }) => formatEndpoint(hostOf(curatorEndpoint), PORTS.join));
 }

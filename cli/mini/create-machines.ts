@@ -1,3 +1,4 @@
+import { PORTS } from '../../internal/endpoint/index.ts';
 import {
   createCluster,
   ensureAgentLayer,
@@ -15,7 +16,6 @@ import { FIRST_MACHINE, type PlannedMachine } from './machine-plan.ts';
 import { miniPathsFrom } from './paths.ts';
 
 const AGENT_MS = 60_000;
-const JOIN_PORT = 9090;
 const POLL_MS = 200;
 
 /** Everything that is missing here, before anything changes. */
@@ -108,7 +108,7 @@ export async function makeMachines(
     const address = addresses.get(name);
     const joinEndpoints = planned
       .filter((each) => each.kind === 'control-plane' && each.name !== name && name !== FIRST_MACHINE)
-      .map((each) => `${addresses.get(each.name) ?? ''}:${JOIN_PORT}`);
+      .map((each) => `${addresses.get(each.name) ?? ''}:${PORTS.join}`);
     made.push(
       (await cluster.findNode(name)) ??
         (await cluster.addNode({

@@ -1,3 +1,4 @@
+import { formatEndpoint, PORTS } from '../../internal/endpoint/index.ts';
 import type { LocalCluster, LocalNode } from '../../internal/localmachines/index.ts';
 import type { CommandContext } from '../app/command.ts';
 import type { JoiningMachine } from './await-members.ts';
@@ -32,8 +33,6 @@ export interface MiniUpOptions {
   /** The agent's Debian package instead of the one that was built. */
   readonly agent: string | undefined;
 }
-
-const INIT_PORT = 9000;
 
 /**
  * A whole cluster on this machine, or what is missing of it: machines in containers, all switched on at once; the first
@@ -149,7 +148,7 @@ async function makeCluster(
   const fingerprint = await awaitAgent(context, first);
   const { runInit } = await import('../cluster/index.ts');
   const summary = await runInit(context, {
-    node: `${first.address}:${INIT_PORT}`,
+    node: formatEndpoint(first.address, PORTS.init),
     fingerprint,
     kubernetesVersion: options.kubernetesVersion,
     charts: { kind: 'all' },

@@ -1,8 +1,8 @@
+import { parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { z } from 'zod';
-import { endpointFrom } from './endpoint.ts';
 
 /** Where each node has a balancer of the API servers of its own, unless the operator has one for all: no single address to lose. */
-export const LOCAL_API_ENDPOINT = { host: '127.0.0.1', port: 6445 } as const;
+export const LOCAL_API_ENDPOINT = { host: '127.0.0.1', port: PORTS.apiBalancer } as const;
 
 const LOOPBACK = /^(127\.[0-9.]+|localhost|\[::1\]):/i;
 
@@ -11,7 +11,7 @@ export const apiEndpointSchema = z
   .string()
   // No default port: it is written into the configuration of every node.
   .refine(
-    (text) => endpointFrom(text, 0) === text && !LOOPBACK.test(text),
+    (text) => parseEndpoint(text, 0) === text && !LOOPBACK.test(text),
     'an address that every node reaches, with its port, like “api.example.org:6443”',
   )
   .describe(

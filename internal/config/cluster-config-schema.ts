@@ -1,8 +1,8 @@
+import { isHost, parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { z } from 'zod';
 import { KUBERNETES_VERSIONS } from '../bundle/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
 import { DEFAULTS } from './defaults.ts';
-import { endpointFrom, isHost } from './endpoint.ts';
 import { apiEndpointSchema } from './api-endpoint.ts';
 import { certificatesSchema } from './certificates-schema.ts';
 import { joinSchema } from './join-schema.ts';
@@ -84,7 +84,7 @@ export const clusterConfigSchema = z
         endpoint: z
           .string()
           .refine(
-            (text) => endpointFrom(text, DEFAULTS.initPort) !== undefined,
+            (text) => parseEndpoint(text, PORTS.init) !== undefined,
             'an address, “192.0.2.11” or “node1.example.org:9000”',
           )
           .optional()

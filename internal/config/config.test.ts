@@ -1,11 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import {
-  ConfigError,
-  endpointFrom,
-  parseClusterConfig,
-  parseProvisioning,
-  renderClusterConfig,
-} from './index.ts';
+import { ConfigError, parseClusterConfig, parseProvisioning, renderClusterConfig } from './index.ts';
 import { canonicalJson, clusterConfigJsonSchema } from './index.ts';
 import type { Problem } from './index.ts';
 
@@ -170,25 +164,6 @@ test('the JSON Schema refuses unknown keys as the parser does', () => {
 
 test('canonicalJson() does not depend on the order of keys, at any depth', () => {
   expect(canonicalJson({ b: [{ d: 1, c: 2 }], a: 1 })).toBe(canonicalJson({ a: 1, b: [{ c: 2, d: 1 }] }));
-});
-
-describe('endpointFrom()', () => {
-  const cases = [
-    { given: '192.0.2.1', want: '192.0.2.1:9000' },
-    { given: '192.0.2.1:1', want: '192.0.2.1:1' },
-    { given: 'node1.example.org', want: 'node1.example.org:9000' },
-    { given: '2001:db8::1', want: '[2001:db8::1]:9000' },
-    { given: '[2001:db8::1]:99', want: '[2001:db8::1]:99' },
-    { given: '[192.0.2.1]:99', want: undefined },
-    { given: '192.0.2:9000', want: undefined },
-    { given: 'host:0', want: undefined },
-    { given: 'host:65536', want: undefined },
-    { given: 'http://host', want: undefined },
-    { given: '', want: undefined },
-  ];
-  test.each(cases)('$given → $want', ({ given, want }) => {
-    expect(endpointFrom(given, 9000)).toBe(want);
-  });
 });
 
 describe('parseProvisioning()', () => {

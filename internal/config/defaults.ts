@@ -5,8 +5,6 @@ export const DEFAULTS = {
   kubernetesVersion: DEFAULT_KUBERNETES_VERSION,
   podSubnet: '10.244.0.0/16',
   serviceSubnet: '10.96.0.0/12',
-  initPort: 9000,
-  curatorPort: 9091,
   joinPolicy: 'approve',
   chartNamespace: 'default',
   chartTimeoutSeconds: 300,

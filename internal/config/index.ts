@@ -23,7 +23,6 @@ export {
 } from './cluster-part.ts';
 export { attestationTemplate, SIMPLE_VARIANTS, type SimpleVariant } from './default-attestation.ts';
 export { DEFAULTS, LOCAL_NETWORKS } from './defaults.ts';
-export { endpointFrom, hostFrom } from './endpoint.ts';
 export {
   DEFAULT_CERTIFICATES,
   nodeSettingsFrom,

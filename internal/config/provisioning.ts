@@ -1,15 +1,14 @@
+import { parseEndpoint, PORTS } from '../endpoint/index.ts';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { DEFAULT_LOCK_PCR } from '../attestation/index.ts';
 import { ROLES } from '../role/index.ts';
 import { attestationSchema } from './attestation-schema.ts';
-import { endpointFrom } from './endpoint.ts';
 import { ConfigError } from './errors.ts';
 
 /** Where a machine finds what it was provisioned with; 0600. */
 export const PROVISIONING_PATH = '/etc/cluster/provisioning.json';
 export const MAX_PROVISIONING_BYTES = 64 * 1024;
-const JOIN_PORT = 9090;
 
 const absolutePath = z.string().regex(/^\/[^\0]*$/, 'an absolute path');
 const ed25519Key = z.string().refine(
@@ -119,7 +118,7 @@ const schema = z.strictObject({
     .array(
       z
         .string()
-        .refine((text) => endpointFrom(text, JOIN_PORT) !== undefined, 'an address with or without a port'),
+        .refine((text) => parseEndpoint(text, PORTS.join) !== undefined, 'an address with or without a port'),
     )
     .default([])
     .describe('Control-plane nodes of the cluster to join, HOST or HOST:PORT (9090).'),

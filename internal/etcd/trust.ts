@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
+import { hostOf } from '../endpoint/index.ts';
 import { RpcError, type AcceptPeer } from '../rpc/index.ts';
 
 const SERVER_AUTH = '1.3.6.1.5.5.7.3.1';
@@ -16,7 +17,8 @@ export interface EtcdTrust {
 /** Accepts a server certificate that etcd's own CA signed for the host we dialled. */
 export function acceptEtcdServer(trust: EtcdTrust): AcceptPeer<string> {
   const cas = authoritiesIn(trust.serverCaPem);
-  const host = hostOf(trust.endpoint);
+  // Over a Unix socket this machine's own member answers; its certificate names it "localhost".
+  const host = trust.endpoint.startsWith('unix:') ? 'localhost' : hostOf(trust.endpoint);
   return (certificate) => {
     const refusal = whyNot(certificate, { cas, host, nowMs: trust.nowMs() });
     if (refusal !== undefined) {
@@ -46,13 +48,4 @@ function authoritiesIn(pem: string): readonly X509Certificate[] {
   const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   if (found.length === 0) throw new TypeError('no certificate of an authority');
   return found.map((each) => new X509Certificate(each));
-}
-
-/**
- * "192.0.2.1:2379" → "192.0.2.1", "[2001:db8::1]:2379" → "2001:db8::1". What a Unix socket leads to is the member of this
- * machine, whose certificate names it so.
- */
-export function hostOf(endpoint: string): string {
-  if (endpoint.startsWith('unix:')) return 'localhost';
-  return endpoint.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }

@@ -2,7 +2,6 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import { codeFromMessage } from './errors.ts';
 import { parseMemberGauges } from './metrics.ts';
-import { hostOf } from './trust.ts';
 import { prefixEnd, prefixRange } from './wire.ts';
 
 describe('prefixEnd()', () => {
@@ -45,14 +44,6 @@ test.each([
   { said: 'something new', code: undefined },
 ])('"$said" is $code', ({ said, code }) => {
   expect(codeFromMessage(said)).toBe(code);
-});
-
-test.each([
-  { endpoint: '192.0.2.1:2379', want: '192.0.2.1' },
-  { endpoint: '[2001:db8::1]:2379', want: '2001:db8::1' },
-  { endpoint: 'etcd.example:2379', want: 'etcd.example' },
-])('the host of $endpoint', ({ endpoint, want }) => {
-  expect(hostOf(endpoint)).toBe(want);
 });
 
 describe('parseMemberGauges()', () => {

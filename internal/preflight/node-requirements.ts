@@ -1,3 +1,5 @@
+import { PORTS } from '../endpoint/index.ts';
+
 /**
  * What a machine must have to become a node, as data. The checks judge by it, and the packages of the agent are built from
  * it: their dependencies, their file in modules-load.d and their file in sysctl.d.
@@ -46,22 +48,22 @@ export const REQUIRED_SYSCTLS: Readonly<Record<string, string>> = {
 
 /** TCP ports that must be free before a machine becomes a node, and who will listen there. */
 export const REQUIRED_PORTS: Readonly<Record<number, string>> = {
-  2379: 'Kubernetes etcd, clients',
-  2380: 'Kubernetes etcd, peers',
-  2382: 'state etcd, clients',
-  2383: 'state etcd, peers',
-  6443: 'API server',
-  6445: 'node-local balancer',
-  9090: 'joinservice',
-  9091: 'curator',
-  9092: 'webhook of the API server',
-  9093: 'relay to curators',
-  9094: 'relay to join services',
-  10248: 'kubelet health',
-  10250: 'kubelet',
-  10256: 'kube-proxy',
-  10257: 'controller manager',
-  10259: 'scheduler',
+  [PORTS.kubernetesEtcd.client]: 'Kubernetes etcd, clients',
+  [PORTS.kubernetesEtcd.peer]: 'Kubernetes etcd, peers',
+  [PORTS.stateEtcd.client]: 'state etcd, clients',
+  [PORTS.stateEtcd.peer]: 'state etcd, peers',
+  [PORTS.apiServer]: 'API server',
+  [PORTS.apiBalancer]: 'node-local balancer',
+  [PORTS.join]: 'joinservice',
+  [PORTS.curator]: 'curator',
+  [PORTS.authorization]: 'webhook of the API server',
+  [PORTS.curatorRelay]: 'relay to curators',
+  [PORTS.joinRelay]: 'relay to join services',
+  [PORTS.kubeletHealth]: 'kubelet health',
+  [PORTS.kubelet]: 'kubelet',
+  [PORTS.kubeProxyHealth]: 'kube-proxy',
+  [PORTS.controllerManager]: 'controller manager',
+  [PORTS.scheduler]: 'scheduler',
 };
 
 /** Controllers without which a kubelet does not start (system-validators, validators/cgroup_validator_linux.go). */

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net';
+import { hostOf } from '../../internal/endpoint/index.ts';
 import type { SettingsRecord } from '../../internal/records/index.ts';
 
 /** Nobody's for others: unspecified, a machine's own for itself, link-local, multicast and reserved (RFC 6890). */
@@ -33,7 +34,7 @@ export function whyAddressReserved(
     ['pods', podSubnet],
   ] as const)
     if (isIn(listOf(subnet), address)) return `it is in the network of ${what}, ${subnet}`;
-  const apis = [...apiServerSans, apiEndpoint?.replace(/:\d+$/, '').replace(/^\[|\]$/g, '') ?? ''];
+  const apis = [...apiServerSans, ...(apiEndpoint === undefined ? [] : [hostOf(apiEndpoint)])];
   if (!servesApi && apis.some((each) => canonicalAddress(each) === address))
     return 'it is an address of the Kubernetes API';
   return undefined;

@@ -3,4 +3,4 @@ export { parseJoinserviceConfig, type JoinserviceConfig } from './joinservice-co
 export { JoinserviceError, joinserviceErrors, type JoinserviceErrorCode } from './errors.ts';
 export type { ServePorts } from './serve-ports.ts';
 export { serve } from './serve.ts';
-export { METRICS_PORT } from './run-metrics.ts';
+export {} from './run-metrics.ts';

@@ -18,7 +18,7 @@ const shape = z.strictObject({
   /** This node's certificate, which serves; and its key. */
   certFile: path,
   keyFile: path,
-  /** On the loopback, where this program tells what it counts; `METRICS_PORT` unless said. */
+  /** On the loopback, where this program tells what it counts; default: `PORTS.joinserviceMetrics`. */
   metricsPort: z.int().min(1).max(65535).optional(),
   /** Stores of the bundle's blobs that this program may read; other members fetch from here. */
   stores: z.array(path),

@@ -10,9 +10,6 @@ import { NodeHealth } from '../curatorproto/gen/curator_pb.js';
 import { healthOf, type NodeFeed } from '../curator/index.ts';
 import type { NodeSessions } from '../streams/index.ts';
 
-/** On the loopback of a node; the node's agent looks there when an operator asks. */
-export const METRICS_PORT = 9096;
-
 /** Where this program tells what it counts. */
 export interface MetricsOptions {
   readonly port: number;

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
+import { splitEndpoint } from '../../internal/endpoint/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
 import type { Logger } from '../../internal/logging/index.ts';
 
@@ -48,11 +49,6 @@ export async function runEtcdPipe(
     for (const socket of open) socket.destroy();
     await new Promise<void>((resolve) => server.close(() => resolve()));
   }
-}
-
-function splitEndpoint(endpoint: string): { readonly host: string; readonly port: number } {
-  const at = endpoint.lastIndexOf(':');
-  return { host: endpoint.slice(0, at).replace(/^\[(.*)\]$/, '$1'), port: Number(endpoint.slice(at + 1)) };
 }
 
 function untilAborted(signal: AbortSignal): Promise<never> {

@@ -1,3 +1,4 @@
+import { formatEndpoint } from '../../../internal/endpoint/index.ts';
 import { SERVICE_SANDBOX } from '../../../internal/platform/index.ts';
 import type { EtcdInstance, ListenPorts } from '../etcd-instances.ts';
 import type { ConsensusLayout } from '../consensus-layout.ts';
@@ -38,7 +39,7 @@ export function originFromConfig(text: string): MemberOrigin {
 
 /** "https://ADDRESS:PORT"; IPv6 in brackets. */
 export function urlOf(address: string, port: number): string {
-  return `https://${address.includes(':') ? `[${address}]` : address}:${port}`;
+  return `https://${formatEndpoint(address, port)}`;
 }
 
 /** etcd's configuration file. JSON is YAML; unknown names are refused by etcd itself. */

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { withTimeout } from '../../../internal/cleanup/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
+import { formatEndpoint } from '../../../internal/endpoint/index.ts';
 
 /** Where the balancer's unit has its RuntimeDirectory (./units.ts). */
 export const APILB_HEALTH_SOCKET = '/run/cluster-apilb/health.sock';
@@ -63,7 +64,7 @@ function serverFrom(value: unknown): ApiServerHealth {
     typeof connections !== 'number'
   )
     throw new SyntaxError('upstreams: an upstream with its health is expected');
-  const server = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const server = formatEndpoint(host, port);
   return { server, verdict: known, sinceMs, why: why.slice(0, MAX_WORDS), connections };
 }
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { LOCAL_API_ENDPOINT } from '../../../internal/config/index.ts';
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
 import { KUBELET_FILES } from '../credentials/key-files.ts';
-import { API_PORT } from '../settings.ts';
 import { APILB_CONFIG, APILB_UNIT, buildApilbUnit } from '../node/units.ts';
 
 const MAX_BYTES = 64 * 1024;
@@ -41,7 +41,7 @@ export function orderUpstreams(
   const others = used
     .filter(({ nodeId }) => nodeId !== ownNodeId)
     .toSorted((a, b) => (rankOf(a) < rankOf(b) ? -1 : 1));
-  return [...own, ...others].map(({ host }) => ({ host, port: API_PORT }));
+  return [...own, ...others].map(({ host }) => ({ host, port: PORTS.apiServer }));
 }
 
 /** Writes what the balancer follows, without a restart; starts it where it does not run. */

@@ -1,8 +1,9 @@
 import type { Clock } from '../../../internal/clock/index.ts';
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import { describeError } from '../../../internal/errors/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { HealthProbe } from './api-probe.ts';
-import { API_PORT, PATHS } from '../settings.ts';
+import { PATHS } from '../settings.ts';
 import { STATIC_PODS, type StaticPod } from '../credentials/shared-keys.ts';
 
 /** What answers slowly once is busy and not gone. */
@@ -92,7 +93,7 @@ export class ControlPlaneHealth {
         const ca = await files.read(`${PATHS.pki}/ca.crt`, MAX_BYTES);
         if (ca === undefined) return 'its certificates are not made yet';
         const caPem = Buffer.from(ca).toString('utf8');
-        await probe({ host: nodeAddress, port: API_PORT, path: '/readyz', caPem, signal });
+        await probe({ host: nodeAddress, port: PORTS.apiServer, path: '/readyz', caPem, signal });
       } else await probe({ host: '127.0.0.1', ...OF_THEIR_OWN[name], signal });
       return '';
     } catch (error) {
@@ -104,6 +105,6 @@ export class ControlPlaneHealth {
 
 /** They listen on the node's loopback, as kubeadm has them. The controller manager has no `readyz`. */
 const OF_THEIR_OWN = {
-  'kube-controller-manager': { port: 10257, path: '/healthz' },
-  'kube-scheduler': { port: 10259, path: '/readyz' },
+  'kube-controller-manager': { port: PORTS.controllerManager, path: '/healthz' },
+  'kube-scheduler': { port: PORTS.scheduler, path: '/readyz' },
 } as const;

@@ -1,3 +1,4 @@
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import type { UnitPort } from '../../../internal/platform/index.ts';
 import type { PhaseProgress } from '../../phases/index.ts';
 import type { ApiProbe } from './api-probe.ts';
@@ -12,7 +13,7 @@ import { Kubelet, type KubeletPorts } from '../kubelet/kubelet.ts';
 import { removeRetiredCas } from './retired-cas.ts';
 import { createKubeletCredentials } from '../credentials/kubelet-credentials.ts';
 import { renewControlPlaneCertificates } from '../credentials/control-plane-certificates.ts';
-import { API_PORT, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
+import { PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { readSharedKeyState, STATIC_PODS, type SharedKeyState } from '../credentials/shared-keys.ts';
 import { ApiServerDrain, readStaticPodState } from './static-pods.ts';
 import { KUBELET_UNIT } from '../node/units.ts';
@@ -224,7 +225,7 @@ export class ControlPlane {
     const ca = await files.read(`${PATHS.pki}/ca.crt`, PEM_BYTES);
     const target = {
       host: this.#options.settings.nodeAddress,
-      port: API_PORT,
+      port: PORTS.apiServer,
       caPem: Buffer.from(ca ?? []).toString('utf8'),
       signal,
     };

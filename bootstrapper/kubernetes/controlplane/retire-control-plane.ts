@@ -1,4 +1,5 @@
 import type { Clock } from '../../../internal/clock/index.ts';
+import { PORTS } from '../../../internal/endpoint/index.ts';
 import type { CommandRunner } from '../../../internal/exec/index.ts';
 import type { FilePort } from '../../../internal/file/index.ts';
 import type { Logger } from '../../../internal/logging/index.ts';
@@ -6,7 +7,7 @@ import { KubernetesError } from '../errors.ts';
 import type { StepCheckpoints } from '../step-checkpoints.ts';
 import { COMPONENT_CLIENTS } from '../credentials/key-files.ts';
 import { removeOwnTaintAndLabels } from '../taints/control-plane-taint.ts';
-import { API_PORT, PATHS } from '../settings.ts';
+import { PATHS } from '../settings.ts';
 import { endControlPlaneGeneration } from './control-plane-generation.ts';
 
 const MANIFESTS = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'].map(
@@ -75,9 +76,9 @@ async function waitUntilStopped(ports: RetirePorts, options: RetireOptions): Pro
   const { clock } = ports;
   const endMs = clock.monotonicMs() + STOPPED_MS;
   const listeners = [
-    { name: 'kube-apiserver', host: options.nodeAddress, port: API_PORT },
-    { name: 'kube-controller-manager', host: '127.0.0.1', port: 10257 },
-    { name: 'kube-scheduler', host: '127.0.0.1', port: 10259 },
+    { name: 'kube-apiserver', host: options.nodeAddress, port: PORTS.apiServer },
+    { name: 'kube-controller-manager', host: '127.0.0.1', port: PORTS.controllerManager },
+    { name: 'kube-scheduler', host: '127.0.0.1', port: PORTS.scheduler },
   ];
   for (;;) {
     const found = await Promise.all(listeners.map(({ host, port }) => ports.isListening(host, port)));

@@ -1,8 +1,9 @@
 import { isIP } from 'node:net';
+import { hostOf } from '../../../internal/endpoint/index.ts';
 import type { SubjectName } from '../../../internal/pki/index.ts';
 import { loadCa, ensureKeyPair, type CredentialPorts } from './key-pair.ts';
 import { CLUSTER_DOMAIN, serviceAddressIn } from '../service-network.ts';
-import { hostOf, PATHS, type KubernetesSettings } from '../settings.ts';
+import { PATHS, type KubernetesSettings } from '../settings.ts';
 
 const MINUTES_PER_DAY = 24 * 60;
 

@@ -1,6 +1,7 @@
+import { formatEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { loadCa, kubeconfigOfFiles, ensureKeyPair, readText, type CredentialPorts } from './key-pair.ts';
 import { COMPONENT_CLIENTS } from './key-files.ts';
-import { API_PORT, PATHS, type KubernetesSettings } from '../settings.ts';
+import { PATHS, type KubernetesSettings } from '../settings.ts';
 
 const MAX_BYTES = 64 * 1024;
 const MINUTES_PER_DAY = 24 * 60;
@@ -17,14 +18,13 @@ export async function createComponentCredentials(
   const { files } = ports;
   const signer = await loadCa(ports, 'clients');
   const serverCaPem = await readText(files, `${PATHS.pki}/ca.crt`);
-  const host = nodeAddress.includes(':') ? `[${nodeAddress}]` : nodeAddress;
   for (const { user, folder, key, cert, conf } of Object.values(COMPONENT_CLIENTS)) {
     await files.makeDirectory(folder);
     const validDays = certificates.controlPlaneMinutes / MINUTES_PER_DAY;
     const leaf = { commonName: user, usages: ['client'], names: [], validDays } as const;
     await ensureKeyPair(files, signer, { keyFile: key, certFile: cert, leaf });
     const config = kubeconfigOfFiles({
-      server: `https://${host}:${API_PORT}`,
+      server: `https://${formatEndpoint(nodeAddress, PORTS.apiServer)}`,
       caFile: `${folder}/ca.crt`,
       certFile: cert,
       keyFile: key,

@@ -1,13 +1,7 @@
+import { hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { kubeletConfiguration } from '../kubelet/kubelet-config.ts';
 import { COMPONENT_CLIENTS, ROTATED_FILES } from '../credentials/key-files.ts';
-import {
-  API_PORT,
-  apiEndpointOf,
-  hostOf,
-  PATHS,
-  type EtcdClientFiles,
-  type KubernetesSettings,
-} from '../settings.ts';
+import { apiEndpointOf, PATHS, type EtcdClientFiles, type KubernetesSettings } from '../settings.ts';
 import { NEVER_ROTATED, type SharedKeyState, type StaticPod } from '../credentials/shared-keys.ts';
 
 /**
@@ -48,7 +42,7 @@ function initConfiguration(settings: KubernetesSettings): object {
     kind: 'InitConfiguration',
     // An absent list would make kubeadm invent a token; one token is enough to get a certificate for any node's name.
     bootstrapTokens: [],
-    localAPIEndpoint: { advertiseAddress: settings.nodeAddress, bindPort: API_PORT },
+    localAPIEndpoint: { advertiseAddress: settings.nodeAddress, bindPort: PORTS.apiServer },
     nodeRegistration: {
       name: settings.nodeName,
       criSocket: `unix://${PATHS.containerdSocket}`,

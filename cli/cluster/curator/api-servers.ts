@@ -1,13 +1,12 @@
+import { formatEndpoint, hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient, KubeError, type KubeAccess } from '../../../internal/kube/index.ts';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { callCurator } from './call-curator.ts';
 
-const API_PORT = 6443;
-
 /** The API server beside a curator of "HOST:PORT". */
 export function apiServerUrlOf(curator: string): string {
-  return `https://${curator.replace(/:\d+$/, '')}:${API_PORT}`;
+  return `https://${formatEndpoint(hostOf(curator), PORTS.apiServer)}`;
 }
 
 export interface ApiServers {

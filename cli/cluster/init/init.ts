@@ -1,6 +1,7 @@
 import { versionsFor } from '../../../internal/bundle/index.ts';
-import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../../internal/config/index.ts';
+import type { ClusterConfig } from '../../../internal/config/index.ts';
 import type { MasterSecret } from '../../../internal/crypto/index.ts';
+import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { KubeClient } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import { installCharts, planCharts, type ChartSelection } from '../../charts/index.ts';
@@ -102,8 +103,8 @@ async function recovered(
   if (workspace.state.value.init?.result !== undefined) return false;
   const { files, clock } = context.ports;
   const named = options.node ?? config.firstNode.endpoint ?? workspace.state.value.init?.endpoint;
-  const init = named === undefined ? undefined : endpointFrom(named, DEFAULTS.initPort);
-  const first = init === undefined ? [] : [init.replace(/:[0-9]+$/, `:${DEFAULTS.curatorPort}`)];
+  const init = named === undefined ? undefined : parseEndpoint(named, PORTS.init);
+  const first = init === undefined ? [] : [init.replace(/:[0-9]+$/, `:${PORTS.curator}`)];
   const { masterSecret, ownerKey } = keys;
   const id = initIdFrom(masterSecret);
   const known = await readKnownCurators(files, workspace.layout.curators);

@@ -1,5 +1,6 @@
 import { Machine } from '../../../initproto/gen/machine_pb.js';
 import { TimeoutError, withTimeout } from '../../../internal/cleanup/index.ts';
+import { formatEndpoint, hostOf, PORTS } from '../../../internal/endpoint/index.ts';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { createClient, RpcError, type Client, type RpcChannel } from '../../../internal/rpc/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -8,7 +9,6 @@ import { readWorkspace } from '../open-workspace.ts';
 import { localChannel, remoteChannel } from './machine-channel.ts';
 import { exitOf, stageView, type StageView } from './stage.ts';
 
-const JOIN_PORT = 9090;
 const CALL_MS = 30_000;
 /** The agent may be restarted, or not be up yet when automation comes by. */
 const AGENT_MS = 30_000;
@@ -65,7 +65,7 @@ async function open(
   if (node === undefined) return { channel: await localChannel(context), endpoints };
   const { layout, state } = await readWorkspace(context);
   const known = (state.value.init?.result?.curatorEndpoints ?? []).map((each) =>
-    each.replace(/:\d+$/, `:${JOIN_PORT}`),
+    formatEndpoint(hostOf(each), PORTS.join),
   );
   const where = endpoints.length > 0 ? endpoints : known;
   if (where.length === 0) throw new ClusterError('cluster-join-no-endpoint', `directing ${node}`);

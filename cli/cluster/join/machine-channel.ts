@@ -7,7 +7,7 @@ import {
 } from '../../../internal/atls/index.ts';
 import { MachineKeyValidator } from '../../../internal/attestation/machinekey/index.ts';
 import { OwnerKeyIssuer } from '../../../internal/attestation/ownerkey/index.ts';
-import { DEFAULTS, endpointFrom } from '../../../internal/config/index.ts';
+import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import { localUpgrade, RpcChannel } from '../../../internal/rpc/index.ts';
 import { Secret } from '../../../internal/secret/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -37,7 +37,7 @@ export async function remoteChannel(
   layout: WorkspaceLayout,
   machine: { readonly node: string; readonly fingerprint: string | undefined },
 ): Promise<RpcChannel> {
-  const endpoint = endpointFrom(machine.node, DEFAULTS.initPort);
+  const endpoint = parseEndpoint(machine.node, PORTS.init);
   if (endpoint === undefined)
     throw new ClusterError(
       'cluster-join-node-unreachable',

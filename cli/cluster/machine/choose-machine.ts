@@ -1,5 +1,6 @@
-import { DEFAULTS, endpointFrom, type ClusterConfig } from '../../../internal/config/index.ts';
+import type { ClusterConfig } from '../../../internal/config/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
+import { parseEndpoint, PORTS } from '../../../internal/endpoint/index.ts';
 import type { CommandContext } from '../../app/command.ts';
 import type { InitState } from '../../workspace/index.ts';
 import { ClusterError } from '../errors.ts';
@@ -27,7 +28,7 @@ export async function chooseMachine(
   const named = options.node ?? config.firstNode.endpoint ?? begun?.endpoint;
   if (named === undefined)
     throw new ClusterError('cluster-no-node', 'choosing the first machine: none is named');
-  const endpoint = endpointFrom(named, DEFAULTS.initPort);
+  const endpoint = parseEndpoint(named, PORTS.init);
   if (endpoint === undefined) {
     throw new ClusterError(
       'cluster-no-node',

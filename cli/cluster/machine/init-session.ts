@@ -12,6 +12,7 @@ import type { Issuer } from '../../../internal/attestation/index.ts';
 import { MachineKeyValidator } from '../../../internal/attestation/machinekey/index.ts';
 import { OwnerKeyIssuer } from '../../../internal/attestation/ownerkey/index.ts';
 import type { Clock } from '../../../internal/clock/index.ts';
+import { splitEndpoint } from '../../../internal/endpoint/index.ts';
 import { CodedError } from '../../../internal/errors/index.ts';
 import {
   createClient,
@@ -107,8 +108,7 @@ export async function fetchFingerprint(
     keys: new RotatingKeys({ clock }),
     clock,
   });
-  const { hostname, port } = new URL(`tcp://${endpoint}`);
-  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) });
+  const socket = connect(splitEndpoint(endpoint));
   try {
     await new Promise<void>((resolve, reject) => {
       socket.once('connect', resolve).once('error', reject);
