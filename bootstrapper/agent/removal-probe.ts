@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
   ProbeReportSchema,
-  Trial_Outcome as WireOutcome,
+  ProbeResult_Outcome as WireOutcome,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { Namespace } from '../../internal/etcd/index.ts';
 import type { FilePort } from '../../internal/file/index.ts';
@@ -65,12 +65,12 @@ const OUTCOMES = {
 function encodeReport({ results, away }: RemovalProbeReport): Uint8Array {
   const report = create(ProbeReportSchema, {
     away: [...away],
-    trials: results.map(({ endpoint, credential, outcome, detail }) => ({
+    results: results.map(({ endpoint, credential, outcome, detail }) => ({
       node: endpoint.node,
-      door: endpoint.kind,
-      paper: credential,
+      endpoint: endpoint.kind,
+      credential,
       outcome: OUTCOMES[outcome],
-      said: detail,
+      detail,
     })),
   });
   return toBinary(ProbeReportSchema, report);

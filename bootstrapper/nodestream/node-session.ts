@@ -4,7 +4,7 @@ import { CodedError, describeError, findCoded } from '../../internal/errors/inde
 import { Mailbox } from '../../internal/event/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import type {
-  AttendRequestSchema,
+  OpenSessionRequestSchema,
   NodeStreams,
   Task,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
@@ -16,7 +16,7 @@ const MAX_SAYINGS = 16 * 17 + 1;
 const MAX_CREDIT = 64;
 const MAX_TASKS = 16;
 
-type Saying = MessageInitShape<typeof AttendRequestSchema>;
+type Saying = MessageInitShape<typeof OpenSessionRequestSchema>;
 
 export interface NodeSessionOptions {
   readonly agentVersion: string;
@@ -27,16 +27,16 @@ export interface NodeSessionOptions {
 
 /** One stream to one curator, until it ends or the signal fires: tasks come, answers go, never more than there is credit for. */
 export async function runNodeSession(
-  client: Pick<Client<typeof NodeStreams>, 'attend'>,
+  client: Pick<Client<typeof NodeStreams>, 'openSession'>,
   { agentVersion, ports, onAccepted: onTaken }: NodeSessionOptions,
   signal: AbortSignal,
 ): Promise<void> {
   using life = childSignal(signal);
   const sayings = new Mailbox<Saying>(MAX_SAYINGS);
-  sayings.push({ message: { case: 'attending', value: { agentVersion } } });
+  sayings.push({ message: { case: 'hello', value: { agentVersion } } });
   const running = new Map<bigint, RunningTask>();
   try {
-    const orders = client.attend(sayings.read(life.signal), { signal: life.signal });
+    const orders = client.openSession(sayings.read(life.signal), { signal: life.signal });
     for await (const { message } of orders) {
       switch (message.case) {
         case 'idle':

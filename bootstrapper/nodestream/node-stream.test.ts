@@ -5,8 +5,8 @@ import type { Command, CommandRunner } from '../../internal/exec/index.ts';
 import type { LogRecord } from '../../internal/logging/index.ts';
 import type { Client } from '../../internal/rpc/index.ts';
 import {
-  type AttendResponse,
-  AttendResponseSchema,
+  type OpenSessionResponse,
+  OpenSessionResponseSchema,
   type NodeStreams,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { runNodeSession } from './node-session.ts';
@@ -134,11 +134,11 @@ describe('readUnitLogs()', () => {
 
 /** A curator whose orders the test gives, and that keeps what the node says. */
 function setUp(overrides: Partial<TaskPorts> = {}) {
-  const orders = new Mailbox<AttendResponse>(64);
+  const orders = new Mailbox<OpenSessionResponse>(64);
   const said: { case: string | undefined; value: Record<string, unknown> }[] = [];
   const heard = new Mailbox<'more'>(1000);
-  const client: Pick<Client<typeof NodeStreams>, 'attend'> = {
-    attend: (requests, { signal }) => {
+  const client: Pick<Client<typeof NodeStreams>, 'openSession'> = {
+    openSession: (requests, { signal }) => {
       void (async () => {
         for await (const { message } of requests) {
           said.push(message as never);
@@ -162,7 +162,7 @@ function setUp(overrides: Partial<TaskPorts> = {}) {
   const states: string[] = [];
   const options = { agentVersion: '1.2.3', ports, onAccepted: () => states.push('taken') };
   const ended = runNodeSession(client, options, stop.signal);
-  const order = (message: unknown) => orders.push(create(AttendResponseSchema, { message } as never));
+  const order = (message: unknown) => orders.push(create(OpenSessionResponseSchema, { message } as never));
   const counts = heard.read(never);
   const until = async (count: number) => {
     while (said.length < count) await counts.next();
@@ -217,7 +217,7 @@ describe('attend()', () => {
     const what = { case: 'evidence', value: { nonce: new Uint8Array(32) } };
     order({ case: 'task', value: { task: 1n, credit: 16, what } });
     const said = await until(4);
-    expect(said.map((each) => each.case)).toEqual(['attending', 'data', 'data', 'done']);
+    expect(said.map((each) => each.case)).toEqual(['hello', 'data', 'data', 'done']);
     expect([data(said[1]), data(said[2])]).toEqual(['tpm', 'quote of 32']);
     expect(states).toEqual(['taken']);
     orders.close();

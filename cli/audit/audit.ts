@@ -1,4 +1,4 @@
-import { Admission, type AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, type AuditHead } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import type { Checkpoint } from '../../internal/audit/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
@@ -104,7 +104,7 @@ async function readVerified(context: CommandContext) {
     let head: AuditHead | undefined;
     await callCurator(context, async (_, { signal }, of) => {
       shown.length = 0;
-      for await (const { message } of of(Admission).listAudit({}, { signal })) {
+      for await (const { message } of of(OperatorApi).listAudit({}, { signal })) {
         if (message.case === 'entry')
           shown.push({ seq: Number(message.value.seq), record: message.value.record });
         else if (message.case === 'head') head = message.value;

@@ -1,5 +1,5 @@
 import { ageOf, encodeBundle, parseBundle } from '../../internal/attestation/collateral/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { CollateralStore } from '../attest/index.ts';
 import { callCurator } from '../cluster/index.ts';
@@ -32,7 +32,7 @@ export async function collateralForMachine(
 }
 
 async function ofCluster(context: CommandContext): Promise<string | undefined> {
-  const { bundle } = await callCurator(context, (_, call, of) => of(Admission).getCollateral({}, call));
+  const { bundle } = await callCurator(context, (_, call, of) => of(OperatorApi).getCollateral({}, call));
   return bundle.length === 0 ? undefined : Buffer.from(bundle).toString('utf8');
 }
 

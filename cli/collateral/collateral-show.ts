@@ -1,6 +1,6 @@
 import { ageOf, parseBundle, type CollateralAge } from '../../internal/attestation/collateral/index.ts';
 import type { ExitName } from '../../internal/errors/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { collateralTable } from '../attest/index.ts';
 import { printable } from '../../internal/printable/index.ts';
@@ -9,7 +9,7 @@ import { callCurator } from '../cluster/index.ts';
 /** `cluster attest collateral show`: what the cluster judges with, how old it is, and who handed it on. */
 export async function runCollateralShow(context: CommandContext): Promise<ExitName> {
   const { host, ports } = context;
-  const answer = await callCurator(context, (_, call, of) => of(Admission).getCollateral({}, call));
+  const answer = await callCurator(context, (_, call, of) => of(OperatorApi).getCollateral({}, call));
   const nowMs = ports.clock.nowMs();
   const { evaluationNumber } = answer;
   if (answer.bundle.length === 0) {

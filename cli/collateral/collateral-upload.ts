@@ -1,5 +1,5 @@
 import { encodeBundle } from '../../internal/attestation/collateral/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { AttestError, CollateralStore } from '../attest/index.ts';
 import { callCurator, newMutation } from '../cluster/index.ts';
@@ -12,7 +12,7 @@ export async function runCollateralUpload(context: CommandContext): Promise<void
     throw new AttestError('attest-collateral-missing', `handing on the collateral of ${paths.workspace}`);
   const bundle = Buffer.from(encodeBundle(kept), 'utf8');
   const { evaluationNumber } = await callCurator(context, (_, call, of) =>
-    of(Admission).putCollateral({ bundle, mutation: newMutation() }, call),
+    of(OperatorApi).putCollateral({ bundle, mutation: newMutation() }, call),
   );
   const documents = kept.items.length;
   host.result(

@@ -2,8 +2,8 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import {
   ProbeReportSchema,
-  Trial_Outcome as Outcome,
-  type TrialSchema,
+  ProbeResult_Outcome as Outcome,
+  type ProbeResultSchema,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { triedFrom } from './removal-probe.ts';
 import { describeReplacedKeys, describeSharedKeys, SHARED_KEYS } from './shared-keys.ts';
@@ -13,11 +13,11 @@ const HELD = { generation: 1, isReplaced: false };
 
 /** "n1 etcd-client node", and what came of it. */
 function reportOf(rows: Readonly<Record<string, Outcome>>, away: readonly string[] = []) {
-  const trials = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof TrialSchema> => {
+  const trials = Object.entries(rows).map(([row, outcome]): MessageInitShape<typeof ProbeResultSchema> => {
     const [node = '', door = '', paper = ''] = row.split(' ');
-    return { node, door, paper, outcome, said: 'so' };
+    return { node, endpoint: door, credential: paper, outcome, detail: 'so' };
   });
-  return create(ProbeReportSchema, { trials, away: [...away] });
+  return create(ProbeReportSchema, { results: trials, away: [...away] });
 }
 
 describe('triedFrom()', () => {
@@ -139,8 +139,14 @@ describe('triedFrom()', () => {
 
 test('what another machine says steers no terminal', () => {
   const report = create(ProbeReportSchema, {
-    trials: [
-      { node: 'n1\u001b[2J', door: 'x\u0007', paper: 'node', outcome: UNPROVED, said: '\u001b]0;\u0007' },
+    results: [
+      {
+        node: 'n1\u001b[2J',
+        endpoint: 'x\u0007',
+        credential: 'node',
+        outcome: UNPROVED,
+        detail: '\u001b]0;\u0007',
+      },
     ],
   });
   expect(JSON.stringify(triedFrom(report, HELD))).not.toMatch(/\\u00(1b|07)/);

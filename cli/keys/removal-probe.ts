@@ -1,9 +1,9 @@
 import { NodeHealth, NodeRole, NodeState, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import {
   NodeStreams,
-  Trial_Outcome as Outcome,
+  ProbeResult_Outcome as Outcome,
   type ProbeReport,
-  type Trial,
+  type ProbeResult,
 } from '../../joinservice/curatorproto/gen/streams_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import type { CommandContext } from '../app/command.ts';
@@ -110,9 +110,12 @@ function isControlPlane({ health, roles, state }: Node): boolean {
 /** A report as rows for people. Pure. */
 export function triedFrom(report: ProbeReport, held: HeldKeys | undefined): ProbeResults {
   const { away } = report;
-  const trials = report.trials.toSorted(byDoorAndNode);
+  const trials = report.results.toSorted(byDoorAndNode);
   const own = trials.filter((trial) => !isOfSharedKey(trial));
-  const doors = Map.groupBy(own, ({ door, node }) => `its papers at ${nameOf(door)} of ${printable(node)}`);
+  const doors = Map.groupBy(
+    own,
+    ({ endpoint: door, node }) => `its papers at ${nameOf(door)} of ${printable(node)}`,
+  );
   const proofs = [...doors].map(([what, each]) => ({ what, ...refusals(each) }));
   const unasked = away.map((node) => ({
     what: `its papers at ${printable(node)}`,
@@ -133,13 +136,13 @@ export function triedFrom(report: ProbeReport, held: HeldKeys | undefined): Prob
 
 type KnownKey = (typeof SHARED_KEYS)[number];
 
-function sharedKeyFrom({ papers, ...key }: KnownKey, trials: readonly Trial[]): SharedKey {
+function sharedKeyFrom({ papers, ...key }: KnownKey, trials: readonly ProbeResult[]): SharedKey {
   const tried = placesOf(trialsOf(papers, trials));
   return tried === undefined ? key : { ...key, tried };
 }
 
 /** Keys that last make papers of their own that open nothing: the proof is the same. */
-function proofsOfReplaced(trials: readonly Trial[]): readonly RemovalCheck[] {
+function proofsOfReplaced(trials: readonly ProbeResult[]): readonly RemovalCheck[] {
   return SHARED_KEYS.filter(({ papers }) => papers.length > 0).map(({ key, papers }) => {
     const tried = trialsOf(papers, trials);
     const what = `what the old ${key} makes`;
@@ -149,31 +152,31 @@ function proofsOfReplaced(trials: readonly Trial[]): readonly RemovalCheck[] {
 
 const SHARED_PAPERS = new Set(SHARED_KEYS.flatMap(({ papers }) => papers));
 
-function trialsOf(papers: readonly string[], trials: readonly Trial[]): readonly Trial[] {
-  return trials.filter((trial) => papers.includes(trial.paper) && isOfSharedKey(trial));
+function trialsOf(papers: readonly string[], trials: readonly ProbeResult[]): readonly ProbeResult[] {
+  return trials.filter((trial) => papers.includes(trial.credential) && isOfSharedKey(trial));
 }
 
 /** What a shared key makes, at the doors that go by it. A client at a peer's door is a stranger like any other. */
-function isOfSharedKey({ paper, door }: Trial): boolean {
+function isOfSharedKey({ credential: paper, endpoint: door }: ProbeResult): boolean {
   return SHARED_PAPERS.has(paper) && !(paper === 'etcd-client' && door !== paper);
 }
 
-function refusals(trials: readonly Trial[]): Pick<RemovalCheck, 'ok' | 'actual'> {
+function refusals(trials: readonly ProbeResult[]): Pick<RemovalCheck, 'ok' | 'actual'> {
   const open = trials.filter(({ outcome }) => outcome !== Outcome.REFUSED);
-  if (open.length === 0 && new Set(trials.map(({ door, node }) => `${door} ${node}`)).size > 1)
+  if (open.length === 0 && new Set(trials.map(({ endpoint: door, node }) => `${door} ${node}`)).size > 1)
     return { ok: true, actual: placesOf(trials) ?? '' };
   const shown = open.length === 0 ? trials : open;
-  const said = shown.map((trial) => `${trial.paper} ${wordOf(trial)} (${printable(trial.said)})`);
+  const said = shown.map((trial) => `${trial.credential} ${wordOf(trial)} (${printable(trial.detail)})`);
   return { ok: open.length === 0, actual: said.join(', ') };
 }
 
-function placesOf(tried: readonly Trial[]): string | undefined {
+function placesOf(tried: readonly ProbeResult[]): string | undefined {
   if (tried.length === 0) return undefined;
   const at = (outcome: Outcome): string =>
     [
       ...Map.groupBy(
         tried.filter((trial) => trial.outcome === outcome),
-        ({ door }) => door,
+        ({ endpoint: door }) => door,
       ),
     ]
       .map(
@@ -191,15 +194,15 @@ function placesOf(tried: readonly Trial[]): string | undefined {
   ].join('; ');
 }
 
-function wordOf({ outcome }: Trial): string {
+function wordOf({ outcome }: ProbeResult): string {
   if (outcome === Outcome.REFUSED) return 'refused';
   return outcome === Outcome.LET_IN ? 'is let in' : 'not proved';
 }
 
 /** They come as they were made; people look for a door. */
-function byDoorAndNode(one: Trial, other: Trial): number {
+function byDoorAndNode(one: ProbeResult, other: ProbeResult): number {
   const doors = Object.keys(DOORS).toReversed(); // those that are not known here come last
-  const apart = doors.indexOf(other.door) - doors.indexOf(one.door);
+  const apart = doors.indexOf(other.endpoint) - doors.indexOf(one.endpoint);
   return apart === 0 ? one.node.localeCompare(other.node, 'en', { numeric: true }) : apart;
 }
 

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../internal/clock/index.ts';
 import { randomBytes } from 'node:crypto';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { formatTable } from '../host/index.ts';
 import { confirmLoss, renderLosses } from '../loss/index.ts';
@@ -118,7 +118,7 @@ export async function requestRotation(
 ): Promise<{ readonly generation: number; readonly isDone: boolean }> {
   const request = { reason, replaces: BigInt(replaces), mutation: newMutation() };
   const { generation, isDone } = await callCurator(context, (_, call, of) =>
-    of(Admission).rotateKeys(request, call),
+    of(OperatorApi).rotateKeys(request, call),
   );
   return { generation: Number(generation), isDone };
 }

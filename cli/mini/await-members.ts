@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { describeError } from '../../internal/errors/index.ts';
 import { KubeClient, listNodes } from '../../internal/kube/index.ts';
@@ -119,7 +119,7 @@ async function look(context: CommandContext, kube: KubeClient): Promise<ClusterS
       callCurator(context, async (curator, call, of) => {
         const [listed, asking] = await Promise.all([
           curator.listNodes({}, call),
-          of(Admission).listJoins({}, call),
+          of(OperatorApi).listJoins({}, call),
         ]);
         return { nodes: listed.nodes, joins: asking.joins };
       }),
@@ -135,7 +135,7 @@ async function approve(context: CommandContext, machine: JoiningMachine, joinId:
   const mutation = { idempotencyKey: randomUUID() };
   const documents = await grantForJoin(context, joinId, value.roles);
   await callCurator(context, (_, call, of) =>
-    of(Admission).decideJoin(
+    of(OperatorApi).decideJoin(
       { join: joinId, decision: { case: 'approve', value }, documents, mutation },
       call,
     ),

@@ -2,7 +2,7 @@ import { formatDuration } from '../../internal/clock/index.ts';
 import { CodedError } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import { OPERATOR_ROLES } from '../../internal/records/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { printable } from '../../internal/printable/index.ts';
 import { formatTable } from '../host/index.ts';
@@ -21,7 +21,7 @@ const END = '-----END CERTIFICATE REQUEST-----';
 
 /** `cluster operator ls`. */
 export async function runOperatorList(context: CommandContext): Promise<void> {
-  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
+  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
   const views = operators.map(({ name, role, fingerprint, createdMs }) => ({
     name: printable(name),
     role: printable(role),
@@ -65,7 +65,7 @@ export async function runOperatorAdd(
   const mutation = newMutation();
   const documents = await documentsFor(context, { name, role: options.role, certificateRequest });
   const { answer, curatorEndpoints } = await callCurator(context, async (curator, call, of) => {
-    const made = await of(Admission).putOperator(
+    const made = await of(OperatorApi).putOperator(
       { name, role: options.role, certificateRequest, documents, mutation },
       call,
     );
@@ -140,7 +140,9 @@ export async function runOperatorRemove(
   const mutation = newMutation();
   const documents = await signedOperators(context, { kind: 'remove', name });
   const remove = () =>
-    callCurator(context, (_, call, of) => of(Admission).deleteOperator({ name, documents, mutation }, call));
+    callCurator(context, (_, call, of) =>
+      of(OperatorApi).deleteOperator({ name, documents, mutation }, call),
+    );
   let hasSigned = false;
   try {
     await remove();

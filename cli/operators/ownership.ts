@@ -7,7 +7,7 @@ import {
 } from '../../internal/crypto/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../internal/pki/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { readCaller, type Caller, callCurator, newMutation } from '../cluster/index.ts';
 
@@ -25,7 +25,7 @@ export interface CallingOwner {
 export async function readCallingOwner(context: CommandContext): Promise<CallingOwner> {
   const member = await readCaller(context);
   const fingerprint = fingerprintOfKey(pubKeyDerOf(member.keyPem));
-  const { operators } = await callCurator(context, (_, call, of) => of(Admission).listOperators({}, call));
+  const { operators } = await callCurator(context, (_, call, of) => of(OperatorApi).listOperators({}, call));
   const own = operators.find((each) => each.fingerprint === fingerprint);
   return { ownerPubKey: rawKeyOf(member), isOwner: own?.role === 'owner' };
 }
@@ -39,7 +39,7 @@ export async function signOwnership(context: CommandContext): Promise<void> {
     const { epoch } = await curator.getClusterInfo({}, call);
     const signature = signEd25519(keyPem, ownershipStatement({ clusterId, clusterCaPem, epoch }));
     const signed = { ownerPublicKey: rawKeyOf(member), epoch, signature, mutation };
-    return of(Admission).putOwnership(signed, call);
+    return of(OperatorApi).putOwnership(signed, call);
   });
 }
 
@@ -69,7 +69,7 @@ export async function ownerKeysToProvision(
 async function signerNow(context: CommandContext): Promise<Uint8Array> {
   try {
     const { ownerPublicKey } = await callCurator(context, (_, call, of) =>
-      of(Admission).getOwnership({}, call),
+      of(OperatorApi).getOwnership({}, call),
     );
     return ownerPublicKey;
   } catch (error) {

@@ -14,7 +14,7 @@ import {
 import { ed25519PubKeyFrom } from '../../internal/crypto/index.ts';
 import { RpcError } from '../../internal/rpc/index.ts';
 import {
-  Admission,
+  OperatorApi,
   type ListDocumentsResponse,
   type RemovedMachine,
 } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
@@ -50,7 +50,7 @@ export async function openSigner(context: CommandContext): Promise<DocumentSigne
 
 async function askForDocuments(context: CommandContext): Promise<ListDocumentsResponse | undefined> {
   try {
-    return await callCurator(context, (_, call, of) => of(Admission).listDocuments({}, call));
+    return await callCurator(context, (_, call, of) => of(OperatorApi).listDocuments({}, call));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;

@@ -1,6 +1,6 @@
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
 import type { Role } from '../../internal/role/index.ts';
-import { Admission, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, type Join } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import type { CommandContext } from '../app/command.ts';
 import { callCurator } from '../cluster/index.ts';
@@ -63,7 +63,7 @@ export async function grantForJoin(
   if (!isControlPlane(wanted)) return [];
   const signer = await openSigner(context);
   if (signer === undefined) return [];
-  const { joins } = await callCurator(context, (_, call, of) => of(Admission).listJoins({}, call));
+  const { joins } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
   const join = joinNamed(joins, which);
   if (join === undefined) return []; // the curator says what is wrong with the name
   const { joinId: nodeId, fingerprint, identity } = join;

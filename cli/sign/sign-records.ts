@@ -1,7 +1,7 @@
 import { OwnerDocumentError } from '../../internal/ownerdocument/index.ts';
 import { parseClusterConfig } from '../../internal/config/index.ts';
 import { fingerprintOfKey } from '../../internal/pki/index.ts';
-import { Admission } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { NodeRole, type Node } from '../../joinservice/curatorproto/gen/curator_pb.js';
 import { randomUUID } from 'node:crypto';
 import type { CommandContext } from '../app/command.ts';
@@ -51,7 +51,7 @@ export async function runSign(context: CommandContext, options: { readonly yes: 
     ),
   ];
   const mutation = { idempotencyKey: randomUUID() };
-  await callCurator(context, (_, call, of) => of(Admission).putDocuments({ documents, mutation }, call));
+  await callCurator(context, (_, call, of) => of(OperatorApi).putDocuments({ documents, mutation }, call));
   context.host.result({ revision: now.revision, documents: documents.length }, () =>
     [`Signed ${documents.length} documents.`, ...lines].join('\n'),
   );

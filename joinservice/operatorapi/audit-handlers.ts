@@ -4,7 +4,7 @@ import type { KeySpace } from '../../internal/etcd/index.ts';
 import { AUDIT_HEAD_KEY, auditKey, type AuditHeadRecord } from '../../internal/records/index.ts';
 import type { Call, Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
-import type { Admission, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
+import type { OperatorApi, ListAuditRequest } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
 /** Of an entry's number in its key. */
@@ -16,7 +16,7 @@ export interface AuditHandlerParts {
   readonly clock: Clock;
 }
 
-type AuditHandler = Handlers<typeof Admission, Caller>['listAudit'];
+type AuditHandler = Handlers<typeof OperatorApi, Caller>['listAudit'];
 type Answer = ReturnType<AuditHandler> extends AsyncIterable<infer T> ? T : never;
 
 /** The chain as it is kept: exact bytes, so that whoever reads it can verify it without believing this curator. */

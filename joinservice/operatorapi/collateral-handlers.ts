@@ -12,7 +12,7 @@ import { absent, put, unchanged, type KeySpace } from '../../internal/etcd/index
 import { COLLATERAL_KEY, records, type CollateralRecord } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { nameOfCaller, refuseField, type Caller, type Mutations } from '../curator/index.ts';
-import { PutCollateralRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { PutCollateralRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
 /** Ports of `collateralHandlers`. */
@@ -27,7 +27,7 @@ export interface CollateralHandlerParts {
 /** Stores the collateral that operators upload. A bundle is verified as a whole before it replaces the previous one. */
 export function collateralHandlers(
   parts: CollateralHandlerParts,
-): Pick<Handlers<typeof Admission, Caller>, 'getCollateral' | 'putCollateral'> {
+): Pick<Handlers<typeof OperatorApi, Caller>, 'getCollateral' | 'putCollateral'> {
   const { etcd, mutations, clock } = parts;
   return {
     getCollateral: async (_request, { signal }) => {

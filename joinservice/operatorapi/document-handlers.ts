@@ -11,7 +11,7 @@ import {
   type Caller,
   type Mutations,
 } from '../curator/index.ts';
-import { PutDocumentsRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { PutDocumentsRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 
 export interface DocumentHandlerParts {
   readonly etcd: KeySpace;
@@ -24,7 +24,7 @@ export function documentHandlers({
   etcd,
   mutations,
   authority,
-}: DocumentHandlerParts): Pick<Handlers<typeof Admission, Caller>, 'listDocuments' | 'putDocuments'> {
+}: DocumentHandlerParts): Pick<Handlers<typeof OperatorApi, Caller>, 'listDocuments' | 'putDocuments'> {
   return {
     listDocuments: async (_request, { signal }) => {
       const [documents, removed, cluster] = await Promise.all([

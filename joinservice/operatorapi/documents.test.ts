@@ -6,12 +6,12 @@ import { documentKey, records } from '../../internal/records/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
-import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { documentHandlers } from './document-handlers.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
-const { listDocuments, putDocuments } = Admission.method;
+const { listDocuments, putDocuments } = OperatorApi.method;
 const POLICY = { configurationSha256: 'ab'.repeat(32) };
 
 async function createDesk() {

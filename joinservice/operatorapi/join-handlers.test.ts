@@ -5,13 +5,13 @@ import { generateKeyPem, nodeIdOf, pubKeyDerOf } from '../../internal/pki/index.
 import { records, type JoinRecord } from '../../internal/records/index.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
-import { Admission, JoinState } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, JoinState } from '../curatorproto/gen/operatorapi_pb.js';
 import { NodeRole } from '../curatorproto/gen/curator_pb.js';
 import { joinDecisionHandlers } from './join-handlers.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
-const { decideJoin, listJoins } = Admission.method;
+const { decideJoin, listJoins } = OperatorApi.method;
 
 function joinOf(state: JoinRecord['state'], identity: string): JoinRecord {
   const pubKeyDer = pubKeyDerOf(generateKeyPem());

@@ -17,7 +17,7 @@ import {
 } from '../curator/index.ts';
 import {
   DecideJoinRequestSchema,
-  type Admission,
+  type OperatorApi,
   type Approval,
   type DecideJoinRequest,
 } from '../curatorproto/gen/operatorapi_pb.js';
@@ -46,7 +46,7 @@ type JoinMethods = 'listJoins' | 'decideJoin' | 'getTrace';
 /** What operators see of machines that want in, and what they decide about them. */
 export function joinDecisionHandlers(
   parts: JoinDecisionParts,
-): Pick<Handlers<typeof Admission, Caller>, JoinMethods> {
+): Pick<Handlers<typeof OperatorApi, Caller>, JoinMethods> {
   const { etcd, mutations, authority } = parts;
   return {
     listJoins: async ({ states }, { signal }) => {

@@ -60,7 +60,9 @@ export function joinToWire(record: JoinRecord, turn?: SlotPosition): MessageInit
     firstSeenMs: BigInt(record.firstSeenMs),
     lastSeenMs: BigInt(record.lastSeenMs),
     attempts: BigInt(record.attempts),
-    ...(turn === undefined ? {} : { turn: { place: turn.position, estimateMs: BigInt(turn.estimateMs) } }),
+    ...(turn === undefined
+      ? {}
+      : { queue: { position: turn.position, estimateMs: BigInt(turn.estimateMs) } }),
   };
 }
 

@@ -13,7 +13,7 @@ import {
   type NodeStore,
   type NodeView,
 } from '../curator/index.ts';
-import { RotateKeysRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { RotateKeysRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { NodeStatusSchema } from '../curatorproto/gen/curator_pb.js';
 import { OperatorApiError } from './errors.ts';
 
@@ -31,7 +31,7 @@ export interface KeysHandlerParts {
 /** Asks the control planes to replace the keys that they share, and tells how far they are. They do it themselves. */
 export function keysHandlers(
   parts: KeysHandlerParts,
-): Pick<Handlers<typeof Admission, Caller>, 'rotateKeys' | 'getKeys'> {
+): Pick<Handlers<typeof OperatorApi, Caller>, 'rotateKeys' | 'getKeys'> {
   const { etcd, nodes, mutations, clock } = parts;
   return {
     rotateKeys: async (request, { peer, signal }) => {

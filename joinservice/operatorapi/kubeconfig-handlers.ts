@@ -3,7 +3,7 @@ import { isAbort } from '../../internal/errors/index.ts';
 import { fingerprintOfKey, verifyCertificateRequest } from '../../internal/pki/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { refuseField, type Caller, type Mutations } from '../curator/index.ts';
-import { IssueKubeconfigRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { IssueKubeconfigRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import type { KubeconfigCredentials, KubeconfigRequest } from '../signer/index.ts';
 import { OperatorApiError } from './errors.ts';
 
@@ -18,7 +18,7 @@ export interface KubeconfigSigner {
 export function kubeconfigHandlers(parts: {
   readonly mutations: Mutations;
   readonly signer: KubeconfigSigner;
-}): Pick<Handlers<typeof Admission, Caller>, 'issueKubeconfig'> {
+}): Pick<Handlers<typeof OperatorApi, Caller>, 'issueKubeconfig'> {
   return {
     issueKubeconfig: async (request, { peer, signal }) => {
       const { certificateRequest, operatorPublicKey, signature } = request;

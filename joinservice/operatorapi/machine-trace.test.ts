@@ -194,7 +194,7 @@ describe('the slot', () => {
     const { facts, join } = await office.trace(ID);
     const slot = facts.find(({ name }) => name === 'slot');
     expect(slot && `${TraceFact_Outcome[slot.outcome]} ${slot.actual}`).toBe(want);
-    expect(join?.turn === undefined).toBe(!queue.includes(ID));
+    expect(join?.queue === undefined).toBe(!queue.includes(ID));
   });
 });
 

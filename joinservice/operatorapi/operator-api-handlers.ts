@@ -1,6 +1,6 @@
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
-import type { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import type { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { collateralHandlers, type CollateralHandlerParts } from './collateral-handlers.ts';
 import { auditHandlers } from './audit-handlers.ts';
 import { documentHandlers } from './document-handlers.ts';
@@ -16,7 +16,7 @@ export type OperatorApiParts = Omit<OperatorHandlerParts, 'signer'> &
     readonly signer: OperatorHandlerParts['signer'] & KubeconfigSigner;
   };
 
-export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof Admission, Caller> {
+export function operatorApiHandlers(parts: OperatorApiParts): Handlers<typeof OperatorApi, Caller> {
   return {
     ...joinDecisionHandlers(parts),
     ...auditHandlers(parts),

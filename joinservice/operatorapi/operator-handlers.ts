@@ -34,7 +34,7 @@ import {
 import {
   DeleteOperatorRequestSchema,
   PutOperatorRequestSchema,
-  type Admission,
+  type OperatorApi,
   type OperatorSchema,
   type PutOperatorRequest,
   type RenewOperatorRequest,
@@ -64,7 +64,7 @@ type OperatorMethods = 'listOperators' | 'putOperator' | 'renewOperator' | 'dele
 /** Who administers. Like nodes, operators are their key on record; the certificate only says which key that is. */
 export function operatorHandlers(
   parts: OperatorHandlerParts,
-): Pick<Handlers<typeof Admission, Caller>, OperatorMethods> {
+): Pick<Handlers<typeof OperatorApi, Caller>, OperatorMethods> {
   const { etcd, mutations, authority } = parts;
   return {
     listOperators: async (_request, { signal }) => ({

@@ -12,15 +12,15 @@ import { ed25519PubKeyFrom, generateEd25519Key } from '../../internal/crypto/ind
 import type { Handlers } from '../../internal/rpc/index.ts';
 import type { Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
-import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { operatorHandlers } from './operator-handlers.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
-const { putOperator, deleteOperator, listOperators, renewOperator } = Admission.method;
+const { putOperator, deleteOperator, listOperators, renewOperator } = OperatorApi.method;
 type Handled = Pick<
-  Handlers<typeof Admission, Caller>,
+  Handlers<typeof OperatorApi, Caller>,
   'listOperators' | 'putOperator' | 'renewOperator' | 'deleteOperator'
 >;
 

@@ -7,7 +7,7 @@ import { fingerprintOfKey, spkiDerOf } from '../../internal/pki/index.ts';
 import { OWNERSHIP_KEY, records } from '../../internal/records/index.ts';
 import type { Handlers } from '../../internal/rpc/index.ts';
 import { readCluster, refuseField, type Caller, type Mutations } from '../curator/index.ts';
-import { PutOwnershipRequestSchema, type Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { PutOwnershipRequestSchema, type OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { OperatorApiError } from './errors.ts';
 
 const KEY_BYTES = 32;
@@ -23,7 +23,7 @@ export function ownershipHandlers({
   etcd,
   mutations,
   clock,
-}: OwnershipHandlerParts): Pick<Handlers<typeof Admission, Caller>, 'getOwnership' | 'putOwnership'> {
+}: OwnershipHandlerParts): Pick<Handlers<typeof OperatorApi, Caller>, 'getOwnership' | 'putOwnership'> {
   return {
     getOwnership: async (_request, { signal }) => {
       const entry = await etcd.get(OWNERSHIP_KEY, { signal });

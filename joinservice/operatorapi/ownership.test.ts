@@ -10,14 +10,14 @@ import { createCertificateRequest, fingerprintOfKey, pubKeyDerOf } from '../../i
 import { OPERATORS_PREFIX, records, type OperatorRecord } from '../../internal/records/index.ts';
 import { readCluster, type Caller } from '../curator/index.ts';
 import { TestCurators } from '../curator/fake-curators.ts';
-import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { operatorHandlers } from './operator-handlers.ts';
 import { ownershipHandlers } from './ownership-handlers.ts';
 
 const signal = new AbortController().signal;
 const coded = (code: string): unknown => expect.objectContaining({ code });
 const mutation = () => ({ idempotencyKey: crypto.randomUUID() });
-const { deleteOperator, getOwnership, putOperator, putOwnership } = Admission.method;
+const { deleteOperator, getOwnership, putOperator, putOwnership } = OperatorApi.method;
 
 /** A curator, and two more owners who may sign. */
 async function createDesk() {

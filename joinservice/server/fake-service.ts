@@ -37,7 +37,7 @@ import {
 } from '../../internal/testing/index.ts';
 import type { Tpm } from '../../internal/tpm/index.ts';
 import { FakeOwner } from '../ownerdocs/fake-owner.ts';
-import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../curatorproto/gen/curator_pb.js';
 import { CONTROL_PLANE_KEYS, serveSigner } from '../signer/index.ts';
 import { TestMachine } from '../testing/index.ts';
@@ -80,7 +80,7 @@ export class TestService implements AsyncDisposable {
   /** Of the join service. */
   readonly endpoint: string;
   readonly curatorEndpoint: string;
-  readonly admin: Client<typeof Admission>;
+  readonly admin: Client<typeof OperatorApi>;
   readonly curator: Client<typeof Curator>;
   readonly #closing: (() => Promise<unknown>)[];
 
@@ -95,7 +95,7 @@ export class TestService implements AsyncDisposable {
     this.#closing = world.closing;
     this.endpoint = at.join;
     this.curatorEndpoint = at.curator;
-    this.admin = createClient(Admission, owner);
+    this.admin = createClient(OperatorApi, owner);
     this.curator = createClient(Curator, owner);
   }
 

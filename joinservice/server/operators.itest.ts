@@ -15,7 +15,7 @@ import {
   verifyNodeCertificate,
 } from '../../internal/pki/index.ts';
 import { createClient, RpcChannel, tlsClientUpgrade } from '../../internal/rpc/index.ts';
-import { Admission, type AuditHead } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, type AuditHead } from '../curatorproto/gen/operatorapi_pb.js';
 import { coded, mutation, serviceOfTheseTests, type TestService } from './fake-service.ts';
 
 const never = new AbortController().signal;
@@ -64,7 +64,7 @@ describe('operators, asked over the wire', () => {
       accept: (certificate) => verifyNodeCertificate(certificate, service.cluster.trust),
     });
     using channel = new RpcChannel({ endpoint: service.curatorEndpoint, upgrade });
-    const own = createClient(Admission, channel);
+    const own = createClient(OperatorApi, channel);
     const certificateRequest = await createCertificateRequest(kubectlKey, 'anything');
     const statement = kubeconfigStatement({ clusterId: service.cluster.clusterId, certificateRequest });
     const operatorPublicKey = pubKeyDerOf(ownKey);
@@ -110,21 +110,21 @@ describe('operators, asked over the wire', () => {
       });
     const own = { keyPem: keyPem.reveal(), commonName: 'late', nowMs: Date.now() };
     using bare = channelWith(await selfSignedCertificate(own));
-    const { certificatePem } = await createClient(Admission, bare).renewOperator(
+    const { certificatePem } = await createClient(OperatorApi, bare).renewOperator(
       { certificateRequest },
       { signal: never },
     );
     using renewed = channelWith(certificatePem);
-    const { operators } = await createClient(Admission, renewed).listOperators({}, { signal: never });
+    const { operators } = await createClient(OperatorApi, renewed).listOperators({}, { signal: never });
     expect(operators.map(({ name }) => name)).toContain('late');
-    await expect(createClient(Admission, bare).listOperators({}, { signal: never })).rejects.toEqual(
+    await expect(createClient(OperatorApi, bare).listOperators({}, { signal: never })).rejects.toEqual(
       coded('curator-denied'),
     );
     const without = { documents: await service.operators('late') };
     await service.admin.deleteOperator({ name: 'late', ...without, ...mutation() }, { signal: never });
     for (const channel of [bare, renewed])
       await expect(
-        createClient(Admission, channel).renewOperator({ certificateRequest }, { signal: never }),
+        createClient(OperatorApi, channel).renewOperator({ certificateRequest }, { signal: never }),
       ).rejects.toEqual(coded('curator-not-member'));
   });
 

@@ -12,7 +12,7 @@ import { OwnerDocuments } from '../ownerdocs/index.ts';
 import { Curator, NodeStore, type CuratorFacts } from '../curator/index.ts';
 import { createMembershipLookup, serveAuthorization } from '../authzwebhook/index.ts';
 import { operatorApiHandlers } from '../operatorapi/index.ts';
-import { Admission } from '../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../curatorproto/gen/operatorapi_pb.js';
 import { Distribution } from '../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../curatorproto/gen/streams_pb.js';
 import { ClusterCollateral } from '../evidence/index.ts';
@@ -108,7 +108,7 @@ export async function serve(
       curator.service,
       curator.authorize(NodeStreams, streams),
       curator.authorize(Distribution, distribution),
-      curator.authorize(Admission, admin),
+      curator.authorize(OperatorApi, admin),
     ],
     log: log.child('rpc'),
   });

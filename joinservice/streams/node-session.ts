@@ -1,8 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Mailbox } from '../../internal/event/index.ts';
 import type {
-  AttendRequest,
-  AttendResponseSchema,
+  OpenSessionRequest,
+  OpenSessionResponseSchema,
   TaskData,
   TaskDone,
   TaskSchema,
@@ -20,7 +20,7 @@ const MAX_DATA_BYTES = 64 * 1024;
 const MAX_ORDERS = 4 * MAX_TASKS * (CREDIT / PARCEL);
 
 export type TaskKind = NonNullable<MessageInitShape<typeof TaskSchema>['what']>;
-type Order = MessageInitShape<typeof AttendResponseSchema>;
+type Order = MessageInitShape<typeof OpenSessionResponseSchema>;
 
 /** What a node answered: a part, in order. */
 export interface TaskPart {
@@ -71,9 +71,9 @@ export class NodeSession {
   }
 
   /** Something that the node said. @throws StreamError `streams-protocol` */
-  receive({ message }: AttendRequest): void {
+  receive({ message }: OpenSessionRequest): void {
     switch (message.case) {
-      case 'attending':
+      case 'hello':
         return;
       case 'data':
         return this.#takeData(message.value);

@@ -46,7 +46,7 @@ export interface StreamHandlerParts {
 export function streamHandlers(parts: StreamHandlerParts): Handlers<typeof NodeStreams, Caller> {
   const { sessions: attendances, clock } = parts;
   return {
-    attend: async function* (requests, { peer, signal }) {
+    openSession: async function* (requests, { peer, signal }) {
       if (peer.kind !== 'node')
         throw new StreamError('streams-request-invalid', `attending as ${peer.role} ${peer.name}: no node`);
       const attendance = attendances.open(peer);

@@ -5,12 +5,12 @@ import type { Call } from '../../internal/rpc/index.ts';
 import { FakeClock } from '../../internal/testing/index.ts';
 import type { Caller, NodeView } from '../curator/index.ts';
 import {
-  AttendRequestSchema,
+  OpenSessionRequestSchema,
   ProbeRemovedRequestSchema,
   ProbeReportSchema,
   StreamLogsRequestSchema,
-  type AttendRequest,
-  type AttendResponse,
+  type OpenSessionRequest,
+  type OpenSessionResponse,
 } from '../curatorproto/gen/streams_pb.js';
 import { NodeSessions, streamHandlers } from './index.ts';
 
@@ -60,24 +60,24 @@ type Setup = ReturnType<typeof setUp>;
 
 /** A node whose every word is in the test's hands. */
 async function attend({ handlers, call }: Setup) {
-  const said = new Mailbox<AttendRequest>(64);
+  const said = new Mailbox<OpenSessionRequest>(64);
   const heard = handlers
-    .attend(said.read(new AbortController().signal), call(nodeCaller))
-    [Symbol.asyncIterator]() as AsyncIterator<Pick<AttendResponse, 'message'>>;
-  const next = async () => ((await heard.next()).value as Pick<AttendResponse, 'message'>).message;
+    .openSession(said.read(new AbortController().signal), call(nodeCaller))
+    [Symbol.asyncIterator]() as AsyncIterator<Pick<OpenSessionResponse, 'message'>>;
+  const next = async () => ((await heard.next()).value as Pick<OpenSessionResponse, 'message'>).message;
   expect(await next()).toMatchObject({ case: 'idle' });
   return {
     next,
-    say: (message: AttendRequest['message']) => said.push(create(AttendRequestSchema, { message })),
+    say: (message: OpenSessionRequest['message']) => said.push(create(OpenSessionRequestSchema, { message })),
     data: (task: bigint, text: string | Uint8Array) =>
       said.push(
-        create(AttendRequestSchema, {
+        create(OpenSessionRequestSchema, {
           message: { case: 'data', value: { task, data: new Uint8Array(Buffer.from(text)) } },
         }),
       ),
     done: (task: bigint, error?: { code: string; message: string }) =>
       said.push(
-        create(AttendRequestSchema, {
+        create(OpenSessionRequestSchema, {
           message: { case: 'done', value: { task, ...(error === undefined ? {} : { error }) } },
         }),
       ),
@@ -145,7 +145,7 @@ describe('a question to a node', () => {
     await lines.return?.();
     expect(await node.next()).toMatchObject({ case: 'cancel', value: { task: 1n } });
     node.data(1n, 'late'); // crossed on the wire: no fault
-    node.say({ case: 'attending', value: create(AttendRequestSchema) as never });
+    node.say({ case: 'hello', value: create(OpenSessionRequestSchema) as never });
     expect(setup.attendances.get('id-1')).toBeDefined();
   });
 
@@ -301,10 +301,10 @@ describe('a trial of papers in the name of a removed node', () => {
     expect(await node.next()).toMatchObject({
       value: { what: { case: 'probe', value: { removedNodeId, heldKeys: true } } },
     });
-    const report = create(ProbeReportSchema, { away: ['n3'], trials: [{ node: 'n2', said: 'HTTP 403' }] });
+    const report = create(ProbeReportSchema, { away: ['n3'], results: [{ node: 'n2', detail: 'HTTP 403' }] });
     node.data(1n, toBinary(ProbeReportSchema, report));
     node.done(1n);
-    expect(await answer).toMatchObject({ report: { away: ['n3'], trials: [{ node: 'n2' }] } });
+    expect(await answer).toMatchObject({ report: { away: ['n3'], results: [{ node: 'n2' }] } });
   });
 
   test('whose report is none is an error', async () => {
@@ -348,7 +348,10 @@ describe('questions that mean nothing', () => {
 
   test('an operator is no node', async () => {
     const { handlers, asOperator } = setUp();
-    const stream = handlers.attend(new Mailbox<AttendRequest>(1).read(asOperator.signal), asOperator);
+    const stream = handlers.openSession(
+      new Mailbox<OpenSessionRequest>(1).read(asOperator.signal),
+      asOperator,
+    );
     await expect(stream[Symbol.asyncIterator]().next()).rejects.toEqual(coded('streams-request-invalid'));
   });
 });

@@ -1,6 +1,6 @@
 import type { DescService } from '@bufbuild/protobuf';
 import type { X509Certificate } from 'node:crypto';
-import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { CodedError } from '../../../internal/errors/index.ts';
 import { verifyControlPlaneCertificate } from '../../../internal/pki/index.ts';
@@ -86,7 +86,7 @@ async function askMember<T>(context: CommandContext, at: At, ask: Ask<T>): Promi
   const bare = await keyOnlyCertificate(member, nowMs);
   const renew: Ask<string> = (_, call, of) =>
     renewCertificate(context, member, async (certificateRequest) => {
-      const { certificatePem } = await of(Admission).renewOperator({ certificateRequest }, call);
+      const { certificatePem } = await of(OperatorApi).renewOperator({ certificateRequest }, call);
       return certificatePem;
     });
   let { certPem } = member;

@@ -18,7 +18,7 @@ import {
 import { implement, RpcServer, tlsServerUpgrade, type Handlers } from '../../../internal/rpc/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
 import { createMemoryLogger, FakeCommands, MemoryFiles } from '../../../internal/testing/index.ts';
-import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import { NodeStreams } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import type { CommandContext } from '../../app/command.ts';
@@ -38,7 +38,7 @@ export class HarnessClock extends SystemClock {
 }
 
 export type FakeCuratorCalls = Partial<Handlers<typeof Curator, MemberIdentity>>;
-export type FakeAdmissionCalls = Partial<Handlers<typeof Admission, MemberIdentity>>;
+export type FakeAdmissionCalls = Partial<Handlers<typeof OperatorApi, MemberIdentity>>;
 export type FakeStreamCalls = Partial<Handlers<typeof NodeStreams, MemberIdentity>>;
 
 /** What the curator answers beside what it always does. */
@@ -138,7 +138,7 @@ async function serve(
   let endpoint = '';
   const unused = () => Promise.reject(new Error('not part of this test'));
   const admission = {
-    ...Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused])),
+    ...Object.fromEntries(OperatorApi.methods.map(({ localName }) => [localName, unused])),
     listOperators: async (_: unknown, { peer }: Asked) => {
       asked.push(peer);
       return { operators: [] };
@@ -180,7 +180,7 @@ async function serve(
       accept: (shown) => bareFrom(shown) ?? verifyMemberCertificate(shown, trust),
     }),
     services: [
-      implement(Admission, admission as never),
+      implement(OperatorApi, admission as never),
       implement(Curator, curator as never),
       implement(NodeStreams, streams as never),
     ],

@@ -5,7 +5,10 @@ import { ownershipStatement } from '../../../internal/crypto/index.ts';
 import { generateKeyPem, nodeLeaf, operatorLeaf, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import { implement, RpcServer, tlsServerUpgrade } from '../../../internal/rpc/index.ts';
 import { createMemoryLogger, type MemoryFiles } from '../../../internal/testing/index.ts';
-import { Admission, type PutOwnershipRequest } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import {
+  OperatorApi,
+  type PutOwnershipRequest,
+} from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { closeParts, opened, type FakeNode } from './fake-node.ts';
 import { contextOf, HastyClock, ROOT, start, stateOf } from './fake-workstation.ts';
 import { createIdentity, saveGrant } from '../../workspace/index.ts';
@@ -162,7 +165,7 @@ class FakeCurator {
           const identity = { certPem, keyPem };
           return tlsServerUpgrade({ identity, accept: ({ subject }) => subject })(socket, signal);
         },
-        services: [implement(Admission, handlers as never)],
+        services: [implement(OperatorApi, handlers as never)],
         disclose: 'chain',
         log: createMemoryLogger().log,
       }),

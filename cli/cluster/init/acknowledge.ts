@@ -4,7 +4,7 @@ import { describeError } from '../../../internal/errors/index.ts';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { Issuer } from '../../../internal/attestation/index.ts';
 import type { ClusterConfig } from '../../../internal/config/index.ts';
-import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import type { StepProgress } from '../../host/index.ts';
 import type { InitState, InitStateResult, OwnerKey } from '../../workspace/index.ts';
@@ -116,7 +116,7 @@ async function isOnRecord(
     const { clusterId } = await readCaller(context);
     if (clusterId !== init.result?.clusterId) return 'the identity in use is another cluster’s';
     return await callCurator(context, async (_, call, of) => {
-      const admission = of(Admission);
+      const admission = of(OperatorApi);
       const known = await admission.getOwnership({}, call);
       if (known.ownerPublicKey.length > 0) return true;
       if (!tells) return 'no curator has heard it';

@@ -10,7 +10,7 @@ import {
 } from '../../../internal/kube/index.ts';
 import { createCertificateRequest, generateKeyPem, spkiDerOf } from '../../../internal/pki/index.ts';
 import type { Secret } from '../../../internal/secret/index.ts';
-import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { layoutOf, type KubernetesEndpoint } from '../../workspace/index.ts';
 import { callCurator } from '../curator/call-curator.ts';
@@ -43,7 +43,7 @@ export async function renewKubeconfig(context: CommandContext): Promise<void> {
     mutation: { idempotencyKey: randomUUID() },
   };
   const { certificatePem } = await callCurator(context, (_, call, of) =>
-    of(Admission).issueKubeconfig(asked, call),
+    of(OperatorApi).issueKubeconfig(asked, call),
   );
   // Servers are known by the CA that came with the init or the grant: an answer cannot bring another one.
   const { caPem } = kubernetes;

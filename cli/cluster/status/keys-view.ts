@@ -1,5 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { Admission, type GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, type GetKeysResponse } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { RpcError } from '../../../internal/rpc/index.ts';
 import type { CuratorCallOptions, CuratorClients } from '../curator/call-curator.ts';
 import { printable } from '../../../internal/printable/index.ts';
@@ -49,7 +49,7 @@ export async function fetchKeysView(
   call: CuratorCallOptions,
 ): Promise<KeysView | undefined> {
   try {
-    return keysViewFrom(await clients(Admission).getKeys({}, call));
+    return keysViewFrom(await clients(OperatorApi).getKeys({}, call));
   } catch (error) {
     if (error instanceof RpcError && error.code === 'rpc-not-served') return undefined;
     throw error;

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { Admission } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
   Curator,
   NodeHealth,
@@ -81,7 +81,7 @@ const handlers: Handlers<typeof Curator, string> = {
   getInitResult: unused,
 };
 
-const admissionUnused = Object.fromEntries(Admission.methods.map(({ localName }) => [localName, unused]));
+const admissionUnused = Object.fromEntries(OperatorApi.methods.map(({ localName }) => [localName, unused]));
 const admission = {
   listJoins: async () => ({ joins: [{ joinId: 'a' }, { joinId: 'b' }] }),
   getKeys: async () => ({
@@ -131,7 +131,7 @@ async function startCurator(
     }),
     services: [
       implement(Curator, { ...handlers, ...calls }),
-      implement(Admission, { ...admissionUnused, ...admission } as never),
+      implement(OperatorApi, { ...admissionUnused, ...admission } as never),
     ],
     disclose: 'chain',
     log: createMemoryLogger().log,

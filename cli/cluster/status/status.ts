@@ -1,4 +1,4 @@
-import { Admission, JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, JoinState } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import { CodedError, describeError, type ExitName } from '../../../internal/errors/index.ts';
 import { KubeClient, listNodes, listPods, readinessOf } from '../../../internal/kube/index.ts';
 import type { CommandContext } from '../../app/command.ts';
@@ -99,7 +99,7 @@ async function readCurator(context: CommandContext, { curatorsPath }: Caller): P
     const [info, { nodes }, { joins }, keys] = await Promise.all([
       curator.getClusterInfo({}, call),
       curator.listNodes({}, call),
-      clients(Admission).listJoins({ states: [JoinState.PENDING] }, call),
+      clients(OperatorApi).listJoins({ states: [JoinState.PENDING] }, call),
       fetchKeysView(clients, call),
     ]);
     await saveKnownCurators(context.ports.files, curatorsPath, info.directory);

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
 import {
-  Admission,
+  OperatorApi,
   TraceFact_Outcome,
   type TraceFact,
 } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
@@ -43,7 +43,7 @@ const MARKS: Readonly<Record<FactView['outcome'], string>> = {
  * is on record but its address. Exit `unhealthy` while something keeps it out.
  */
 export async function runExplainJoin(context: CommandContext, subject: string): Promise<ExitName> {
-  const trace = await callCurator(context, (_, call, of) => of(Admission).getTrace({ subject }, call));
+  const trace = await callCurator(context, (_, call, of) => of(OperatorApi).getTrace({ subject }, call));
   const facts = trace.facts.map(factFrom).toSorted((a, b) => a.timeMs - b.timeMs);
   const join = trace.join === undefined ? undefined : joinViewFrom(trace.join);
   const nodeName = printable(trace.nodeName);

@@ -1,5 +1,5 @@
 import { formatDuration } from '../../../internal/clock/index.ts';
-import { Admission, JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi, JoinState, type Join } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import type { CommandContext } from '../../app/command.ts';
 import { printable } from '../../../internal/printable/index.ts';
 import { formatTable } from '../../host/index.ts';
@@ -59,7 +59,7 @@ export function joinViewFrom(join: Join): JoinView {
     lastSeenMs: Number(join.lastSeenMs),
     attempts: Number(join.attempts),
     clockOffsetMs: Number(join.clockOffsetMs),
-    turn: join.turn && { place: join.turn.place, estimateMs: Number(join.turn.estimateMs) },
+    turn: join.queue && { place: join.queue.position, estimateMs: Number(join.queue.estimateMs) },
   };
 }
 
@@ -68,7 +68,7 @@ export async function runJoinList(
   context: CommandContext,
   options: { readonly wide: boolean },
 ): Promise<void> {
-  const { joins, dropped } = await callCurator(context, (_, call, of) => of(Admission).listJoins({}, call));
+  const { joins, dropped } = await callCurator(context, (_, call, of) => of(OperatorApi).listJoins({}, call));
   const views = joins.map(joinViewFrom);
   if (dropped > 0n)
     context.host.warn('node-joins-dropped', `${dropped} more machines asked than are remembered`);
@@ -159,7 +159,7 @@ async function decide(
 ): Promise<void> {
   const mutation = newMutation();
   const { join } = await callCurator(context, (_, call, of) =>
-    of(Admission).decideJoin({ join: which, decision, documents, mutation }, call),
+    of(OperatorApi).decideJoin({ join: which, decision, documents, mutation }, call),
   );
   const view = join === undefined ? undefined : joinViewFrom(join);
   context.host.result({ join: view }, () => {

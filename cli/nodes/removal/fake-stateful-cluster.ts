@@ -4,7 +4,7 @@ import { CodedError, defineErrors } from '../../../internal/errors/index.ts';
 import { fingerprintOfKey, pubKeyDerOf } from '../../../internal/pki/index.ts';
 import type { MemoryFiles } from '../../../internal/testing/index.ts';
 import { NodeHealth, NodeRole, NodeState } from '../../../joinservice/curatorproto/gen/curator_pb.js';
-import { Trial_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
+import { ProbeResult_Outcome as Outcome } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { Interruption, RecordingHost } from '../../host/index.ts';
 import { layoutOf } from '../../workspace/index.ts';
 import { createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
@@ -302,13 +302,13 @@ function streamsOf(cluster: Cluster, { find, look, effect }: Parts) {
     }),
     probeRemoved: look(() => {
       const papers = ['own', ...SHARED_KEYS.flatMap((key) => key.papers)];
-      const trials = papers.map((paper) => ({
-        door: 'curator',
+      const results = papers.map((credential) => ({
+        endpoint: 'curator',
         node: 'n1',
-        paper,
+        credential,
         outcome: Outcome.REFUSED,
       }));
-      return { report: { trials } };
+      return { report: { results } };
     }),
   };
 }

@@ -10,10 +10,10 @@ import {
 } from '../../../joinservice/curatorproto/gen/curator_pb.js';
 import type { GetKeysResponseSchema } from '../../../joinservice/curatorproto/gen/operatorapi_pb.js';
 import {
-  Trial_Outcome as Outcome,
+  ProbeResult_Outcome as Outcome,
   type ProbeRemovedRequest,
   type ProbeTask,
-  type TrialSchema,
+  type ProbeResultSchema,
 } from '../../../joinservice/curatorproto/gen/streams_pb.js';
 import { contextOf, createCuratorHarness } from '../../cluster/curator/fake-curator.ts';
 import { FastForwardClock } from '../../cluster/curator/fake-fast-forward-clock.ts';
@@ -50,7 +50,7 @@ class Refusal extends CodedError<keyof typeof refusals> {
 async function createRotating(
   steps: readonly (Answer | Refusal)[],
   rotate?: () => Promise<object>,
-  probe?: (probe: ProbeTask) => readonly MessageInitShape<typeof TrialSchema>[],
+  probe?: (probe: ProbeTask) => readonly MessageInitShape<typeof ProbeResultSchema>[],
 ) {
   const reasons: string[] = [];
   const replaced: number[] = [];
@@ -75,7 +75,7 @@ async function createRotating(
     },
     {
       probeRemoved: async ({ probe: asked }: ProbeRemovedRequest) => ({
-        report: { trials: asked === undefined ? [] : [...(probe?.(asked) ?? [])] },
+        report: { results: asked === undefined ? [] : [...(probe?.(asked) ?? [])] },
       }),
     },
   );
@@ -141,9 +141,9 @@ describe('cluster keys rotate', () => {
 
   /** Every paper of a shared key at one door, and the removed node's own. */
   const trialsOf = (outcome: (paper: string) => Outcome) =>
-    ['node', ...SHARED_KEYS.flatMap(({ papers }) => papers)].map((paper) => ({
-      ...{ node: 'n1', door: paper.startsWith('etcd-') ? paper : 'api-server', paper },
-      ...{ outcome: outcome(paper), said: '' },
+    ['node', ...SHARED_KEYS.flatMap(({ papers }) => papers)].map((credential) => ({
+      ...{ node: 'n1', endpoint: credential.startsWith('etcd-') ? credential : 'api-server', credential },
+      ...{ outcome: outcome(credential), detail: '' },
     }));
 
   test('ends with the proof that what the keys of before make is refused', async () => {

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { EtcdError, put } from '../../../internal/etcd/index.ts';
 import { records } from '../../../internal/records/index.ts';
 import { settle } from '../../../internal/testing/index.ts';
-import { Admission } from '../../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator as CuratorContract, Permission } from '../../curatorproto/gen/curator_pb.js';
 import { authorizeCaller, permissionOf } from './authorize-caller.ts';
 import { as, curatorsOfTests, follow, nodeIdOf, one } from '../fake-curators.ts';
@@ -87,15 +87,18 @@ describe('admission', () => {
     const { cluster, etcd } = await createCurators();
     const viewer = await cluster.addOperator('v', 'viewer');
     if (viewer.identity.kind !== 'operator') throw new TypeError('no operator');
-    const identity = { ...viewer.identity, isBare: true } as const;
+    const identity = { ...viewer.identity, isKeyOnly: true } as const;
     const enter = (method: DescMethod) => authorizeCaller(etcd, { identity, method, signal });
-    await expect(enter(Admission.method.renewOperator)).resolves.toMatchObject({ name: 'v', role: 'viewer' });
-    for (const service of [CuratorContract, Admission])
+    await expect(enter(OperatorApi.method.renewOperator)).resolves.toMatchObject({
+      name: 'v',
+      role: 'viewer',
+    });
+    for (const service of [CuratorContract, OperatorApi])
       for (const method of service.methods)
-        if (method !== Admission.method.renewOperator)
+        if (method !== OperatorApi.method.renewOperator)
           await expect(enter(method)).rejects.toEqual(coded('curator-denied'));
     await cluster.forget(viewer);
-    await expect(enter(Admission.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
+    await expect(enter(OperatorApi.method.renewOperator)).rejects.toEqual(coded('curator-not-member'));
   });
 
   test('when etcd cannot answer, everybody is refused', async () => {

@@ -3,7 +3,7 @@ import type { KeySpace } from '../../../internal/etcd/index.ts';
 import { fingerprintOfKey, type MemberIdentity } from '../../../internal/pki/index.ts';
 import { records, type OperatorRole } from '../../../internal/records/index.ts';
 import { isMemberState } from '../../../internal/role/index.ts';
-import { Admission } from '../../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator, Permission, permission as permissionOption } from '../../curatorproto/gen/curator_pb.js';
 import { CuratorError } from '../errors.ts';
 
@@ -25,7 +25,7 @@ const OPERATOR_PERMISSIONS: Readonly<Record<OperatorRole, readonly Permission[]>
 const NODE_PERMISSIONS: readonly Permission[] = [Permission.READ, Permission.SELF];
 
 /** What may be asked for by the key alone, by whom the method is open to anyway: a certificate is in the answer. */
-const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, Admission.method.renewOperator];
+const BY_KEY: readonly DescMethod[] = [Curator.method.getInitResult, OperatorApi.method.renewOperator];
 
 /**
  * Admits a call or throws. The certificate says who somebody is; whether they are a member is asked of etcd for each

@@ -1,7 +1,7 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import { describe, expect, test } from '@jest/globals';
 import type { TestPeer } from '../../../internal/testing/index.ts';
-import { Admission } from '../../curatorproto/gen/operatorapi_pb.js';
+import { OperatorApi } from '../../curatorproto/gen/operatorapi_pb.js';
 import { Curator } from '../../curatorproto/gen/curator_pb.js';
 import { Distribution } from '../../curatorproto/gen/distribution_pb.js';
 import { NodeStreams } from '../../curatorproto/gen/streams_pb.js';
@@ -34,28 +34,28 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'Curator.DeleteNode': operators,
   'Curator.UpdateConfiguration': operators,
   'Curator.GetInitResult': owners,
-  'Admission.ListJoins': people,
-  'Admission.DecideJoin': operators,
-  'Admission.ListAudit': people,
-  'Admission.GetTrace': people,
-  'Admission.ListOperators': people,
-  'Admission.PutOperator': owners,
-  'Admission.RenewOperator': people,
-  'Admission.GetOwnership': people,
-  'Admission.PutOwnership': owners,
-  'Admission.IssueKubeconfig': owners,
-  'Admission.GetCollateral': people,
-  'Admission.PutCollateral': operators,
-  'Admission.DeleteOperator': owners,
-  'Admission.ListDocuments': people,
-  'Admission.PutDocuments': owners,
-  'Admission.RotateKeys': owners,
-  'Admission.GetKeys': people,
+  'OperatorApi.ListJoins': people,
+  'OperatorApi.DecideJoin': operators,
+  'OperatorApi.ListAudit': people,
+  'OperatorApi.GetTrace': people,
+  'OperatorApi.ListOperators': people,
+  'OperatorApi.PutOperator': owners,
+  'OperatorApi.RenewOperator': people,
+  'OperatorApi.GetOwnership': people,
+  'OperatorApi.PutOwnership': owners,
+  'OperatorApi.IssueKubeconfig': owners,
+  'OperatorApi.GetCollateral': people,
+  'OperatorApi.PutCollateral': operators,
+  'OperatorApi.DeleteOperator': owners,
+  'OperatorApi.ListDocuments': people,
+  'OperatorApi.PutDocuments': owners,
+  'OperatorApi.RotateKeys': owners,
+  'OperatorApi.GetKeys': people,
   'Distribution.FetchBlob': everybody,
   'Distribution.WatchDirectory': everybody,
   'Distribution.FetchCollateral': everybody,
   'Distribution.FetchKeys': everybody,
-  'NodeStreams.Attend': nodes,
+  'NodeStreams.OpenSession': nodes,
   'NodeStreams.StreamLogs': people,
   'NodeStreams.GetEvidence': people,
   'NodeStreams.GetMetrics': people,
@@ -63,7 +63,7 @@ const ALLOWED: Readonly<Record<string, readonly Who[]>> = {
   'NodeStreams.ResetNode': owners,
 };
 
-const SERVICES: readonly DescService[] = [Curator, Admission, Distribution, NodeStreams];
+const SERVICES: readonly DescService[] = [Curator, OperatorApi, Distribution, NodeStreams];
 const METHODS = SERVICES.flatMap((service) =>
   service.methods.map((method) => ({ name: `${service.name}.${method.name}`, service, method })),
 );

@@ -221,7 +221,7 @@ export declare type NodeStatus = Message<"cluster.curator.v1.NodeStatus"> & {
   facts: { [key: string]: string };
 
   /**
-   * How far the node is with the keys that control planes share; absent from agents that can't replace them.
+   * How far the node is with the keys that control planes share; absent from agents that cannot replace them.
    *
    * @generated from field: cluster.curator.v1.KeyStage keys = 10;
    */

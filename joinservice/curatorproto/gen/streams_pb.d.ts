@@ -15,18 +15,18 @@ import type { LastError } from "./curator_pb.js";
 export declare const file_streams: GenFile;
 
 /**
- * @generated from message cluster.curator.v1.AttendRequest
+ * @generated from message cluster.curator.v1.OpenSessionRequest
  */
-export declare type AttendRequest = Message<"cluster.curator.v1.AttendRequest"> & {
+export declare type OpenSessionRequest = Message<"cluster.curator.v1.OpenSessionRequest"> & {
   /**
-   * @generated from oneof cluster.curator.v1.AttendRequest.message
+   * @generated from oneof cluster.curator.v1.OpenSessionRequest.message
    */
   message: {
     /**
-     * @generated from field: cluster.curator.v1.Attending attending = 1;
+     * @generated from field: cluster.curator.v1.NodeHello hello = 1;
      */
-    value: Attending;
-    case: "attending";
+    value: NodeHello;
+    case: "hello";
   } | {
     /**
      * @generated from field: cluster.curator.v1.TaskData data = 2;
@@ -43,17 +43,17 @@ export declare type AttendRequest = Message<"cluster.curator.v1.AttendRequest"> 
 };
 
 /**
- * Describes the message cluster.curator.v1.AttendRequest.
- * Use `create(AttendRequestSchema)` to create a new message.
+ * Describes the message cluster.curator.v1.OpenSessionRequest.
+ * Use `create(OpenSessionRequestSchema)` to create a new message.
  */
-export declare const AttendRequestSchema: GenMessage<AttendRequest>;
+export declare const OpenSessionRequestSchema: GenMessage<OpenSessionRequest>;
 
 /**
  * First message: the node is there. Which one, its certificate says.
  *
- * @generated from message cluster.curator.v1.Attending
+ * @generated from message cluster.curator.v1.NodeHello
  */
-export declare type Attending = Message<"cluster.curator.v1.Attending"> & {
+export declare type NodeHello = Message<"cluster.curator.v1.NodeHello"> & {
   /**
    * @generated from field: string agent_version = 1;
    */
@@ -61,10 +61,10 @@ export declare type Attending = Message<"cluster.curator.v1.Attending"> & {
 };
 
 /**
- * Describes the message cluster.curator.v1.Attending.
- * Use `create(AttendingSchema)` to create a new message.
+ * Describes the message cluster.curator.v1.NodeHello.
+ * Use `create(NodeHelloSchema)` to create a new message.
  */
-export declare const AttendingSchema: GenMessage<Attending>;
+export declare const NodeHelloSchema: GenMessage<NodeHello>;
 
 /**
  * @generated from message cluster.curator.v1.TaskData
@@ -120,11 +120,11 @@ export declare type TaskDone = Message<"cluster.curator.v1.TaskDone"> & {
 export declare const TaskDoneSchema: GenMessage<TaskDone>;
 
 /**
- * @generated from message cluster.curator.v1.AttendResponse
+ * @generated from message cluster.curator.v1.OpenSessionResponse
  */
-export declare type AttendResponse = Message<"cluster.curator.v1.AttendResponse"> & {
+export declare type OpenSessionResponse = Message<"cluster.curator.v1.OpenSessionResponse"> & {
   /**
-   * @generated from oneof cluster.curator.v1.AttendResponse.message
+   * @generated from oneof cluster.curator.v1.OpenSessionResponse.message
    */
   message: {
     /**
@@ -160,10 +160,10 @@ export declare type AttendResponse = Message<"cluster.curator.v1.AttendResponse"
 };
 
 /**
- * Describes the message cluster.curator.v1.AttendResponse.
- * Use `create(AttendResponseSchema)` to create a new message.
+ * Describes the message cluster.curator.v1.OpenSessionResponse.
+ * Use `create(OpenSessionResponseSchema)` to create a new message.
  */
-export declare const AttendResponseSchema: GenMessage<AttendResponse>;
+export declare const OpenSessionResponseSchema: GenMessage<OpenSessionResponse>;
 
 /**
  * @generated from message cluster.curator.v1.Task
@@ -470,9 +470,9 @@ export declare const ProbeTaskSchema: GenMessage<ProbeTask>;
  */
 export declare type ProbeReport = Message<"cluster.curator.v1.ProbeReport"> & {
   /**
-   * @generated from field: repeated cluster.curator.v1.Trial trials = 1;
+   * @generated from field: repeated cluster.curator.v1.ProbeResult results = 1;
    */
-  trials: Trial[];
+  results: ProbeResult[];
 
   /**
    * Names of nodes that are not there and were not asked.
@@ -491,9 +491,9 @@ export declare const ProbeReportSchema: GenMessage<ProbeReport>;
 /**
  * One paper at one door.
  *
- * @generated from message cluster.curator.v1.Trial
+ * @generated from message cluster.curator.v1.ProbeResult
  */
-export declare type Trial = Message<"cluster.curator.v1.Trial"> & {
+export declare type ProbeResult = Message<"cluster.curator.v1.ProbeResult"> & {
   /**
    * Name of the node that was asked.
    *
@@ -504,41 +504,41 @@ export declare type Trial = Message<"cluster.curator.v1.Trial"> & {
   /**
    * "etcd-client", "etcd-peer", "api-server", "kubelet" or "curator".
    *
-   * @generated from field: string door = 2;
+   * @generated from field: string endpoint = 2;
    */
-  door: string;
+  endpoint: string;
 
   /**
    * "node" and "kubelet": as the removed node had them. "etcd-client", "etcd-peer", "kubernetes-user", "kubernetes-server",
    * "front-proxy", "service-account", "member" and "operator": made by keys of control planes, in a name without rights.
    *
-   * @generated from field: string paper = 3;
+   * @generated from field: string credential = 3;
    */
-  paper: string;
+  credential: string;
 
   /**
-   * @generated from field: cluster.curator.v1.Trial.Outcome outcome = 4;
+   * @generated from field: cluster.curator.v1.ProbeResult.Outcome outcome = 4;
    */
-  outcome: Trial_Outcome;
+  outcome: ProbeResult_Outcome;
 
   /**
    * For people.
    *
-   * @generated from field: string said = 5;
+   * @generated from field: string detail = 5;
    */
-  said: string;
+  detail: string;
 };
 
 /**
- * Describes the message cluster.curator.v1.Trial.
- * Use `create(TrialSchema)` to create a new message.
+ * Describes the message cluster.curator.v1.ProbeResult.
+ * Use `create(ProbeResultSchema)` to create a new message.
  */
-export declare const TrialSchema: GenMessage<Trial>;
+export declare const ProbeResultSchema: GenMessage<ProbeResult>;
 
 /**
- * @generated from enum cluster.curator.v1.Trial.Outcome
+ * @generated from enum cluster.curator.v1.ProbeResult.Outcome
  */
-export enum Trial_Outcome {
+export enum ProbeResult_Outcome {
   /**
    * @generated from enum value: OUTCOME_UNSPECIFIED = 0;
    */
@@ -565,9 +565,9 @@ export enum Trial_Outcome {
 }
 
 /**
- * Describes the enum cluster.curator.v1.Trial.Outcome.
+ * Describes the enum cluster.curator.v1.ProbeResult.Outcome.
  */
-export declare const Trial_OutcomeSchema: GenEnum<Trial_Outcome>;
+export declare const ProbeResult_OutcomeSchema: GenEnum<ProbeResult_Outcome>;
 
 /**
  * @generated from message cluster.curator.v1.StreamLogsRequest
@@ -788,12 +788,12 @@ export declare const NodeStreams: GenService<{
    * The calling node takes tasks: the curator gives them, the node answers each by its number. A node opens one to each
    * curator; a newer one of the same node replaces the older.
    *
-   * @generated from rpc cluster.curator.v1.NodeStreams.Attend
+   * @generated from rpc cluster.curator.v1.NodeStreams.OpenSession
    */
-  attend: {
+  openSession: {
     methodKind: "bidi_streaming";
-    input: typeof AttendRequestSchema;
-    output: typeof AttendResponseSchema;
+    input: typeof OpenSessionRequestSchema;
+    output: typeof OpenSessionResponseSchema;
   },
   /**
    * What a runnable of the node's agent, or units of the node, have said: the last `backlog` lines, oldest first; with

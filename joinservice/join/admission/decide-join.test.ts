@@ -92,13 +92,13 @@ describe('decideJoin()', () => {
       policy: inventory,
       want: {
         kind: 'admit',
-        grant: { name: 'w-1', roles: ['KubernetesWorker'], labels: { a: 'b' }, by: 'policy:v1' },
+        assignment: { name: 'w-1', roles: ['KubernetesWorker'], labels: { a: 'b' }, decidedBy: 'policy:v1' },
       },
     },
     {
       name: 'lets the inventory count under approval too',
       policy: { ...inventory, policy: 'approve' },
-      want: { kind: 'admit', grant: { name: 'w-1' } },
+      want: { kind: 'admit', assignment: { name: 'w-1' } },
     },
     {
       name: 'refuses whom the inventory does not name',
@@ -109,7 +109,7 @@ describe('decideJoin()', () => {
       name: 'admits measured machines by themselves, as workers',
       asks: { machine: measured },
       policy: auto,
-      want: { kind: 'admit', grant: { name: 'host', roles: ['KubernetesWorker'] } },
+      want: { kind: 'admit', assignment: { name: 'host', roles: ['KubernetesWorker'] } },
     },
     { name: 'has people decide about what is not measured', policy: auto, want: { kind: 'wait' } },
     {
@@ -131,7 +131,7 @@ describe('decideJoin()', () => {
         claimed: { ...applicant.claimed, name: 'kubernetes', hostname: 'localhost' },
       },
       policy: auto,
-      want: { kind: 'admit', grant: { name: applicant.nodeId } },
+      want: { kind: 'admit', assignment: { name: applicant.nodeId } },
     },
     {
       name: 'nor because somebody wrote it',
@@ -149,7 +149,7 @@ describe('decideJoin()', () => {
       name: 'takes an operator’s yes over the inventory',
       standing: { join: join({ state: 'approved', decision }) },
       policy: { ...inventory, inventory: [] },
-      want: { kind: 'admit', grant: { name: 'x', by: 'operator:o' } },
+      want: { kind: 'admit', assignment: { name: 'x', decidedBy: 'operator:o' } },
     },
     {
       name: 'forgets an operator’s yes that ran out',
@@ -204,7 +204,7 @@ describe('decideJoin()', () => {
       name: 'makes a control plane of an inventory that an owner signed',
       standing: { missingSignatures: { inventory: undefined, approval: 'not granted' } },
       policy: controlPlane,
-      want: { kind: 'admit', grant: { roles: ['ConsensusMember', 'KubernetesController'] } },
+      want: { kind: 'admit', assignment: { roles: ['ConsensusMember', 'KubernetesController'] } },
     },
     {
       name: 'makes no control plane of an approval that no owner granted',
@@ -222,7 +222,7 @@ describe('decideJoin()', () => {
         missingSignatures: { inventory: 'not signed', approval: undefined },
       },
       policy: approve,
-      want: { kind: 'admit', grant: { roles: ['ConsensusMember'] } },
+      want: { kind: 'admit', assignment: { roles: ['ConsensusMember'] } },
     },
     {
       name: 'refuses a second membership of one machine',

@@ -11,7 +11,7 @@ const KINDS = 1_024;
 test('strangers make it remember so many kinds of refusals and no more: the oldest is forgotten', async () => {
   let written = 0;
   const audit = { commit: () => Promise.resolve(++written) } as unknown as AuditLog;
-  const budget = { take: () => true, takeDropped: () => 0 } as unknown as WriteBudget;
+  const budget = { tryTake: () => true, takeDropped: () => 0 } as unknown as WriteBudget;
   const refusals = new RefusalAudit({ audit, budget, clock: new FakeClock(), nodeId: 'n' });
   const refuse = (subject: string): Promise<void> =>
     refusals.write({ method: 'Attest', subject, code: 'no', detail: {}, address: '192.0.2.1' }, never);

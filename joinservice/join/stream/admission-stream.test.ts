@@ -22,11 +22,11 @@ function hello(): AdmissionRequest {
 }
 
 /** A join service that asks each machine who it is, and keeps what came of each challenge. */
-function createDesk(places: number) {
+function createStreams(places: number) {
   const clock = new FakeClock();
   const outcomes: unknown[] = [];
   const challenged: Uint8Array[] = [];
-  const identifying = new FairQueue({ maxActive: places, maxWaiting: 16, clock });
+  const challengeSlots = new FairQueue({ maxActive: places, maxWaiting: 16, clock });
   const identify = async (
     _peer: unknown,
     _enrolment: unknown,
@@ -38,9 +38,9 @@ function createDesk(places: number) {
     throw new Error('nobody knows');
   };
   const parts = {
-    facts: { introduce: () => Promise.resolve({}) },
+    facts: { clusterIdentity: () => Promise.resolve({}) },
     identifier: { identify },
-    identifying,
+    challengeSlots,
     clock,
   } as unknown as AdmissionStreamParts;
   const dial = (address: string) => {
@@ -52,23 +52,23 @@ function createDesk(places: number) {
     const call = { peer: { session } as unknown as AttestedPeer, signal: stop.signal, address };
     return admissionStream(parts, requests, call);
   };
-  return { dial, challenged, outcomes, identifying };
+  return { dial, challenged, outcomes, challengeSlots };
 }
 
 test('a machine that hangs up before it answers leaves no open challenge and no place taken', async () => {
-  const { dial, outcomes, identifying } = createDesk(4);
+  const { dial, outcomes, challengeSlots } = createStreams(4);
   const events = dial('203.0.113.9');
   await events.next(); // the cluster
   expect((await events.next()).value).toMatchObject({ event: { case: 'challenge' } });
-  expect(identifying.active).toBe(1);
+  expect(challengeSlots.active).toBe(1);
   await events.return(undefined);
   await settle();
   expect(outcomes).toEqual([expect.objectContaining({ code: 'join-hung-up' })]);
-  expect(identifying.active).toBe(0);
+  expect(challengeSlots.active).toBe(0);
 });
 
 test('one address has its share of the challenges, and others are asked meanwhile', async () => {
-  const { dial, challenged } = createDesk(8);
+  const { dial, challenged } = createStreams(8);
   const streams = Array.from({ length: 20 }, () => dial('203.0.113.9'));
   for (const stream of streams) {
     await stream.next();

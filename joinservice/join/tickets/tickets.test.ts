@@ -122,7 +122,7 @@ function ticketsOf(): Tickets {
     settings: () => Promise.resolve(settings),
     cluster: () => Promise.resolve({ clusterId: 'c', clusterName: 'c', caPem: '', epoch: 1 }),
     controlPlanes: () => Promise.resolve([]),
-    holderOf: () => Promise.resolve(undefined),
+    nodeIdAt: () => Promise.resolve(undefined),
   } as unknown as ClusterFacts;
   return new Tickets({
     etcd,
